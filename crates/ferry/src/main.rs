@@ -1,0 +1,2 @@
+//! The command of Ferrywire.
+fn main() {}

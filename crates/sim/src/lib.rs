@@ -1,0 +1,2 @@
+//! Another world for the same NIC.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Holds the import bans between crates.
+#![allow(missing_docs)]
