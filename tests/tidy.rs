@@ -1,2 +1,392 @@
-//! Holds the import bans between crates.
+//! The rules of the house that a compiler does not hold: which crate may import which, what the
+//! core may not know, and what no source file may contain.
+//!
+//! Each rule is one test, and each failure says the rule, its reason and the place. Manifests and
+//! sources are read as text, line by line: a rule that needs a full parser is too clever for here.
 #![allow(missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every crate of the design, by folder, and the crates of ours that it may import. A crate that
+/// does not exist yet is skipped; a crate that is not in the table is a failure.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("nic", &[]),
+    ("mpi", &["nic"]),
+    ("modules", &["nic"]),
+    ("host", &["nic"]),
+    ("ferrywire", &["mpi", "host", "modules"]),
+    ("abi", &["mpi", "host", "modules", "ferrywire"]),
+    ("ferry", &["nic", "mpi", "host", "modules", "ferrywire", "sim"]),
+    ("sim", &["nic", "mpi", "modules"]),
+];
+
+/// Crates that the core may depend on, at most.
+const NIC_DEPENDENCIES_MAX: usize = 2;
+
+#[test]
+fn every_crate_has_a_row_in_the_table() {
+    for krate in crates() {
+        assert!(
+            ALLOWED.iter().any(|(name, _)| *name == krate.name),
+            "crates/{} has no row in ALLOWED. A crate exists where an import must be impossible, \
+             so a crate of ours says what it may import before it imports it",
+            krate.name
+        );
+    }
+}
+
+#[test]
+fn crates_import_only_what_the_table_allows() {
+    let mut breaches = Vec::new();
+    for krate in crates() {
+        let allowed = allowed(&krate.name);
+        for import in krate.own_imports() {
+            if !allowed.contains(&import.as_str()) {
+                breaches.push(format!("{} imports {import}", krate.name));
+            }
+        }
+        // A manifest is not the only way to an import: a path would do as well.
+        for (place, line) in krate.code() {
+            for (other, _) in ALLOWED {
+                let named = names_crate(&line, &package(other));
+                if named && *other != krate.name && !allowed.contains(other) {
+                    breaches.push(format!("{place} names {other}"));
+                }
+            }
+        }
+    }
+    hold(
+        "arrows point toward nic, so that each crate can be read without those above it",
+        breaches,
+    );
+}
+
+#[test]
+fn nic_depends_on_no_crate_of_ours_and_on_at_most_two_others() {
+    let Some(nic) = find("nic") else { return };
+    let own = nic.own_imports();
+    assert!(
+        own.is_empty(),
+        "nic points to nothing: every other crate stands on it. Found: {own:?}"
+    );
+    let names = nic.dependencies(&["dependencies", "build-dependencies"]);
+    assert!(
+        names.len() <= NIC_DEPENDENCIES_MAX,
+        "nic depends on at most {NIC_DEPENDENCIES_MAX} crates: the core must be readable to the \
+         bottom, and build where there is no operating system. Found: {names:?}"
+    );
+}
+
+#[test]
+fn sim_and_host_never_meet() {
+    for (one, other) in [("sim", "host"), ("host", "sim")] {
+        let Some(krate) = find(one) else { continue };
+        assert!(
+            !krate.own_imports().contains(&other.to_string()),
+            "{one} imports {other}: they are two worlds for one NIC, and a NIC that passes in one \
+             proves something about the other only if neither leans on the other"
+        );
+    }
+}
+
+#[test]
+fn mpi_imports_only_nic_among_ours() {
+    let Some(mpi) = find("mpi") else { return };
+    let own = mpi.own_imports();
+    assert!(
+        own.iter().all(|name| name == "nic"),
+        "mpi is the meaning of MPI without an operating system, so of ours it imports nic alone. \
+         Found: {own:?}"
+    );
+}
+
+#[test]
+fn the_logic_forbids_unsafe() {
+    for name in ["nic", "mpi", "sim"] {
+        let Some(krate) = find(name) else { continue };
+        assert!(
+            krate.root().lines().any(|line| line.trim() == "#![forbid(unsafe_code)]"),
+            "crates/{name}/src/lib.rs must say #![forbid(unsafe_code)]: the logic touches no \
+             memory but its own, and unsafe lives where the machine is"
+        );
+    }
+}
+
+#[test]
+fn nic_is_no_std() {
+    let Some(nic) = find("nic") else { return };
+    assert!(
+        nic.root().lines().any(|line| line.trim() == "#![no_std]"),
+        "crates/nic/src/lib.rs must say #![no_std]: a core without an operating system has no \
+         clock, no thread and no file to be surprised by"
+    );
+    let breaches = nic.code().filter(|(_, line)| names_path(line, "std")).map(place).collect();
+    hold("nic never names std outside of tests: what it needs comes through Port", breaches);
+}
+
+#[test]
+fn nic_speaks_no_mpi() {
+    let Some(nic) = find("nic") else { return };
+    let breaches = nic
+        .code()
+        .filter(|(_, line)| {
+            let line = without_strings(line);
+            let communicator = line.to_lowercase().contains("communicator");
+            communicator || words(&line).any(|word| word.starts_with("MPI_"))
+        })
+        .map(place)
+        .collect();
+    hold("nic knows groups, words and tickets; MPI's objects are the business of mpi", breaches);
+}
+
+#[test]
+fn no_code_is_left_for_later() {
+    let mut breaches = Vec::new();
+    for krate in crates() {
+        for (path, text) in krate.files("") {
+            for (number, line) in text.lines().enumerate() {
+                let unfinished = line.contains("todo!") || line.contains("unimplemented!");
+                if unfinished || words(line).any(|word| word == "TODO" || word == "FIXME") {
+                    breaches.push(format!("{}:{}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    hold("what is in the tree works; what is missing is in the list of issues", breaches);
+}
+
+#[test]
+fn every_file_opens_with_what_it_is() {
+    let breaches = crates()
+        .iter()
+        .flat_map(Crate::sources)
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    hold("a source file opens with //!, so that its first screen says what it is for", breaches);
+}
+
+#[test]
+fn settings_are_read_at_the_top_only() {
+    let mut breaches = Vec::new();
+    for name in ["nic", "mpi", "sim", "modules"] {
+        let Some(krate) = find(name) else { continue };
+        let reads = |line: &str| {
+            let grouped = line.contains("std::{") && words(line).any(|word| word == "env");
+            grouped || names_path(line, "std::env") || names_path(line, "env")
+        };
+        breaches.extend(krate.code().filter(|(_, line)| reads(line)).map(place));
+    }
+    hold(
+        "environment variables are read in host and ferry alone, once, and handed down by value: \
+         the same call then does the same thing in every world",
+        breaches,
+    );
+}
+
+/// One crate of ours, as text.
+struct Crate {
+    name: String,
+    folder: PathBuf,
+    manifest: String,
+}
+
+impl Crate {
+    /// The crates of ours that the manifest names. Tests may import no more than the code: a
+    /// crate whose tests need a higher one is tested in the wrong place.
+    fn own_imports(&self) -> Vec<String> {
+        let tables = ["dependencies", "build-dependencies", "dev-dependencies"];
+        let names = self.dependencies(&tables);
+        names.iter().filter_map(|name| folder_of(name)).filter(|name| *name != self.name).collect()
+    }
+
+    /// Names of the packages in the given tables of the manifest, including those that a target
+    /// has for itself.
+    fn dependencies(&self, tables: &[&str]) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut inside = false;
+        for line in self.manifest.lines().map(str::trim) {
+            if let Some(header) = line.strip_prefix('[') {
+                let header = header.trim_end_matches(']');
+                let is_table = |name: &str| {
+                    tables
+                        .iter()
+                        .any(|table| name == *table || name.ends_with(&format!(".{table}")))
+                };
+                inside = is_table(header);
+                // `[dependencies.name]` is a dependency too.
+                if let Some((table, name)) = header.rsplit_once('.')
+                    && is_table(table)
+                {
+                    names.push(name.to_string());
+                }
+            } else if inside && !line.starts_with('#') && line.contains('=') {
+                let key = line.split(['=', '.']).next().unwrap_or_default();
+                names.push(renamed(line).unwrap_or(key.trim()).trim_matches('"').to_string());
+            }
+        }
+        names
+    }
+
+    /// Text of the crate's root.
+    fn root(&self) -> String {
+        fs::read_to_string(self.folder.join("src/lib.rs")).expect("the crate has a lib.rs")
+    }
+
+    /// Every source file of the crate, with its path from the root of the repository.
+    fn sources(&self) -> Vec<(PathBuf, String)> {
+        self.files("src")
+    }
+
+    /// Every Rust file below `part` of the crate's folder: sources, tests, benches, examples.
+    fn files(&self, part: &str) -> Vec<(PathBuf, String)> {
+        let mut found = Vec::new();
+        collect(&self.folder.join(part), &mut found);
+        found.sort();
+        found
+    }
+
+    /// Every line of code with its place, comments cut off. Test modules stand at the bottom of a
+    /// file, so the code of a file ends where they begin.
+    fn code(&self) -> impl Iterator<Item = (String, String)> {
+        self.sources().into_iter().filter(|(path, _)| !is_test(path)).flat_map(|(path, text)| {
+            let mut lines = Vec::new();
+            let mut pending = false;
+            for (number, line) in text.lines().enumerate() {
+                let is_module = line.starts_with("mod ") && line.ends_with('{');
+                if pending && is_module {
+                    break;
+                }
+                pending = line.trim() == "#[cfg(test)]" || pending && line.starts_with("#[");
+                let place = format!("{}:{}", path.display(), number + 1);
+                lines.push((place, without_comment(line).to_string()));
+            }
+            lines
+        })
+    }
+}
+
+/// Fails with the rule and all the places that break it.
+fn hold(rule: &str, breaches: Vec<String>) {
+    assert!(breaches.is_empty(), "{rule}. Broken here:\n  {}", breaches.join("\n  "));
+}
+
+/// The crates of ours that exist.
+fn crates() -> Vec<Crate> {
+    let home = repository().join("crates");
+    let mut found: Vec<Crate> = fs::read_dir(&home)
+        .expect("crates/ can be read")
+        .filter_map(|entry| {
+            let folder = entry.expect("crates/ can be listed").path();
+            let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+            let name = folder.file_name()?.to_str()?.to_string();
+            Some(Crate { name, folder, manifest })
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(
+        found.iter().any(|krate| krate.name == "nic"),
+        "no crates/nic: looked in the wrong place"
+    );
+    found
+}
+
+fn find(name: &str) -> Option<Crate> {
+    crates().into_iter().find(|krate| krate.name == name)
+}
+
+fn allowed(name: &str) -> &'static [&'static str] {
+    ALLOWED.iter().find(|(row, _)| *row == name).map_or(&[], |(_, allowed)| allowed)
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The package in the folder: `nic` holds `ferrywire-nic`, `ferrywire` holds itself.
+fn package(folder: &str) -> String {
+    if folder == "ferrywire" { folder.to_string() } else { format!("ferrywire-{folder}") }
+}
+
+/// The folder of a package of ours.
+fn folder_of(package_name: &str) -> Option<String> {
+    let row = ALLOWED.iter().find(|(folder, _)| package(folder) == package_name);
+    row.map(|(folder, _)| folder.to_string())
+}
+
+/// The real name in `short = { package = "real", .. }`.
+fn renamed(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("package")?;
+    let rest = rest.trim_start().strip_prefix('=')?;
+    rest.split('"').nth(1)
+}
+
+/// Every `.rs` file below `folder`, its path told from the root of the repository.
+fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).expect("a source folder can be read") {
+        let path = entry.expect("a source folder can be listed").path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).expect("a source file is text");
+            let short = path.strip_prefix(repository()).expect("inside the repository");
+            found.push((short.to_path_buf(), text));
+        }
+    }
+}
+
+/// Whether the whole file is a test: `tests.rs`, or in a folder `tests`.
+fn is_test(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| stem == "tests")
+        || path.components().any(|part| part.as_os_str() == "tests")
+}
+
+/// The line up to its comment. A `//` inside a string does not begin one.
+fn without_comment(line: &str) -> &str {
+    let mut quoted = false;
+    let mut escaped = false;
+    let bytes = line.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'/' if !quoted && bytes.get(at + 1) == Some(&b'/') => return &line[..at],
+            _ => {}
+        }
+    }
+    line
+}
+
+/// The line without what stands between quotes: text for people may use any word.
+fn without_strings(line: &str) -> String {
+    line.split('"').step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// The identifiers of a line.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Whether the line names `path` as the beginning of a path: `std` in `std::fmt`, in `::std::fmt`
+/// and in `extern crate std;`, not in `no_std` nor in `other::std::fmt`.
+fn names_path(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].strip_suffix("::").unwrap_or(&line[..at]);
+        let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '>';
+        let begins = !before.ends_with(inside);
+        let after = &line[at + path.len()..];
+        let named = after.starts_with("::") || after.starts_with(';');
+        begins && (named || line.contains("extern crate") && after.starts_with(' '))
+    })
+}
+
+/// Whether the line names the crate of `package` in code.
+fn names_crate(line: &str, package: &str) -> bool {
+    names_path(&without_strings(line), &package.replace('-', "_"))
+}
+
+fn place((place, line): (String, String)) -> String {
+    format!("{place}: {}", line.trim())
+}
