@@ -1,0 +1,16 @@
+//! Any bytes may arrive as a frame: none may cause a panic, and what the parser accepts is exactly
+//! what it would have been sent as.
+#![no_main]
+
+use ferrywire_nic::Envelope;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((envelope, payload)) = Envelope::parse(bytes) else {
+        return;
+    };
+    let mut head = [0; Envelope::BYTES_MAX];
+    let len = envelope.emit(&mut head);
+    let again = [&head[..len], payload].concat();
+    assert_eq!(again, bytes, "what was accepted does not come out as it went in");
+});
