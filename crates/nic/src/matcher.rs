@@ -8,7 +8,7 @@
 //! the queues. [`Alpu`] models the associative unit of the first document and takes any mask.
 //! [`List`] is the plain list that says what is right.
 
-mod alpu;
+pub mod alpu;
 mod indexed;
 mod list;
 
@@ -60,7 +60,7 @@ pub enum Queue {
 /// One entry of a queue, as [`Matcher::dump`] shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// What the message says, or what the receive wants.
+    /// What the message says, or what the receive wants; bits outside the mask are zero.
     pub word: MatchWord,
     /// The bits that a receive insists on; [`Mask::EXACT`] for a message.
     pub mask: Mask,

@@ -48,13 +48,13 @@ impl MatchWord {
     /// The sender, as its group counts.
     #[inline]
     pub const fn source(self) -> u32 {
-        (self.0 >> 24) as u32 & Self::SOURCE_MAX
+        (self.0 << 16 >> 40) as u32
     }
 
     /// The tag.
     #[inline]
     pub const fn tag(self) -> u32 {
-        self.0 as u32 & Self::TAG_MAX
+        (self.0 << 40 >> 40) as u32
     }
 
     /// Whether a message with this word satisfies a receive that wants `wanted` under `mask`.
