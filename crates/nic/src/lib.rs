@@ -1,10 +1,57 @@
 //! The network interface of Ferrywire, as logic.
+//!
+//! A [`Nic`] does message passing for one rank: it matches, transfers eagerly or by rendezvous,
+//! bounds its memory, retries on rails that lose, and runs schedules. It has no clock, no
+//! threads, no memory of the user's and no idea of the world: what it knows comes in through its
+//! methods, and what it wants goes out through a [`Port`]. Start reading at [`Nic::on_frame`].
+//!
+//! # Chapters
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `nic.rs` | what enters and where it branches; frames out; timers; peers that die |
+//! | `send.rs` | the protocol of a message, held messages, cancelling |
+//! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
+//! | `matcher.rs` | which receive gets which message |
+//! | `rendezvous.rs` | offer, grant, read, chunks |
+//! | `onesided.rs` | put, get, accumulate, compare-and-swap |
+//! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
+//! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
+//! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |
+//! | `envelope.rs` | the bytes at the head of a frame |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod canary;
+pub mod counter;
+pub mod envelope;
+mod lane;
+pub mod limits;
 pub mod matcher;
+pub mod nic;
+mod onesided;
+mod op;
+mod peers;
+pub mod port;
+mod receive;
+mod rendezvous;
+mod run;
+pub mod schedule;
+mod send;
+mod slab;
+pub mod store;
+pub mod types;
+mod window;
 pub mod word;
 
+pub use counter::Counter;
+pub use envelope::{Envelope, Kind, Marks};
+pub use limits::Limits;
+pub use nic::{Holdings, Nic, Standard, Stats, Variant};
+pub use port::{Operator, Port, Progress, Promises, Seal, Sent, StepRef};
+pub use receive::Probed;
+pub use schedule::{Schedule, Step, StepId};
+pub use types::{Fault, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

@@ -1,0 +1,22 @@
+//! Bugs planted on purpose.
+//!
+//! A check that cannot fail is worthless. Each of these is a small, plausible mistake behind a
+//! constant of a test-only [`crate::Variant`]; `ferry sim soak --canary` must find every one. In
+//! the variant in use none exists, not even as a branch.
+
+/// A mistake that the checks must find.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Bug {
+    /// An ack with a gap in it acks the frame that is missing.
+    AckForgets,
+    /// A stored message that is longer than its receive leaves its bytes on the books.
+    BudgetLeak,
+    /// Messages of a schedule do not say which instance they are of.
+    StaleInstance,
+    /// A frame that has been here before is taken once more.
+    RepeatAccepted,
+    /// After a refusal, later messages may match any receive.
+    FloorIgnored,
+    /// A cancelled receive leaves its ticket behind.
+    TicketLeak,
+}

@@ -1,0 +1,185 @@
+//! Counters, and what happens when they reach a value.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::nic::{Nic, Variant};
+use crate::op::{Owner, State};
+use crate::port::{Port, StepRef};
+use crate::schedule::Schedule;
+use crate::slab::Slab;
+use crate::types::{Outcome, Posted, Ticket};
+
+/// A number that completions raise. Peers name it by its [`Counter::index`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Counter(pub(crate) Ticket);
+
+impl Counter {
+    /// What a peer calls it.
+    pub const fn index(self) -> u32 {
+        self.0.index
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Counters(Slab<Tally>);
+
+#[derive(Debug, Default)]
+struct Tally {
+    value: u64,
+    triggers: Vec<Trigger>,
+}
+
+#[derive(Debug)]
+struct Trigger {
+    at_least: u64,
+    action: Action,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// Ends a wait of the user's.
+    Complete(Ticket),
+    /// Ends a step of a schedule.
+    Step(StepRef),
+    /// Begins a schedule.
+    Start { schedule: Arc<Schedule>, instance: u16, ticket: Ticket },
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters(Slab::new())
+    }
+}
+
+impl Counters {
+    pub(crate) fn at(&self, index: u32) -> Option<Ticket> {
+        self.0.iter().map(|(ticket, _)| ticket).find(|ticket| ticket.index == index)
+    }
+
+    /// Nobody waits any more under this ticket.
+    pub(crate) fn forget_wait(&mut self, waiter: Ticket) {
+        self.retain(|action| !matches!(action, Action::Complete(ticket) | Action::Start { ticket, .. } if *ticket == waiter));
+    }
+
+    /// No step of this run waits any more; answers how many did.
+    pub(crate) fn forget_run(&mut self, run: Ticket) -> u16 {
+        let mut forgotten = 0;
+        self.retain(|action| {
+            let waits = matches!(action, Action::Step(step) if step.run == run);
+            forgotten += u16::from(waits);
+            !waits
+        });
+        forgotten
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let triggers: usize = self.0.iter().map(|(_, tally)| tally.triggers.capacity()).sum();
+        self.0.heap_bytes() + triggers * size_of::<Trigger>()
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&Action) -> bool) {
+        for tally in self.0.iter_mut() {
+            tally.triggers.retain(|trigger| keep(&trigger.action));
+        }
+    }
+
+    /// Sets a trigger; false if the value is reached already, or the counter is gone.
+    fn set(&mut self, counter: Counter, at_least: u64, action: Action) -> bool {
+        let Some(tally) = self.0.find_mut(counter.0) else { return false };
+        if tally.value >= at_least {
+            return false;
+        }
+        tally.triggers.push(Trigger { at_least, action });
+        true
+    }
+}
+
+impl<V: Variant> Nic<V> {
+    /// A new counter, at zero.
+    pub fn open_counter(&mut self) -> Counter {
+        Counter(self.counters.0.claim(Tally::default()))
+    }
+
+    /// Ends a counter, and with it the waits and triggers on it.
+    pub fn close_counter(&mut self, counter: Counter, port: &mut impl Port) {
+        let Some(tally) = self.counters.0.release(counter.0) else { return };
+        for trigger in tally.triggers {
+            match trigger.action {
+                Action::Complete(ticket) | Action::Start { ticket, .. } => {
+                    self.complete(ticket, Outcome::Cancelled, port);
+                }
+                Action::Step(step) => self.end_step(step, Outcome::Cancelled, port),
+            }
+        }
+        self.settle(port);
+    }
+
+    /// What the counter has reached.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters.0.find(counter.0).map_or(0, |tally| tally.value)
+    }
+
+    /// Makes the end of an operation raise a counter by one.
+    pub fn count(&mut self, ticket: Ticket, counter: Counter) {
+        if let Some(op) = self.ops.find_mut(ticket) {
+            op.counter = Some(counter.0);
+        }
+    }
+
+    /// Raises a counter.
+    pub fn raise(&mut self, counter: Counter, by: u64, port: &mut impl Port) {
+        self.raise_counter(counter.0, by, port);
+        self.settle(port);
+    }
+
+    /// Completes when the counter has reached `at_least`.
+    pub fn post_wait(&mut self, counter: Counter, at_least: u64) -> Posted {
+        let ticket = self.open(Owner::User, None, State::Waiting);
+        if self.counters.set(counter, at_least, Action::Complete(ticket)) {
+            return Posted::Pending(ticket);
+        }
+        self.close(ticket);
+        Posted::Done(Outcome::Done)
+    }
+
+    /// Starts `schedule` when the counter has reached `at_least`, with no help from anybody.
+    pub fn post_trigger(
+        &mut self,
+        counter: Counter,
+        at_least: u64,
+        schedule: Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) -> Ticket {
+        let ticket = self.open(Owner::User, None, State::Waiting);
+        let action = Action::Start { schedule: Arc::clone(&schedule), instance, ticket };
+        if !self.counters.set(counter, at_least, action) {
+            self.start_run(ticket, schedule, instance);
+            self.settle(port);
+        }
+        ticket
+    }
+
+    /// A step waits for a counter; false if it need not.
+    pub(crate) fn wait_in_step(&mut self, counter: Counter, at_least: u64, step: StepRef) -> bool {
+        self.counters.set(counter, at_least, Action::Step(step))
+    }
+
+    pub(crate) fn raise_counter(&mut self, counter: Ticket, by: u64, port: &mut impl Port) {
+        let Some(tally) = self.counters.0.find_mut(counter) else { return };
+        tally.value += by;
+        let value = tally.value;
+        let fired: Vec<Trigger> =
+            tally.triggers.extract_if(.., |trigger| trigger.at_least <= value).collect();
+        for trigger in fired {
+            match trigger.action {
+                Action::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
+                Action::Step(step) => self.end_step(step, Outcome::Done, port),
+                Action::Start { schedule, instance, ticket } => {
+                    self.start_run(ticket, schedule, instance);
+                }
+            }
+        }
+    }
+}

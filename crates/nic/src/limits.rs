@@ -1,0 +1,60 @@
+//! Every bound of the NIC, in one place. Set once, at birth.
+
+/// The bounds of one NIC. All peers of a job use the same.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// Queue pairs. A group's messages use the pair that its id, modulo this, names.
+    pub queues: u16,
+    /// Budget of each queue pair for unexpected messages and for credit.
+    pub unexpected_bytes_max: u32,
+    /// The longest message that goes without an offer.
+    pub eager_bytes_max: u32,
+    /// Room that a receiver sets aside for one sender, if it has it.
+    pub credit_bytes: u32,
+    /// Above this, a transfer goes in pieces, and an unexpected one is not read but granted.
+    pub piece_bytes_max: u32,
+    /// Held messages that one sweep may have on the way.
+    pub sweep_frames_max: u16,
+    /// Frames to one peer that may be unacked. At most 64.
+    pub frames_in_flight_max: u16,
+    /// Frames that one ack may be late for.
+    pub frames_per_ack_max: u32,
+    /// Bytes of frames that came before their turn, all peers together.
+    pub early_bytes_max: u32,
+    /// How long an ack may wait for company.
+    pub ack_ns_max: u64,
+    /// Patience before anything has been measured.
+    pub retry_ns_first: u64,
+    /// The least patience.
+    pub retry_ns_min: u64,
+    /// The most patience.
+    pub retry_ns_max: u64,
+    /// Frames out and nothing acked for this long: the peer is down.
+    pub silence_ns_max: u64,
+    /// A conversation that has rested for this long is not continued but begun anew; after twice
+    /// as long the peer is forgotten. Longer than `silence_ns_max`, so that nothing of the old
+    /// conversation can still be on its way.
+    pub idle_ns_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            queues: 4,
+            unexpected_bytes_max: 4 << 20,
+            eager_bytes_max: 8 << 10,
+            credit_bytes: 64 << 10,
+            piece_bytes_max: 1 << 20,
+            sweep_frames_max: 16,
+            frames_in_flight_max: 64,
+            frames_per_ack_max: 2,
+            early_bytes_max: 256 << 10,
+            ack_ns_max: 50_000,
+            retry_ns_first: 5_000_000,
+            retry_ns_min: 200_000,
+            retry_ns_max: 200_000_000,
+            silence_ns_max: 10_000_000_000,
+            idle_ns_max: 60_000_000_000,
+        }
+    }
+}

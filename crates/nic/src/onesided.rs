@@ -1,0 +1,216 @@
+//! One-sided operations: put, get, accumulate, compare-and-swap on regions that were opened.
+//!
+//! They travel in frames, and the NIC that owns the region checks every one against what its user
+//! has opened: a peer can reach those bytes and no others.
+
+use crate::envelope::Kind;
+use crate::nic::{Nic, Variant};
+use crate::op::{Owner, State, Stream};
+use crate::peers::At;
+use crate::port::{Operator, Port};
+use crate::types::{Outcome, Peer, Posted, Received, Region, Span, Ticket};
+use crate::word::MatchWord;
+
+impl<V: Variant> Nic<V> {
+    /// Lets peers reach the first `bytes` of `region`.
+    pub fn open_region(&mut self, region: Region, bytes: u64) {
+        self.regions.insert(region, bytes);
+    }
+
+    /// Ends that. Operations that arrive later are denied.
+    pub fn close_region(&mut self, region: Region) {
+        self.regions.remove(&region);
+    }
+
+    /// Writes `source` into `region` of `to`, at `offset`. `notify` names a counter of `to` that
+    /// is raised by one when all bytes are in place.
+    pub fn post_put(
+        &mut self,
+        to: Peer,
+        source: Span,
+        region: Region,
+        offset: u64,
+        notify: Option<u32>,
+        port: &mut impl Port,
+    ) -> Posted {
+        self.post_stream(to, source, Stream::Put { region, offset, notify }, port)
+    }
+
+    /// Combines `source` into `region` of `to`, at `offset`.
+    pub fn post_accumulate(
+        &mut self,
+        to: Peer,
+        source: Span,
+        region: Region,
+        offset: u64,
+        operator: Operator,
+        port: &mut impl Port,
+    ) -> Posted {
+        self.post_stream(to, source, Stream::Accumulate { region, offset, operator }, port)
+    }
+
+    fn post_stream(
+        &mut self,
+        to: Peer,
+        source: Span,
+        what: Stream,
+        port: &mut impl Port,
+    ) -> Posted {
+        let at = match self.contact(to, port) {
+            Ok(at) => at,
+            Err(fault) => return Posted::Done(Outcome::Failed(fault)),
+        };
+        let state = State::Streaming { source, sent: 0, begun: false, what };
+        let ticket = self.open(Owner::User, Some(at), state);
+        self.write(at, ticket, port);
+        self.settle(port);
+        Posted::Pending(ticket)
+    }
+
+    /// Reads `from`, a span of `source`'s memory, into `into`, which is as long.
+    pub fn post_get(
+        &mut self,
+        source: Peer,
+        from: Span,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        assert_eq!(from.len, into.len, "a get reads as much as it has room for");
+        let outcome = Outcome::Received(Received { word: MatchWord::default(), len: into.len });
+        if into.len == 0 {
+            return Posted::Done(outcome);
+        }
+        let state = State::Landing { into, left: into.len, outcome };
+        self.post_request(source, state, |ticket| Kind::Get { ticket, from }, port)
+    }
+
+    /// Puts `value` into eight bytes of `region` of `to` if they hold `expected`. The outcome
+    /// says what they held.
+    pub fn post_compare_swap(
+        &mut self,
+        to: Peer,
+        region: Region,
+        offset: u64,
+        expected: u64,
+        value: u64,
+        port: &mut impl Port,
+    ) -> Posted {
+        let kind = |ticket| Kind::Swap { ticket, region, offset, expected, value };
+        self.post_request(to, State::Swapping, kind, port)
+    }
+
+    fn post_request(
+        &mut self,
+        to: Peer,
+        state: State,
+        kind: impl FnOnce(Ticket) -> Kind,
+        port: &mut impl Port,
+    ) -> Posted {
+        let at = match self.contact(to, port) {
+            Ok(at) => at,
+            Err(fault) => return Posted::Done(Outcome::Failed(fault)),
+        };
+        let ticket = self.open(Owner::User, Some(at), state);
+        self.send(at, kind(ticket), Span::EMPTY, None, port);
+        self.settle(port);
+        Posted::Pending(ticket)
+    }
+
+    #[expect(clippy::too_many_arguments)]
+    pub(crate) fn on_put(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        into: Span,
+        last: bool,
+        notify: Option<u32>,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        if !self.is_open(into) {
+            return self.reply(at, Kind::Denied { ticket }, port);
+        }
+        if !payload.is_empty() {
+            port.deliver(payload, into);
+        }
+        if last {
+            self.reply(at, Kind::Done { ticket }, port);
+        }
+        if let Some(counter) = notify.and_then(|index| self.counters.at(index)) {
+            self.raise_counter(counter, 1, port);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments)]
+    pub(crate) fn on_accumulate(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        into: Span,
+        last: bool,
+        operator: Operator,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        if !self.is_open(into) {
+            return self.reply(at, Kind::Denied { ticket }, port);
+        }
+        port.accumulate(operator, payload, into);
+        if last {
+            self.reply(at, Kind::Done { ticket }, port);
+        }
+    }
+
+    /// A get is a grant that nobody offered: we write what the peer wants to read.
+    pub(crate) fn on_get(&mut self, at: At, target: Ticket, from: Span, port: &mut impl Port) {
+        if from.len == 0 || !self.is_open(from) {
+            return self.reply(at, Kind::Denied { ticket: target }, port);
+        }
+        let state = State::Writing { source: from, target, sent: 0, frames_out: 0 };
+        let ticket = self.open(Owner::Nobody, Some(at), state);
+        self.write(at, ticket, port);
+    }
+
+    pub(crate) fn on_swap(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        word: Span,
+        expected: u64,
+        value: u64,
+        port: &mut impl Port,
+    ) {
+        if !self.is_open(word) {
+            return self.reply(at, Kind::Denied { ticket }, port);
+        }
+        let value = port.compare_swap(word, expected, value);
+        self.reply(at, Kind::Found { ticket, value }, port);
+    }
+
+    pub(crate) fn on_found(&mut self, at: At, ticket: Ticket, value: u64, port: &mut impl Port) {
+        let Some(op) = self.op_with(at, ticket) else { return };
+        match op.state {
+            State::Swapping => self.complete(ticket, Outcome::Found(value), port),
+            _ => self.stats.malformed += 1,
+        }
+    }
+
+    pub(crate) fn on_denied(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
+        let denied = Outcome::Failed(crate::types::Fault::Denied);
+        // A stream is denied frame by frame, and ends with the first.
+        let peer = self.peers[at].peer;
+        let Some(op) = self.ops.find(ticket).filter(|op| op.peer == Some(peer)) else { return };
+        match op.state {
+            State::Streaming { .. } | State::Swapping | State::Landing { .. } => {
+                self.complete(ticket, denied, port);
+            }
+            _ => self.stats.malformed += 1,
+        }
+    }
+
+    fn is_open(&self, span: Span) -> bool {
+        let end = span.offset.checked_add(span.len);
+        let size = self.regions.get(&span.region);
+        matches!((end, size), (Some(end), Some(&size)) if end <= size)
+    }
+}

@@ -1,0 +1,140 @@
+//! One operation in progress, and the states that it can be in.
+
+use crate::envelope::Kind;
+use crate::matcher::Cell;
+use crate::peers::Outgoing;
+use crate::port::{Operator, StepRef};
+use crate::types::{Outcome, Peer, Region, Span, Ticket};
+use crate::word::MatchWord;
+
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) owner: Owner,
+    /// The peer without which it cannot end.
+    pub(crate) peer: Option<Peer>,
+    /// Whether it counts among the peer's open operations.
+    pub(crate) met: bool,
+    /// A counter to raise when it ends.
+    pub(crate) counter: Option<Ticket>,
+    pub(crate) state: State,
+}
+
+/// Who wants to know how it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    User,
+    Step(StepRef),
+    /// We serve a peer; it is the peer that waits.
+    Nobody,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    /// An eager message under credit. Over when the rail has its bytes, or when it has matched.
+    Flying { synchronous: bool },
+    /// A message without credit: not answered yet, or held.
+    InLane(InLane),
+    /// A synchronous message that has arrived and not matched.
+    Accepted,
+    /// An offer that its receiver knows of.
+    Offered { word: MatchWord, source: Span },
+    /// Bytes on their way in chunks, to a receive or a get.
+    Writing { source: Span, target: Ticket, sent: u64, frames_out: u32 },
+    /// Bytes on their way by a rail that writes into the peer's memory.
+    Putting { source: Span, into: Span, target: Ticket, sent: u64 },
+    /// A put or accumulate on its way in frames.
+    Streaming { source: Span, sent: u64, begun: bool, what: Stream },
+    /// A compare-and-swap that waits for what it found.
+    Swapping,
+    /// A receive in the posted queue. Its cell is set as soon as the matcher has told it.
+    Posted { into: Span, queue: u16, cell: Cell },
+    /// A receive or get whose bytes are coming.
+    Landing { into: Span, left: u64, outcome: Outcome },
+    /// A receive that reads its bytes where they are.
+    Reading { sender: Ticket, outcome: Outcome },
+    /// A message that a matched probe has taken, and no receive has got.
+    Taken { queue: u16, message: Ticket },
+    /// A wait for a counter.
+    Waiting,
+    /// A schedule.
+    Running { run: Ticket },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InLane {
+    pub(crate) word: MatchWord,
+    pub(crate) source: Span,
+    pub(crate) queue: u16,
+    pub(crate) synchronous: bool,
+    /// It went as an offer, not whole.
+    pub(crate) offered: bool,
+    /// To be taken back as soon as its answer is known.
+    pub(crate) cancelled: bool,
+}
+
+/// What a stream of frames does at its target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Put { region: Region, offset: u64, notify: Option<u32> },
+    Accumulate { region: Region, offset: u64, operator: Operator },
+}
+
+impl State {
+    /// The next frame of an operation that has bytes to send, and whether more follow.
+    pub(crate) fn next_chunk(&mut self, me: Ticket, room: u64) -> Option<(Outgoing, bool)> {
+        match self {
+            State::Writing { source, target, sent, frames_out } => {
+                let payload = source.part(*sent, room.min(source.len - *sent));
+                let kind = Kind::Chunk { ticket: *target, offset: *sent };
+                *sent += payload.len;
+                *frames_out += 1;
+                Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len))
+            }
+            State::Streaming { source, sent, begun, what } => {
+                if *begun && *sent == source.len {
+                    return None;
+                }
+                // Elements of up to 16 bytes are not cut in two.
+                let payload = source.part(*sent, (room & !15).min(source.len - *sent));
+                let last = *sent + payload.len == source.len;
+                let kind = what.frame(me, *sent, last);
+                *sent += payload.len;
+                *begun = true;
+                Some((Outgoing { kind, payload, ticket: None }, !last))
+            }
+            _ => None,
+        }
+    }
+
+    /// The last chunk found no room.
+    pub(crate) fn unsend(&mut self, bytes: u64) {
+        match self {
+            State::Writing { sent, frames_out, .. } => {
+                *sent -= bytes;
+                *frames_out -= 1;
+            }
+            State::Streaming { sent, begun, .. } => {
+                *sent -= bytes;
+                *begun = *sent > 0;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stream {
+    fn frame(&self, ticket: Ticket, sent: u64, last: bool) -> Kind {
+        match *self {
+            Stream::Put { region, offset, notify } => Kind::Put {
+                ticket,
+                region,
+                offset: offset + sent,
+                last,
+                notify: notify.filter(|_| last),
+            },
+            Stream::Accumulate { region, offset, operator } => {
+                Kind::Accumulate { ticket, region, offset: offset + sent, last, operator }
+            }
+        }
+    }
+}

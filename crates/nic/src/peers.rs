@@ -1,0 +1,224 @@
+//! The peer table: what the NIC knows of each process that it has met.
+//!
+//! A peer appears on first contact and is forgotten when it has rested for long and nothing is
+//! open with it. There is no timer for that: each new contact looks at a few old ones.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::{BuildHasherDefault, Hasher};
+
+use hashbrown::HashMap;
+
+use crate::envelope::Kind;
+use crate::lane::Lane;
+use crate::limits::Limits;
+use crate::port::Promises;
+use crate::types::{Peer, Span, Ticket, Time};
+use crate::window::Window;
+
+/// What we know of one peer.
+#[derive(Debug)]
+pub(crate) struct PeerState {
+    pub(crate) peer: Peer,
+    pub(crate) promises: Promises,
+    /// Declared dead. Such a peer is never forgotten, so that it stays dead.
+    pub(crate) down: bool,
+    /// The next frame tells the peer that we know nothing of old credit.
+    pub(crate) fresh: bool,
+    /// Operations open with this peer.
+    pub(crate) open: u32,
+    /// Messages of this peer in the store.
+    pub(crate) stored: u32,
+    pub(crate) active_at: Time,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) backlog: Option<Box<Backlog>>,
+    pub(crate) window: Option<Box<Window>>,
+}
+
+/// Frames that wait for room on the rail or in the window.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    pub(crate) replies: VecDeque<Outgoing>,
+    pub(crate) requests: VecDeque<Outgoing>,
+    /// Operations with bytes to send, a frame each in turn.
+    pub(crate) writers: VecDeque<Ticket>,
+    /// The last frame that was not a reply came from a writer.
+    pub(crate) writer_had_turn: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) kind: Kind,
+    pub(crate) payload: Span,
+    pub(crate) ticket: Option<Ticket>,
+}
+
+/// Where a peer is in the table. Valid as long as nothing is forgotten.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct At(pub(crate) u32);
+
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    slots: Vec<PeerState>,
+    index: HashMap<Peer, At, BuildHasherDefault<Mix>>,
+    /// Where the search for forgettable peers stopped.
+    hand: usize,
+}
+
+impl PeerState {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open == 0
+            && self.stored == 0
+            && self.backlog.is_none()
+            && self.lanes.iter().all(Lane::is_idle)
+            && self.window.as_ref().is_none_or(|window| window.is_idle())
+    }
+
+    #[inline]
+    pub(crate) fn lane(&mut self, queue: u16) -> &mut Lane {
+        match self.lanes.iter().position(|lane| lane.queue == queue) {
+            Some(at) => &mut self.lanes[at],
+            None => self.open_lane(queue),
+        }
+    }
+
+    fn open_lane(&mut self, queue: u16) -> &mut Lane {
+        self.lanes.reserve_exact(1);
+        self.lanes.push(Lane::new(queue));
+        self.lanes.last_mut().expect("just pushed")
+    }
+
+    pub(crate) fn backlog(&mut self) -> &mut Backlog {
+        self.backlog.get_or_insert_default()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let waiting = self.lanes.iter().filter_map(|lane| lane.waiting.as_ref());
+        self.lanes.capacity() * size_of::<Lane>()
+            + waiting.map(|waiting| waiting.heap_bytes()).sum::<usize>()
+            + self.backlog.as_ref().map_or(0, |backlog| backlog.heap_bytes())
+            + self.window.as_ref().map_or(0, |window| window.heap_bytes())
+    }
+}
+
+impl Backlog {
+    fn heap_bytes(&self) -> usize {
+        size_of::<Backlog>()
+            + (self.replies.capacity() + self.requests.capacity()) * size_of::<Outgoing>()
+            + self.writers.capacity() * size_of::<Ticket>()
+    }
+}
+
+impl Peers {
+    #[inline]
+    pub(crate) fn find(&self, peer: Peer) -> Option<At> {
+        self.index.get(&peer).copied()
+    }
+
+    /// Adds a peer that is not in the table.
+    pub(crate) fn add(&mut self, peer: Peer, promises: Promises, now: Time) -> At {
+        let at = At(u32::try_from(self.slots.len()).expect("fewer than 2^32 peers"));
+        if self.slots.len() == self.slots.capacity() {
+            self.slots.reserve_exact(self.slots.len() / 2 + 2);
+        }
+        self.slots.push(PeerState {
+            peer,
+            promises,
+            down: false,
+            fresh: true,
+            open: 0,
+            stored: 0,
+            active_at: now,
+            lanes: Vec::new(),
+            backlog: None,
+            window: None,
+        });
+        self.index.insert(peer, at);
+        at
+    }
+
+    /// A peer that has rested for so long that it may be forgotten, if one of the next few has.
+    pub(crate) fn next_forgettable(&mut self, now: Time, limits: &Limits) -> Option<At> {
+        for _ in 0..LOOKS_PER_CONTACT.min(self.slots.len()) {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let state = &self.slots[self.hand];
+            let rested = now.since(state.active_at) > 2 * limits.idle_ns_max;
+            if rested && !state.down && state.is_idle() {
+                return Some(At(u32::try_from(self.hand).expect("an index of the table")));
+            }
+        }
+        None
+    }
+
+    /// Forgets a peer. The last of the table takes its place.
+    pub(crate) fn forget(&mut self, at: At) -> PeerState {
+        let state = self.slots.swap_remove(at.0 as usize);
+        self.index.remove(&state.peer);
+        if let Some(moved) = self.slots.get(at.0 as usize) {
+            self.index.insert(moved.peer, at);
+        }
+        state
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PeerState> {
+        self.slots.iter()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // The index holds a key, a value and a control byte for each bucket; an eighth is empty.
+        let buckets = (self.index.capacity() * 8 / 7).next_power_of_two();
+        let index = if self.index.capacity() == 0 {
+            0
+        } else {
+            buckets * (size_of::<(Peer, At)>() + 1) + 16
+        };
+        self.slots.capacity() * size_of::<PeerState>()
+            + index
+            + self.slots.iter().map(PeerState::heap_bytes).sum::<usize>()
+    }
+}
+
+impl core::ops::Index<At> for Peers {
+    type Output = PeerState;
+
+    #[inline]
+    fn index(&self, at: At) -> &PeerState {
+        &self.slots[at.0 as usize]
+    }
+}
+
+impl core::ops::IndexMut<At> for Peers {
+    #[inline]
+    fn index_mut(&mut self, at: At) -> &mut PeerState {
+        &mut self.slots[at.0 as usize]
+    }
+}
+
+/// How many old peers each new contact looks at.
+const LOOKS_PER_CONTACT: usize = 2;
+
+/// Spreads small integers over the table. Peers are numbered by the job, not by an enemy.
+#[derive(Default)]
+pub(crate) struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u32(u32::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}

@@ -1,0 +1,492 @@
+//! The receiver's side: what arrives, what waits, what is refused, what is given back.
+
+use crate::canary::Bug;
+use crate::envelope::Kind;
+use crate::lane::NO_FLOOR;
+use crate::matcher::{Arrival, Cell, Entry, Item, Matcher, Post, Queue};
+use crate::nic::{Nic, QueuePair, Variant};
+use crate::op::{Owner, State};
+use crate::peers::At;
+use crate::port::Port;
+use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
+use crate::types::{Fault, Outcome, Peer, Posted, Received, Span, Ticket};
+use crate::word::{Mask, MatchWord};
+
+/// What a probe saw.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Probed {
+    /// The process that sent the message.
+    pub from: Peer,
+    /// What the message says of itself.
+    pub word: MatchWord,
+    /// Its bytes.
+    pub len: u64,
+}
+
+impl<V: Variant> Nic<V> {
+    /// Receives a message that agrees with `word` under `mask` into `into`. `from` names the only
+    /// process that can send it, if there is only one: if that one dies, so does the receive.
+    pub fn post_receive(
+        &mut self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        let posted = self.begin_receive(Owner::User, from, word, mask, into, port);
+        self.settle(port);
+        posted
+    }
+
+    pub(crate) fn begin_receive(
+        &mut self,
+        owner: Owner,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        let queue = self.queue_of(word.group());
+        let ticket = self.open(owner, None, State::Posted { into, queue, cell: Cell(u32::MAX) });
+        match self.queues[usize::from(queue)].matcher.post(word, mask, ticket.index) {
+            Post::Matched(item) => {
+                let message = self.queues[usize::from(queue)].store.headers.ticket_at(item);
+                return self.receive_stored(ticket, queue, message, into, port);
+            }
+            Post::Waiting(cell) => {
+                let op = self.op_mut(ticket);
+                op.peer = from;
+                op.state = State::Posted { into, queue, cell };
+            }
+        }
+        let dead = from.filter(|&peer| self.is_down(peer));
+        if let Some(peer) = dead {
+            self.unpost(ticket);
+            self.close(ticket);
+            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
+        }
+        self.invite_for_receive(queue, from, port);
+        Posted::Pending(ticket)
+    }
+
+    fn is_down(&self, peer: Peer) -> bool {
+        self.peers.find(peer).is_some_and(|at| self.peers[at].down)
+    }
+
+    /// Takes a receive out of the posted queue.
+    pub(crate) fn unpost(&mut self, ticket: Ticket) {
+        let State::Posted { queue, cell, .. } = self.op_mut(ticket).state else {
+            unreachable!("only a posted receive is unposted");
+        };
+        self.queues[usize::from(queue)].matcher.remove_receive(cell);
+    }
+
+    /// The oldest message that a receive would get now, if there is one.
+    pub fn probe(&mut self, word: MatchWord, mask: Mask) -> Option<Probed> {
+        let queue = self.queue_of(word.group());
+        let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
+        matcher.probe(word, mask).map(|item| probed(store, item))
+    }
+
+    /// Takes the oldest message that a receive would get now; nobody else can get it any more.
+    /// [`Nic::post_taken`] receives it.
+    pub fn take(&mut self, word: MatchWord, mask: Mask) -> Option<(Ticket, Probed)> {
+        let queue = self.queue_of(word.group());
+        let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
+        let item = matcher.take(word, mask)?;
+        let seen = probed(store, item);
+        let message = store.headers.ticket_at(item);
+        store.headers.find_mut(message)?.cell = None;
+        Some((self.open(Owner::User, None, State::Taken { queue, message }), seen))
+    }
+
+    /// Receives a message that [`Nic::take`] has taken. The ticket stays the same.
+    pub fn post_taken(&mut self, ticket: Ticket, into: Span, port: &mut impl Port) -> Posted {
+        let Some(State::Taken { queue, message }) = self.ops.find(ticket).map(|op| &op.state)
+        else {
+            panic!("{ticket} is not a taken message");
+        };
+        let posted = self.receive_stored(ticket, *queue, *message, into, port);
+        self.settle(port);
+        posted
+    }
+
+    /// Shows what waits in both queues of the pair that serves `group`, oldest first.
+    pub fn dump(&self, group: u16, queue: Queue, show: impl FnMut(Entry)) {
+        if let Some(pair) = self.queues.get(usize::from(group % self.limits.queues)) {
+            pair.matcher.dump(queue, show);
+        }
+    }
+
+    /// A receive and a stored message have met.
+    fn receive_stored(
+        &mut self,
+        ticket: Ticket,
+        queue: u16,
+        message: Ticket,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        let store = &mut self.queues[usize::from(queue)].store;
+        let stored = store.headers.release(message).expect("a matched message is stored");
+        let outcome = outcome_of(stored.word, stored.len(), into.len);
+        let from = self.peers.find(stored.from);
+        let posted = match stored.body {
+            Body::Whole { first, len, synchronous } => {
+                let room = into.len;
+                store.drain(first, len, |offset, bytes| {
+                    let bytes = cut(bytes, room.saturating_sub(offset));
+                    if !bytes.is_empty() {
+                        port.deliver(bytes, into.part(offset, bytes.len() as u64));
+                    }
+                });
+                if let (Some(sender), Some(at)) = (synchronous, from) {
+                    self.reply(at, Kind::Matched { ticket: sender }, port);
+                }
+                self.close(ticket);
+                Posted::Done(outcome)
+            }
+            Body::Offered { ticket: sender, source } => match from {
+                Some(at) if !self.peers[at].down => {
+                    self.begin_transfer(at, ticket, stored.word, sender, source, into, false, port)
+                }
+                _ => {
+                    self.close(ticket);
+                    Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from)))
+                }
+            },
+        };
+        let leak = V::BUG == Some(Bug::BudgetLeak) && stored.len() > into.len;
+        if !leak {
+            self.free_stored(queue, &stored, port);
+        }
+        posted
+    }
+
+    /// The room of a message that has left the store goes where it came from.
+    fn free_stored(&mut self, queue: u16, stored: &Stored, port: &mut impl Port) {
+        let store = &mut self.queues[usize::from(queue)].store;
+        store.forget(stored);
+        if let Some(at) = self.peers.find(stored.from) {
+            self.peers[at].stored -= 1;
+            if stored.secured {
+                self.queues[usize::from(queue)].store.reserve(stored.bytes());
+                self.owe(at, queue, stored.bytes(), port);
+            }
+        }
+        self.invite_for_room(queue, port);
+    }
+
+    /// A whole message has arrived.
+    pub(crate) fn on_eager(
+        &mut self,
+        at: At,
+        word: MatchWord,
+        secured: bool,
+        synchronous: Option<Ticket>,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        let queue = self.queue_of(word.group());
+        let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
+        let bytes = eager_bytes(len);
+        let arrival = self.arrive(at, queue, word, secured, bytes, |store| Body::Whole {
+            first: store.fill(payload),
+            len,
+            synchronous,
+        });
+        if let Some(Arrival::Matched(item)) = arrival {
+            let ticket = self.ops.ticket_at(item);
+            self.deliver(ticket, word, payload, port);
+            if let Some(sender) = synchronous {
+                self.reply(at, Kind::Matched { ticket: sender }, port);
+            }
+        }
+        self.conclude(at, queue, secured, bytes, arrival, port);
+    }
+
+    /// The header of a message has arrived; its bytes are still with its sender.
+    #[expect(clippy::too_many_arguments)]
+    pub(crate) fn on_offer(
+        &mut self,
+        at: At,
+        word: MatchWord,
+        secured: bool,
+        first: bool,
+        sender: Ticket,
+        source: Span,
+        port: &mut impl Port,
+    ) {
+        let queue = self.queue_of(word.group());
+        if first {
+            // Held messages come again from the oldest: nothing can be overtaken any more.
+            let lane = self.peers[at].lane(queue);
+            lane.floor = NO_FLOOR;
+            lane.invited = false;
+        }
+        let arrival = self.arrive(at, queue, word, secured, HEADER_BYTES, |_| Body::Offered {
+            ticket: sender,
+            source,
+        });
+        // The answer goes before the grant: the sender hears first that it was taken.
+        self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
+        if let Some(Arrival::Matched(item)) = arrival {
+            let ticket = self.ops.ticket_at(item);
+            let State::Posted { into, .. } = self.op_mut(ticket).state else {
+                unreachable!("what matches is posted");
+            };
+            let met = self.begin_transfer(at, ticket, word, sender, source, into, true, port);
+            if let Posted::Done(outcome) = met {
+                self.complete(ticket, outcome, port);
+            }
+        }
+    }
+
+    /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
+    /// claims credit that it does not have.
+    fn arrive(
+        &mut self,
+        at: At,
+        queue: u16,
+        word: MatchWord,
+        secured: bool,
+        bytes: u32,
+        body: impl FnOnce(&mut Store) -> Body,
+    ) -> Option<Arrival> {
+        let from = self.peers[at].peer;
+        let lane = self.peers[at].lane(queue);
+        if secured {
+            let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
+            if !paid {
+                self.stats.malformed += 1;
+                return None;
+            }
+            lane.reserved -= bytes;
+        }
+        let floor = if V::BUG == Some(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
+        let in_order = lane.floor == NO_FLOOR;
+        let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
+        let mut kept = None;
+        let arrival = matcher.arrive(word, floor, || {
+            if !(secured || in_order && store.room() >= bytes) {
+                return None;
+            }
+            let body = body(store);
+            let message = store.keep(Stored { from, word, body, secured, cell: None });
+            kept = Some(message);
+            Some(message.index)
+        });
+        if let (Arrival::Waiting(cell), Some(message)) = (arrival, kept) {
+            let stored = store.headers.find_mut(message).expect("just kept");
+            stored.cell = Some(cell);
+            self.peers[at].stored += 1;
+            self.stats.unexpected += 1;
+        }
+        Some(arrival)
+    }
+
+    /// Settles what an arrival means for credit, and answers a message that came without.
+    fn conclude(
+        &mut self,
+        at: At,
+        queue: u16,
+        secured: bool,
+        bytes: u32,
+        arrival: Option<Arrival>,
+        port: &mut impl Port,
+    ) {
+        match (secured, arrival) {
+            (_, None) | (true, Some(Arrival::Waiting(_) | Arrival::Refused)) => {}
+            (true, Some(Arrival::Matched(_))) => self.owe(at, queue, bytes, port),
+            (false, Some(Arrival::Refused)) => self.refuse(at, queue, port),
+            (false, Some(Arrival::Matched(_) | Arrival::Waiting(_))) => {
+                let credit = self.give_credit(at, queue);
+                let answer = Kind::Answer { queue, accepted: true, wanted: false, credit };
+                self.reply(at, answer, port);
+            }
+        }
+    }
+
+    /// Receiver not ready: the sender holds this message and what follows it, for this queue
+    /// pair only.
+    fn refuse(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        self.stats.refused += 1;
+        let peer = self.peers[at].peer;
+        let pair = &mut self.queues[usize::from(queue)];
+        let lane = self.peers[at].lane(queue);
+        lane.floor = lane.floor.min(pair.matcher.next_age());
+        if !core::mem::replace(&mut lane.refused, true) {
+            pair.refused.push_back(peer);
+        }
+        if pair.inviting == Some(peer) {
+            pair.inviting = None;
+        }
+        let wanted = pair.matcher.len(Queue::Posted) > 0;
+        self.reply(at, Kind::Answer { queue, accepted: false, wanted, credit: 0 }, port);
+        self.invite_for_room(queue, port);
+    }
+
+    /// The peer holds nothing for this queue pair any more.
+    pub(crate) fn on_vacant(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        let peer = self.peers[at].peer;
+        let queue = self.queue_of(queue);
+        let lane = self.peers[at].lane(queue);
+        lane.floor = NO_FLOOR;
+        lane.refused = false;
+        lane.invited = false;
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.refused.retain(|&waiting| waiting != peer);
+        pair.inviting = pair.inviting.filter(|&invited| invited != peer);
+        self.invite_for_room(queue, port);
+    }
+
+    /// There may be room: whoever has waited longest is asked for what it holds.
+    fn invite_for_room(&mut self, queue: u16, port: &mut impl Port) {
+        let pair = &mut self.queues[usize::from(queue)];
+        if pair.store.room() < HEADER_BYTES || pair.inviting.is_some() {
+            return;
+        }
+        let Some(peer) = pair.refused.pop_front() else { return };
+        pair.refused.push_back(peer);
+        pair.inviting = Some(peer);
+        self.invite(peer, queue, port);
+    }
+
+    /// A receive waits that nothing stored satisfies: what is held might.
+    fn invite_for_receive(&mut self, queue: u16, from: Option<Peer>, port: &mut impl Port) {
+        for turn in 0..self.queues[usize::from(queue)].refused.len() {
+            let peer = self.queues[usize::from(queue)].refused[turn];
+            if from.is_none_or(|from| from == peer) {
+                self.invite(peer, queue, port);
+            }
+        }
+    }
+
+    fn invite(&mut self, peer: Peer, queue: u16, port: &mut impl Port) {
+        let Some(at) = self.peers.find(peer) else { return };
+        if !core::mem::replace(&mut self.peers[at].lane(queue).invited, true) {
+            self.stats.invited += 1;
+            self.reply(at, Kind::Invite { queue }, port);
+        }
+    }
+
+    pub(crate) fn invite_everywhere(&mut self, port: &mut impl Port) {
+        for queue in 0..self.limits.queues.min(u16::try_from(self.queues.len()).unwrap_or(0)) {
+            self.invite_for_room(queue, port);
+        }
+    }
+
+    /// Room that was set aside for a peer is free again. It goes back to the peer in large
+    /// pieces, or to those whose messages were refused, if there are any.
+    fn owe(&mut self, at: At, queue: u16, bytes: u32, port: &mut impl Port) {
+        let pair = &mut self.queues[usize::from(queue)];
+        let lane = self.peers[at].lane(queue);
+        lane.owed += bytes;
+        if !pair.refused.is_empty() {
+            pair.store.unreserve(core::mem::take(&mut lane.owed));
+            self.invite_for_room(queue, port);
+        } else if lane.owed >= self.limits.credit_bytes / 2 {
+            let bytes = core::mem::take(&mut lane.owed);
+            lane.reserved += bytes;
+            self.reply(at, Kind::Credit { queue, bytes }, port);
+        }
+    }
+
+    /// Credit that goes with an answer: what we owe, and a first portion if there is room.
+    fn give_credit(&mut self, at: At, queue: u16) -> u32 {
+        let portion = self.limits.credit_bytes;
+        let pair = &mut self.queues[usize::from(queue)];
+        let lane = self.peers[at].lane(queue);
+        if lane.refused || !pair.refused.is_empty() {
+            return 0;
+        }
+        let mut credit = core::mem::take(&mut lane.owed);
+        // Half of the budget stays for those who come without credit.
+        if lane.reserved + credit < portion / 2 && pair.store.room() >= 2 * portion {
+            pair.store.reserve(portion);
+            credit += portion;
+        }
+        lane.reserved += credit;
+        credit
+    }
+
+    /// Bytes of a frame for a receive.
+    fn deliver(&mut self, ticket: Ticket, word: MatchWord, payload: &[u8], port: &mut impl Port) {
+        let State::Posted { into, .. } = self.op_mut(ticket).state else {
+            unreachable!("what matches is posted");
+        };
+        let bytes = cut(payload, into.len);
+        if !bytes.is_empty() {
+            port.deliver(bytes, into.first(bytes.len() as u64));
+        }
+        self.complete(ticket, outcome_of(word, payload.len() as u64, into.len), port);
+    }
+
+    /// Offers of a dead peer can no longer be received; what is here whole still can.
+    pub(crate) fn drop_offers_of(&mut self, peer: Peer) {
+        for pair in &mut self.queues {
+            let dead: alloc::vec::Vec<_> = pair
+                .store
+                .headers
+                .iter()
+                .filter(|(_, message)| message.from == peer && message.is_offer())
+                .filter_map(|(ticket, message)| message.cell.map(|cell| (ticket, cell)))
+                .collect();
+            for (ticket, cell) in dead {
+                pair.matcher.remove_message(cell);
+                if let Some(stored) = pair.store.headers.release(ticket) {
+                    pair.store.forget(&stored);
+                    if let Some(at) = self.peers.find(peer) {
+                        self.peers[at].stored -= 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sender takes an offer back. If it has matched, it is too late, and nothing is said.
+    pub(crate) fn on_withdraw(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        word: MatchWord,
+        port: &mut impl Port,
+    ) {
+        let peer = self.peers[at].peer;
+        let queue = self.queue_of(word.group());
+        let pair = &mut self.queues[usize::from(queue)];
+        let found = pair.store.headers.iter().find_map(|(slot, message)| {
+            let Body::Offered { ticket: sender, .. } = message.body else { return None };
+            let cell = message.cell?;
+            (message.from == peer && sender == ticket).then_some((slot, cell))
+        });
+        let Some((slot, cell)) = found else { return };
+        pair.matcher.remove_message(cell);
+        let stored = pair.store.headers.release(slot).expect("just found");
+        self.reply(at, Kind::Withdrawn { ticket }, port);
+        self.free_stored(queue, &stored, port);
+    }
+}
+
+/// How a receive with `room` bytes ends that gets a message of `len` bytes.
+pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
+    match len > room {
+        true => Outcome::Failed(Fault::Truncated { len, room }),
+        false => Outcome::Received(Received { word, len }),
+    }
+}
+
+/// As many of `bytes` as there is room for.
+fn cut(bytes: &[u8], room: u64) -> &[u8] {
+    match usize::try_from(room) {
+        Ok(room) if room < bytes.len() => &bytes[..room],
+        _ => bytes,
+    }
+}
+
+fn probed(store: &Store, item: Item) -> Probed {
+    let message = store.headers.find(store.headers.ticket_at(item)).expect("a queued message");
+    Probed { from: message.from, word: message.word, len: message.len() }
+}

@@ -1,0 +1,192 @@
+//! Running schedules: a step begins when all that it waits for is done.
+//!
+//! Runs of the same schedule may be open at the same time. Their messages carry the run's
+//! instance number in the tag, so that an early message waits for its own run and a late one
+//! finds it, whatever else is going on.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::canary::Bug;
+use crate::nic::{Nic, Variant};
+use crate::op::{Owner, State};
+use crate::port::{Port, Progress, StepRef};
+use crate::schedule::{Schedule, Step};
+use crate::types::{Fault, Mode, Outcome, Posted, Ticket};
+use crate::word::{Mask, MatchWord};
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    schedule: Arc<Schedule>,
+    instance: u16,
+    /// The operation that its owner knows it by.
+    ticket: Ticket,
+    /// For each step, how many it still waits for.
+    needs: Vec<u16>,
+    /// Steps that are not done.
+    left: u16,
+    /// Steps that have begun and are not done.
+    busy: u16,
+    failed: Option<Fault>,
+}
+
+impl Run {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // A schedule that several share is counted by none of them.
+        let own =
+            if Arc::strong_count(&self.schedule) == 1 { self.schedule.heap_bytes() } else { 0 };
+        self.needs.capacity() * size_of::<u16>() + own
+    }
+}
+
+impl<V: Variant> Nic<V> {
+    /// Runs `schedule`. `instance` must be the same for all members of the group, and differ from
+    /// that of every other run of the group that is still open anywhere.
+    pub fn post_schedule(
+        &mut self,
+        schedule: Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) -> Posted {
+        if schedule.is_empty() {
+            return Posted::Done(Outcome::Done);
+        }
+        let ticket = self.open(Owner::User, None, State::Waiting);
+        self.start_run(ticket, schedule, instance);
+        self.settle(port);
+        Posted::Pending(ticket)
+    }
+
+    /// Makes a waiting operation a run.
+    pub(crate) fn start_run(&mut self, ticket: Ticket, schedule: Arc<Schedule>, instance: u16) {
+        let needs = schedule.needs();
+        let left = u16::try_from(needs.len()).expect("a schedule has fewer than 65,536 steps");
+        let run =
+            self.runs.claim(Run { schedule, instance, ticket, needs, left, busy: 0, failed: None });
+        self.op_mut(ticket).state = State::Running { run };
+        let needs = &self.runs.find(run).expect("just claimed").needs;
+        for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
+            self.ready.push_back(StepRef { run, step });
+        }
+    }
+
+    /// A step has nothing to wait for any more.
+    pub(crate) fn start_step(&mut self, at: StepRef, port: &mut impl Port) {
+        let Some(run) = self.runs.find_mut(at.run).filter(|run| run.failed.is_none()) else {
+            return;
+        };
+        run.busy += 1;
+        let (group, me, ticket) = (run.schedule.group, run.schedule.rank, run.ticket);
+        let instance = if V::BUG == Some(Bug::StaleInstance) { 0 } else { run.instance };
+        let tag = |thread: u8| u32::from(instance) << 8 | u32::from(thread);
+        let owner = Owner::Step(at);
+        let posted = match run.schedule.steps[usize::from(at.step)].clone() {
+            Step::Send { to, source, thread } => {
+                let word = MatchWord::new(group, me, tag(thread));
+                self.begin_send(owner, to, word, source, Mode::Standard, port)
+            }
+            Step::Receive { from, rank, into, thread } => {
+                let word = MatchWord::new(group, rank, tag(thread));
+                self.begin_receive(owner, Some(from), word, Mask::EXACT, into, port)
+            }
+            Step::Reduce { operator, source, into } => {
+                match port.reduce(at, operator, source, into) {
+                    Progress::Done => Posted::Done(Outcome::Done),
+                    Progress::Later => return,
+                }
+            }
+            Step::Copy { source, into } => {
+                port.copy(source, into);
+                Posted::Done(Outcome::Done)
+            }
+            Step::Wait { counter, at_least } => {
+                if self.wait_in_step(counter, at_least, at) {
+                    return;
+                }
+                Posted::Done(Outcome::Done)
+            }
+            Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
+            Step::Start(schedule) => {
+                let instance = run.instance;
+                let inner = self.open(owner, None, State::Waiting);
+                self.start_run(inner, schedule, instance);
+                return;
+            }
+            Step::Release => {
+                self.release_caller(ticket, port);
+                Posted::Done(Outcome::Done)
+            }
+        };
+        if let Posted::Done(outcome) = posted {
+            self.end_step(at, outcome, port);
+        }
+    }
+
+    fn release_caller(&mut self, ticket: Ticket, port: &mut impl Port) {
+        if self.ops.find(ticket).is_some_and(|op| matches!(op.owner, Owner::User)) {
+            port.complete(ticket, Outcome::Released);
+        }
+    }
+
+    /// The port has done a reduction that it had put off.
+    pub fn on_reduced(&mut self, step: StepRef, port: &mut impl Port) {
+        self.end_step(step, Outcome::Done, port);
+        self.settle(port);
+    }
+
+    /// A step is over.
+    pub(crate) fn end_step(&mut self, at: StepRef, outcome: Outcome, port: &mut impl Port) {
+        let Some(run) = self.runs.find_mut(at.run) else { return };
+        run.busy -= 1;
+        run.left -= 1;
+        match outcome {
+            Outcome::Failed(fault) => return self.fail_run(at.run, fault, port),
+            Outcome::Cancelled => return self.fail_run(at.run, Fault::Abandoned, port),
+            _ => {}
+        }
+        let Run { schedule, needs, .. } = run;
+        for successor in schedule.successors(at.step) {
+            needs[usize::from(successor)] -= 1;
+            if needs[usize::from(successor)] == 0 {
+                self.ready.push_back(StepRef { run: at.run, step: successor });
+            }
+        }
+        self.end_run_if_over(at.run, port);
+    }
+
+    /// No further step begins; those under way are taken back or run out.
+    pub(crate) fn fail_run(&mut self, at: Ticket, fault: Fault, port: &mut impl Port) {
+        let Some(run) = self.runs.find_mut(at) else { return };
+        if run.failed.is_none() {
+            run.failed = Some(fault);
+            let waits = self.counters.forget_run(at);
+            if let Some(run) = self.runs.find_mut(at) {
+                run.busy -= waits;
+                run.left -= waits;
+            }
+            let of_run = |owner: &Owner| matches!(owner, Owner::Step(step) if step.run == at);
+            let open: Vec<Ticket> = self
+                .ops
+                .iter()
+                .filter(|(_, op)| of_run(&op.owner))
+                .map(|(ticket, _)| ticket)
+                .collect();
+            for ticket in open {
+                self.begin_cancel(ticket, port);
+            }
+        }
+        self.end_run_if_over(at, port);
+    }
+
+    fn end_run_if_over(&mut self, at: Ticket, port: &mut impl Port) {
+        let Some(run) = self.runs.find(at) else { return };
+        let outcome = match run.failed {
+            Some(fault) if run.busy == 0 => Outcome::Failed(fault),
+            None if run.left == 0 => Outcome::Done,
+            _ => return,
+        };
+        let ticket = run.ticket;
+        self.runs.release(at);
+        self.complete(ticket, outcome, port);
+    }
+}

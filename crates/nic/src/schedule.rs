@@ -1,0 +1,131 @@
+//! A schedule: steps, and which waits for which.
+//!
+//! Every collective is one. It says what to do and in which order, never when: the NIC runs it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::counter::Counter;
+use crate::port::Operator;
+use crate::types::{Peer, Span};
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Sends `source` to `to`. `thread` tells messages apart that the same two ranks exchange in
+    /// no fixed order within one run.
+    Send {
+        /// The process.
+        to: Peer,
+        /// The bytes.
+        source: Span,
+        /// Which of several messages between the two.
+        thread: u8,
+    },
+    /// Receives what `from`, which its group counts as `rank`, sends.
+    Receive {
+        /// The process.
+        from: Peer,
+        /// The same process, as the schedule's group counts.
+        rank: u32,
+        /// Where the bytes go.
+        into: Span,
+        /// Which of several messages between the two.
+        thread: u8,
+    },
+    /// Combines `source` into `into`.
+    Reduce {
+        /// How.
+        operator: Operator,
+        /// What is combined.
+        source: Span,
+        /// The result so far.
+        into: Span,
+    },
+    /// Copies `source` to `into`.
+    Copy {
+        /// What is copied.
+        source: Span,
+        /// Where to.
+        into: Span,
+    },
+    /// Waits until a counter has reached a value.
+    Wait {
+        /// The counter.
+        counter: Counter,
+        /// The value.
+        at_least: u64,
+    },
+    /// Runs another schedule, under the same instance; done when that is.
+    Start(Arc<Schedule>),
+    /// Lets the caller go on: its ticket completes as released, and the run goes on without it.
+    Release,
+}
+
+/// Names a step within its schedule.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct StepId(u16);
+
+/// Steps with dependencies.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The group in whose name messages are sent.
+    pub(crate) group: u16,
+    /// Our rank in that group.
+    pub(crate) rank: u32,
+    pub(crate) steps: Vec<Step>,
+    /// Pairs of step and successor, sorted.
+    edges: Vec<(u16, u16)>,
+}
+
+impl Schedule {
+    /// An empty schedule for the member `rank` of `group`.
+    pub fn new(group: u16, rank: u32) -> Schedule {
+        Schedule { group, rank, steps: Vec::new(), edges: Vec::new() }
+    }
+
+    /// Adds a step that begins when all of `after` are done.
+    pub fn push(&mut self, step: Step, after: &[StepId]) -> StepId {
+        let id = u16::try_from(self.steps.len()).expect("fewer than 65,536 steps");
+        self.steps.push(step);
+        for &StepId(earlier) in after {
+            assert!(earlier < id, "a step waits for earlier ones only");
+            let at = self.edges.partition_point(|&edge| edge < (earlier, id));
+            self.edges.insert(at, (earlier, id));
+        }
+        StepId(id)
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// How many steps each step waits for.
+    pub(crate) fn needs(&self) -> Vec<u16> {
+        let mut needs = alloc::vec![0; self.steps.len()];
+        for &(_, successor) in &self.edges {
+            needs[usize::from(successor)] += 1;
+        }
+        needs
+    }
+
+    /// The steps that wait for `step`.
+    pub(crate) fn successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
+        let first = self.edges.partition_point(|&(earlier, _)| earlier < step);
+        self.edges[first..]
+            .iter()
+            .take_while(move |&&(earlier, _)| earlier == step)
+            .map(|&(_, successor)| successor)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn heap_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>() + self.edges.capacity() * size_of::<(u16, u16)>()
+    }
+}

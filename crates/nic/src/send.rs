@@ -1,0 +1,326 @@
+//! The sender's side: which protocol a message takes, what is held, what is taken back.
+
+use alloc::boxed::Box;
+
+use crate::canary::Bug;
+use crate::envelope::Kind;
+use crate::lane::Waiting;
+use crate::nic::{Nic, Variant};
+use crate::op::{InLane, Owner, State};
+use crate::peers::At;
+use crate::port::Port;
+use crate::store::{HEADER_BYTES, UNIT_BYTES, eager_bytes};
+use crate::types::{Fault, Mode, Outcome, Peer, Posted, Span, Ticket};
+use crate::word::MatchWord;
+
+impl<V: Variant> Nic<V> {
+    /// Sends the bytes of `source` to `to`.
+    pub fn post_send(
+        &mut self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+        port: &mut impl Port,
+    ) -> Posted {
+        let posted = self.begin_send(Owner::User, to, word, source, mode, port);
+        self.settle(port);
+        posted
+    }
+
+    #[inline]
+    pub(crate) fn begin_send(
+        &mut self,
+        owner: Owner,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+        port: &mut impl Port,
+    ) -> Posted {
+        let at = match self.contact(to, port) {
+            Ok(at) => at,
+            Err(fault) => return Posted::Done(Outcome::Failed(fault)),
+        };
+        let queue = self.queue_of(word.group());
+        let synchronous = mode == Mode::Synchronous;
+        let whole = u32::try_from(source.len).ok();
+        let whole = whole.filter(|&len| len <= self.eager_bytes_max(at, mode));
+        let eager = whole.is_some();
+        let bytes = whole.map_or(HEADER_BYTES, eager_bytes);
+        let lane = self.peers[at].lane(queue);
+        if lane.waiting.is_some() || lane.credit < bytes {
+            return self.send_unsecured(owner, at, queue, word, source, synchronous, eager, port);
+        }
+        lane.credit -= bytes;
+        if !eager {
+            let ticket = self.open(owner, Some(at), State::Offered { word, source });
+            let kind = Kind::Offer { word, secured: true, first: false, ticket, source };
+            self.send(at, kind, Span::EMPTY, None, port);
+            return Posted::Pending(ticket);
+        }
+        let credit = self.credit_to_return(at, queue);
+        let ticket = self.open(owner, Some(at), State::Flying { synchronous });
+        let kind =
+            Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket), credit };
+        self.send_eager(at, kind, source, ticket, port)
+    }
+
+    /// Sends a message under credit. On a rail that keeps its promises it is over at once, unless
+    /// the rail is full or a receive must match first.
+    #[inline]
+    fn send_eager(
+        &mut self,
+        at: At,
+        kind: Kind,
+        source: Span,
+        ticket: Ticket,
+        port: &mut impl Port,
+    ) -> Posted {
+        // Nobody is told of an operation that ends before its ticket is known.
+        let owner = core::mem::replace(&mut self.op_mut(ticket).owner, Owner::Nobody);
+        self.send(at, kind, source, Some(ticket), port);
+        match self.ops.find_mut(ticket) {
+            None => Posted::Done(Outcome::Done),
+            Some(op) => {
+                op.owner = owner;
+                Posted::Pending(ticket)
+            }
+        }
+    }
+
+    /// Sends a message that no room has been set aside for: it stays ours until it is answered.
+    #[expect(clippy::too_many_arguments)]
+    fn send_unsecured(
+        &mut self,
+        owner: Owner,
+        at: At,
+        queue: u16,
+        word: MatchWord,
+        source: Span,
+        synchronous: bool,
+        eager: bool,
+        port: &mut impl Port,
+    ) -> Posted {
+        let message =
+            InLane { word, source, queue, synchronous, offered: !eager, cancelled: false };
+        let ticket = self.open(owner, Some(at), State::InLane(message));
+        let lane = self.peers[at].lane(queue);
+        let waiting = lane.waiting.get_or_insert_with(|| Box::new(Waiting::default()));
+        waiting.push(ticket);
+        if waiting.holding {
+            self.sweep(at, queue, port);
+        } else if eager {
+            let credit = self.credit_to_return(at, queue);
+            let synchronous = synchronous.then_some(ticket);
+            let kind = Kind::Eager { word, secured: false, synchronous, credit };
+            self.send(at, kind, source, Some(ticket), port);
+        } else {
+            let kind = Kind::Offer { word, secured: false, first: false, ticket, source };
+            self.send(at, kind, Span::EMPTY, None, port);
+        }
+        Posted::Pending(ticket)
+    }
+
+    /// The longest message that goes whole to this peer. The user of a ready send vouches for the
+    /// receive, so whatever a frame can carry may go.
+    fn eager_bytes_max(&self, at: At, mode: Mode) -> u32 {
+        let frame = self.payload_bytes_max(at);
+        match mode {
+            Mode::Ready => frame.min(READY_BYTES_MAX),
+            Mode::Standard | Mode::Synchronous => frame.min(self.limits.eager_bytes_max),
+        }
+    }
+
+    /// Credit that travels with a message, since it goes that way anyway.
+    fn credit_to_return(&mut self, at: At, queue: u16) -> u16 {
+        let lane = self.peers[at].lane(queue);
+        let units = u16::try_from(lane.owed / UNIT_BYTES).unwrap_or(u16::MAX);
+        let bytes = u32::from(units) * UNIT_BYTES;
+        lane.owed -= bytes;
+        lane.reserved += bytes;
+        units
+    }
+
+    pub(crate) fn on_credit(&mut self, at: At, queue: u16, bytes: u32) {
+        if bytes > 0 {
+            let lane = self.peers[at].lane(queue % self.limits.queues);
+            lane.credit = lane.credit.saturating_add(bytes);
+        }
+    }
+
+    /// The rail no longer needs the bytes of one of our frames.
+    pub(crate) fn on_sent(&mut self, ticket: Ticket, port: &mut impl Port) {
+        let Some(op) = self.ops.find_mut(ticket) else { return };
+        let over = match &mut op.state {
+            State::Flying { synchronous } => !*synchronous,
+            State::Writing { source, sent, frames_out, .. } => {
+                *frames_out -= 1;
+                *frames_out == 0 && *sent == source.len
+            }
+            _ => false,
+        };
+        if over {
+            self.complete(ticket, Outcome::Done, port);
+        }
+    }
+
+    /// The receiver has taken or refused the oldest message that we sent without credit.
+    pub(crate) fn on_answer(
+        &mut self,
+        at: At,
+        queue: u16,
+        accepted: bool,
+        wanted: bool,
+        credit: u32,
+        port: &mut impl Port,
+    ) {
+        self.on_credit(at, queue, credit);
+        let lane = self.peers[at].lane(queue % self.limits.queues);
+        let answered =
+            lane.waiting.as_mut().and_then(|waiting| waiting.on_answer(accepted, wanted));
+        let Some(ticket) = answered else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let State::InLane(message) = self.op_mut(ticket).state else {
+            unreachable!("what waits in a lane is in it");
+        };
+        match (accepted, message) {
+            (true, InLane { offered: true, word, source, cancelled, .. }) => {
+                self.op_mut(ticket).state = State::Offered { word, source };
+                if cancelled {
+                    self.withdraw(at, ticket, word, port);
+                }
+            }
+            (true, InLane { synchronous: true, .. }) => {
+                self.op_mut(ticket).state = State::Accepted;
+            }
+            (true, _) => self.complete(ticket, Outcome::Done, port),
+            (false, InLane { cancelled: true, .. }) => self.drop_held(at, queue, ticket, port),
+            (false, _) => {}
+        }
+        self.sweep(at, queue, port);
+    }
+
+    pub(crate) fn on_invite(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        if let Some(waiting) = self.peers[at].lane(queue % self.limits.queues).waiting.as_mut() {
+            waiting.on_invite();
+        }
+        self.sweep(at, queue, port);
+    }
+
+    /// Offers held messages again, in order, as far as the receiver may want them.
+    fn sweep(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        let in_flight_max = usize::from(self.limits.sweep_frames_max);
+        loop {
+            let Some(waiting) = self.peers[at].lane(queue).waiting.as_mut() else { return };
+            if waiting.is_empty() {
+                break;
+            }
+            let Some((ticket, first)) = waiting.next(in_flight_max) else { return };
+            let State::InLane(message) = &mut self.op_mut(ticket).state else {
+                unreachable!("what waits in a lane is in it");
+            };
+            message.offered = true;
+            let InLane { word, source, .. } = *message;
+            let kind = Kind::Offer { word, secured: false, first, ticket, source };
+            self.send(at, kind, Span::EMPTY, None, port);
+        }
+        let held = self.peers[at].lane(queue).is_holding();
+        self.peers[at].lane(queue).waiting = None;
+        if held {
+            self.send(at, Kind::Vacant { queue }, Span::EMPTY, None, port);
+        }
+    }
+
+    /// A synchronous message has found its receive.
+    pub(crate) fn on_matched(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
+        let Some(op) = self.op_with(at, ticket) else { return };
+        match op.state {
+            State::Accepted | State::Flying { synchronous: true } => {
+                self.complete(ticket, Outcome::Done, port);
+            }
+            _ => self.stats.malformed += 1,
+        }
+    }
+
+    /// Takes an operation back, if it is not too late. Either way it completes: as cancelled, or
+    /// as if nobody had asked.
+    pub fn cancel(&mut self, ticket: Ticket, port: &mut impl Port) {
+        self.begin_cancel(ticket, port);
+        self.settle(port);
+    }
+
+    pub(crate) fn begin_cancel(&mut self, ticket: Ticket, port: &mut impl Port) {
+        let Some(op) = self.ops.find_mut(ticket) else { return };
+        let peer = op.peer;
+        match &mut op.state {
+            State::Posted { .. } => {
+                self.unpost(ticket);
+                if V::BUG == Some(Bug::TicketLeak) {
+                    self.op_mut(ticket).state = State::Accepted;
+                    return port.complete(ticket, Outcome::Cancelled);
+                }
+                self.complete(ticket, Outcome::Cancelled, port);
+            }
+            State::InLane(message) => {
+                message.cancelled = true;
+                let queue = message.queue;
+                let at = peer.and_then(|peer| self.peers.find(peer)).expect("a lane has a peer");
+                self.drop_held(at, queue, ticket, port);
+                self.sweep(at, queue, port);
+            }
+            State::Offered { word, .. } => {
+                let word = *word;
+                let at = peer.and_then(|peer| self.peers.find(peer)).expect("an offer has a peer");
+                self.withdraw(at, ticket, word, port);
+            }
+            State::Running { run } => {
+                let run = *run;
+                self.fail_run(run, Fault::Abandoned, port);
+            }
+            State::Waiting => {
+                self.counters.forget_wait(ticket);
+                self.complete(ticket, Outcome::Cancelled, port);
+            }
+            _ => {}
+        }
+    }
+
+    /// Cancels a message in a lane unless it is on its way; then its answer decides.
+    fn drop_held(&mut self, at: At, queue: u16, ticket: Ticket, port: &mut impl Port) {
+        let waiting = self.peers[at].lane(queue).waiting.as_mut();
+        if waiting.is_some_and(|waiting| waiting.remove(ticket)) {
+            self.complete(ticket, Outcome::Cancelled, port);
+        }
+    }
+
+    fn withdraw(&mut self, at: At, ticket: Ticket, word: MatchWord, port: &mut impl Port) {
+        self.send(at, Kind::Withdraw { ticket, word }, Span::EMPTY, None, port);
+    }
+
+    pub(crate) fn on_withdrawn(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
+        // Whoever withdraws twice is told once, and the ticket is gone by then.
+        let Some(op) = self.op_with(at, ticket) else { return };
+        if matches!(op.state, State::Offered { .. }) {
+            self.complete(ticket, Outcome::Cancelled, port);
+        }
+    }
+
+    /// Ends an operation that cannot end by itself any more.
+    pub(crate) fn abandon(&mut self, ticket: Ticket, fault: Fault, port: &mut impl Port) {
+        if self.ops.find(ticket).is_some_and(|op| matches!(op.state, State::Posted { .. })) {
+            self.unpost(ticket);
+        }
+        self.complete(ticket, Outcome::Failed(fault), port);
+    }
+
+    /// An operation that is known to be open.
+    pub(crate) fn op_mut(&mut self, ticket: Ticket) -> &mut crate::op::Op {
+        self.ops.find_mut(ticket).expect("the operation is open")
+    }
+}
+
+/// A ready send may be mistaken: then its bytes must fit somewhere.
+const READY_BYTES_MAX: u32 = 64 << 10;

@@ -1,0 +1,414 @@
+//! What a rail that loses, repeats or reorders frames lacks: sequence, ack, retry, repeat detection.
+//!
+//! One window serves both directions of one peer. Frames carry a sequence number within an epoch,
+//! a cumulative ack and a bit for each of the 64 frames beyond it. A frame stays in the window,
+//! as an envelope and a span, until it is acked; early frames wait, as bytes, until the gap before
+//! them closes. The window decides when a frame goes again; the NIC sends it.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use crate::envelope::{Kind, Marks};
+use crate::limits::Limits;
+use crate::types::{Span, Ticket, Time};
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    // To the peer.
+    epoch: u32,
+    next: u32,
+    flying: VecDeque<Flying>,
+    round_trip: RoundTrip,
+    backoff: u32,
+    retry_at: Option<Time>,
+    /// When an ack last told something new, or the window last stopped being empty.
+    progress_at: Time,
+
+    // From the peer.
+    peer_epoch: u32,
+    expected: u32,
+    /// Frames after `expected`: the first is `expected + 1`.
+    early: VecDeque<Option<Box<[u8]>>>,
+    unacked: u32,
+    ack_at: Option<Time>,
+
+    /// The deadline under which the NIC's clock has this window.
+    pub(crate) listed: Option<Time>,
+}
+
+/// A frame that has been sent and not been acked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flying {
+    pub(crate) sequence: u32,
+    pub(crate) kind: Kind,
+    pub(crate) payload: Span,
+    /// The operation that ends, or goes on, when the frame has arrived.
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) fresh: bool,
+    sent_at: Time,
+    tries: u32,
+    arrived: bool,
+}
+
+/// Where an arriving frame stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    /// It is the one that is expected.
+    Next,
+    /// Something before it is missing.
+    Early,
+    /// It has been here before.
+    Repeat,
+    /// It is from a conversation that is over, or from too far ahead.
+    Stray,
+}
+
+/// No frame may be further ahead than the bits of an ack reach.
+pub(crate) const REACH: u32 = 64;
+
+impl Window {
+    pub(crate) fn new(epoch: u32, now: Time) -> Window {
+        Window {
+            epoch,
+            next: 0,
+            flying: VecDeque::new(),
+            round_trip: RoundTrip::default(),
+            backoff: 0,
+            retry_at: None,
+            progress_at: now,
+            peer_epoch: 0,
+            expected: 0,
+            early: VecDeque::new(),
+            unacked: 0,
+            ack_at: None,
+            listed: None,
+        }
+    }
+
+    /// Begins a new conversation to the peer; what comes from it is not affected.
+    pub(crate) fn renew(&mut self, epoch: u32) {
+        assert!(self.flying.is_empty(), "a conversation with frames on the way is not over");
+        self.epoch = epoch;
+        self.next = 0;
+    }
+
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        self.flying.len() < limits.frames_in_flight_max as usize
+    }
+
+    /// Takes a frame that is about to be sent; answers its marks.
+    pub(crate) fn launch(
+        &mut self,
+        kind: Kind,
+        payload: Span,
+        ticket: Option<Ticket>,
+        fresh: bool,
+        now: Time,
+        limits: &Limits,
+    ) -> Marks {
+        let sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        if self.flying.is_empty() {
+            self.progress_at = now;
+            self.retry_at = Some(now.after(self.retry_ns(limits)));
+        }
+        let flight = Flying {
+            sequence,
+            kind,
+            payload,
+            ticket,
+            fresh,
+            sent_at: now,
+            tries: 1,
+            arrived: false,
+        };
+        self.flying.push_back(flight);
+        self.marks(sequence)
+    }
+
+    /// The marks of a frame that is sent now. Sending them is an ack.
+    pub(crate) fn marks(&mut self, sequence: u32) -> Marks {
+        self.unacked = 0;
+        self.ack_at = None;
+        let mut also = 0;
+        for (bit, slot) in self.early.iter().enumerate() {
+            also |= u64::from(slot.is_some()) << bit;
+        }
+        Marks { epoch: self.epoch, sequence, ack_epoch: self.peer_epoch, ack: self.expected, also }
+    }
+
+    /// The marks of a frame that only acks.
+    pub(crate) fn ack_marks(&mut self) -> Marks {
+        self.marks(self.next.wrapping_sub(1))
+    }
+
+    /// Whether the frame begins a conversation that we do not know yet.
+    pub(crate) fn is_new_epoch(&self, marks: &Marks) -> bool {
+        self.peer_epoch == 0 || newer(marks.epoch, self.peer_epoch)
+    }
+
+    /// Forgets what came from the peer; answers how many early bytes that frees.
+    pub(crate) fn begin_epoch(&mut self, epoch: u32) -> usize {
+        let freed = self.early.drain(..).flatten().map(|bytes| bytes.len()).sum();
+        self.peer_epoch = epoch;
+        self.expected = 0;
+        freed
+    }
+
+    pub(crate) fn place(&self, marks: &Marks) -> Place {
+        if marks.epoch != self.peer_epoch {
+            return Place::Stray;
+        }
+        let ahead = marks.sequence.wrapping_sub(self.expected);
+        match ahead {
+            0 => Place::Next,
+            1..=REACH => match self.early.get(ahead as usize - 1) {
+                Some(Some(_)) => Place::Repeat,
+                _ => Place::Early,
+            },
+            _ if newer(self.expected, marks.sequence) => Place::Repeat,
+            _ => Place::Stray,
+        }
+    }
+
+    /// Keeps a frame whose predecessors are missing.
+    pub(crate) fn keep_early(&mut self, sequence: u32, raw: &[u8]) {
+        let at = sequence.wrapping_sub(self.expected) as usize - 1;
+        while self.early.len() <= at {
+            self.early.push_back(None);
+        }
+        self.early[at] = Some(raw.into());
+    }
+
+    /// The expected frame has been taken: the next one is expected, and may be here already.
+    pub(crate) fn advance(&mut self) -> Option<Box<[u8]>> {
+        self.expected = self.expected.wrapping_add(1);
+        self.unacked += 1;
+        self.early.pop_front().flatten()
+    }
+
+    /// Whether an ack should go now; if it can wait, until when.
+    pub(crate) fn owes_ack(&mut self, at_once: bool, now: Time, limits: &Limits) -> bool {
+        let gap = !self.early.is_empty();
+        if at_once || gap || self.unacked >= limits.frames_per_ack_max {
+            return true;
+        }
+        if self.unacked > 0 && self.ack_at.is_none() {
+            self.ack_at = Some(now.after(limits.ack_ns_max));
+        }
+        false
+    }
+
+    pub(crate) fn ack_is_due(&self, now: Time) -> bool {
+        self.ack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Takes the acks of an arriving frame. Frames that have arrived leave the window in order,
+    /// and `settled` hears of their operations.
+    pub(crate) fn on_ack(
+        &mut self,
+        marks: &Marks,
+        now: Time,
+        limits: &Limits,
+        mut settled: impl FnMut(Ticket),
+    ) {
+        if marks.ack_epoch != self.epoch {
+            return;
+        }
+        let mut progress = false;
+        for flight in &mut self.flying {
+            let beyond = flight.sequence.wrapping_sub(marks.ack);
+            let arrived = newer(marks.ack, flight.sequence)
+                || (1..=REACH).contains(&beyond) && marks.also >> (beyond - 1) & 1 == 1;
+            if arrived && !flight.arrived {
+                flight.arrived = true;
+                progress = true;
+                // A frame that was sent twice does not tell which of the two is acked.
+                if flight.tries == 1 {
+                    self.round_trip.measure(now.since(flight.sent_at));
+                }
+            }
+        }
+        while self.flying.front().is_some_and(|flight| flight.arrived) {
+            let flight = self.flying.pop_front().expect("there is a front");
+            if let Some(ticket) = flight.ticket {
+                settled(ticket);
+            }
+        }
+        if progress {
+            self.progress_at = now;
+            self.backoff = 0;
+        }
+        if self.flying.is_empty() {
+            self.retry_at = None;
+        } else if progress {
+            self.retry_at = Some(now.after(self.retry_ns(limits)));
+        }
+    }
+
+    /// The next frame to send again at `now`: one that has been out too long or, before that, one
+    /// that several later ones have overtaken.
+    pub(crate) fn next_retry(&mut self, now: Time, limits: &Limits) -> Option<Flying> {
+        let patience = self.retry_ns(limits);
+        let overdue = self.retry_at.is_some_and(|at| at <= now);
+        let round_trip = self.round_trip.smooth_ns.max(limits.retry_ns_min);
+        let mut overtaken_by = self.flying.iter().filter(|flight| flight.arrived).count();
+        for flight in &mut self.flying {
+            if flight.arrived {
+                overtaken_by -= 1;
+                continue;
+            }
+            let out = now.since(flight.sent_at);
+            let overtaken = overtaken_by >= OVERTAKEN_MAX && out >= round_trip;
+            if overdue && out >= patience || overtaken {
+                flight.sent_at = now;
+                flight.tries += 1;
+                return Some(*flight);
+            }
+        }
+        if overdue {
+            self.backoff += 1;
+            self.retry_at = Some(now.after(self.retry_ns(limits)));
+        }
+        None
+    }
+
+    /// Whether the peer has been silent for so long that it must be down.
+    pub(crate) fn is_hopeless(&self, now: Time, limits: &Limits) -> bool {
+        !self.flying.is_empty() && now.since(self.progress_at) >= limits.silence_ns_max
+    }
+
+    /// When the window next wants to be looked at.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        match (self.retry_at, self.ack_at) {
+            (Some(retry), Some(ack)) => Some(retry.min(ack)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flying.is_empty() && self.early.is_empty() && self.unacked == 0
+    }
+
+    pub(crate) fn early_bytes(&self) -> usize {
+        self.early.iter().flatten().map(|bytes| bytes.len()).sum()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Window>()
+            + self.flying.capacity() * size_of::<Flying>()
+            + self.early.capacity() * size_of::<Option<Box<[u8]>>>()
+            + self.early_bytes()
+    }
+
+    fn retry_ns(&self, limits: &Limits) -> u64 {
+        let base = self.round_trip.patience_ns().unwrap_or(limits.retry_ns_first);
+        let base = base.clamp(limits.retry_ns_min, limits.retry_ns_max);
+        (base << self.backoff.min(16)).min(limits.retry_ns_max)
+    }
+}
+
+/// How many later frames must have arrived before one counts as lost.
+const OVERTAKEN_MAX: usize = 3;
+
+/// Whether sequence number `a` comes after `b`, around the wrap.
+fn newer(a: u32, b: u32) -> bool {
+    (1..1 << 31).contains(&a.wrapping_sub(b))
+}
+
+/// The round trip as measured: smoothed, with its deviation, as TCP does it (RFC 6298).
+#[derive(Debug, Default)]
+struct RoundTrip {
+    smooth_ns: u64,
+    deviation_ns: u64,
+}
+
+impl RoundTrip {
+    fn measure(&mut self, ns: u64) {
+        if self.smooth_ns == 0 {
+            self.smooth_ns = ns;
+            self.deviation_ns = ns / 2;
+            return;
+        }
+        self.deviation_ns = (3 * self.deviation_ns + self.smooth_ns.abs_diff(ns)) / 4;
+        self.smooth_ns = (7 * self.smooth_ns + ns) / 8;
+    }
+
+    fn patience_ns(&self) -> Option<u64> {
+        (self.smooth_ns > 0).then_some(self.smooth_ns + 4 * self.deviation_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window() -> (Window, Limits) {
+        (Window::new(1, Time(0)), Limits::default())
+    }
+
+    fn launch(window: &mut Window, limits: &Limits, at: u64) -> Marks {
+        window.launch(Kind::Ack, Span::EMPTY, None, false, Time(at), limits)
+    }
+
+    fn ack(ack: u32, also: u64) -> Marks {
+        Marks { ack_epoch: 1, ack, also, ..Marks::default() }
+    }
+
+    #[test]
+    fn a_selective_ack_settles_nothing_before_the_gap_closes() {
+        let (mut window, limits) = window();
+        for _ in 0..4 {
+            launch(&mut window, &limits, 0);
+        }
+        window.on_ack(&ack(0, 0b110), Time(10), &limits, |_| {});
+        assert_eq!(window.flying.len(), 4);
+        window.on_ack(&ack(2, 0b1), Time(20), &limits, |_| {});
+        assert_eq!(window.flying.len(), 0);
+    }
+
+    #[test]
+    fn a_frame_that_three_have_overtaken_goes_again_before_its_time() {
+        let (mut window, limits) = window();
+        for _ in 0..4 {
+            launch(&mut window, &limits, 0);
+        }
+        let later = Time(limits.retry_ns_min);
+        window.on_ack(&ack(0, 0b111), later, &limits, |_| {});
+        assert_eq!(window.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
+        assert!(window.next_retry(later, &limits).is_none());
+    }
+
+    #[test]
+    fn patience_doubles_and_has_an_end() {
+        let (mut window, limits) = window();
+        launch(&mut window, &limits, 0);
+        let mut waits = alloc::vec::Vec::new();
+        let mut now = Time(0);
+        for _ in 0..12 {
+            let at = window.deadline().expect("a frame is out");
+            waits.push(at.since(now));
+            now = at;
+            assert!(window.next_retry(now, &limits).is_some());
+            assert!(window.next_retry(now, &limits).is_none());
+        }
+        assert_eq!(waits[1], 2 * waits[0]);
+        assert_eq!(*waits.last().expect("some"), limits.retry_ns_max);
+        assert!(window.is_hopeless(Time(limits.silence_ns_max), &limits));
+    }
+
+    #[test]
+    fn places_around_the_wrap() {
+        let (mut window, _) = window();
+        window.begin_epoch(7);
+        window.expected = u32::MAX;
+        let at = |sequence| Marks { epoch: 7, sequence, ..Marks::default() };
+        assert_eq!(window.place(&at(u32::MAX)), Place::Next);
+        assert_eq!(window.place(&at(0)), Place::Early);
+        assert_eq!(window.place(&at(u32::MAX - 1)), Place::Repeat);
+        assert_eq!(window.place(&at(REACH)), Place::Stray);
+        window.keep_early(0, &[1]);
+        assert_eq!(window.place(&at(0)), Place::Repeat);
+        assert_eq!(window.advance().as_deref(), Some(&[1][..]));
+    }
+}
