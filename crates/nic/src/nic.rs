@@ -98,8 +98,6 @@ pub struct Stats {
     pub refused: u64,
     /// Sweeps asked for.
     pub invited: u64,
-    /// Ready sends that no receive was waiting for.
-    pub unready: u64,
     /// Peers declared down.
     pub downs: u64,
     /// Peers forgotten.
@@ -123,6 +121,8 @@ pub struct Holdings {
     pub backlog: usize,
     /// Bytes of frames that came before their turn.
     pub early_bytes: usize,
+    /// Bytes set aside, counted by those for whom they are.
+    pub promised: u32,
     /// Each queue pair's store, counted.
     pub stores: Vec<Audit>,
 }
@@ -720,8 +720,21 @@ impl<V: Variant> Nic<V> {
             timers: self.deadlines.len(),
             backlog: backlogs.map(|b| b.replies.len() + b.requests.len() + b.writers.len()).sum(),
             early_bytes: self.early_bytes,
+            promised: self
+                .peers
+                .iter()
+                .flat_map(|state| &state.lanes)
+                .map(|lane| lane.reserved + lane.owed)
+                .sum(),
             stores: self.queues.iter().map(|pair| pair.store.audit()).collect(),
         }
+    }
+
+    /// Whether what it holds for others stays within its limits. True, always; those who look for
+    /// bugs may ask after every step.
+    pub fn is_within_budget(&self) -> bool {
+        self.early_bytes <= self.limits.early_bytes_max as usize
+            && self.queues.iter().all(|pair| pair.store.is_within_budget())
     }
 
     /// Bytes of memory that this NIC takes, its own value included.

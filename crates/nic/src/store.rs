@@ -100,6 +100,10 @@ impl Store {
         }
     }
 
+    pub(crate) fn is_within_budget(&self) -> bool {
+        self.used.checked_add(self.reserved).is_some_and(|sum| sum <= self.bytes_max)
+    }
+
     /// Bytes that are neither used nor promised.
     pub(crate) fn room(&self) -> u32 {
         self.bytes_max - self.used - self.reserved

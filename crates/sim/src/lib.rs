@@ -1,2 +1,9 @@
-//! Another world for the same NIC.
+//! Another world for the same NIC: virtual time, links, costs, faults, oracles.
 #![forbid(unsafe_code)]
+
+pub mod fabric;
+pub mod memory;
+pub mod random;
+pub mod script;
+pub mod soak;
+pub mod world;

@@ -1,0 +1,726 @@
+//! What a rank does in a soak: a random program of every kind of operation, and its books.
+//!
+//! Programs are written so that they always end. Receives of all kinds are posted, but whatever
+//! they leave over is fetched by receives for anything, and what no message will ever satisfy is
+//! cancelled. So everybody finishes, or somebody has died.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ferrywire_mpi::collective::{self, Member};
+use ferrywire_nic::{
+    Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
+    Variant,
+};
+
+use crate::random::Random;
+use crate::world::{Application, Context, SUM, SUM_LATER};
+
+/// A message of the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Its number; also in its first bytes if it has eight.
+    pub id: u64,
+    /// Who sends it.
+    pub source: u32,
+    /// Who receives it.
+    pub target: u32,
+    /// Its group.
+    pub group: u16,
+    /// Its tag. Messages of fewer than eight bytes have one of their own.
+    pub tag: u32,
+    /// Its bytes.
+    pub len: u64,
+    /// How it is sent.
+    pub mode: Mode,
+}
+
+impl Message {
+    /// What it says of itself.
+    pub fn word(&self) -> MatchWord {
+        MatchWord::new(self.group, self.source, self.tag)
+    }
+
+    /// Its bytes, which differ from those of any other.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..self.len).map(|at| pattern(self.id, at)).collect();
+        if let Some(head) = bytes.first_chunk_mut() {
+            *head = self.id.to_le_bytes();
+        }
+        bytes
+    }
+}
+
+fn pattern(id: u64, at: u64) -> u8 {
+    (id.wrapping_mul(167).wrapping_add(at.wrapping_mul(31)) ^ (at >> 7)).to_le_bytes()[0]
+}
+
+/// A collective of the plan. Everybody takes part in all of them.
+#[derive(Clone, Copy, Debug)]
+pub enum Collective {
+    /// Nobody leaves before all have come.
+    Barrier,
+    /// `len` bytes of `root`.
+    Broadcast {
+        /// Whose bytes.
+        root: u32,
+        /// How many.
+        len: u64,
+    },
+    /// Sums to `root`; the others are released early.
+    Reduce {
+        /// Who gets the result.
+        root: u32,
+        /// How many numbers.
+        numbers: u64,
+        /// Whether sums come later, as from a thread of the user's.
+        later: bool,
+    },
+    /// Sums to all.
+    Allreduce {
+        /// How many numbers.
+        numbers: u64,
+    },
+}
+
+/// One thing that a program does.
+#[derive(Clone, Copy, Debug)]
+pub enum Task {
+    /// Sends the message with this number.
+    Send(u64),
+    /// Sends something long that nobody will receive, and takes it back.
+    SendAndCancel {
+        /// To whom.
+        to: u32,
+    },
+    /// Posts a receive.
+    Receive {
+        /// What it wants.
+        word: MatchWord,
+        /// What it insists on.
+        mask: Mask,
+        /// Bytes that it has room for.
+        room: u64,
+    },
+    /// Looks, and takes what it sees.
+    Take {
+        /// What it wants.
+        word: MatchWord,
+        /// What it insists on.
+        mask: Mask,
+    },
+    /// Takes part in the collective with this number.
+    Collective(u16),
+    /// Writes to `to`, and reads it back.
+    Put {
+        /// To whom.
+        to: u32,
+        /// How many bytes.
+        len: u64,
+    },
+    /// Writes where it must not.
+    PutOutside {
+        /// To whom.
+        to: u32,
+    },
+    /// Adds to a sum at `to`.
+    Accumulate {
+        /// To whom.
+        to: u32,
+        /// How much.
+        value: u64,
+    },
+    /// Increments a number at `to` by compare-and-swap.
+    Increment {
+        /// To whom.
+        to: u32,
+    },
+    /// Does nothing for a while.
+    Pause(u64),
+}
+
+/// What everybody knows.
+#[derive(Debug)]
+pub struct Plan {
+    /// Ranks.
+    pub size: u32,
+    /// Groups of point-to-point messages, from zero. Above them: one for messages that are taken
+    /// back, one for collectives.
+    pub groups: u16,
+    /// All messages, by number.
+    pub messages: Vec<Message>,
+    /// All collectives, by number.
+    pub collectives: Vec<Collective>,
+}
+
+impl Plan {
+    /// The group of messages that are taken back.
+    pub fn cancelled_group(&self) -> u16 {
+        self.groups
+    }
+
+    /// The group of collectives.
+    pub fn collective_group(&self) -> u16 {
+        self.groups + 1
+    }
+}
+
+/// Which receive got which message.
+#[derive(Clone, Copy, Debug)]
+pub struct Match {
+    /// Position in the order of posting.
+    pub order: u64,
+    /// What the receive wanted.
+    pub word: MatchWord,
+    /// What it insisted on.
+    pub mask: Mask,
+    /// The message.
+    pub message: u64,
+}
+
+/// One-sided operations on one target, as their origin counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effects {
+    /// Sum of accumulates: asked for, and known to be done.
+    pub added: [u64; 2],
+    /// Puts that raise a counter: asked for, and known to be done.
+    pub notified: [u64; 2],
+    /// Increments: asked for, and known to be done.
+    pub incremented: [u64; 2],
+}
+
+const ASKED: usize = 0;
+const DONE: usize = 1;
+
+/// Where things are in the region that a rank opens to others.
+const SUM_AT: u64 = 0;
+const NUMBER_AT: u64 = 8;
+const AREAS_AT: u64 = 64;
+/// Bytes that each origin may write at each target.
+pub const AREA_BYTES: u64 = 2048;
+
+/// A rank's program, where it stands, and what it has seen.
+pub struct Script {
+    me: u32,
+    plan: Rc<Plan>,
+    tasks: Vec<Task>,
+    next: usize,
+    random: Random,
+    posts: u64,
+    pending: BTreeMap<Ticket, Pending>,
+    window: Region,
+    counter: Option<Counter>,
+    busy_areas: BTreeSet<u32>,
+    dead: BTreeSet<u32>,
+    finishing: bool,
+    /// For each point-to-point group, messages not received yet, by source.
+    missing: Vec<BTreeMap<u32, u64>>,
+    /// Which receive got which message, in the order of completion.
+    pub matches: Vec<Match>,
+    /// Messages, in the order of sending.
+    pub sent: Vec<u64>,
+    /// One-sided operations, by target.
+    pub effects: BTreeMap<u32, Effects>,
+    /// Messages that were taken back for good.
+    pub withdrawn: u64,
+    /// What went wrong.
+    pub complaints: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Send,
+    Cancelled,
+    Receive { order: u64, word: MatchWord, mask: Mask, into: Span, any: bool },
+    Collective { index: u16, bytes: Span, released: bool },
+    Put { to: u32, bytes: Span, notify: bool },
+    ReadBack { to: u32, bytes: Span, into: Span },
+    Outside,
+    Accumulate { to: u32, value: u64 },
+    Increment { to: u32, expected: u64 },
+}
+
+impl Script {
+    /// The program of rank `me`.
+    pub fn new(me: u32, plan: Rc<Plan>, tasks: Vec<Task>, random: Random) -> Script {
+        let mut missing = vec![BTreeMap::new(); usize::from(plan.groups)];
+        for message in plan.messages.iter().filter(|message| message.target == me) {
+            *missing[usize::from(message.group)].entry(message.source).or_default() += 1;
+        }
+        Script {
+            me,
+            plan,
+            tasks,
+            next: 0,
+            random,
+            posts: 0,
+            pending: BTreeMap::new(),
+            window: Region(0),
+            counter: None,
+            busy_areas: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            finishing: false,
+            missing,
+            matches: Vec::new(),
+            sent: Vec::new(),
+            effects: BTreeMap::new(),
+            withdrawn: 0,
+            complaints: Vec::new(),
+        }
+    }
+
+    /// Whether it has done everything, and everything has ended.
+    pub fn is_finished(&self) -> bool {
+        self.finishing
+            && self.pending.is_empty()
+            && self.missing.iter().all(|group| self.has_all(group))
+    }
+
+    /// Ranks that it believes to be dead.
+    pub fn believed_dead(&self) -> &BTreeSet<u32> {
+        &self.dead
+    }
+
+    /// What it still waits for, for a person to read.
+    pub fn unfinished(&self) -> String {
+        format!(
+            "task {} of {}, pending {:?}, missing {:?}",
+            self.next,
+            self.tasks.len(),
+            self.pending,
+            self.missing
+        )
+    }
+
+    /// The sum, the number and the counter that others have changed.
+    pub fn changed<V: Variant>(&self, world: &crate::world::World<V, Script>) -> [u64; 3] {
+        let memory = world.memory(Peer(self.me));
+        let counter = self.counter.map_or(0, |counter| world.nic(Peer(self.me)).counter(counter));
+        [memory.number(self.window, SUM_AT), memory.number(self.window, NUMBER_AT), counter]
+    }
+
+    fn has_all(&self, group: &BTreeMap<u32, u64>) -> bool {
+        group.iter().all(|(source, &missing)| missing == 0 || self.dead.contains(source))
+    }
+
+    fn open_window<V: Variant>(&mut self, context: &mut Context<'_, V>) {
+        let bytes = AREAS_AT + AREA_BYTES * u64::from(self.plan.size);
+        self.window = context.port.memory.lend_filled(bytes, 0).region;
+        context.nic.open_region(self.window, bytes);
+        self.counter = Some(context.nic.open_counter());
+    }
+
+    fn perform<V: Variant>(&mut self, task: Task, context: &mut Context<'_, V>) {
+        match task {
+            Task::Send(id) => self.send(id, context),
+            Task::SendAndCancel { to } => self.send_and_cancel(to, context),
+            Task::Receive { word, mask, room } => self.receive(word, mask, room, false, context),
+            Task::Take { word, mask } => self.take(word, mask, context),
+            Task::Collective(index) => self.collective(index, context),
+            Task::Put { to, len } => self.put(to, len, context),
+            Task::PutOutside { to } => {
+                let source = context.port.memory.lend_filled(16, 1);
+                let end = AREAS_AT + AREA_BYTES * u64::from(self.plan.size);
+                let posted = context.nic.post_put(
+                    Peer(to),
+                    source,
+                    self.window,
+                    end - 8,
+                    None,
+                    context.port,
+                );
+                self.await_end(posted, Pending::Outside, context);
+            }
+            Task::Accumulate { to, value } => {
+                let source = context.port.memory.lend(value.to_le_bytes().into());
+                let source = Span::new(source, 0, 8);
+                self.effects.entry(to).or_default().added[ASKED] += value;
+                let posted = context.nic.post_accumulate(
+                    Peer(to),
+                    source,
+                    self.window,
+                    SUM_AT,
+                    SUM,
+                    context.port,
+                );
+                self.await_end(posted, Pending::Accumulate { to, value }, context);
+            }
+            Task::Increment { to } => {
+                self.effects.entry(to).or_default().incremented[ASKED] += 1;
+                self.increment(to, 0, context);
+            }
+            Task::Pause(ns) => context.wake_in(ns),
+        }
+    }
+
+    fn send<V: Variant>(&mut self, id: u64, context: &mut Context<'_, V>) {
+        let message = self.plan.messages[usize::try_from(id).expect("a small number")];
+        let region = context.port.memory.lend(message.bytes());
+        let source = Span::new(region, 0, message.len);
+        self.sent.push(id);
+        let to = Peer(message.target);
+        let posted = context.nic.post_send(to, message.word(), source, message.mode, context.port);
+        self.await_end(posted, Pending::Send, context);
+    }
+
+    fn send_and_cancel<V: Variant>(&mut self, to: u32, context: &mut Context<'_, V>) {
+        let source = context.port.memory.lend_filled(5000, 7);
+        let word = MatchWord::new(self.plan.cancelled_group(), self.me, 1);
+        let posted = context.nic.post_send(Peer(to), word, source, Mode::Standard, context.port);
+        self.await_end(posted, Pending::Cancelled, context);
+        if let Posted::Pending(ticket) = posted {
+            context.nic.cancel(ticket, context.port);
+        }
+    }
+
+    fn receive<V: Variant>(
+        &mut self,
+        word: MatchWord,
+        mask: Mask,
+        room: u64,
+        any: bool,
+        context: &mut Context<'_, V>,
+    ) {
+        let into = context.port.memory.lend_filled(room, GUARD);
+        self.posts += 1;
+        let only_source = mask == Mask::EXACT || mask == Mask::ANY_TAG;
+        let from = only_source.then_some(Peer(word.source()));
+        let posted = context.nic.post_receive(from, word, mask, into, context.port);
+        let pending = Pending::Receive { order: self.posts, word, mask, into, any };
+        self.await_end(posted, pending, context);
+    }
+
+    fn take<V: Variant>(&mut self, word: MatchWord, mask: Mask, context: &mut Context<'_, V>) {
+        let seen = context.nic.probe(word, mask);
+        let Some((ticket, probed)) = context.nic.take(word, mask) else {
+            if seen.is_some() {
+                self.complain("a probe saw what could not be taken");
+            }
+            return;
+        };
+        if seen != Some(probed) {
+            self.complain("a probe saw something else than was taken");
+        }
+        let into = context.port.memory.lend_filled(probed.len, GUARD);
+        self.posts += 1;
+        let posted = context.nic.post_taken(ticket, into, context.port);
+        let pending = Pending::Receive { order: self.posts, word, mask, into, any: false };
+        self.await_end(posted, pending, context);
+    }
+
+    fn collective<V: Variant>(&mut self, index: u16, context: &mut Context<'_, V>) {
+        if !self.dead.is_empty() {
+            return;
+        }
+        let (schedule, bytes) = self.schedule(index, context);
+        let posted = context.nic.post_schedule(Arc::new(schedule), index, context.port);
+        self.await_end(posted, Pending::Collective { index, bytes, released: false }, context);
+    }
+
+    fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {
+        let me =
+            Member { group: self.plan.collective_group(), rank: self.me, size: self.plan.size };
+        let memory = &mut context.port.memory;
+        let mut numbers = |count: u64, value: u64| {
+            let bytes = (0..count).flat_map(|at| (value + at).to_le_bytes()).collect();
+            Span::new(memory.lend(bytes), 0, count * 8)
+        };
+        match self.plan.collectives[usize::from(index)] {
+            Collective::Barrier => (collective::barrier(me), Span::EMPTY),
+            Collective::Broadcast { root, len } => {
+                let mine = if self.me == root { broadcast_byte(index) } else { GUARD };
+                let bytes = memory.lend_filled(len, mine);
+                (collective::broadcast(me, root, bytes), bytes)
+            }
+            Collective::Reduce { root, numbers: count, later } => {
+                let bytes = numbers(count, u64::from(self.me) + u64::from(index));
+                let room = collective::reduce_work_bytes(me, root, bytes.len);
+                let work = memory.lend_filled(room, GUARD);
+                let operator = if later { SUM_LATER } else { SUM };
+                (collective::reduce(me, root, operator, bytes, work), bytes)
+            }
+            Collective::Allreduce { numbers: count } => {
+                let bytes = numbers(count, u64::from(self.me) + u64::from(index));
+                let work = memory.lend_filled(bytes.len, GUARD);
+                (collective::allreduce(me, SUM, bytes, work), bytes)
+            }
+        }
+    }
+
+    /// Checks what a collective has left in our memory.
+    fn check_collective<V: Variant>(&mut self, index: u16, bytes: Span, context: &Context<'_, V>) {
+        let found = context.port.memory.bytes(bytes);
+        let size = u64::from(self.plan.size);
+        let right = match self.plan.collectives[usize::from(index)] {
+            Collective::Barrier => true,
+            Collective::Broadcast { .. } => found.iter().all(|&byte| byte == broadcast_byte(index)),
+            Collective::Reduce { root, .. } if root != self.me => true,
+            Collective::Reduce { .. } | Collective::Allreduce { .. } => {
+                found.chunks_exact(8).zip(0..).all(|(chunk, at): (_, u64)| {
+                    let sum = size * (size - 1) / 2 + size * (u64::from(index) + at);
+                    chunk == sum.to_le_bytes()
+                })
+            }
+        };
+        if !right {
+            self.complain(&format!("collective {index} has left wrong bytes"));
+        }
+    }
+
+    fn put<V: Variant>(&mut self, to: u32, len: u64, context: &mut Context<'_, V>) {
+        // One at a time, so that what is read back is known.
+        if !self.busy_areas.insert(to) {
+            return;
+        }
+        let fill = self.random.any().to_le_bytes()[0];
+        let bytes = context.port.memory.lend_filled(len, fill);
+        let notify = self.random.percent(50);
+        if notify {
+            self.effects.entry(to).or_default().notified[ASKED] += 1;
+        }
+        // Everybody opens one counter before anything else, so it has the same index everywhere.
+        let counter = self.counter.filter(|_| notify).map(Counter::index);
+        let offset = AREAS_AT + AREA_BYTES * u64::from(self.me);
+        let posted =
+            context.nic.post_put(Peer(to), bytes, self.window, offset, counter, context.port);
+        self.await_end(posted, Pending::Put { to, bytes, notify }, context);
+    }
+
+    fn read_back<V: Variant>(&mut self, to: u32, bytes: Span, context: &mut Context<'_, V>) {
+        let into = context.port.memory.lend_filled(bytes.len, GUARD);
+        let offset = AREAS_AT + AREA_BYTES * u64::from(self.me);
+        let from = Span::new(self.window, offset, bytes.len);
+        let posted = context.nic.post_get(Peer(to), from, into, context.port);
+        self.await_end(posted, Pending::ReadBack { to, bytes, into }, context);
+    }
+
+    fn increment<V: Variant>(&mut self, to: u32, expected: u64, context: &mut Context<'_, V>) {
+        let (window, port) = (self.window, &mut *context.port);
+        let posted = context.nic.post_compare_swap(
+            Peer(to),
+            window,
+            NUMBER_AT,
+            expected,
+            expected + 1,
+            port,
+        );
+        self.await_end(posted, Pending::Increment { to, expected }, context);
+    }
+
+    fn await_end<V: Variant>(
+        &mut self,
+        posted: Posted,
+        pending: Pending,
+        context: &mut Context<'_, V>,
+    ) {
+        match posted {
+            Posted::Done(outcome) => self.conclude(pending, outcome, context),
+            Posted::Pending(ticket) => {
+                self.pending.insert(ticket, pending);
+            }
+        }
+    }
+
+    fn conclude<V: Variant>(
+        &mut self,
+        pending: Pending,
+        outcome: Outcome,
+        context: &mut Context<'_, V>,
+    ) {
+        match (pending, outcome) {
+            (_, Outcome::Failed(Fault::PeerDown(peer))) => {
+                // Whoever is told by a fault before it is told by name believes it, too.
+                self.dead.insert(peer.0);
+                if let Pending::Put { to, .. } | Pending::ReadBack { to, .. } = pending {
+                    self.busy_areas.remove(&to);
+                }
+            }
+            (Pending::Send, Outcome::Done) => {}
+            (Pending::Cancelled, Outcome::Cancelled) => self.withdrawn += 1,
+            (Pending::Cancelled, Outcome::Done) => {}
+            (
+                Pending::Receive { order, word, mask, into, .. },
+                Outcome::Received(_) | Outcome::Failed(Fault::Truncated { .. }),
+            ) => self.check_received(order, word, mask, into, outcome, context),
+            (Pending::Receive { .. }, Outcome::Cancelled) if self.finishing => {}
+            (Pending::Collective { index, bytes, .. }, Outcome::Done) => {
+                self.check_collective(index, bytes, context);
+            }
+            (Pending::Collective { .. }, Outcome::Failed(Fault::Abandoned))
+                if !self.dead.is_empty() => {}
+            (Pending::Put { to, bytes, notify }, Outcome::Done) => {
+                self.effects.entry(to).or_default().notified[DONE] += u64::from(notify);
+                self.read_back(to, bytes, context);
+            }
+            (Pending::ReadBack { to, bytes, into }, Outcome::Received(_)) => {
+                self.busy_areas.remove(&to);
+                let memory = &context.port.memory;
+                if memory.bytes(bytes) != memory.bytes(into) {
+                    self.complain("a get has read something else than was put");
+                }
+            }
+            (Pending::Outside, Outcome::Failed(Fault::Denied)) => {}
+            (Pending::Accumulate { to, value }, Outcome::Done) => {
+                self.effects.entry(to).or_default().added[DONE] += value;
+            }
+            (Pending::Increment { to, expected }, Outcome::Found(found)) => {
+                match found == expected {
+                    true => self.effects.entry(to).or_default().incremented[DONE] += 1,
+                    false => self.increment(to, found, context),
+                }
+            }
+            (pending, outcome) => self.complain(&format!("{pending:?} ended as {outcome:?}")),
+        }
+    }
+
+    /// Which message is this, and is it right?
+    fn check_received<V: Variant>(
+        &mut self,
+        order: u64,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        outcome: Outcome,
+        context: &Context<'_, V>,
+    ) {
+        let found = context.port.memory.bytes(into);
+        let plan = Rc::clone(&self.plan);
+        let id = match outcome {
+            Outcome::Received(received) if received.len < 8 => {
+                let tiny = plan
+                    .messages
+                    .iter()
+                    .find(|message| message.word() == received.word && message.target == self.me);
+                tiny.map(|message| message.id)
+            }
+            _ => found.first_chunk().map(|head| u64::from_le_bytes(*head)),
+        };
+        let index = id.and_then(|id| usize::try_from(id).ok());
+        let Some(message) = index.and_then(|index| plan.messages.get(index)) else {
+            return self.complain("a message that nobody sent");
+        };
+        let right = match outcome {
+            Outcome::Received(received) => {
+                received.word == message.word() && received.len == message.len
+            }
+            Outcome::Failed(Fault::Truncated { len, room }) => {
+                len == message.len && room == into.len
+            }
+            _ => false,
+        };
+        let bytes = message.bytes();
+        let fits = bytes.len().min(found.len());
+        let intact = found[..fits] == bytes[..fits] && found[fits..].iter().all(|&b| b == GUARD);
+        if !right || !intact || message.target != self.me || !message.word().agrees(word, mask) {
+            self.complain(&format!("{message:?} arrived wrong: {outcome:?}, intact {intact}"));
+        }
+        let missing = self.missing[usize::from(message.group)].entry(message.source).or_default();
+        match missing.checked_sub(1) {
+            Some(less) => *missing = less,
+            None => self.complain(&format!("{message:?} arrived once too often")),
+        }
+        self.matches.push(Match { order, word, mask, message: message.id });
+    }
+
+    /// After the last task: fetches what is left, gives up what will not come.
+    fn finish<V: Variant>(&mut self, context: &mut Context<'_, V>) {
+        for group in 0..self.plan.groups {
+            let missing = &self.missing[usize::from(group)];
+            let of_group = |pending: &&Pending| matches!(pending, Pending::Receive { word, any: true, .. } if word.group() == group);
+            let open = self.pending.values().filter(of_group).count() as u64;
+            let living = |source: &u32| !self.dead.contains(source);
+            let wanted: u64 =
+                missing.iter().filter(|(source, _)| living(source)).map(|(_, &n)| n).sum();
+            if wanted == 0 {
+                self.give_up(group, context);
+            }
+            for _ in open..wanted {
+                let word = MatchWord::new(group, 0, 0);
+                self.receive(word, Mask::ANY_BOTH, LONGEST, true, context);
+            }
+        }
+    }
+
+    fn give_up<V: Variant>(&mut self, group: u16, context: &mut Context<'_, V>) {
+        let of_group = |pending: &Pending| matches!(pending, Pending::Receive { word, .. } if word.group() == group);
+        let open: Vec<Ticket> = self
+            .pending
+            .iter()
+            .filter(|(_, pending)| of_group(pending))
+            .map(|(&ticket, _)| ticket)
+            .collect();
+        for ticket in open {
+            context.nic.cancel(ticket, context.port);
+        }
+    }
+
+    fn complain(&mut self, what: &str) {
+        self.complaints.push(format!("rank {}: {what}", self.me));
+    }
+}
+
+impl<V: Variant> Application<V> for Script {
+    fn on_wake(&mut self, context: &mut Context<'_, V>) {
+        if self.counter.is_none() {
+            self.open_window(context);
+        }
+        for _ in 0..self.random.between(1, 4) {
+            let Some(&task) = self.tasks.get(self.next) else {
+                self.finishing = true;
+                return self.finish(context);
+            };
+            self.next += 1;
+            self.perform(task, context);
+            if matches!(task, Task::Pause(_)) {
+                return;
+            }
+        }
+        let rest = self.random.between(100, 20_000);
+        context.wake_in(rest);
+    }
+
+    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>) {
+        if outcome == Outcome::Released {
+            match self.pending.get_mut(&ticket) {
+                Some(Pending::Collective { released, .. }) if !*released => *released = true,
+                _ => self.complain("released what was not waiting"),
+            }
+            return;
+        }
+        match self.pending.remove(&ticket) {
+            Some(pending) => self.conclude(pending, outcome, context),
+            None => self.complain(&format!("{ticket} completed and nobody waits: {outcome:?}")),
+        }
+        if self.finishing {
+            self.finish(context);
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>) {
+        self.dead.insert(peer.0);
+        // A collective without one of its members cannot end.
+        let runs: Vec<Ticket> = self
+            .pending
+            .iter()
+            .filter(|(_, pending)| matches!(pending, Pending::Collective { .. }))
+            .map(|(&ticket, _)| ticket)
+            .collect();
+        for ticket in runs {
+            context.nic.cancel(ticket, context.port);
+        }
+        if self.finishing {
+            self.finish(context);
+        }
+    }
+}
+
+fn broadcast_byte(index: u16) -> u8 {
+    index.to_le_bytes()[0] ^ 0x5a
+}
+
+/// What is in memory that nothing has been written to.
+const GUARD: u8 = 0xee;
+
+/// No message is longer.
+pub const LONGEST: u64 = 40_000;

@@ -1,0 +1,568 @@
+//! The soak: random programs under random faults, from one seed, and the oracles that judge them.
+//!
+//! The oracles: MPI's order for each pair and group; every message exactly once, with the right
+//! bytes; nothing leaked; memory within its budget at every step; everybody finishes, or is told
+//! of a death, in bounded virtual time.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Peer, Promises, Variant, matcher};
+
+use crate::fabric::{Costs, Fabric, Link, Rule};
+use crate::random::Random;
+use crate::script::{AREA_BYTES, Collective, LONGEST, Message, Plan, Script, Task};
+use crate::world::World;
+
+/// What one seed has shown.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The seed.
+    pub seed: u64,
+    /// What it was about, in one line.
+    pub scenario: String,
+    /// What went wrong; empty if nothing did.
+    pub violations: Vec<String>,
+    /// Events that happened.
+    pub events: u64,
+    /// Messages that were received.
+    pub messages: u64,
+    /// Virtual time that passed.
+    pub virtual_ns: u64,
+    /// Frames sent again, repeats taken for what they are, messages refused, peers forgotten.
+    pub coverage: Coverage,
+    /// What happened, line by line, if it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// How much of what can go wrong did.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Coverage {
+    /// Messages that matched.
+    pub messages: u64,
+    /// Collectives.
+    pub collectives: u64,
+    /// Frames sent again.
+    pub retries: u64,
+    /// Frames that had been there before.
+    pub repeats: u64,
+    /// Messages that waited for a receive.
+    pub unexpected: u64,
+    /// Messages that found no room.
+    pub refused: u64,
+    /// Sweeps asked for.
+    pub invited: u64,
+    /// Messages taken back.
+    pub withdrawn: u64,
+    /// Ranks killed.
+    pub killed: u64,
+    /// Peers declared down.
+    pub downs: u64,
+    /// Peers forgotten.
+    pub forgotten: u64,
+}
+
+impl Coverage {
+    /// Adds what another seed has covered.
+    pub fn add(&mut self, other: &Coverage) {
+        self.messages += other.messages;
+        self.collectives += other.collectives;
+        self.retries += other.retries;
+        self.repeats += other.repeats;
+        self.unexpected += other.unexpected;
+        self.refused += other.refused;
+        self.invited += other.invited;
+        self.withdrawn += other.withdrawn;
+        self.killed += other.killed;
+        self.downs += other.downs;
+        self.forgotten += other.forgotten;
+    }
+}
+
+/// A NIC with another matcher than the one in use.
+pub struct With<M>(std::marker::PhantomData<M>);
+
+impl<M: matcher::Matcher> Variant for With<M> {
+    type Matcher = M;
+}
+
+/// Runs one seed on the NIC in use or, for some seeds, on one with another matcher.
+pub fn run(seed: u64, trace: bool) -> Verdict {
+    match seed % 8 {
+        6 => run_variant::<With<matcher::Alpu>>(seed, trace),
+        7 => run_variant::<With<matcher::List>>(seed, trace),
+        _ => run_variant::<ferrywire_nic::Standard>(seed, trace),
+    }
+}
+
+/// Runs one seed on a NIC of variant `V`.
+pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
+    let scenario = Scenario::new(seed);
+    let mut world: World<V, Script> = scenario.world(trace);
+    world.begin();
+    let mut violations = Vec::new();
+    let bound = scenario.bound_ns();
+    while let Some(rank) = world.step() {
+        if !world.nic(rank).is_within_budget() {
+            violations.push(format!("rank {} is over its budget", rank.0));
+            break;
+        }
+        if world.now().0 > bound {
+            violations.push(format!("not finished after {bound} ns"));
+            break;
+        }
+    }
+    if violations.is_empty() {
+        check_finished(&world, &mut violations);
+    }
+    if violations.is_empty() {
+        drain(&scenario, &mut world, &mut violations);
+        check_order(&scenario.plan, &world, &mut violations);
+        check_effects(&scenario, &world, &mut violations);
+        check_leaks(&scenario, &world, &mut violations);
+    }
+    for rank in scenario.ranks() {
+        violations.extend(world.application(rank).complaints.iter().cloned());
+    }
+    let coverage = cover(&scenario, &world);
+    Verdict {
+        seed,
+        scenario: scenario.describe(),
+        violations,
+        events: world.handled(),
+        messages: coverage.messages,
+        virtual_ns: world.now().0,
+        coverage,
+        trace: world.trace.take().unwrap_or_default(),
+    }
+}
+
+/// Everything that a seed decides.
+struct Scenario {
+    seed: u64,
+    plan: Rc<Plan>,
+    tasks: Vec<Vec<Task>>,
+    fabric: Fabric,
+    limits: Limits,
+    rules: Vec<Rule>,
+    kills: Vec<(u64, Peer)>,
+    stops: Vec<(u64, u64, Peer)>,
+    detection_ns: u64,
+    paused_ns: u64,
+}
+
+impl Scenario {
+    fn new(seed: u64) -> Scenario {
+        let root = Random::new(seed);
+        let mut random = root.split(2);
+        let size = random.pick(&[2, 2, 3, 4, 5, 7, 8, 12, 16, 24, 33, 64]);
+        let plan = plan(size, &mut root.split(3));
+        let mut scenario = Scenario {
+            seed,
+            tasks: Vec::new(),
+            fabric: fabric(size, &mut root.split(4)),
+            limits: limits(&mut root.split(5)),
+            rules: rules(size, &mut root.split(6)),
+            kills: Vec::new(),
+            stops: Vec::new(),
+            detection_ns: random.between(10_000, 50_000_000),
+            paused_ns: 0,
+            plan: Rc::new(plan),
+        };
+        scenario.tasks = (0..size).map(|me| scenario.program(me, &root.split(100))).collect();
+        if random.percent(20) {
+            for _ in 0..random.between(1, 2) {
+                let at = random.between(0, 600_000);
+                scenario.kills.push((at, Peer(random.small(0, size - 1))));
+            }
+        }
+        if random.percent(30) {
+            let from = random.between(0, 500_000);
+            let until = from + random.between(1, 300_000_000);
+            scenario.stops.push((from, until, Peer(random.small(0, size - 1))));
+        }
+        if random.percent(5) {
+            // Long enough for everybody to be forgotten.
+            scenario.paused_ns = 5 * scenario.limits.idle_ns_max;
+            let pause = Task::Pause(scenario.paused_ns);
+            for tasks in &mut scenario.tasks {
+                let middle = tasks.len() / 2;
+                tasks.insert(middle, pause);
+            }
+        }
+        scenario
+    }
+
+    /// What rank `me` does: its sends, receives of all kinds for what it will get, and the rest.
+    fn program(&self, me: u32, random: &Random) -> Vec<Task> {
+        let mut random = random.split(me.into());
+        let plan = &self.plan;
+        let wildcards = random.pick(&[0, 10, 50, 100]);
+        let mut tasks = Vec::new();
+        for message in &plan.messages {
+            if message.source == me {
+                tasks.push(Task::Send(message.id));
+            }
+            if message.target == me {
+                tasks.push(receive_for(message, wildcards, &mut random));
+            }
+        }
+        let others = |random: &mut Random| random.small(0, plan.size - 1);
+        for _ in 0..random.between(0, 6) {
+            let to = others(&mut random);
+            tasks.push(match random.below(6) {
+                0 => Task::PutOutside { to },
+                1 => Task::SendAndCancel { to },
+                2 | 3 => Task::Put { to, len: random.between(0, AREA_BYTES) },
+                4 => Task::Accumulate { to, value: random.between(1, 1000) },
+                _ => Task::Increment { to },
+            });
+        }
+        random.shuffle(&mut tasks);
+        // Collectives may be begun in any order: their instances tell them apart.
+        for index in 0..plan.collectives.len() {
+            let at = random.below(tasks.len() as u64 + 1);
+            let task = Task::Collective(u16::try_from(index).expect("few collectives"));
+            tasks.insert(usize::try_from(at).expect("an index"), task);
+        }
+        tasks
+    }
+
+    fn world<V: Variant>(&self, trace: bool) -> World<V, Script> {
+        let random = Random::new(self.seed).split(7);
+        let scripts = self.tasks.iter().zip(0..).map(|(tasks, me)| {
+            Script::new(me, Rc::clone(&self.plan), tasks.clone(), random.split(me.into()))
+        });
+        let mut world = World::new(self.seed, self.fabric.clone(), &self.limits, scripts);
+        world.rules.clone_from(&self.rules);
+        world.detection_ns = self.detection_ns;
+        world.trace = trace.then(Vec::new);
+        for &(at, rank) in &self.kills {
+            world.kill_at(at, rank);
+        }
+        for &(from, until, rank) in &self.stops {
+            world.stop_between(from, until, rank);
+        }
+        world
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Peer> + use<> {
+        (0..self.plan.size).map(Peer)
+    }
+
+    /// By then everybody has finished, or something is wrong.
+    fn bound_ns(&self) -> u64 {
+        120_000_000_000 + self.paused_ns
+    }
+
+    fn describe(&self) -> String {
+        let mut parts = vec![
+            format!("{} ranks", self.plan.size),
+            format!("{} per node", self.fabric.ranks_per_node),
+            format!("{} messages", self.plan.messages.len()),
+            format!("{} collectives", self.plan.collectives.len()),
+            format!("budget {} bytes", self.limits.unexpected_bytes_max),
+            format!("eager {} bytes", self.limits.eager_bytes_max),
+        ];
+        parts.extend(self.rules.iter().map(|rule| format!("{rule:?}")));
+        parts.extend(self.kills.iter().map(|(at, rank)| format!("kill {} at {at} ns", rank.0)));
+        parts.extend(
+            self.stops
+                .iter()
+                .map(|(from, until, rank)| format!("stop {} from {from} to {until} ns", rank.0)),
+        );
+        parts.join(", ")
+    }
+}
+
+fn plan(size: u32, random: &mut Random) -> Plan {
+    let groups = u16::try_from(random.between(1, 3)).expect("few groups");
+    let count = random.between(1, 12) * u64::from(size).min(24);
+    let tags = random.pick(&[1, 2, 5]);
+    let pairs = random.pick(&[2, size, size]);
+    let longest = random.pick(&[64, 3000, LONGEST]);
+    let messages = (0..count).map(|id| {
+        let len = match random.below(6) {
+            0 => 0,
+            1 => random.between(1, 7),
+            2 | 3 => random.between(8, 200),
+            _ => random.between(8, longest),
+        };
+        Message {
+            id,
+            source: random.small(0, pairs - 1),
+            target: random.small(0, pairs - 1),
+            group: u16::try_from(random.below(groups.into())).expect("a group"),
+            tag: match len < 8 {
+                true => 1000 + u32::try_from(id).expect("few messages"),
+                false => random.small(0, tags - 1),
+            },
+            len,
+            mode: random.pick(&[Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Ready]),
+        }
+    });
+    let messages = messages.collect();
+    let collectives = (0..random.below(7)).map(|_| match random.below(4) {
+        0 => Collective::Barrier,
+        1 => Collective::Broadcast {
+            root: random.small(0, size - 1),
+            len: random.pick(&[0, 8, 100, 3000]),
+        },
+        2 => Collective::Reduce {
+            root: random.small(0, size - 1),
+            numbers: random.pick(&[1, 4, 300]),
+            later: random.percent(30),
+        },
+        _ => Collective::Allreduce { numbers: random.pick(&[1, 4, 300]) },
+    });
+    Plan { size, groups, messages, collectives: collectives.collect() }
+}
+
+fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
+    let mask = match random.percent(wildcards) {
+        false => Mask::EXACT,
+        true => random.pick(&[Mask::ANY_SOURCE, Mask::ANY_TAG, Mask::ANY_BOTH]),
+    };
+    let word = message.word();
+    if random.percent(10) {
+        return Task::Take { word, mask };
+    }
+    // Some are too short for what they will get, but long enough to tell what it was.
+    let room = if random.percent(10) { random.between(8, 100) } else { LONGEST };
+    Task::Receive { word, mask, room }
+}
+
+fn fabric(size: u32, random: &mut Random) -> Fabric {
+    let rail = |random: &mut Random, reliable: bool| Link {
+        promises: Promises {
+            reliable,
+            puts: random.percent(50),
+            gets: random.percent(50),
+            frame_bytes_max: random.pick(&[256, 1500, 9000]),
+        },
+        latency_ns: random.between(100, 20_000),
+        byte_ps: random.between(10, 1000),
+    };
+    let local = rail(random, true);
+    let mut remote = rail(random, false);
+    // A rail that loses frames has nothing that writes into memory.
+    remote.promises.puts = false;
+    remote.promises.gets = false;
+    Fabric {
+        ranks_per_node: random.pick(&[1, 2, 4, size, size]),
+        local,
+        remote,
+        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
+        ring_frames_max: random.pick(&[Some(1), Some(4), Some(64), None]),
+    }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    Limits {
+        queues: random.pick(&[1, 2, 5]),
+        unexpected_bytes_max: random.pick(&[128, 256, 512, 2048, 16 << 10, 1 << 20]),
+        eager_bytes_max: random.pick(&[0, 32, 200, 4096]),
+        credit_bytes: random.pick(&[0, 256, 1024, 8192]),
+        piece_bytes_max: random.pick(&[500, 5000, 1 << 20]),
+        sweep_frames_max: random.pick(&[1, 4, 16]),
+        frames_in_flight_max: random.pick(&[1, 4, 64]),
+        frames_per_ack_max: random.pick(&[1, 2, 8]),
+        early_bytes_max: random.pick(&[0, 4000, 256 << 10]),
+        ack_ns_max: random.pick(&[1_000, 50_000]),
+        retry_ns_first: 1_000_000,
+        retry_ns_min: 100_000,
+        retry_ns_max: 20_000_000,
+        silence_ns_max: 2_000_000_000,
+        idle_ns_max: 3_000_000_000,
+    }
+}
+
+fn rules(size: u32, random: &mut Random) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    if random.percent(70) {
+        rules.push(Rule::Lose { percent: random.between(0, 30) });
+    }
+    if random.percent(50) {
+        let within_ns = random.pick(&[10_000, 1_000_000, 100_000_000]);
+        rules.push(Rule::Repeat { percent: random.between(0, 50), within_ns });
+    }
+    if random.percent(50) {
+        let by_ns = random.pick(&[5_000, 100_000, 5_000_000]);
+        rules.push(Rule::Reorder { percent: random.between(1, 50), by_ns });
+    }
+    let moment = |random: &mut Random| {
+        let from_ns = random.between(0, 500_000);
+        (from_ns, from_ns + random.between(1, 300_000_000))
+    };
+    if random.percent(20) {
+        let (from_ns, until_ns) = moment(random);
+        rules.push(Rule::Spike { from_ns, until_ns, by_ns: random.between(1, 50_000_000) });
+    }
+    if random.percent(25) {
+        let (from_ns, until_ns) = moment(random);
+        rules.push(Rule::Cut { from_ns, until_ns, border: random.small(1, size - 1) });
+    }
+    rules
+}
+
+fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<String>) {
+    for rank in (0..world.size()).map(Peer).filter(|&rank| !world.is_dead(rank)) {
+        let script = world.application(rank);
+        if !script.is_finished() {
+            violations.push(format!("rank {} is stuck: {}", rank.0, script.unfinished()));
+        }
+        for &dead in script.believed_dead() {
+            if !world.is_dead(Peer(dead)) {
+                violations.push(format!("rank {} believes that {dead} is dead", rank.0));
+            }
+        }
+    }
+}
+
+/// Takes what is left of dead ranks and of collectives that they spoiled. Without a death nothing
+/// may be left.
+fn drain<V: Variant>(
+    scenario: &Scenario,
+    world: &mut World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    let someone_died = !scenario.kills.is_empty();
+    for rank in scenario.ranks() {
+        if world.is_dead(rank) {
+            continue;
+        }
+        for group in 0..=scenario.plan.collective_group() {
+            let word = MatchWord::new(group, 0, 0);
+            while let Some((ticket, seen)) =
+                world.act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH))
+            {
+                if !someone_died {
+                    violations.push(format!("rank {} has {seen:?} left over", rank.0));
+                }
+                world.act(rank, |_, context| {
+                    context.nic.post_taken(ticket, ferrywire_nic::Span::EMPTY, context.port)
+                });
+                world.run_until_quiet();
+            }
+        }
+    }
+}
+
+/// MPI 5.0 section 3.5: if a receive got a message, every earlier message of the same source and
+/// group that it would have taken has gone to an earlier receive.
+fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &mut Vec<String>) {
+    let ranks = || (0..world.size()).map(Peer);
+    let mut sent: BTreeMap<(u32, u32, u16), Vec<&Message>> = BTreeMap::new();
+    for rank in ranks() {
+        for &id in &world.application(rank).sent {
+            let message = &plan.messages[usize::try_from(id).expect("an index")];
+            let key = (message.source, message.target, message.group);
+            sent.entry(key).or_default().push(message);
+        }
+    }
+    for rank in ranks().filter(|&rank| !world.is_dead(rank)) {
+        let matches = &world.application(rank).matches;
+        let mut order_of = BTreeMap::new();
+        for found in matches {
+            if order_of.insert(found.message, found.order).is_some() {
+                violations.push(format!("message {} arrived twice", found.message));
+            }
+        }
+        for found in matches {
+            let message = &plan.messages[usize::try_from(found.message).expect("an index")];
+            if world.is_dead(Peer(message.source)) {
+                continue;
+            }
+            let line = &sent[&(message.source, message.target, message.group)];
+            let earlier = line.iter().take_while(|earlier| earlier.id != message.id);
+            for earlier in earlier.filter(|m| m.word().agrees(found.word, found.mask)) {
+                if order_of.get(&earlier.id).is_none_or(|&order| order > found.order) {
+                    violations.push(format!(
+                        "rank {}: message {} overtook {} from {}",
+                        rank.0, message.id, earlier.id, message.source
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// One-sided operations happen exactly once; those of the dead, at most once.
+fn check_effects<V: Variant>(
+    scenario: &Scenario,
+    world: &World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    for target in scenario.ranks().filter(|&rank| !world.is_dead(rank)) {
+        let [sum, number, counter] = world.application(target).changed(world);
+        let mut asked = [0; 3];
+        let mut done = [0; 3];
+        for origin in scenario.ranks() {
+            let Some(effects) = world.application(origin).effects.get(&target.0) else { continue };
+            let kinds = [effects.added, effects.incremented, effects.notified];
+            for (kind, [wanted, known]) in kinds.into_iter().enumerate() {
+                asked[kind] += wanted;
+                done[kind] += known;
+            }
+        }
+        let names = ["sum", "number", "counter"];
+        for (kind, found) in [sum, number, counter].into_iter().enumerate() {
+            if !(done[kind]..=asked[kind]).contains(&found) {
+                violations.push(format!(
+                    "rank {}: its {} is {found}, not {} to {}",
+                    target.0, names[kind], done[kind], asked[kind]
+                ));
+            }
+        }
+    }
+}
+
+fn check_leaks<V: Variant>(
+    scenario: &Scenario,
+    world: &World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    for rank in scenario.ranks().filter(|&rank| !world.is_dead(rank)) {
+        let holdings = world.nic(rank).holdings();
+        let lists = [
+            holdings.tickets,
+            holdings.runs,
+            holdings.posted,
+            holdings.unexpected,
+            holdings.timers,
+            holdings.backlog,
+            holdings.early_bytes,
+        ];
+        let stores = holdings.stores.iter();
+        let stored = stores.map(|s| s.stored as usize + s.used as usize + s.fragments_in_use);
+        let reserved: u32 = holdings.stores.iter().map(|store| store.reserved).sum();
+        if lists.iter().any(|&count| count > 0) || stored.sum::<usize>() > 0 {
+            violations.push(format!("rank {} has leaked: {holdings:?}", rank.0));
+        }
+        if reserved != holdings.promised {
+            violations.push(format!("rank {} has lost credit: {holdings:?}", rank.0));
+        }
+    }
+}
+
+fn cover<V: Variant>(scenario: &Scenario, world: &World<V, Script>) -> Coverage {
+    let mut coverage = Coverage {
+        collectives: scenario.plan.collectives.len() as u64,
+        killed: scenario.ranks().filter(|&rank| world.is_dead(rank)).count() as u64,
+        ..Coverage::default()
+    };
+    for rank in scenario.ranks() {
+        let stats = world.nic(rank).stats();
+        let script = world.application(rank);
+        coverage.messages += script.matches.len() as u64;
+        coverage.retries += stats.retries;
+        coverage.repeats += stats.repeats;
+        coverage.unexpected += stats.unexpected;
+        coverage.refused += stats.refused;
+        coverage.invited += stats.invited;
+        coverage.withdrawn += script.withdrawn;
+        coverage.downs += stats.downs;
+        coverage.forgotten += stats.forgotten;
+    }
+    coverage
+}

@@ -1,0 +1,739 @@
+//! The world: virtual time, a heap of events, and ranks that are values.
+//!
+//! One thread, one seed, no clock but its own: the same seed gives the same history, event by
+//! event. The world moves frames and bytes and calls the NIC; it never matches, orders or
+//! retries anything. What a rank's user does is an [`Application`].
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::rc::Rc;
+
+use ferrywire_nic::{
+    Envelope, Kind, Limits, Nic, Operator, Outcome, Peer, Port, Progress, Promises, Seal, Sent,
+    Span, StepRef, Ticket, Time, Variant,
+};
+
+use crate::fabric::{Fabric, Rule, Verdict};
+use crate::memory::Memory;
+use crate::random::Random;
+
+/// What runs on a rank: posts work, hears of its end.
+pub trait Application<V: Variant> {
+    /// Its time has come, as it asked with [`Context::wake_in`] or because the world begins.
+    fn on_wake(&mut self, context: &mut Context<'_, V>);
+
+    /// An operation is over.
+    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>);
+
+    /// A peer is dead, and everybody has been told.
+    fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>);
+}
+
+/// What an application can reach while it runs.
+pub struct Context<'a, V: Variant> {
+    /// Its NIC.
+    pub nic: &'a mut Nic<V>,
+    /// What the NIC acts through; the rank's memory is in it.
+    pub port: &'a mut SimPort,
+    wake_in: Option<u64>,
+}
+
+impl<V: Variant> Context<'_, V> {
+    /// Asks for [`Application::on_wake`] after `ns`.
+    pub fn wake_in(&mut self, ns: u64) {
+        self.wake_in = Some(ns);
+    }
+}
+
+/// A world of ranks that run `A` on NICs of variant `V`.
+pub struct World<V: Variant, A> {
+    fabric: Rc<Fabric>,
+    /// What happens to frames.
+    pub rules: Vec<Rule>,
+    /// How long it takes until everybody knows of a death.
+    pub detection_ns: u64,
+    /// Writes down what happens, line by line.
+    pub trace: Option<Vec<String>>,
+    ranks: Vec<Rank<V, A>>,
+    random: Random,
+    now: Time,
+    events: BinaryHeap<Reverse<Entry>>,
+    order: u64,
+    handled: u64,
+}
+
+/// One rank.
+struct Rank<V: Variant, A> {
+    nic: Nic<V>,
+    application: A,
+    port: SimPort,
+    life: Life,
+    /// When its processor and its way out are free again.
+    busy_until: u64,
+    egress_until: u64,
+    /// What came while it was stopped.
+    deferred: Vec<Event>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Life {
+    Alive,
+    Stopped,
+    Dead,
+}
+
+struct Entry {
+    at: Time,
+    order: u64,
+    event: Event,
+}
+
+enum Event {
+    Frame {
+        from: Peer,
+        to: Peer,
+        bytes: Box<[u8]>,
+    },
+    Wake {
+        rank: Peer,
+    },
+    Timer {
+        rank: Peer,
+        at: Time,
+    },
+    Room {
+        rank: Peer,
+        peer: Peer,
+    },
+    /// Bytes of a put arrive.
+    Landed {
+        from: Peer,
+        to: Peer,
+        bytes: Box<[u8]>,
+        into: Span,
+        notify: Ticket,
+    },
+    Written {
+        rank: Peer,
+        ticket: Ticket,
+    },
+    /// A get reaches the memory that it reads.
+    Fetch {
+        by: Peer,
+        source: Peer,
+        from: Span,
+        into: Span,
+        ticket: Ticket,
+    },
+    Fetched {
+        by: Peer,
+        bytes: Box<[u8]>,
+        into: Span,
+        ticket: Ticket,
+    },
+    Reduced {
+        rank: Peer,
+        step: StepRef,
+    },
+    Kill {
+        rank: Peer,
+    },
+    Stop {
+        rank: Peer,
+    },
+    Resume {
+        rank: Peer,
+    },
+    Down {
+        rank: Peer,
+        peer: Peer,
+    },
+}
+
+impl<V: Variant, A: Application<V>> World<V, A> {
+    /// A world of ranks, one for each application, all with the same limits.
+    pub fn new(
+        seed: u64,
+        fabric: Fabric,
+        limits: &Limits,
+        applications: impl IntoIterator<Item = A>,
+    ) -> World<V, A> {
+        let fabric = Rc::new(fabric);
+        let ranks = (0..)
+            .zip(applications)
+            .map(|(me, application)| Rank {
+                nic: Nic::new(Peer(me), JOB, limits.clone()),
+                application,
+                port: SimPort::new(Peer(me), Rc::clone(&fabric)),
+                life: Life::Alive,
+                busy_until: 0,
+                egress_until: 0,
+                deferred: Vec::new(),
+            })
+            .collect();
+        World {
+            fabric,
+            rules: Vec::new(),
+            detection_ns: 1_000_000,
+            trace: None,
+            ranks,
+            random: Random::new(seed).split(1),
+            now: Time(0),
+            events: BinaryHeap::new(),
+            order: 0,
+            handled: 0,
+        }
+    }
+
+    /// Wakes every application now.
+    pub fn begin(&mut self) {
+        for rank in 0..self.size() {
+            self.push(self.now, Event::Wake { rank: Peer(rank) });
+        }
+    }
+
+    /// Kills a rank at a moment to come.
+    pub fn kill_at(&mut self, ns: u64, rank: Peer) {
+        self.push(Time(ns), Event::Kill { rank });
+    }
+
+    /// Stops a rank between two moments to come.
+    pub fn stop_between(&mut self, from_ns: u64, until_ns: u64, rank: Peer) {
+        self.push(Time(from_ns), Event::Stop { rank });
+        self.push(Time(until_ns), Event::Resume { rank });
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.ranks.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Events so far.
+    pub fn handled(&self) -> u64 {
+        self.handled
+    }
+
+    /// Whether a rank has been killed.
+    pub fn is_dead(&self, rank: Peer) -> bool {
+        self.rank(rank).life == Life::Dead
+    }
+
+    /// The NIC of a rank.
+    pub fn nic(&self, rank: Peer) -> &Nic<V> {
+        &self.rank(rank).nic
+    }
+
+    /// The application of a rank.
+    pub fn application(&self, rank: Peer) -> &A {
+        &self.rank(rank).application
+    }
+
+    /// The memory of a rank.
+    pub fn memory(&self, rank: Peer) -> &Memory {
+        &self.rank(rank).port.memory
+    }
+
+    /// Lets the next event happen; answers the rank that it happened to. None: all is quiet.
+    pub fn step(&mut self) -> Option<Peer> {
+        let Reverse(entry) = self.events.pop()?;
+        self.now = entry.at;
+        self.handled += 1;
+        let rank = entry.event.rank();
+        self.happen(rank, entry.event);
+        Some(rank)
+    }
+
+    /// Lets everything happen that follows from what has happened.
+    pub fn run_until_quiet(&mut self) {
+        while self.step().is_some() {}
+    }
+
+    /// Lets `rank` do something of the caller's choosing now.
+    pub fn act<T>(&mut self, rank: Peer, what: impl FnOnce(&mut A, &mut Context<'_, V>) -> T) -> T {
+        let result = self.on_rank(rank, |state, context| what(state, context));
+        self.after(rank);
+        result
+    }
+
+    fn happen(&mut self, rank: Peer, event: Event) {
+        match event {
+            Event::Resume { .. } => return self.resume(rank),
+            Event::Kill { .. } => return self.kill(rank),
+            _ => {}
+        }
+        match self.rank(rank).life {
+            Life::Dead => return self.bury(&event),
+            Life::Stopped => return self.rank_mut(rank).deferred.push(event),
+            Life::Alive => {}
+        }
+        match event {
+            Event::Frame { from, to, bytes } => {
+                if self.fabric.link(from, to).promises.reliable {
+                    self.leave_ring(from, to);
+                }
+                self.note_frame("takes", from, to, &bytes);
+                let busy = self.fabric.link(from, to).busy_ns(bytes.len() as u64);
+                let now = self.now.0;
+                let receiver = self.rank_mut(to);
+                receiver.busy_until = receiver.busy_until.max(now) + busy;
+                self.on_rank(to, |_, context| {
+                    context.nic.on_frame(from, Seal::Intact, &bytes, context.port);
+                });
+            }
+            Event::Wake { rank } => self.on_rank(rank, |application, context| {
+                application.on_wake(context);
+            }),
+            Event::Timer { rank, at } => {
+                // A timer that has been armed anew since is not this one.
+                if self.rank(rank).port.armed == Some(at) {
+                    let port = &mut self.rank_mut(rank).port;
+                    port.armed = None;
+                    port.listed = None;
+                    self.on_rank(rank, |_, context| context.nic.on_timer(context.port));
+                }
+            }
+            Event::Room { rank, peer } => {
+                self.on_rank(rank, |_, context| context.nic.on_room(peer, context.port));
+            }
+            Event::Landed { from, to, bytes, into, notify } => {
+                self.on_rank(to, |_, context| {
+                    context.port.memory.bytes_mut(into).copy_from_slice(&bytes);
+                    context.nic.on_landed(from, notify, into.len, context.port);
+                });
+            }
+            Event::Written { rank, ticket } => {
+                self.on_rank(rank, |_, context| context.nic.on_written(ticket, context.port));
+            }
+            Event::Fetch { by, source, from, into, ticket } => {
+                let bytes: Box<[u8]> = self.memory(source).bytes(from).into();
+                let link = *self.fabric.link(source, by);
+                let at = self.now.after(link.latency_ns + link.busy_ns(from.len));
+                self.push(at, Event::Fetched { by, bytes, into, ticket });
+            }
+            Event::Fetched { by, bytes, into, ticket } => {
+                self.on_rank(by, |_, context| {
+                    context.port.memory.bytes_mut(into).copy_from_slice(&bytes);
+                    context.nic.on_read(ticket, context.port);
+                });
+            }
+            Event::Reduced { rank, step } => {
+                self.on_rank(rank, |_, context| context.nic.on_reduced(step, context.port));
+            }
+            Event::Stop { rank } => {
+                self.note(|| format!("rank {} stops", rank.0));
+                self.rank_mut(rank).life = Life::Stopped;
+                return;
+            }
+            Event::Down { rank, peer } => self.on_rank(rank, |application, context| {
+                context.nic.on_peer_down(peer, context.port);
+                application.on_peer_down(peer, context);
+            }),
+            Event::Resume { .. } | Event::Kill { .. } => unreachable!("handled above"),
+        }
+        self.after(rank);
+    }
+
+    fn kill(&mut self, rank: Peer) {
+        self.note(|| format!("rank {} dies", rank.0));
+        self.rank_mut(rank).life = Life::Dead;
+        let at = self.now.after(self.detection_ns);
+        for other in (0..self.size()).map(Peer).filter(|&other| other != rank) {
+            self.push(at, Event::Down { rank: other, peer: rank });
+        }
+    }
+
+    fn resume(&mut self, rank: Peer) {
+        if self.rank(rank).life == Life::Stopped {
+            self.note(|| format!("rank {} goes on", rank.0));
+            self.rank_mut(rank).life = Life::Alive;
+            for event in std::mem::take(&mut self.rank_mut(rank).deferred) {
+                self.happen(rank, event);
+            }
+        }
+    }
+
+    /// Runs something on a rank, as late as its processor allows.
+    fn on_rank<T>(&mut self, rank: Peer, what: impl FnOnce(&mut A, &mut Context<'_, V>) -> T) -> T {
+        let costs = self.fabric.costs;
+        let now = self.now;
+        let state = self.rank_mut(rank);
+        let start = now.0.max(state.busy_until) + costs.event_ns;
+        state.port.now = Time(start);
+        state.port.copied = 0;
+        let mut context = Context { nic: &mut state.nic, port: &mut state.port, wake_in: None };
+        let result = what(&mut state.application, &mut context);
+        let wake_in = context.wake_in;
+        state.busy_until = start + state.port.copied * costs.byte_ps / 1000;
+        if let Some(ns) = wake_in {
+            let at = Time(self.rank(rank).busy_until).after(ns);
+            self.push(at, Event::Wake { rank });
+        }
+        result
+    }
+
+    /// Carries out what a rank's NIC has asked for, and tells its application what is over.
+    fn after(&mut self, rank: Peer) {
+        loop {
+            let actions = std::mem::take(&mut self.rank_mut(rank).port.actions);
+            for action in actions {
+                self.carry_out(rank, action);
+            }
+            let completions = std::mem::take(&mut self.rank_mut(rank).port.completions);
+            if completions.is_empty() {
+                break;
+            }
+            for (ticket, outcome) in completions {
+                self.note(|| format!("rank {} {ticket} {}", rank.0, describe(outcome)));
+                self.on_rank(rank, |application, context| {
+                    application.on_complete(ticket, outcome, context);
+                });
+            }
+        }
+        self.list_timer(rank);
+    }
+
+    /// Puts the rank's timer among the events, if it is not there already.
+    fn list_timer(&mut self, rank: Peer) {
+        let port = &mut self.rank_mut(rank).port;
+        if port.armed != port.listed {
+            port.listed = port.armed;
+            if let Some(at) = port.armed {
+                self.push(at.max(self.now), Event::Timer { rank, at });
+            }
+        }
+    }
+
+    fn carry_out(&mut self, rank: Peer, action: Action) {
+        match action {
+            Action::Frame { to, bytes } => self.send_frame(rank, to, bytes),
+            Action::Put { to, bytes, into, ticket, notify } => {
+                let at = self.arrival(rank, to, bytes.len() as u64);
+                self.push(at, Event::Written { rank, ticket });
+                self.push(at, Event::Landed { from: rank, to, bytes, into, notify });
+            }
+            Action::Get { source, from, into, ticket } => {
+                let at = self.arrival(rank, source, 0);
+                self.push(at, Event::Fetch { by: rank, source, from, into, ticket });
+            }
+            Action::Reduce { step } => {
+                let at = self.now.after(self.random.between(1, 5_000));
+                self.push(at, Event::Reduced { rank, step });
+            }
+        }
+    }
+
+    fn send_frame(&mut self, from: Peer, to: Peer, bytes: Box<[u8]>) {
+        self.note_frame("sends", from, to, &bytes);
+        let at = self.arrival(from, to, bytes.len() as u64);
+        if self.fabric.link(from, to).promises.reliable {
+            return self.push(at, Event::Frame { from, to, bytes });
+        }
+        let mut late = 0;
+        for rule in 0..self.rules.len() {
+            match self.rules[rule].judge(from, to, self.now.0, &mut self.random) {
+                Verdict::Pass => {}
+                Verdict::Lose => return self.note_frame("loses", from, to, &bytes),
+                Verdict::Repeat(after) => {
+                    let again = at.after(after);
+                    self.push(again, Event::Frame { from, to, bytes: bytes.clone() });
+                }
+                Verdict::Delay(by) => late += by,
+            }
+        }
+        self.push(at.after(late), Event::Frame { from, to, bytes });
+    }
+
+    /// When bytes that leave now are there. They queue at the way out; at the other end they queue
+    /// for the receiver's attention.
+    fn arrival(&mut self, from: Peer, to: Peer, bytes: u64) -> Time {
+        let link = *self.fabric.link(from, to);
+        let costs = self.fabric.costs;
+        let sender = self.rank_mut(from);
+        sender.busy_until += costs.frame_ns;
+        let leaves = sender.busy_until.max(sender.egress_until) + link.busy_ns(bytes);
+        sender.egress_until = leaves;
+        Time(leaves + link.latency_ns)
+    }
+
+    /// A frame leaves the ring that it came by, which may have been full.
+    fn leave_ring(&mut self, from: Peer, to: Peer) {
+        let port = &mut self.rank_mut(from).port;
+        let Some(frames) = port.rings.get_mut(&to) else { return };
+        *frames -= 1;
+        if port.full.remove(&to) {
+            self.push(self.now, Event::Room { rank: from, peer: to });
+        }
+    }
+
+    /// What reaches a dead rank is gone, and takes no room.
+    fn bury(&mut self, event: &Event) {
+        if let Event::Frame { from, to, .. } = event
+            && self.fabric.link(*from, *to).promises.reliable
+        {
+            self.leave_ring(*from, *to);
+        }
+    }
+
+    fn push(&mut self, at: Time, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse(Entry { at, order: self.order, event }));
+    }
+
+    fn rank(&self, rank: Peer) -> &Rank<V, A> {
+        &self.ranks[rank.0 as usize]
+    }
+
+    fn rank_mut(&mut self, rank: Peer) -> &mut Rank<V, A> {
+        &mut self.ranks[rank.0 as usize]
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.trace {
+            lines.push(format!("{:>14.3} us  {}", self.now.0 as f64 / 1000.0, line()));
+        }
+    }
+
+    fn note_frame(&mut self, verb: &str, from: Peer, to: Peer, bytes: &[u8]) {
+        self.note(|| {
+            let (who, other, way) = match verb {
+                "takes" => (to.0, from.0, "from"),
+                _ => (from.0, to.0, "to"),
+            };
+            let what = Envelope::parse(bytes).map(|(e, payload)| describe_frame(&e, payload.len()));
+            format!("rank {who} {verb} {way} {other}: {}", what.unwrap_or_default())
+        });
+    }
+}
+
+impl Event {
+    /// The rank that it happens to.
+    fn rank(&self) -> Peer {
+        match *self {
+            Event::Frame { to, .. } | Event::Landed { to, .. } => to,
+            Event::Fetch { source, .. } => source,
+            Event::Fetched { by, .. } => by,
+            Event::Wake { rank }
+            | Event::Timer { rank, .. }
+            | Event::Room { rank, .. }
+            | Event::Written { rank, .. }
+            | Event::Reduced { rank, .. }
+            | Event::Kill { rank }
+            | Event::Stop { rank }
+            | Event::Resume { rank }
+            | Event::Down { rank, .. } => rank,
+        }
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// How a simulated NIC acts: what it asks for is written down, and carried out when it returns.
+#[derive(Debug)]
+pub struct SimPort {
+    me: Peer,
+    /// The memory of this rank's user.
+    pub memory: Memory,
+    fabric: Rc<Fabric>,
+    now: Time,
+    armed: Option<Time>,
+    listed: Option<Time>,
+    /// Frames on reliable rails that have not been taken, by target.
+    rings: HashMap<Peer, u32>,
+    full: BTreeSet<Peer>,
+    actions: Vec<Action>,
+    completions: Vec<(Ticket, Outcome)>,
+    copied: u64,
+}
+
+#[derive(Debug)]
+enum Action {
+    Frame { to: Peer, bytes: Box<[u8]> },
+    Put { to: Peer, bytes: Box<[u8]>, into: Span, ticket: Ticket, notify: Ticket },
+    Get { source: Peer, from: Span, into: Span, ticket: Ticket },
+    Reduce { step: StepRef },
+}
+
+impl SimPort {
+    fn new(me: Peer, fabric: Rc<Fabric>) -> SimPort {
+        SimPort {
+            me,
+            memory: Memory::default(),
+            fabric,
+            now: Time(0),
+            armed: None,
+            listed: None,
+            rings: HashMap::new(),
+            full: BTreeSet::new(),
+            actions: Vec::new(),
+            completions: Vec::new(),
+            copied: 0,
+        }
+    }
+}
+
+/// Operators of the simulation: both add numbers of eight bytes.
+pub const SUM: Operator = Operator(0);
+/// Like [`SUM`], but its result comes later, as if it had to wait for a thread of the user's.
+pub const SUM_LATER: Operator = Operator(1);
+
+impl Port for SimPort {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn promises(&self, peer: Peer) -> Promises {
+        self.fabric.link(self.me, peer).promises
+    }
+
+    fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
+        if let Some(most) = self.fabric.ring_frames_max
+            && self.promises(to).reliable
+        {
+            let frames = self.rings.entry(to).or_default();
+            if *frames >= most {
+                self.full.insert(to);
+                return Sent::Full;
+            }
+            *frames += 1;
+        }
+        let mut head = [0; Envelope::BYTES_MAX];
+        let len = envelope.emit(&mut head);
+        let payload = self.memory.bytes(payload);
+        assert!(
+            len + payload.len() <= self.promises(to).frame_bytes_max as usize,
+            "a frame must fit its rail"
+        );
+        let bytes = [&head[..len], payload].concat().into();
+        self.actions.push(Action::Frame { to, bytes });
+        Sent::Away
+    }
+
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        self.copied += into.len;
+        self.memory.bytes_mut(into).copy_from_slice(bytes);
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        self.copied += from.len;
+        into.copy_from_slice(self.memory.bytes(from));
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        self.copied += from.len;
+        let bytes = self.memory.bytes(from).to_vec();
+        self.memory.bytes_mut(into).copy_from_slice(&bytes);
+    }
+
+    fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+        let bytes = self.memory.bytes(from).to_vec();
+        self.accumulate(operator, &bytes, into);
+        if operator == SUM_LATER {
+            self.actions.push(Action::Reduce { step });
+            return Progress::Later;
+        }
+        Progress::Done
+    }
+
+    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
+        self.copied += into.len;
+        self.memory.add(bytes, into);
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        let found = self.memory.number(at.region, at.offset);
+        if found == expected {
+            self.memory.bytes_mut(at).copy_from_slice(&value.to_le_bytes());
+        }
+        found
+    }
+
+    fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
+        let bytes = self.memory.bytes(from).into();
+        self.actions.push(Action::Put { to, bytes, into, ticket, notify });
+    }
+
+    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+        self.actions.push(Action::Get { source, from, into, ticket });
+    }
+
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.completions.push((ticket, outcome));
+    }
+
+    fn arm(&mut self, at: Option<Time>) {
+        self.armed = at;
+    }
+}
+
+/// The job that every simulated rank belongs to.
+const JOB: u32 = 0x6665_7272;
+
+fn describe(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Done => "is done".into(),
+        Outcome::Received(received) => format!(
+            "has received group {} source {} tag {}, {} bytes",
+            received.word.group(),
+            received.word.source(),
+            received.word.tag(),
+            received.len
+        ),
+        Outcome::Found(value) => format!("has found {value}"),
+        Outcome::Released => "lets its caller go on".into(),
+        Outcome::Cancelled => "is cancelled".into(),
+        Outcome::Failed(fault) => format!("has failed: {fault:?}"),
+    }
+}
+
+fn describe_frame(envelope: &Envelope, payload: usize) -> String {
+    let marks = envelope.marks.map_or(String::new(), |marks| {
+        format!(
+            " [epoch {} number {}, has {}.{} and {:b}]",
+            marks.epoch, marks.sequence, marks.ack_epoch, marks.ack, marks.also
+        )
+    });
+    let what = match envelope.kind {
+        Kind::Eager { word, secured, .. } => format!(
+            "eager group {} source {} tag {}, {payload} bytes{}",
+            word.group(),
+            word.source(),
+            word.tag(),
+            if secured { "" } else { ", no credit" }
+        ),
+        Kind::Offer { word, secured, first, ticket, source } => format!(
+            "offer {ticket} group {} source {} tag {}, {} bytes{}{}",
+            word.group(),
+            word.source(),
+            word.tag(),
+            source.len,
+            if secured { "" } else { ", no credit" },
+            if first { ", first of a sweep" } else { "" }
+        ),
+        Kind::Chunk { ticket, offset } => format!("chunk of {ticket} at {offset}, {payload} bytes"),
+        other => format!("{other:?}"),
+    };
+    format!("{what}{marks}")
+}
