@@ -176,7 +176,7 @@ fn count_instructions(cases: &mut [Measured], quick: bool) -> Result<(), String>
     if quick {
         arguments.push("--quick");
     }
-    let counts = callgrind::count("counted", &arguments)?;
+    let counts = callgrind::count("counting_mark", &arguments)?;
     let expected = counted_cases(quick).count();
     if counts.len() != expected {
         return Err(format!("callgrind counted {} cases of {expected}", counts.len()));

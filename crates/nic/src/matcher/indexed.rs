@@ -32,8 +32,8 @@ impl Matcher for Indexed {
     #[inline]
     fn post(&mut self, word: MatchWord, mask: Mask, item: Item) -> Post {
         let class = Class::of(mask);
-        match self.unexpected.oldest(word, class) {
-            Some(at) => Post::Matched(self.unexpected.remove(at)),
+        match self.unexpected.take(word, class) {
+            Some(message) => Post::Matched(message),
             None => Post::Waiting(self.posted.insert(word, class, item)),
         }
     }
@@ -55,12 +55,11 @@ impl Matcher for Indexed {
     }
 
     fn probe(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
-        self.unexpected.oldest(word, Class::of(mask)).map(|at| self.unexpected.item(at))
+        self.unexpected.oldest(word, Class::of(mask))
     }
 
     fn take(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
-        let at = self.unexpected.oldest(word, Class::of(mask))?;
-        Some(self.unexpected.remove(at))
+        self.unexpected.take(word, Class::of(mask))
     }
 
     fn remove_receive(&mut self, cell: Cell) -> Item {

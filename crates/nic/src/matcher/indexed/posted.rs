@@ -7,7 +7,7 @@ use super::super::{Age, Cell, Entry, Item};
 use super::Class;
 use super::runs::Runs;
 use super::slots::Slots;
-use crate::word::MatchWord;
+use crate::word::{Mask, MatchWord};
 
 /// Receives that wait for messages.
 #[derive(Debug, Default)]
@@ -35,8 +35,17 @@ impl Posted {
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
     #[inline]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        let at = self.oldest(word)?;
-        (self.slots.slot(at).age < before).then(|| self.remove(at))
+        let exact = self.exact.oldest(word, &self.slots, Mask::EXACT);
+        let exact = exact.filter(|found| self.slots.slot(found.at).age < before);
+        let limit = exact.map_or(before, |found| self.slots.slot(found.at).age);
+        if let Some(wild) = &mut self.wild
+            && let Some(at) = take_wild(wild, &self.slots, word, limit)
+        {
+            return Some(self.slots.remove(at));
+        }
+        let found = exact?;
+        self.exact.remove_oldest(found);
+        Some(self.slots.remove(found.at))
     }
 
     #[inline]
@@ -72,29 +81,23 @@ impl Posted {
         });
         wild + self.slots.heap_bytes() + self.exact.heap_bytes()
     }
+}
 
-    /// The oldest of the oldest of each class.
-    #[inline]
-    fn oldest(&self, word: MatchWord) -> Option<u32> {
-        let exact = self.exact.oldest(word, &self.slots, Class::Exact.mask());
-        match &self.wild {
-            None => exact,
-            Some(wild) => self.oldest_with(wild, exact, word),
+/// Takes the oldest receive of the wild classes that agrees out of its class, if it is older than
+/// `before`, and says where it is.
+fn take_wild(wild: &mut [Runs; 3], slots: &Slots, word: MatchWord, mut before: Age) -> Option<u32> {
+    let mut oldest = None;
+    for class in Class::WILD {
+        let (which, mask) = (class as usize - 1, class.mask());
+        let Some(found) = wild[which].oldest(word.masked(mask), slots, mask) else { continue };
+        let age = slots.slot(found.at).age;
+        // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
+        if age < before {
+            before = age;
+            oldest = Some((which, found));
         }
     }
-
-    fn oldest_with(&self, wild: &[Runs; 3], exact: Option<u32>, word: MatchWord) -> Option<u32> {
-        let age = |at| self.slots.slot(at).age;
-        let (mut oldest, mut oldest_age) = (exact, exact.map_or(Age::MAX, age));
-        for class in Class::WILD {
-            let mask = class.mask();
-            let runs = &wild[class as usize - 1];
-            let Some(at) = runs.oldest(word.masked(mask), &self.slots, mask) else { continue };
-            // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
-            if age(at) < oldest_age {
-                (oldest, oldest_age) = (Some(at), age(at));
-            }
-        }
-        oldest
-    }
+    let (which, found) = oldest?;
+    wild[which].remove_oldest(found);
+    Some(found.at)
 }

@@ -8,7 +8,7 @@ use core::mem::size_of_val;
 
 use super::super::{Age, Entry, Item};
 use super::Class;
-use super::runs::Runs;
+use super::runs::{Found, Runs};
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -35,9 +35,25 @@ impl Unexpected {
         at
     }
 
-    /// The place of the oldest message that agrees with a receive of this class.
+    /// Takes the oldest message that agrees with a receive of this class.
     #[inline]
-    pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<u32> {
+    pub(super) fn take(&mut self, word: MatchWord, class: Class) -> Option<Item> {
+        let found = self.find(word, class)?;
+        match class {
+            Class::Exact => self.exact.remove_oldest(found),
+            _ => self.exact.remove(found.at, &self.slots, Mask::EXACT),
+        }
+        Some(self.remove_from_others(found.at))
+    }
+
+    /// The oldest message that agrees with a receive of this class.
+    #[inline]
+    pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<Item> {
+        self.find(word, class).map(|found| self.slots.slot(found.at).item)
+    }
+
+    #[inline]
+    fn find(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         if self.exact.is_empty() {
             return None;
         }
@@ -56,6 +72,12 @@ impl Unexpected {
     #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Item {
         self.exact.remove(at, &self.slots, Mask::EXACT);
+        self.remove_from_others(at)
+    }
+
+    /// Ends the removal of a message that has left the exact class.
+    #[inline]
+    fn remove_from_others(&mut self, at: u32) -> Item {
         if self.in_use != [false; 3] {
             self.each_wild(|runs, slots, mask| runs.remove(at, slots, mask));
         }
@@ -65,11 +87,6 @@ impl Unexpected {
             self.in_use = [false; 3];
         }
         item
-    }
-
-    #[inline]
-    pub(super) fn item(&self, at: u32) -> Item {
-        self.slots.slot(at).item
     }
 
     pub(super) fn len(&self) -> usize {
