@@ -6,7 +6,7 @@ use core::mem::size_of_val;
 use super::super::{Age, Cell, Entry, Item};
 use super::Class;
 use super::runs::Runs;
-use super::slots::Slots;
+use super::slots::{Slot, Slots};
 use crate::word::{Mask, MatchWord};
 
 /// Receives that wait for messages.
@@ -20,20 +20,21 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, class: Class, item: Item) -> Cell {
-        let at = self.slots.insert(word.masked(class.mask()), self.next_age, item, class);
+        let key = word.masked(class.mask());
+        let at = self.slots.insert(key, self.next_age, item, class);
         self.next_age += 1;
         let runs = match class.wild() {
             None => &mut self.exact,
             Some(which) => &mut self.wild.get_or_insert_default()[which],
         };
-        runs.insert(at, &self.slots, class.mask());
+        runs.insert(at, key, &self.slots, class.mask());
         Cell(at)
     }
 
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
         let exact = self.exact.oldest(word, &self.slots, Mask::EXACT);
         let exact = exact.filter(|found| self.slots.slot(found.at).age < before);
@@ -48,14 +49,14 @@ impl Posted {
         Some(self.slots.remove(found.at))
     }
 
-    #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Item {
-        let class = self.slots.slot(at).class.expect("a cell is valid until its entry leaves");
+        let &Slot { word: key, class, .. } = self.slots.slot(at);
+        let class = class.expect("a cell is valid until its entry leaves");
         let runs = match (class.wild(), &mut self.wild) {
             (Some(which), Some(wild)) => &mut wild[which],
             _ => &mut self.exact,
         };
-        runs.remove(at, &self.slots, class.mask());
+        runs.remove(at, key, &self.slots, class.mask());
         self.slots.remove(at)
     }
 

@@ -58,12 +58,11 @@ pub(super) struct Found {
 
 impl Runs {
     /// Adds the entry at `at` as the youngest of its key.
-    #[inline]
-    pub(super) fn insert(&mut self, at: u32, slots: &Slots, mask: Mask) {
+    #[inline(always)]
+    pub(super) fn insert(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         if self.len as usize >= self.groups.len() * RUNS / 2 {
             self.grow(slots, mask);
         }
-        let key = slots.slot(at).word.masked(mask);
         let hash = hash(key);
         match self.find(hash, |leader| slots.slot(leader).word.masked(mask) == key) {
             Some(found) => self.join(found, at),
@@ -72,22 +71,21 @@ impl Runs {
     }
 
     /// Removes the entry at `at`, wherever in its run it stands.
-    #[inline]
-    pub(super) fn remove(&mut self, at: u32, slots: &Slots, mask: Mask) {
-        let key = slots.slot(at).word.masked(mask);
+    #[inline(always)]
+    pub(super) fn remove(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         let has_key = |leader| leader == at || slots.slot(leader).word.masked(mask) == key;
         let found = self.find(hash(key), has_key);
         self.remove_from(found.expect("an entry is in the run of its key"), at);
     }
 
     /// Removes the leader that [`Runs::oldest`] has just found.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove_oldest(&mut self, found: Found) {
         self.remove_from(found, found.at);
     }
 
     /// The oldest entry with this key.
-    #[inline]
+    #[inline(always)]
     pub(super) fn oldest(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
         if self.len == 0 {
             return None;
@@ -105,7 +103,7 @@ impl Runs {
     }
 
     /// The run whose leader has the key.
-    #[inline]
+    #[inline(always)]
     fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
         let mut group = self.wanted_group(hash);
         loop {
@@ -127,7 +125,7 @@ impl Runs {
     }
 
     /// Adds a run of one entry.
-    #[inline]
+    #[inline(always)]
     fn insert_run(&mut self, hash: u32, at: u32) {
         self.len += 1;
         let mut group = self.wanted_group(hash);
@@ -138,7 +136,7 @@ impl Runs {
         self.groups[group].insert(hash, at);
     }
 
-    #[inline]
+    #[inline(always)]
     fn remove_from(&mut self, found: Found, at: u32) {
         if self.groups[found.group].leaders[found.run] == at {
             self.remove_run(found);
@@ -148,7 +146,7 @@ impl Runs {
     }
 
     /// Removes a run of one entry.
-    #[inline]
+    #[inline(always)]
     fn remove_run(&mut self, found: Found) {
         self.len -= 1;
         self.groups[found.group].tags &= !(0xff << (found.run * 8));
@@ -160,6 +158,7 @@ impl Runs {
     }
 
     /// The entry at `at` follows the youngest of a run.
+    #[inline(never)]
     fn join(&mut self, found: Found, at: u32) {
         let leader = found.at;
         let room = at.max(leader) as usize + 1;
@@ -178,6 +177,7 @@ impl Runs {
     }
 
     /// The entry at `at` leaves a run of several.
+    #[inline(never)]
     fn leave(&mut self, found: Found, at: u32) {
         let run = &mut self.groups[found.group].leaders[found.run];
         assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
@@ -299,12 +299,12 @@ mod tests {
     impl Queue {
         fn insert(&mut self, number: u32, item: u32) -> u32 {
             let at = self.slots.insert(key(number), 0, item, Class::Exact);
-            self.runs.insert(at, &self.slots, MASK);
+            self.runs.insert(at, key(number), &self.slots, MASK);
             at
         }
 
         fn remove(&mut self, at: u32) -> u32 {
-            self.runs.remove(at, &self.slots, MASK);
+            self.runs.remove(at, self.slots.slot(at).word, &self.slots, MASK);
             self.slots.remove(at)
         }
 

@@ -26,21 +26,26 @@ pub(super) struct Slot {
 }
 
 impl Slots {
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, age: Age, item: Item, class: Class) -> u32 {
-        let slot = Slot { word, age, item, class: Some(class) };
-        self.len += 1;
-        let at = self.free;
+        let mut at = self.free;
         if at == NONE {
-            return self.push(slot);
+            at = self.add_place();
+        } else {
+            self.free = self.slots[at as usize].item;
         }
-        let place = &mut self.slots[at as usize];
-        self.free = place.item;
-        *place = slot;
+        // Field by field: a slot put together first is written in small pieces and copied in
+        // large ones, which the processor waits for.
+        let slot = &mut self.slots[at as usize];
+        slot.word = word;
+        slot.age = age;
+        slot.item = item;
+        slot.class = Some(class);
+        self.len += 1;
         at
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, at: u32) -> Item {
         let slot = &mut self.slots[at as usize];
         assert!(slot.class.is_some(), "place {at} has no entry to remove");
@@ -84,9 +89,9 @@ impl Slots {
     }
 
     #[cold]
-    fn push(&mut self, slot: Slot) -> u32 {
+    fn add_place(&mut self) -> u32 {
         let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
-        self.slots.push(slot);
+        self.slots.push(Slot { word: MatchWord::from_bits(0), age: 0, item: 0, class: None });
         at.expect("a queue has room for 2^31 entries")
     }
 }

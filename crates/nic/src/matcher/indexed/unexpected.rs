@@ -24,35 +24,35 @@ pub(super) struct Unexpected {
 }
 
 impl Unexpected {
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, item: Item) -> u32 {
         let at = self.slots.insert(word, self.next_age, item, Class::Exact);
         self.next_age += 1;
-        self.exact.insert(at, &self.slots, Mask::EXACT);
+        self.exact.insert(at, word, &self.slots, Mask::EXACT);
         if self.in_use != [false; 3] {
-            self.each_wild(|runs, slots, mask| runs.insert(at, slots, mask));
+            self.each_wild(|runs, slots, mask| runs.insert(at, word.masked(mask), slots, mask));
         }
         at
     }
 
     /// Takes the oldest message that agrees with a receive of this class.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, class: Class) -> Option<Item> {
         let found = self.find(word, class)?;
-        match class {
-            Class::Exact => self.exact.remove_oldest(found),
-            _ => self.exact.remove(found.at, &self.slots, Mask::EXACT),
+        if class != Class::Exact {
+            return Some(self.remove(found.at));
         }
-        Some(self.remove_from_others(found.at))
+        self.exact.remove_oldest(found);
+        Some(self.remove_from_others(found.at, word))
     }
 
     /// The oldest message that agrees with a receive of this class.
-    #[inline]
+    #[inline(always)]
     pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<Item> {
         self.find(word, class).map(|found| self.slots.slot(found.at).item)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         if self.exact.is_empty() {
             return None;
@@ -69,17 +69,17 @@ impl Unexpected {
         runs.oldest(word.masked(class.mask()), &self.slots, class.mask())
     }
 
-    #[inline]
     pub(super) fn remove(&mut self, at: u32) -> Item {
-        self.exact.remove(at, &self.slots, Mask::EXACT);
-        self.remove_from_others(at)
+        let word = self.slots.slot(at).word;
+        self.exact.remove(at, word, &self.slots, Mask::EXACT);
+        self.remove_from_others(at, word)
     }
 
     /// Ends the removal of a message that has left the exact class.
-    #[inline]
-    fn remove_from_others(&mut self, at: u32) -> Item {
+    #[inline(always)]
+    fn remove_from_others(&mut self, at: u32, word: MatchWord) -> Item {
         if self.in_use != [false; 3] {
-            self.each_wild(|runs, slots, mask| runs.remove(at, slots, mask));
+            self.each_wild(|runs, slots, mask| runs.remove(at, word.masked(mask), slots, mask));
         }
         let item = self.slots.remove(at);
         if self.exact.is_empty() {
@@ -108,7 +108,7 @@ impl Unexpected {
     }
 
     /// Does the same to every wild class in use.
-    #[inline]
+    #[inline(always)]
     fn each_wild(&mut self, act: impl Fn(&mut Runs, &Slots, Mask)) {
         let wild = self.wild.as_mut().expect("a class in use has its runs");
         for class in Class::WILD {
@@ -125,7 +125,8 @@ impl Unexpected {
     fn bring_into_use(&mut self, class: Class, which: usize) {
         let runs = &mut self.wild.get_or_insert_default()[which];
         for at in self.slots.by_age() {
-            runs.insert(at, &self.slots, class.mask());
+            let key = self.slots.slot(at).word.masked(class.mask());
+            runs.insert(at, key, &self.slots, class.mask());
         }
         self.in_use[which] = true;
     }
