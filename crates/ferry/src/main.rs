@@ -1,2 +1,29 @@
 //! The command of Ferrywire.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod bench;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An MPI whose network interface is software.
+#[derive(Parser)]
+#[command(name = "ferry", version)]
+struct Ferry {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures a part of Ferrywire on this machine, and judges it.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    match Ferry::parse().command {
+        Command::Bench(bench) => bench.run(),
+    }
+}

@@ -8,8 +8,9 @@
 //!
 //! A mask that is none of the four is a bug of the caller: [`super::Alpu`] takes such masks.
 
-mod index;
 mod posted;
+mod runs;
+mod slots;
 mod unexpected;
 
 use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue};
@@ -31,8 +32,8 @@ impl Matcher for Indexed {
     #[inline]
     fn post(&mut self, word: MatchWord, mask: Mask, item: Item) -> Post {
         let class = Class::of(mask);
-        match self.unexpected.oldest(word, class) {
-            Some((at, _)) => Post::Matched(self.unexpected.remove(at)),
+        match self.unexpected.take(word, class) {
+            Some(message) => Post::Matched(message),
             None => Post::Waiting(self.posted.insert(word, class, item)),
         }
     }
@@ -54,16 +55,15 @@ impl Matcher for Indexed {
     }
 
     fn probe(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
-        self.unexpected.oldest(word, Class::of(mask)).map(|(_, item)| item)
+        self.unexpected.oldest(word, Class::of(mask))
     }
 
     fn take(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
-        let (at, _) = self.unexpected.oldest(word, Class::of(mask))?;
-        Some(self.unexpected.remove(at))
+        self.unexpected.take(word, Class::of(mask))
     }
 
     fn remove_receive(&mut self, cell: Cell) -> Item {
-        self.posted.remove(cell)
+        self.posted.remove(cell.0)
     }
 
     fn remove_message(&mut self, cell: Cell) -> Item {
@@ -103,7 +103,6 @@ enum Class {
 }
 
 impl Class {
-    const ALL: [Class; 4] = [Class::Exact, Class::AnySource, Class::AnyTag, Class::AnyBoth];
     const WILD: [Class; 3] = [Class::AnySource, Class::AnyTag, Class::AnyBoth];
 
     #[inline]

@@ -1,48 +1,63 @@
 //! The posted queue by class: a receive is in one class, and a message asks every class in use.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::mem::size_of_val;
 
 use super::super::{Age, Cell, Entry, Item};
 use super::Class;
-use super::index::Index;
-use crate::word::MatchWord;
+use super::runs::Runs;
+use super::slots::{Slot, Slots};
+use crate::word::{Mask, MatchWord};
 
 /// Receives that wait for messages.
 #[derive(Debug, Default)]
 pub(super) struct Posted {
-    exact: Index,
+    slots: Slots,
+    exact: Runs,
     /// The other three classes. Most ranks never use a wildcard and never pay for these.
-    wild: Option<Box<[Index; 3]>>,
+    wild: Option<Box<[Runs; 3]>>,
     next_age: Age,
 }
 
 impl Posted {
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, class: Class, item: Item) -> Cell {
-        let age = self.next_age;
+        let key = word.masked(class.mask());
+        let at = self.slots.insert(key, self.next_age, item, class);
         self.next_age += 1;
-        let at = self.index(class).insert(word.masked(class.mask()), age, item);
-        Cell(at << 2 | class as u32)
+        let runs = match class.wild() {
+            None => &mut self.exact,
+            Some(which) => &mut self.wild.get_or_insert_default()[which],
+        };
+        runs.insert(at, key, &self.slots, class.mask());
+        Cell(at)
     }
 
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        let (mut oldest, mut found) = (before, None);
-        for (class, index) in self.classes() {
-            let Some(at) = index.oldest(word.masked(class.mask())) else { continue };
-            // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
-            if index.slot(at).age < oldest {
-                (oldest, found) = (index.slot(at).age, Some((class, at)));
-            }
+        let exact = self.exact.oldest(word, &self.slots, Mask::EXACT);
+        let exact = exact.filter(|found| self.slots.slot(found.at).age < before);
+        let limit = exact.map_or(before, |found| self.slots.slot(found.at).age);
+        if let Some(wild) = &mut self.wild
+            && let Some(at) = take_wild(wild, &self.slots, word, limit)
+        {
+            return Some(self.slots.remove(at));
         }
-        found.map(|(class, at)| self.index(class).remove(at))
+        let found = exact?;
+        self.exact.remove_oldest(found);
+        Some(self.slots.remove(found.at))
     }
 
-    pub(super) fn remove(&mut self, cell: Cell) -> Item {
-        self.index(Class::ALL[(cell.0 & 3) as usize]).remove(cell.0 >> 2)
+    pub(super) fn remove(&mut self, at: u32) -> Item {
+        let &Slot { word: key, class, .. } = self.slots.slot(at);
+        let class = class.expect("a cell is valid until its entry leaves");
+        let runs = match (class.wild(), &mut self.wild) {
+            (Some(which), Some(wild)) => &mut wild[which],
+            _ => &mut self.exact,
+        };
+        runs.remove(at, key, &self.slots, class.mask());
+        self.slots.remove(at)
     }
 
     pub(super) fn next_age(&self) -> Age {
@@ -50,36 +65,40 @@ impl Posted {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.classes().map(|(_, index)| index.len()).sum()
+        self.slots.len()
     }
 
-    pub(super) fn dump(&self, show: impl FnMut(Entry)) {
-        let mut entries: Vec<(Age, Entry)> = Vec::with_capacity(self.len());
-        for (class, index) in self.classes() {
-            entries.extend(index.entries().map(|(_, slot)| {
-                (slot.age, Entry { word: slot.key, mask: class.mask(), item: slot.item })
-            }));
+    pub(super) fn dump(&self, mut show: impl FnMut(Entry)) {
+        for at in self.slots.by_age() {
+            let slot = self.slots.slot(at);
+            let mask = slot.class.expect("a place with an entry").mask();
+            show(Entry { word: slot.word, mask, item: slot.item });
         }
-        entries.sort_unstable_by_key(|&(age, _)| age);
-        entries.into_iter().map(|(_, entry)| entry).for_each(show);
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let wild = self.wild.as_ref().map_or(0, |wild| size_of_val(&**wild));
-        wild + self.classes().map(|(_, index)| index.heap_bytes()).sum::<usize>()
+        let wild = self.wild.as_ref().map_or(0, |wild| {
+            size_of_val(&**wild) + wild.iter().map(Runs::heap_bytes).sum::<usize>()
+        });
+        wild + self.slots.heap_bytes() + self.exact.heap_bytes()
     }
+}
 
-    #[inline]
-    fn index(&mut self, class: Class) -> &mut Index {
-        match class.wild() {
-            None => &mut self.exact,
-            Some(which) => &mut self.wild.get_or_insert_default()[which],
+/// Takes the oldest receive of the wild classes that agrees out of its class, if it is older than
+/// `before`, and says where it is.
+fn take_wild(wild: &mut [Runs; 3], slots: &Slots, word: MatchWord, mut before: Age) -> Option<u32> {
+    let mut oldest = None;
+    for class in Class::WILD {
+        let (which, mask) = (class as usize - 1, class.mask());
+        let Some(found) = wild[which].oldest(word.masked(mask), slots, mask) else { continue };
+        let age = slots.slot(found.at).age;
+        // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
+        if age < before {
+            before = age;
+            oldest = Some((which, found));
         }
     }
-
-    #[inline]
-    fn classes(&self) -> impl Iterator<Item = (Class, &Index)> {
-        let wild = self.wild.iter().flat_map(|wild| Class::WILD.into_iter().zip(&**wild));
-        core::iter::once((Class::Exact, &self.exact)).chain(wild)
-    }
+    let (which, found) = oldest?;
+    wild[which].remove_oldest(found);
+    Some(found.at)
 }

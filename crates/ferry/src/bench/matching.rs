@@ -1,0 +1,292 @@
+//! `ferry bench match`: what a post and match costs at every depth, and whether that is little
+//! enough.
+//!
+//! Times are medians of several repetitions with warm caches. A machine that does other things
+//! makes them longer and never shorter, so a case that misses its target is measured again a few
+//! times, and its lowest median counts.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::callgrind;
+use super::workload::{
+    COUNTED_STEPS, Case, DEPTHS, Effort, KINDS, Kind, MIXES, Mix, POSITIONS, Position, SIDES, Side,
+};
+
+/// The longest post and match of the indexed matcher, at any depth.
+const NS_MAX: f64 = 60.0;
+/// The largest ratio between the deepest queue and one entry.
+const RATIO_MAX: f64 = 4.0;
+const ATTEMPTS_MAX: usize = 8;
+/// Beyond this depth the plain list and the unit are not worth the wait under callgrind.
+const COUNTED_DEPTH_MAX: u32 = 256;
+
+/// Options of `ferry bench match`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Prints one JSON document instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Measures for seconds instead of a minute, with more noise; judges all the same.
+    #[arg(long)]
+    quick: bool,
+    /// Does the work of the cases to count, for callgrind to watch.
+    #[arg(long, hide = true)]
+    counted: bool,
+}
+
+/// All that was found out.
+#[derive(Serialize)]
+struct Report {
+    cases: Vec<Measured>,
+    /// Why there are no instructions, if there are none.
+    no_instructions: Option<String>,
+    verdict: Verdict,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    case: Case,
+    ns: f64,
+    instructions: Option<f64>,
+}
+
+/// The targets, and the worst that was measured.
+#[derive(Serialize)]
+struct Verdict {
+    ns_max: f64,
+    ns_worst: f64,
+    ratio_max: f64,
+    ratio_worst: f64,
+    /// Medians that were taken again because they missed.
+    repeated: usize,
+    holds: bool,
+}
+
+impl Options {
+    pub(crate) fn run(&self) -> ExitCode {
+        if self.counted {
+            counted_cases(self.quick).for_each(Case::count);
+            return ExitCode::SUCCESS;
+        }
+        let report = self.report();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
+        } else {
+            report.print();
+        }
+        if report.verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn report(&self) -> Report {
+        let effort = self.effort();
+        let mut cases: Vec<Measured> = cases()
+            .map(|case| Measured { case, ns: case.measure(effort), instructions: None })
+            .collect();
+        let repeated = repeat_misses(&mut cases, effort);
+        let no_instructions = count_instructions(&mut cases, self.quick).err();
+        let verdict = Verdict::of(&cases, repeated);
+        Report { cases, no_instructions, verdict }
+    }
+
+    fn effort(&self) -> Effort {
+        if self.quick {
+            Effort { repetitions: 5, repetition: Duration::from_millis(3) }
+        } else {
+            Effort { repetitions: 9, repetition: Duration::from_millis(12) }
+        }
+    }
+}
+
+impl Verdict {
+    fn of(cases: &[Measured], repeated: usize) -> Verdict {
+        let indexed = || cases.iter().filter(|measured| measured.case.matcher == Kind::Indexed);
+        let ns_worst = indexed().map(|measured| measured.ns).fold(0.0, f64::max);
+        let ratio_worst = indexed().map(|measured| ratio(cases, measured)).fold(0.0, f64::max);
+        let holds = ns_worst <= NS_MAX && ratio_worst <= RATIO_MAX;
+        Verdict { ns_max: NS_MAX, ns_worst, ratio_max: RATIO_MAX, ratio_worst, repeated, holds }
+    }
+}
+
+impl Report {
+    fn print(&self) {
+        self.print_table("ns per post + match", |measured| Some(measured.ns));
+        match &self.no_instructions {
+            None => self.print_table("instructions", |measured| measured.instructions),
+            Some(cause) => println!("instructions: - ({cause})\n"),
+        }
+        self.verdict.print();
+    }
+
+    fn print_table(&self, title: &str, value: impl Fn(&Measured) -> Option<f64>) {
+        println!("{title}");
+        print!("{:11} {:14} {:9} {:8}", "queue", "mix", "position", "matcher");
+        DEPTHS.iter().for_each(|&depth| print!(" {:>10}", grouped(depth)));
+        println!();
+        for row in self.cases.chunks(DEPTHS.len()) {
+            let values: Vec<Option<f64>> = row.iter().map(&value).collect();
+            if values.iter().any(Option::is_some) {
+                print_row(row[0].case, &values);
+            }
+        }
+        println!();
+    }
+}
+
+impl Verdict {
+    fn print(&self) {
+        let line = |name: &str, worst: f64, max: f64, unit: &str| {
+            let word = if worst <= max { "holds" } else { "does not hold" };
+            println!("{name:48} {worst:6.1} {unit:2}, at most {max:2.0} {unit:2}: {word}");
+        };
+        line("indexed, the longest at any depth", self.ns_worst, self.ns_max, "ns");
+        line("indexed, 65,536 deep against 1 deep", self.ratio_worst, self.ratio_max, "x");
+        if self.repeated > 0 {
+            println!("{} medians missed at first and were taken again", self.repeated);
+        }
+    }
+}
+
+/// Every case, the depths of a row next to each other.
+fn cases() -> impl Iterator<Item = Case> {
+    let rows = SIDES.into_iter().flat_map(|queue| MIXES.map(|mix| (queue, mix)));
+    let rows = rows.flat_map(|(queue, mix)| POSITIONS.map(|position| (queue, mix, position)));
+    let rows = rows.flat_map(|row| KINDS.map(|matcher| (row, matcher)));
+    rows.flat_map(|((queue, mix, position), matcher)| {
+        DEPTHS.map(|depth| Case { queue, mix, position, matcher, depth })
+    })
+}
+
+/// The cases whose instructions are counted, in the order of counting.
+fn counted_cases(quick: bool) -> impl Iterator<Item = Case> {
+    let ends = [DEPTHS[0], DEPTHS[DEPTHS.len() - 1]];
+    cases().filter(move |case| match case.matcher {
+        Kind::Indexed if quick => case.position == Position::Random && ends.contains(&case.depth),
+        Kind::Indexed => true,
+        Kind::Alpu | Kind::List => !quick && case.depth <= COUNTED_DEPTH_MAX,
+    })
+}
+
+fn count_instructions(cases: &mut [Measured], quick: bool) -> Result<(), String> {
+    let mut arguments = vec!["bench", "match", "--counted"];
+    if quick {
+        arguments.push("--quick");
+    }
+    let counts = callgrind::count("counting_mark", &arguments)?;
+    let expected = counted_cases(quick).count();
+    if counts.len() != expected {
+        return Err(format!("callgrind counted {} cases of {expected}", counts.len()));
+    }
+    for (case, count) in counted_cases(quick).zip(counts) {
+        let measured = cases.iter_mut().find(|measured| measured.case == case);
+        measured.expect("a counted case is a case").instructions =
+            Some(count as f64 / COUNTED_STEPS as f64);
+    }
+    Ok(())
+}
+
+/// Measures again what misses a target, and keeps the lowest. Returns how many there were.
+fn repeat_misses(cases: &mut [Measured], effort: Effort) -> usize {
+    let mut repeated = 0;
+    for at in 0..cases.len() {
+        if cases[at].case.matcher != Kind::Indexed || !misses(cases, at) {
+            continue;
+        }
+        repeated += 1;
+        for _ in 0..ATTEMPTS_MAX {
+            if !misses(cases, at) {
+                break;
+            }
+            cases[at].ns = cases[at].ns.min(cases[at].case.measure(effort));
+        }
+    }
+    repeated
+}
+
+fn misses(cases: &[Measured], at: usize) -> bool {
+    cases[at].ns > NS_MAX || ratio(cases, &cases[at]) > RATIO_MAX
+}
+
+/// Against one entry, if this is the deepest queue; one otherwise.
+fn ratio(cases: &[Measured], measured: &Measured) -> f64 {
+    if measured.case.depth != DEPTHS[DEPTHS.len() - 1] {
+        return 1.0;
+    }
+    let shallow = Case { depth: DEPTHS[0], ..measured.case };
+    let shallow = cases.iter().find(|other| other.case == shallow);
+    measured.ns / shallow.expect("every row has every depth").ns
+}
+
+fn print_row(case: Case, values: &[Option<f64>]) {
+    print!("{:11} {:14} ", name_of_queue(case.queue), name_of_mix(case.mix));
+    print!("{:9} {:8}", name_of_position(case.position), name_of_matcher(case.matcher));
+    for value in values {
+        match value {
+            Some(value) => print!(" {value:>10.1}"),
+            None => print!(" {:>10}", "-"),
+        }
+    }
+    println!();
+}
+
+fn name_of_queue(queue: Side) -> &'static str {
+    match queue {
+        Side::Posted => "posted",
+        Side::Unexpected => "unexpected",
+    }
+}
+
+fn name_of_mix(mix: Mix) -> &'static str {
+    match mix {
+        Mix::Exact => "exact",
+        Mix::AnySource => "10% any source",
+        Mix::AnyTag => "10% any tag",
+    }
+}
+
+fn name_of_position(position: Position) -> &'static str {
+    match position {
+        Position::End => "end",
+        Position::Random => "random",
+    }
+}
+
+fn name_of_matcher(matcher: Kind) -> &'static str {
+    match matcher {
+        Kind::Indexed => "indexed",
+        Kind::Alpu => "alpu",
+        Kind::List => "list",
+    }
+}
+
+/// 65536 as 65,536.
+fn grouped(number: u32) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([1, 4096, 65536, 1_000_007].map(grouped), ["1", "4,096", "65,536", "1,000,007"]);
+    }
+
+    #[test]
+    fn a_row_has_every_depth_in_order() {
+        let all: Vec<Case> = cases().collect();
+        assert_eq!(all.len(), 2 * 3 * 2 * 3 * DEPTHS.len());
+        for row in all.chunks(DEPTHS.len()) {
+            assert!(row.iter().map(|case| case.depth).eq(DEPTHS));
+            assert!(row.iter().all(|case| Case { depth: 1, ..*case } == row[0]));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The entries of one class by key, in constant time however many there are.
+//!
+//! Entries with an equal key form a *run*, a ring in order of insertion, and a hash table knows the
+//! oldest entry of each run, its *leader*. What matching in deep queues costs is cache lines, and
+//! branches that nobody can foresee. So the table is made of groups of half a cache line; a
+//! run is told from the others of its group by a tag of seven bits, all tags of a group are
+//! compared at once, and an entry is read only if its tag agrees. A run of one entry has no
+//! links: it costs its group and nothing else.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::size_of;
+
+use super::slots::Slots;
+use crate::word::{Mask, MatchWord};
+
+/// Runs by key. The entries are in [`Slots`], and the key is what `mask` leaves of their words;
+/// both are the same for every call. Empty, it holds no memory.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// None, or a power of two of them, at least half empty. A run is in the first group with
+    /// room, from the one that its hash names on.
+    groups: Box<[Group]>,
+    /// Neighbours in the runs of several entries, by place.
+    links: Vec<Link>,
+    /// How many runs there are.
+    len: u32,
+}
+
+/// Six runs at most, in half a cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+struct Group {
+    /// A byte for each run, zero if there is none; and in the two bytes above them, how many runs
+    /// found no room here and are in a group further on.
+    tags: u64,
+    /// The place of the oldest entry of a run, with [`SEVERAL`] if it is not the only one.
+    leaders: [u32; RUNS],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    /// The next younger entry of the run; the leader, after the youngest.
+    next: u32,
+    /// The next older entry of the run; the youngest, before the leader.
+    prev: u32,
+}
+
+/// Where a search ended: the run, and the place of its leader.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) at: u32,
+    hash: u32,
+    group: usize,
+    run: usize,
+}
+
+impl Runs {
+    /// Adds the entry at `at` as the youngest of its key.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+        if self.len as usize >= self.groups.len() * RUNS / 2 {
+            self.grow(slots, mask);
+        }
+        let hash = hash(key);
+        match self.find(hash, |leader| slots.slot(leader).word.masked(mask) == key) {
+            Some(found) => self.join(found, at),
+            None => self.insert_run(hash, at),
+        }
+    }
+
+    /// Removes the entry at `at`, wherever in its run it stands.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+        let has_key = |leader| leader == at || slots.slot(leader).word.masked(mask) == key;
+        let found = self.find(hash(key), has_key);
+        self.remove_from(found.expect("an entry is in the run of its key"), at);
+    }
+
+    /// Removes the leader that [`Runs::oldest`] has just found.
+    #[inline(always)]
+    pub(super) fn remove_oldest(&mut self, found: Found) {
+        self.remove_from(found, found.at);
+    }
+
+    /// The oldest entry with this key.
+    #[inline(always)]
+    pub(super) fn oldest(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
+        if self.len == 0 {
+            return None;
+        }
+        self.find(hash(key), |leader| slots.slot(leader).word.masked(mask) == key)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.groups.len() * size_of::<Group>() + self.links.capacity() * size_of::<Link>()
+    }
+
+    /// The run whose leader has the key.
+    #[inline(always)]
+    fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
+        let mut group = self.wanted_group(hash);
+        loop {
+            let Group { tags, leaders } = &self.groups[group];
+            let mut candidates = bytes_equal(*tags, tag(hash));
+            while candidates != 0 {
+                let run = first_byte(candidates);
+                let at = leaders[run] & !SEVERAL;
+                if has_key(at) {
+                    return Some(Found { at, hash, group, run });
+                }
+                candidates &= candidates - 1;
+            }
+            if *tags < PASSED_ONE {
+                return None;
+            }
+            group = self.next_group(group);
+        }
+    }
+
+    /// Adds a run of one entry.
+    #[inline(always)]
+    fn insert_run(&mut self, hash: u32, at: u32) {
+        self.len += 1;
+        let mut group = self.wanted_group(hash);
+        while self.groups[group].is_full() {
+            self.groups[group].pass();
+            group = self.next_group(group);
+        }
+        self.groups[group].insert(hash, at);
+    }
+
+    #[inline(always)]
+    fn remove_from(&mut self, found: Found, at: u32) {
+        if self.groups[found.group].leaders[found.run] == at {
+            self.remove_run(found);
+        } else {
+            self.leave(found, at);
+        }
+    }
+
+    /// Removes a run of one entry.
+    #[inline(always)]
+    fn remove_run(&mut self, found: Found) {
+        self.len -= 1;
+        self.groups[found.group].tags &= !(0xff << (found.run * 8));
+        let mut group = self.wanted_group(found.hash);
+        while group != found.group {
+            self.groups[group].unpass();
+            group = self.next_group(group);
+        }
+    }
+
+    /// The entry at `at` follows the youngest of a run.
+    #[inline(never)]
+    fn join(&mut self, found: Found, at: u32) {
+        let leader = found.at;
+        let room = at.max(leader) as usize + 1;
+        if self.links.len() < room {
+            self.links.resize(room, Link::default());
+        }
+        let run = &mut self.groups[found.group].leaders[found.run];
+        if *run == leader {
+            *run = leader | SEVERAL;
+            self.links[leader as usize] = Link { next: leader, prev: leader };
+        }
+        let youngest = self.links[leader as usize].prev;
+        self.links[at as usize] = Link { next: leader, prev: youngest };
+        self.links[youngest as usize].next = at;
+        self.links[leader as usize].prev = at;
+    }
+
+    /// The entry at `at` leaves a run of several.
+    #[inline(never)]
+    fn leave(&mut self, found: Found, at: u32) {
+        let run = &mut self.groups[found.group].leaders[found.run];
+        assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
+        let Link { next, prev } = self.links[at as usize];
+        self.links[prev as usize].next = next;
+        self.links[next as usize].prev = prev;
+        let leader = if found.at == at { next } else { found.at };
+        let several = if next == prev { 0 } else { SEVERAL };
+        *run = leader | several;
+    }
+
+    /// Twice the groups. Each run moves once for each doubling, so that an insertion pays for a
+    /// constant number of moves.
+    #[cold]
+    fn grow(&mut self, slots: &Slots, mask: Mask) {
+        let groups = vec![Group::default(); (self.groups.len() * 2).max(1)];
+        let before = core::mem::replace(&mut self.groups, groups.into_boxed_slice());
+        self.len = 0;
+        for group in before {
+            let runs = (0..RUNS).filter(|&run| group.tags >> (run * 8) & 0xff != 0);
+            for leader in runs.map(|run| group.leaders[run]) {
+                let key = slots.slot(leader & !SEVERAL).word.masked(mask);
+                self.insert_run(hash(key), leader);
+            }
+        }
+    }
+
+    #[inline]
+    fn wanted_group(&self, hash: u32) -> usize {
+        hash as usize & (self.groups.len() - 1)
+    }
+
+    #[inline]
+    fn next_group(&self, group: usize) -> usize {
+        (group + 1) & (self.groups.len() - 1)
+    }
+}
+
+impl Group {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.tags & TOP_BITS == TOP_BITS
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: u32, leader: u32) {
+        let run = first_byte(!self.tags & TOP_BITS);
+        self.tags |= tag(hash) << (run * 8);
+        self.leaders[run] = leader;
+    }
+
+    /// A run goes on to the next group.
+    fn pass(&mut self) {
+        if self.tags < PASSED_MAX {
+            self.tags += PASSED_ONE;
+        }
+    }
+
+    /// A run that went on has left. A count that reached its end has lost count and stays.
+    fn unpass(&mut self) {
+        if self.tags < PASSED_MAX {
+            self.tags -= PASSED_ONE;
+        }
+    }
+}
+
+/// A multiplication folded on itself: the three parts of a match word are small numbers, often in
+/// step with each other, and each must reach every bit of the outcome.
+#[inline]
+fn hash(key: MatchWord) -> u32 {
+    let (low, high) = key.bits().carrying_mul(0x9e37_79b9_7f4a_7c15, 0);
+    ((low ^ high) >> 32) as u32
+}
+
+/// Seven bits of the hash that do not name the group, and the top bit, which is never zero.
+#[inline]
+fn tag(hash: u32) -> u64 {
+    u64::from(hash >> 25 | 0x80)
+}
+
+/// The top bit of each byte of `tags` that equals `tag`, and sometimes of one that does not: the
+/// subtraction borrows from the byte above a match. Keys are compared in any case.
+#[inline]
+fn bytes_equal(tags: u64, tag: u64) -> u64 {
+    let differ = tags ^ LOW_BITS * tag;
+    differ.wrapping_sub(LOW_BITS) & !differ & TOP_BITS
+}
+
+#[inline]
+fn first_byte(top_bits: u64) -> usize {
+    top_bits.trailing_zeros() as usize / 8
+}
+
+/// Runs of a group: with the bytes of its tags it is half a cache line.
+const RUNS: usize = 6;
+const LOW_BITS: u64 = 0x0000_0101_0101_0101;
+const TOP_BITS: u64 = 0x0000_8080_8080_8080;
+/// One run that found no room, in the two bytes above the tags, and the most they can say.
+const PASSED_ONE: u64 = 1 << 48;
+const PASSED_MAX: u64 = 0xffff << 48;
+/// In `leaders`: the run has links.
+const SEVERAL: u32 = 1 << 31;
+
+const _: () = assert!(size_of::<Group>() == 32);
+
+#[cfg(test)]
+mod tests {
+    use super::super::Class;
+    use super::*;
+
+    const MASK: Mask = Mask::EXACT;
+
+    #[derive(Default)]
+    struct Queue {
+        runs: Runs,
+        slots: Slots,
+    }
+
+    impl Queue {
+        fn insert(&mut self, number: u32, item: u32) -> u32 {
+            let at = self.slots.insert(key(number), 0, item, Class::Exact);
+            self.runs.insert(at, key(number), &self.slots, MASK);
+            at
+        }
+
+        fn remove(&mut self, at: u32) -> u32 {
+            self.runs.remove(at, self.slots.slot(at).word, &self.slots, MASK);
+            self.slots.remove(at)
+        }
+
+        fn drain(&mut self, number: u32) -> Vec<u32> {
+            let mut items = Vec::new();
+            while let Some(found) = self.runs.oldest(key(number), &self.slots, MASK) {
+                items.push(self.remove(found.at));
+            }
+            items
+        }
+    }
+
+    fn key(number: u32) -> MatchWord {
+        MatchWord::new(1, number, number)
+    }
+
+    #[test]
+    fn an_entry_leaves_the_middle_the_front_and_the_back_of_its_run() {
+        for gone in 0..4 {
+            let mut queue = Queue::default();
+            let places: Vec<u32> = (0..4).map(|item| queue.insert(7, item)).collect();
+            assert_eq!(queue.remove(places[gone]), places[gone]);
+            let rest: Vec<u32> = (0..4).filter(|&item| item as usize != gone).collect();
+            assert_eq!(queue.drain(7), rest);
+            assert!(queue.runs.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_run_grows_again_after_it_shrank_to_one() {
+        let mut queue = Queue::default();
+        let places = [0, 1].map(|item| queue.insert(7, item));
+        queue.remove(places[0]);
+        queue.insert(7, 2);
+        assert_eq!(queue.drain(7), [1, 2]);
+    }
+
+    /// More keys than a group has room for, and all want the last group: the others begin again
+    /// at the first.
+    #[test]
+    fn keys_that_want_one_group_stay_apart() {
+        let wants_last = |&number: &u32| hash(key(number)) & 3 == 3;
+        let mates: Vec<u32> = (0..).filter(wants_last).take(RUNS + 3).collect();
+        for first in 0..mates.len() {
+            let mut queue = Queue::default();
+            for round in 0..2 {
+                mates.iter().for_each(|&mate| _ = queue.insert(mate, mate * 2 + round));
+            }
+            assert_eq!(queue.runs.groups.len(), 4, "the keys still meet");
+            for turn in 0..mates.len() {
+                let mate = mates[(first + turn) % mates.len()];
+                assert_eq!(queue.drain(mate), [mate * 2, mate * 2 + 1]);
+            }
+            assert!(queue.runs.groups.iter().all(|group| group.tags == 0));
+        }
+    }
+
+    #[test]
+    fn a_group_that_lost_count_keeps_the_search_going() {
+        let mut group = Group::default();
+        (0..70_000).for_each(|_| group.pass());
+        (0..70_000).for_each(|_| group.unpass());
+        assert_eq!(group.tags, PASSED_MAX);
+    }
+
+    #[test]
+    fn growing_keeps_every_run_in_order() {
+        let mut queue = Queue::default();
+        (0..3000).for_each(|item| _ = queue.insert(item % 1000, item));
+        assert!(queue.runs.groups.len() * RUNS >= 2000);
+        for number in 0..1000 {
+            assert_eq!(queue.drain(number), [number, number + 1000, number + 2000]);
+        }
+    }
+
+    #[test]
+    fn equal_keys_need_one_group_and_single_ones_no_links() {
+        let mut queue = Queue::default();
+        (0..1000).for_each(|item| _ = queue.insert(3, item));
+        assert_eq!(queue.runs.groups.len(), 1);
+        let mut queue = Queue::default();
+        (0..1000).for_each(|item| _ = queue.insert(item, item));
+        assert_eq!(queue.runs.links.len(), 0);
+    }
+}

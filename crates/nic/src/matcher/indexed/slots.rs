@@ -1,0 +1,133 @@
+//! The entries of one queue, each at a place that it keeps until it leaves.
+
+use alloc::vec::Vec;
+use core::mem::size_of;
+
+use super::super::{Age, Item};
+use super::Class;
+use crate::word::MatchWord;
+
+/// Entries by place. Empty, it holds no memory.
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    len: u32,
+    /// The first place to use again, linked through `item`.
+    free: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) word: MatchWord,
+    pub(super) age: Age,
+    pub(super) item: Item,
+    /// The class of a receive; of a message, always the exact one. None: nobody is here.
+    pub(super) class: Option<Class>,
+}
+
+impl Slots {
+    #[inline(always)]
+    pub(super) fn insert(&mut self, word: MatchWord, age: Age, item: Item, class: Class) -> u32 {
+        let mut at = self.free;
+        if at == NONE {
+            at = self.add_place();
+        } else {
+            self.free = self.slots[at as usize].item;
+        }
+        // Field by field: a slot put together first is written in small pieces and copied in
+        // large ones, which the processor waits for.
+        let slot = &mut self.slots[at as usize];
+        slot.word = word;
+        slot.age = age;
+        slot.item = item;
+        slot.class = Some(class);
+        self.len += 1;
+        at
+    }
+
+    #[inline(always)]
+    pub(super) fn remove(&mut self, at: u32) -> Item {
+        let slot = &mut self.slots[at as usize];
+        assert!(slot.class.is_some(), "place {at} has no entry to remove");
+        let item = slot.item;
+        slot.class = None;
+        slot.item = self.free;
+        self.free = at;
+        self.len -= 1;
+        item
+    }
+
+    /// Forgets the places of past entries, so that [`Slots::by_age`] costs what came since and
+    /// not the longest that the queue has ever been.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        assert!(self.len == 0, "places are forgotten with {} entries in them", self.len);
+        self.slots.clear();
+        self.free = NONE;
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, at: u32) -> &Slot {
+        &self.slots[at as usize]
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// All places with an entry, oldest first.
+    pub(super) fn by_age(&self) -> Vec<u32> {
+        let taken = (0..).zip(&self.slots).filter(|(_, slot)| slot.class.is_some());
+        let mut places: Vec<u32> = taken.map(|(at, _)| at).collect();
+        places.sort_unstable_by_key(|&at| self.slot(at).age);
+        places
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
+
+    #[cold]
+    fn add_place(&mut self) -> u32 {
+        let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
+        self.slots.push(Slot { word: MatchWord::from_bits(0), age: 0, item: 0, class: None });
+        at.expect("a queue has room for 2^31 entries")
+    }
+}
+
+impl Default for Slots {
+    fn default() -> Slots {
+        Slots { slots: Vec::new(), len: 0, free: NONE }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// Places leave one bit to [`super::runs`].
+const SLOTS_MAX: u32 = 1 << 31;
+
+const _: () = assert!(size_of::<Slot>() == 24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again_and_ages_tell_the_order() {
+        let mut slots = Slots::default();
+        let word = MatchWord::new(1, 2, 3);
+        let places = [0, 1, 2].map(|age| slots.insert(word, age, 10, Class::Exact));
+        slots.remove(places[0]);
+        assert_eq!(slots.insert(word, 3, 11, Class::Exact), places[0]);
+        assert_eq!(slots.by_age(), [places[1], places[2], places[0]]);
+    }
+
+    #[test]
+    #[should_panic(expected = "no entry to remove")]
+    fn an_entry_leaves_once() {
+        let mut slots = Slots::default();
+        let at = slots.insert(MatchWord::new(1, 2, 3), 0, 10, Class::Exact);
+        slots.remove(at);
+        slots.remove(at);
+    }
+}
