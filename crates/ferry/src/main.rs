@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -20,10 +21,14 @@ enum Command {
     /// Measures a part of Ferrywire on this machine, and judges it.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Runs the NIC in a simulated world.
+    #[command(subcommand)]
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
     match Ferry::parse().command {
         Command::Bench(bench) => bench.run(),
+        Command::Sim(sim) => sim.run(),
     }
 }

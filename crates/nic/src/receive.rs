@@ -145,19 +145,18 @@ impl<V: Variant> Nic<V> {
                 if let (Some(sender), Some(at)) = (synchronous, from) {
                     self.reply(at, Kind::Matched { ticket: sender }, port);
                 }
-                self.close(ticket);
                 Posted::Done(outcome)
             }
             Body::Offered { ticket: sender, source } => match from {
                 Some(at) if !self.peers[at].down => {
                     self.begin_transfer(at, ticket, stored.word, sender, source, into, false, port)
                 }
-                _ => {
-                    self.close(ticket);
-                    Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from)))
-                }
+                _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
             },
         };
+        if matches!(posted, Posted::Done(_)) {
+            self.close(ticket);
+        }
         let leak = V::BUG == Some(Bug::BudgetLeak) && stored.len() > into.len;
         if !leak {
             self.free_stored(queue, &stored, port);
@@ -197,14 +196,15 @@ impl<V: Variant> Nic<V> {
             len,
             synchronous,
         });
+        // The answer goes first: the sender hears that it was taken, then that it has matched.
+        self.conclude(at, queue, secured, bytes, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
-            let ticket = self.ops.ticket_at(item);
-            self.deliver(ticket, word, payload, port);
             if let Some(sender) = synchronous {
                 self.reply(at, Kind::Matched { ticket: sender }, port);
             }
+            let ticket = self.ops.ticket_at(item);
+            self.deliver(ticket, word, payload, port);
         }
-        self.conclude(at, queue, secured, bytes, arrival, port);
     }
 
     /// The header of a message has arrived; its bytes are still with its sender.
@@ -230,7 +230,7 @@ impl<V: Variant> Nic<V> {
             ticket: sender,
             source,
         });
-        // The answer goes before the grant: the sender hears first that it was taken.
+        // The answer goes first: the sender hears that it was taken, then that it is granted.
         self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
             let ticket = self.ops.ticket_at(item);

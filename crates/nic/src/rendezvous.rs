@@ -38,7 +38,7 @@ fn choose(promises: Promises, was_posted: bool, len: u64, piece_bytes_max: u32) 
 }
 
 impl<V: Variant> Nic<V> {
-    /// A receive and an offer have met.
+    /// A receive and an offer have met. If that ends it, the caller closes it.
     #[expect(clippy::too_many_arguments)]
     pub(crate) fn begin_transfer(
         &mut self,
@@ -56,7 +56,6 @@ impl<V: Variant> Nic<V> {
         let into = into.first(source.len);
         if into.len == 0 {
             self.reply(at, Kind::Done { ticket: sender }, port);
-            self.close(ticket);
             return Posted::Done(outcome);
         }
         self.meet(at, ticket);
@@ -65,7 +64,6 @@ impl<V: Variant> Nic<V> {
             Mover::Receiver if state.peer == self.me => {
                 port.copy(source.first(into.len), into);
                 self.reply(at, Kind::Done { ticket: sender }, port);
-                self.close(ticket);
                 return Posted::Done(outcome);
             }
             Mover::Receiver => {

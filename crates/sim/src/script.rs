@@ -285,9 +285,10 @@ impl Script {
     /// What it still waits for, for a person to read.
     pub fn unfinished(&self) -> String {
         format!(
-            "task {} of {}, pending {:?}, missing {:?}",
+            "task {} of {}{}, pending {:?}, missing {:?}",
             self.next,
             self.tasks.len(),
+            if self.finishing { ", finishing" } else { "" },
             self.pending,
             self.missing
         )
@@ -626,20 +627,28 @@ impl Script {
     /// After the last task: fetches what is left, gives up what will not come.
     fn finish<V: Variant>(&mut self, context: &mut Context<'_, V>) {
         for group in 0..self.plan.groups {
-            let missing = &self.missing[usize::from(group)];
-            let of_group = |pending: &&Pending| matches!(pending, Pending::Receive { word, any: true, .. } if word.group() == group);
-            let open = self.pending.values().filter(of_group).count() as u64;
-            let living = |source: &u32| !self.dead.contains(source);
-            let wanted: u64 =
-                missing.iter().filter(|(source, _)| living(source)).map(|(_, &n)| n).sum();
-            if wanted == 0 {
-                self.give_up(group, context);
-            }
-            for _ in open..wanted {
+            // A receive may find its message waiting, so what is wanted changes as we post.
+            while self.open_for_anything(group) < self.wanted(group) {
                 let word = MatchWord::new(group, 0, 0);
                 self.receive(word, Mask::ANY_BOTH, LONGEST, true, context);
             }
+            if self.wanted(group) == 0 {
+                self.give_up(group, context);
+            }
         }
+    }
+
+    fn open_for_anything(&self, group: u16) -> u64 {
+        let of_group = |pending: &&Pending| {
+            matches!(pending, Pending::Receive { word, any: true, .. } if word.group() == group)
+        };
+        self.pending.values().filter(of_group).count() as u64
+    }
+
+    /// Messages that the living still owe us.
+    fn wanted(&self, group: u16) -> u64 {
+        let missing = self.missing[usize::from(group)].iter();
+        missing.filter(|(source, _)| !self.dead.contains(source)).map(|(_, &count)| count).sum()
     }
 
     fn give_up<V: Variant>(&mut self, group: u16, context: &mut Context<'_, V>) {

@@ -1,0 +1,164 @@
+//! `ferry sim soak`: many seeds, on all cores, and what they have shown.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use clap::Args;
+use ferrywire_sim::soak::{self, Coverage, Verdict};
+use serde::Serialize;
+
+/// The options of a soak.
+#[derive(Args)]
+pub(crate) struct Soak {
+    /// How many seeds to run.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    first: u64,
+    /// Print what happened, event by event, for a seed that fails or for a single seed.
+    #[arg(long)]
+    trace: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    seeds: u64,
+    first: u64,
+    seconds: f64,
+    events: u64,
+    virtual_seconds: f64,
+    coverage: Coverage,
+    violations: Vec<Violation>,
+}
+
+#[derive(Serialize)]
+struct Violation {
+    seed: u64,
+    scenario: String,
+    what: Vec<String>,
+    replay: String,
+}
+
+impl Soak {
+    /// Runs the seeds; fails if one of them does.
+    pub(crate) fn run(self) -> ExitCode {
+        let report = self.soak();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
+        } else {
+            print(&report);
+        }
+        ExitCode::from(u8::from(!report.violations.is_empty()))
+    }
+
+    fn soak(&self) -> Report {
+        let start = Instant::now();
+        let next = AtomicU64::new(self.first);
+        let end = self.first.saturating_add(self.seeds);
+        let (sender, verdicts) = mpsc::channel();
+        let mut report = Report {
+            seeds: self.seeds,
+            first: self.first,
+            seconds: 0.0,
+            events: 0,
+            virtual_seconds: 0.0,
+            coverage: Coverage::default(),
+            violations: Vec::new(),
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= end || sender.send(soak::run(seed, false)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for verdict in verdicts {
+                report.take(&verdict);
+            }
+        });
+        // Threads finish in any order; the report does not show it.
+        report.violations.sort_by_key(|violation| violation.seed);
+        report.seconds = start.elapsed().as_secs_f64();
+        if self.trace {
+            self.print_trace(&report);
+        }
+        report
+    }
+
+    /// What happened in the first seed that failed, or in the only one.
+    fn print_trace(&self, report: &Report) {
+        let failed = report.violations.first().map(|violation| violation.seed);
+        if let Some(seed) = failed.or((self.seeds == 1).then_some(self.first)) {
+            for line in soak::run(seed, true).trace {
+                println!("{line}");
+            }
+        }
+    }
+}
+
+impl Report {
+    fn take(&mut self, verdict: &Verdict) {
+        self.events += verdict.events;
+        self.virtual_seconds += verdict.virtual_ns as f64 / 1e9;
+        self.coverage.add(&verdict.coverage);
+        if !verdict.violations.is_empty() {
+            self.violations.push(Violation {
+                seed: verdict.seed,
+                scenario: verdict.scenario.clone(),
+                what: verdict.violations.clone(),
+                replay: format!("ferry sim soak --first {} --seeds 1 --trace", verdict.seed),
+            });
+        }
+    }
+}
+
+fn print(report: &Report) {
+    for violation in report.violations.iter().take(SHOWN_MAX) {
+        println!("seed {}: {}", violation.seed, violation.scenario);
+        for what in violation.what.iter().take(SHOWN_MAX) {
+            println!("    {what}");
+        }
+        println!("    replay: {}", violation.replay);
+    }
+    let covered = &report.coverage;
+    println!(
+        "{} seeds from {}: {} violations in {:.1} s ({} events, {:.0} s of virtual time)",
+        report.seeds,
+        report.first,
+        report.violations.len(),
+        report.seconds,
+        report.events,
+        report.virtual_seconds,
+    );
+    println!(
+        "covered: {} messages, {} collectives, {} retries, {} repeats, {} unexpected, {} refused, \
+         {} invited, {} withdrawn, {} killed, {} down, {} forgotten",
+        covered.messages,
+        covered.collectives,
+        covered.retries,
+        covered.repeats,
+        covered.unexpected,
+        covered.refused,
+        covered.invited,
+        covered.withdrawn,
+        covered.killed,
+        covered.downs,
+        covered.forgotten,
+    );
+}
+
+/// Nobody reads more.
+const SHOWN_MAX: usize = 10;
