@@ -1,6 +1,6 @@
 //! The bytes at the head of every frame.
 //!
-//! An envelope is eight bytes (job, kind, flags, and two bytes of credit or queue), the marks of
+//! An envelope is eight bytes (job, kind, flags, and two bytes for a queue or an operator), the marks of
 //! the window if the rail needs one, and what its kind needs. `parse` takes any bytes without
 //! panic and `emit` is its inverse: what one writes the other reads, and a byte that `parse`
 //! would not read back the same is not accepted.
@@ -14,8 +14,6 @@ use crate::word::MatchWord;
 pub struct Envelope {
     /// The job that the sender belongs to.
     pub job: u32,
-    /// The sender has forgotten what it knew of us, or is talking to us for the first time.
-    pub fresh: bool,
     /// Sequence numbers and acknowledgements, on rails that need them.
     pub marks: Option<Marks>,
     /// What sort of frame this is.
@@ -50,9 +48,6 @@ pub enum Kind {
         secured: bool,
         /// Whom to tell when it has matched.
         synchronous: Option<Ticket>,
-        /// Credit for the same queue that goes back to the peer, in units of
-        /// [`crate::store::UNIT_BYTES`].
-        credit: u16,
     },
     /// A message that waits for a grant, or to be read where it is.
     Offer {
@@ -95,6 +90,8 @@ pub enum Kind {
         /// The queue pair.
         queue: u16,
     },
+    /// The sender has nothing more to say for now, and gives all its credit back.
+    Farewell,
     /// A synchronous message has found its receive.
     Matched {
         /// The send.
@@ -201,6 +198,7 @@ impl Kind {
             Kind::Eager { .. }
                 | Kind::Offer { .. }
                 | Kind::Vacant { .. }
+                | Kind::Farewell
                 | Kind::Chunk { .. }
                 | Kind::Withdraw { .. }
                 | Kind::Put { .. }
@@ -227,10 +225,9 @@ impl Envelope {
         let code = reader.u8()?;
         let mut flags = Flags(reader.u8()?);
         let short = reader.u16()?;
-        let fresh = flags.take(FRESH);
         let marks = if flags.take(WINDOWED) { Some(reader.marks()?) } else { None };
         let kind = parse_kind(code, &mut flags, short, &mut reader)?;
-        let envelope = Envelope { job, fresh, marks, kind };
+        let envelope = Envelope { job, marks, kind };
         // A flag that this kind does not have would not be written back.
         (flags.0 == 0).then_some((envelope, reader.0))
     }
@@ -239,7 +236,6 @@ impl Envelope {
     pub fn emit(&self, into: &mut [u8; Envelope::BYTES_MAX]) -> usize {
         let mut writer = Writer { bytes: into, len: HEAD_BYTES };
         let mut flags = Flags(0);
-        flags.put(FRESH, self.fresh);
         flags.put(WINDOWED, self.marks.is_some());
         if let Some(marks) = &self.marks {
             writer.marks(marks);
@@ -256,7 +252,7 @@ impl Envelope {
 
 fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) -> Option<Kind> {
     // Kinds that do not use the two short bytes have them zero.
-    if short != 0 && !matches!(code, EAGER | ANSWER | CREDIT | INVITE | VACANT | ACCUMULATE) {
+    if short != 0 && !matches!(code, ANSWER | CREDIT | INVITE | VACANT | ACCUMULATE) {
         return None;
     }
     Some(match code {
@@ -265,7 +261,6 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
             word: reader.word()?,
             secured: flags.take(SECURED),
             synchronous: if flags.take(SYNCHRONOUS) { Some(reader.ticket()?) } else { None },
-            credit: short,
         },
         OFFER => Kind::Offer {
             word: reader.word()?,
@@ -283,6 +278,7 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
         CREDIT => Kind::Credit { queue: short, bytes: reader.u32()? },
         INVITE => Kind::Invite { queue: short },
         VACANT => Kind::Vacant { queue: short },
+        FAREWELL => Kind::Farewell,
         MATCHED => Kind::Matched { ticket: reader.ticket()? },
         GRANT => {
             Kind::Grant { ticket: reader.ticket()?, target: reader.ticket()?, into: reader.span()? }
@@ -323,14 +319,14 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
 fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u16) {
     match *kind {
         Kind::Ack => (ACK, 0),
-        Kind::Eager { word, secured, synchronous, credit } => {
+        Kind::Eager { word, secured, synchronous } => {
             flags.put(SECURED, secured);
             flags.put(SYNCHRONOUS, synchronous.is_some());
             writer.u64(word.bits());
             if let Some(ticket) = synchronous {
                 writer.u64(ticket.bits());
             }
-            (EAGER, credit)
+            (EAGER, 0)
         }
         Kind::Offer { word, secured, first, ticket, source } => {
             flags.put(SECURED, secured);
@@ -352,6 +348,7 @@ fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u1
         }
         Kind::Invite { queue } => (INVITE, queue),
         Kind::Vacant { queue } => (VACANT, queue),
+        Kind::Farewell => (FAREWELL, 0),
         Kind::Matched { ticket } => writer.ticket(MATCHED, ticket),
         Kind::Grant { ticket, target, into } => {
             writer.u64(ticket.bits());
@@ -519,8 +516,7 @@ impl Writer<'_> {
 const HEAD_BYTES: usize = 8;
 const MARKS_BYTES: usize = 24;
 
-const FRESH: u8 = 1;
-const WINDOWED: u8 = 2;
+const WINDOWED: u8 = 1;
 const SECURED: u8 = 4;
 const SYNCHRONOUS: u8 = 8;
 const FIRST: u8 = 16;
@@ -548,3 +544,4 @@ const SWAP: u8 = 15;
 const FOUND: u8 = 16;
 const DENIED: u8 = 17;
 const VACANT: u8 = 18;
+const FAREWELL: u8 = 19;

@@ -16,6 +16,8 @@ pub(crate) struct Lane {
     pub(crate) refused: bool,
     /// Receiver: an invitation is on its way, so a sweep will come.
     pub(crate) invited: bool,
+    /// Sender: an answer has come since we last said farewell, so credit that comes is for us.
+    pub(crate) established: bool,
     /// Sender: bytes that the peer has set aside for us.
     pub(crate) credit: u32,
     /// Receiver: bytes that we have set aside and the peer may use.
@@ -38,6 +40,7 @@ impl Lane {
             queue,
             refused: false,
             invited: false,
+            established: false,
             credit: 0,
             reserved: 0,
             owed: 0,
@@ -46,9 +49,9 @@ impl Lane {
         }
     }
 
-    /// Whether anything would be missed if the lane were forgotten, credit aside.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_none() && !self.refused && self.floor == NO_FLOOR
+    /// Whether the peer holds nothing for us that we know of.
+    pub(crate) fn is_clear(&self) -> bool {
+        !self.refused && self.floor == NO_FLOOR
     }
 
     pub(crate) fn is_holding(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::peers::{At, Mix, Outgoing, Peers};
 use crate::port::{Port, Promises, Seal, Sent, StepRef};
 use crate::run::Run;
 use crate::slab::Slab;
-use crate::store::{Audit, Store, UNIT_BYTES};
+use crate::store::{Audit, Store};
 use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket, Time};
 use crate::window::{Place, Window};
 
@@ -168,9 +168,6 @@ impl<V: Variant> Nic<V> {
         self.stats.frames_received += 1;
         match (envelope.marks, self.peers[at].promises.reliable) {
             (None, true) => {
-                if envelope.fresh {
-                    self.begin_anew(at);
-                }
                 self.absorb(at, envelope.kind, payload, port);
             }
             (Some(marks), false) => self.on_windowed(at, &marks, &envelope, payload, raw, port),
@@ -181,14 +178,10 @@ impl<V: Variant> Nic<V> {
 
     /// A frame that is whole, ours, and in order.
     pub(crate) fn absorb(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
+        self.peers[at].peer_talking = kind != Kind::Farewell;
         match kind {
             Kind::Ack => {}
-            Kind::Eager { word, secured, synchronous, credit } => {
-                self.on_credit(
-                    at,
-                    word.group() % self.limits.queues,
-                    u32::from(credit) * UNIT_BYTES,
-                );
+            Kind::Eager { word, secured, synchronous } => {
                 self.on_eager(at, word, secured, synchronous, payload, port);
             }
             Kind::Offer { word, secured, first, ticket, source } => {
@@ -200,6 +193,7 @@ impl<V: Variant> Nic<V> {
             Kind::Credit { queue, bytes } => self.on_credit(at, queue, bytes),
             Kind::Invite { queue } => self.on_invite(at, queue, port),
             Kind::Vacant { queue } => self.on_vacant(at, queue, port),
+            Kind::Farewell => self.on_farewell(at, port),
             Kind::Matched { ticket } => self.on_matched(at, ticket, port),
             Kind::Grant { ticket, target, into } => self.on_grant(at, ticket, target, into, port),
             Kind::Chunk { ticket, offset } => self.on_chunk(at, ticket, offset, payload, port),
@@ -302,8 +296,7 @@ impl<V: Variant> Nic<V> {
         let Some(window) = state.window.as_mut() else { return };
         while let Some(flight) = window.next_retry(now, &self.limits) {
             let marks = Some(window.marks(flight.sequence));
-            let envelope =
-                Envelope { job: self.job, fresh: flight.fresh, marks, kind: flight.kind };
+            let envelope = Envelope { job: self.job, marks, kind: flight.kind };
             self.stats.retries += 1;
             self.stats.frames_sent += 1;
             if port.transmit(state.peer, &envelope, flight.payload) == Sent::Full {
@@ -316,7 +309,7 @@ impl<V: Variant> Nic<V> {
         let state = &mut self.peers[at];
         let Some(window) = state.window.as_mut() else { return };
         let marks = Some(window.ack_marks());
-        let envelope = Envelope { job: self.job, fresh: false, marks, kind: Kind::Ack };
+        let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
         self.stats.frames_sent += 1;
         // If the rail is full the ack is lost, as it might be anyway: the peer will ask again.
         let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
@@ -405,7 +398,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The peer knows nothing of the credit that we gave it: neither shall we.
+    /// The peer has given back the credit that it had, or has forgotten it: so do we.
     fn begin_anew(&mut self, at: At) {
         let peer = self.peers[at].peer;
         for lane in &mut self.peers[at].lanes {
@@ -429,7 +422,7 @@ impl<V: Variant> Nic<V> {
     fn admit(&mut self, peer: Peer, port: &mut impl Port) -> Option<At> {
         let now = port.now();
         let Some(at) = self.peers.find(peer) else {
-            self.forget_some(now);
+            self.forget_some(now, port);
             let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
             return Some(self.peers.add(peer, promises, now));
         };
@@ -437,32 +430,42 @@ impl<V: Variant> Nic<V> {
         if state.down {
             return None;
         }
-        if now.since(state.active_at) > self.limits.idle_ns_max && state.is_idle() {
-            self.renew(at);
-        }
-        self.peers[at].active_at = now;
+        state.active_at = now;
         Some(at)
     }
 
-    /// Begins a new conversation to a peer that has rested: it may have forgotten us.
-    fn renew(&mut self, at: At) {
-        self.epochs += 1;
-        let state = &mut self.peers[at];
-        state.fresh = true;
-        for lane in &mut state.lanes {
-            lane.credit = 0;
-        }
-        if let Some(window) = &mut state.window {
-            window.renew(self.epochs);
+    /// Looks at a few peers that have rested: says farewell to them, or forgets them.
+    fn forget_some(&mut self, now: Time, port: &mut impl Port) {
+        for _ in 0..LOOKS_PER_CONTACT {
+            let Some(at) = self.peers.next_if_rested(now, &self.limits) else { continue };
+            if self.peers[at].is_forgettable() {
+                self.close_lanes(at);
+                self.peers.forget(at);
+                self.stats.forgotten += 1;
+            } else {
+                self.peers[at].active_at = now;
+                self.take_leave(at, port);
+            }
         }
     }
 
-    fn forget_some(&mut self, now: Time) {
-        while let Some(at) = self.peers.next_forgettable(now, &self.limits) {
-            self.close_lanes(at);
-            self.peers.forget(at);
-            self.stats.forgotten += 1;
+    /// Gives all credit back, if we want nothing of the peer.
+    fn take_leave(&mut self, at: At, port: &mut impl Port) {
+        let state = &mut self.peers[at];
+        if !state.talking || !state.is_at_rest() || state.peer == self.me {
+            return;
         }
+        for lane in &mut state.lanes {
+            lane.credit = 0;
+            lane.established = false;
+        }
+        self.send(at, Kind::Farewell, Span::EMPTY, None, port);
+    }
+
+    /// The peer wants nothing for now. If we do not either, it shall know.
+    fn on_farewell(&mut self, at: At, port: &mut impl Port) {
+        self.begin_anew(at);
+        self.take_leave(at, port);
     }
 
     fn window(&mut self, at: At, now: Time) -> &mut Window {
@@ -506,11 +509,11 @@ impl<V: Variant> Nic<V> {
             port.load(payload, &mut bytes);
             self.loopback.push_back((kind, bytes.into()));
         } else if state.promises.reliable {
-            let envelope = Envelope { job: self.job, fresh: state.fresh, marks: None, kind };
+            let envelope = Envelope { job: self.job, marks: None, kind };
             if port.transmit(state.peer, &envelope, payload) == Sent::Full {
                 return false;
             }
-            state.fresh = false;
+            state.talking = kind != Kind::Farewell;
             self.stats.frames_sent += 1;
         } else {
             return self.launch(at, outgoing, port);
@@ -531,11 +534,16 @@ impl<V: Variant> Nic<V> {
         if !window.has_room(&self.limits) {
             return false;
         }
-        let fresh = core::mem::take(&mut state.fresh);
-        let marks = Some(window.launch(kind, payload, ticket, fresh, now, &self.limits));
+        if !state.talking && window.is_acked() {
+            // The peer has our farewell and may have forgotten us since.
+            self.epochs += 1;
+            window.renew(self.epochs);
+        }
+        state.talking = kind != Kind::Farewell;
+        let marks = Some(window.launch(kind, payload, ticket, now, &self.limits));
         self.stats.frames_sent += 1;
         // A full rail is a lost frame: it goes again.
-        let _ = port.transmit(state.peer, &Envelope { job: self.job, fresh, marks, kind }, payload);
+        let _ = port.transmit(state.peer, &Envelope { job: self.job, marks, kind }, payload);
         true
     }
 
@@ -761,6 +769,9 @@ impl<V: Variant> Nic<V> {
 const ENVELOPE_BYTES_MAX: u32 = 72;
 
 const _: () = assert!(ENVELOPE_BYTES_MAX as usize == Envelope::BYTES_MAX);
+
+/// How many old peers each new contact looks at. Two: the table shrinks faster than it grows.
+const LOOKS_PER_CONTACT: usize = 2;
 
 /// What the rail to ourselves promises.
 const LOOPBACK: Promises =

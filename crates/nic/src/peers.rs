@@ -1,7 +1,9 @@
 //! The peer table: what the NIC knows of each process that it has met.
 //!
-//! A peer appears on first contact and is forgotten when it has rested for long and nothing is
-//! open with it. There is no timer for that: each new contact looks at a few old ones.
+//! A peer appears on first contact. When it has rested for long, each side says farewell, giving
+//! its credit back, and once both have, and time enough has passed for any stray repeat to be
+//! gone, the peer is forgotten. There is no timer for that: each new contact looks at a few old
+//! ones.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -24,8 +26,10 @@ pub(crate) struct PeerState {
     pub(crate) promises: Promises,
     /// Declared dead. Such a peer is never forgotten, so that it stays dead.
     pub(crate) down: bool,
-    /// The next frame tells the peer that we know nothing of old credit.
-    pub(crate) fresh: bool,
+    /// We have something to say: the last frame to the peer was not a farewell.
+    pub(crate) talking: bool,
+    /// The last frame from the peer was not a farewell.
+    pub(crate) peer_talking: bool,
     /// Operations open with this peer.
     pub(crate) open: u32,
     /// Messages of this peer in the store.
@@ -67,11 +71,22 @@ pub(crate) struct Peers {
 }
 
 impl PeerState {
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether we want nothing of the peer, and it has all that we sent.
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.open == 0
-            && self.stored == 0
             && self.backlog.is_none()
-            && self.lanes.iter().all(Lane::is_idle)
+            && self.lanes.iter().all(|lane| lane.waiting.is_none())
+            && self.window.as_ref().is_none_or(|window| window.is_acked())
+    }
+
+    /// Whether both sides have taken their leave and nothing of either is left.
+    pub(crate) fn is_forgettable(&self) -> bool {
+        !self.talking
+            && !self.peer_talking
+            && !self.down
+            && self.is_at_rest()
+            && self.stored == 0
+            && self.lanes.iter().all(Lane::is_clear)
             && self.window.as_ref().is_none_or(|window| window.is_idle())
     }
 
@@ -126,7 +141,8 @@ impl Peers {
             peer,
             promises,
             down: false,
-            fresh: true,
+            talking: false,
+            peer_talking: false,
             open: 0,
             stored: 0,
             active_at: now,
@@ -138,17 +154,14 @@ impl Peers {
         at
     }
 
-    /// A peer that has rested for so long that it may be forgotten, if one of the next few has.
-    pub(crate) fn next_forgettable(&mut self, now: Time, limits: &Limits) -> Option<At> {
-        for _ in 0..LOOKS_PER_CONTACT.min(self.slots.len()) {
-            self.hand = (self.hand + 1) % self.slots.len();
-            let state = &self.slots[self.hand];
-            let rested = now.since(state.active_at) > 2 * limits.idle_ns_max;
-            if rested && !state.down && state.is_idle() {
-                return Some(At(u32::try_from(self.hand).expect("an index of the table")));
-            }
+    /// The next peer in turn, if nothing has been heard of it for long.
+    pub(crate) fn next_if_rested(&mut self, now: Time, limits: &Limits) -> Option<At> {
+        if self.slots.is_empty() {
+            return None;
         }
-        None
+        self.hand = (self.hand + 1) % self.slots.len();
+        let rested = now.since(self.slots[self.hand].active_at) > limits.idle_ns_max;
+        rested.then(|| At(u32::try_from(self.hand).expect("an index of the table")))
     }
 
     /// Forgets a peer. The last of the table takes its place.
@@ -198,9 +211,6 @@ impl core::ops::IndexMut<At> for Peers {
         &mut self.slots[at.0 as usize]
     }
 }
-
-/// How many old peers each new contact looks at.
-const LOOKS_PER_CONTACT: usize = 2;
 
 /// Spreads small integers over the table. Peers are numbered by the job, not by an enemy.
 #[derive(Default)]

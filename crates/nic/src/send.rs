@@ -9,7 +9,7 @@ use crate::nic::{Nic, Variant};
 use crate::op::{InLane, Owner, State};
 use crate::peers::At;
 use crate::port::Port;
-use crate::store::{HEADER_BYTES, UNIT_BYTES, eager_bytes};
+use crate::store::{HEADER_BYTES, eager_bytes};
 use crate::types::{Fault, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
 
@@ -59,10 +59,8 @@ impl<V: Variant> Nic<V> {
             self.send(at, kind, Span::EMPTY, None, port);
             return Posted::Pending(ticket);
         }
-        let credit = self.credit_to_return(at, queue);
         let ticket = self.open(owner, Some(at), State::Flying { synchronous });
-        let kind =
-            Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket), credit };
+        let kind = Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket) };
         self.send_eager(at, kind, source, ticket, port)
     }
 
@@ -111,9 +109,8 @@ impl<V: Variant> Nic<V> {
         if waiting.holding {
             self.sweep(at, queue, port);
         } else if eager {
-            let credit = self.credit_to_return(at, queue);
             let synchronous = synchronous.then_some(ticket);
-            let kind = Kind::Eager { word, secured: false, synchronous, credit };
+            let kind = Kind::Eager { word, secured: false, synchronous };
             self.send(at, kind, source, Some(ticket), port);
         } else {
             let kind = Kind::Offer { word, secured: false, first: false, ticket, source };
@@ -132,19 +129,11 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Credit that travels with a message, since it goes that way anyway.
-    fn credit_to_return(&mut self, at: At, queue: u16) -> u16 {
-        let lane = self.peers[at].lane(queue);
-        let units = u16::try_from(lane.owed / UNIT_BYTES).unwrap_or(u16::MAX);
-        let bytes = u32::from(units) * UNIT_BYTES;
-        lane.owed -= bytes;
-        lane.reserved += bytes;
-        units
-    }
-
+    /// Credit comes back. If it comes before an answer it is from before our farewell, and the
+    /// receiver has taken it back since.
     pub(crate) fn on_credit(&mut self, at: At, queue: u16, bytes: u32) {
-        if bytes > 0 {
-            let lane = self.peers[at].lane(queue % self.limits.queues);
+        let lane = self.peers[at].lane(queue % self.limits.queues);
+        if lane.established {
             lane.credit = lane.credit.saturating_add(bytes);
         }
     }
@@ -175,8 +164,9 @@ impl<V: Variant> Nic<V> {
         credit: u32,
         port: &mut impl Port,
     ) {
-        self.on_credit(at, queue, credit);
         let lane = self.peers[at].lane(queue % self.limits.queues);
+        lane.established = true;
+        lane.credit = lane.credit.saturating_add(credit);
         let answered =
             lane.waiting.as_mut().and_then(|waiting| waiting.on_answer(accepted, wanted));
         let Some(ticket) = answered else {

@@ -44,7 +44,6 @@ pub(crate) struct Flying {
     pub(crate) payload: Span,
     /// The operation that ends, or goes on, when the frame has arrived.
     pub(crate) ticket: Option<Ticket>,
-    pub(crate) fresh: bool,
     sent_at: Time,
     tries: u32,
     arrived: bool,
@@ -85,11 +84,17 @@ impl Window {
         }
     }
 
-    /// Begins a new conversation to the peer; what comes from it is not affected.
+    /// Begins a new conversation to the peer, which may have forgotten the last one; what comes
+    /// from it is not affected.
     pub(crate) fn renew(&mut self, epoch: u32) {
         assert!(self.flying.is_empty(), "a conversation with frames on the way is not over");
         self.epoch = epoch;
         self.next = 0;
+    }
+
+    /// Whether everything that we sent has arrived.
+    pub(crate) fn is_acked(&self) -> bool {
+        self.flying.is_empty()
     }
 
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
@@ -102,7 +107,6 @@ impl Window {
         kind: Kind,
         payload: Span,
         ticket: Option<Ticket>,
-        fresh: bool,
         now: Time,
         limits: &Limits,
     ) -> Marks {
@@ -112,16 +116,8 @@ impl Window {
             self.progress_at = now;
             self.retry_at = Some(now.after(self.retry_ns(limits)));
         }
-        let flight = Flying {
-            sequence,
-            kind,
-            payload,
-            ticket,
-            fresh,
-            sent_at: now,
-            tries: 1,
-            arrived: false,
-        };
+        let flight =
+            Flying { sequence, kind, payload, ticket, sent_at: now, tries: 1, arrived: false };
         self.flying.push_back(flight);
         self.marks(sequence)
     }
@@ -348,7 +344,7 @@ mod tests {
     }
 
     fn launch(window: &mut Window, limits: &Limits, at: u64) -> Marks {
-        window.launch(Kind::Ack, Span::EMPTY, None, false, Time(at), limits)
+        window.launch(Kind::Ack, Span::EMPTY, None, Time(at), limits)
     }
 
     fn ack(ack: u32, also: u64) -> Marks {

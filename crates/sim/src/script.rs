@@ -639,9 +639,7 @@ impl Script {
     }
 
     fn open_for_anything(&self, group: u16) -> u64 {
-        let of_group = |pending: &&Pending| {
-            matches!(pending, Pending::Receive { word, any: true, .. } if word.group() == group)
-        };
+        let of_group = |pending: &&Pending| matches!(pending, Pending::Receive { word, any: true, .. } if word.group() == group);
         self.pending.values().filter(of_group).count() as u64
     }
 

@@ -181,13 +181,15 @@ impl Scenario {
             let until = from + random.between(1, 300_000_000);
             scenario.stops.push((from, until, Peer(random.small(0, size - 1))));
         }
-        if random.percent(5) {
-            // Long enough for everybody to be forgotten.
-            scenario.paused_ns = 5 * scenario.limits.idle_ns_max;
-            let pause = Task::Pause(scenario.paused_ns);
+        if random.percent(8) {
+            // Rests long enough for farewells, and then for everybody to be forgotten.
+            let pause = 2 * scenario.limits.idle_ns_max;
+            scenario.paused_ns = PAUSES * pause;
             for tasks in &mut scenario.tasks {
-                let middle = tasks.len() / 2;
-                tasks.insert(middle, pause);
+                for _ in 0..PAUSES {
+                    let at = random.below(tasks.len() as u64 + 1);
+                    tasks.insert(usize::try_from(at).expect("an index"), Task::Pause(pause));
+                }
             }
         }
         scenario
@@ -274,6 +276,9 @@ impl Scenario {
         parts.join(", ")
     }
 }
+
+/// How often everybody rests, in scenarios with rests.
+const PAUSES: u64 = 4;
 
 fn plan(size: u32, random: &mut Random) -> Plan {
     let groups = u16::try_from(random.between(1, 3)).expect("few groups");
