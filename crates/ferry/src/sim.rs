@@ -1,5 +1,6 @@
 //! `ferry sim`: the NIC in a simulated world.
 
+mod canary;
 mod soak;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! Another world for the same NIC: virtual time, links, costs, faults, oracles.
 #![forbid(unsafe_code)]
 
+pub mod canary;
 pub mod fabric;
 pub mod memory;
 pub mod random;

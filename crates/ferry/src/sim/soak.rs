@@ -1,5 +1,6 @@
 //! `ferry sim soak`: many seeds, on all cores, and what they have shown.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -21,6 +22,12 @@ pub(crate) struct Soak {
     /// Print what happened, event by event, for a seed that fails or for a single seed.
     #[arg(long)]
     trace: bool,
+    /// Plant bugs on purpose, one after the other, and see that each is found.
+    #[arg(long, conflicts_with_all = ["seeds", "first", "trace"])]
+    canary: bool,
+    /// Run with one planted bug until it is found.
+    #[arg(long, value_name = "BUG", hide = true)]
+    bug: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -48,6 +55,13 @@ struct Violation {
 impl Soak {
     /// Runs the seeds; fails if one of them does.
     pub(crate) fn run(self) -> ExitCode {
+        name_the_seed_of_a_panic();
+        if self.canary {
+            return super::canary::run(self.json);
+        }
+        if let Some(bug) = &self.bug {
+            return super::canary::run_one(bug);
+        }
         let report = self.soak();
         if self.json {
             println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
@@ -78,6 +92,7 @@ impl Soak {
                 scope.spawn(move || {
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
+                        announce(seed);
                         if seed >= end || sender.send(soak::run(seed, false)).is_err() {
                             break;
                         }
@@ -158,6 +173,25 @@ fn print(report: &Report) {
         covered.downs,
         covered.forgotten,
     );
+}
+
+thread_local! {
+    static SEED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Says which seed this thread runs, in case that an assertion fails.
+pub(crate) fn announce(seed: u64) {
+    SEED.set(seed);
+}
+
+/// An assertion that fails ends the process; its seed must not be lost with it.
+fn name_the_seed_of_a_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let seed = SEED.get();
+        let what = panic.to_string().replace('\n', " ");
+        eprintln!("seed {seed}: {what}");
+        eprintln!("replay: ferry sim soak --first {seed} --seeds 1 --trace");
+    }));
 }
 
 /// Nobody reads more.

@@ -1,0 +1,80 @@
+//! `ferry sim soak --canary`: does the soak find what it should?
+//!
+//! Each planted bug runs in a process of its own, because a bug may well be caught by an
+//! assertion, and an assertion that fails ends the process.
+
+use std::process::{Command, ExitCode};
+
+use ferrywire_sim::canary::{CANARIES, Canary};
+use serde::Serialize;
+
+/// By then a bug must have been found.
+const SEEDS_MAX: u64 = 1000;
+
+#[derive(Serialize)]
+struct Finding {
+    bug: &'static str,
+    what: &'static str,
+    seed: Option<u64>,
+    by: String,
+}
+
+/// Tries all planted bugs; fails if one is not found.
+pub(crate) fn run(json: bool) -> ExitCode {
+    let findings: Vec<Finding> = CANARIES.iter().map(look_for).collect();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&findings).expect("plain data"));
+    } else {
+        for finding in &findings {
+            let seed = finding.seed.map_or("NOT FOUND".into(), |seed| format!("seed {seed}"));
+            println!("{:<16} {:<9}  {}", finding.bug, seed, finding.what);
+            println!("{:<16} {:<9}  by: {}", "", "", finding.by);
+        }
+        let found = findings.iter().filter(|finding| finding.seed.is_some()).count();
+        println!("{found} of {} planted bugs found within {SEEDS_MAX} seeds", findings.len());
+    }
+    ExitCode::from(u8::from(findings.iter().any(|finding| finding.seed.is_none())))
+}
+
+fn look_for(canary: &Canary) -> Finding {
+    let missing = |by: String| Finding { bug: canary.name, what: canary.what, seed: None, by };
+    let exe = match std::env::current_exe() {
+        Ok(exe) => exe,
+        Err(error) => return missing(format!("could not start: {error}")),
+    };
+    let output = Command::new(exe).args(["sim", "soak", "--bug", canary.name]).output();
+    match output {
+        Ok(output) => {
+            // Found by an oracle: printed. Found by an assertion: on the error output.
+            let text = [output.stdout, output.stderr].concat();
+            parse(&String::from_utf8_lossy(&text), canary)
+        }
+        Err(error) => missing(format!("could not start: {error}")),
+    }
+}
+
+/// Runs one planted bug until it is found, and prints where and by what.
+pub(crate) fn run_one(name: &str) -> ExitCode {
+    let Some(canary) = CANARIES.iter().find(|canary| canary.name == name) else {
+        let names: Vec<&str> = CANARIES.iter().map(|canary| canary.name).collect();
+        eprintln!("ferry: there is no planted bug {name}; there are: {}", names.join(", "));
+        return ExitCode::from(2);
+    };
+    for seed in 0..SEEDS_MAX {
+        super::soak::announce(seed);
+        if let Some(violation) = (canary.run)(seed, false).violations.first() {
+            println!("seed {seed}: {violation}");
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("not found in {SEEDS_MAX} seeds");
+    ExitCode::SUCCESS
+}
+
+fn parse(text: &str, canary: &Canary) -> Finding {
+    let line = text.lines().find(|line| line.starts_with("seed ")).unwrap_or_default();
+    let found = line.strip_prefix("seed ").and_then(|rest| rest.split_once(": "));
+    let seed = found.and_then(|(seed, _)| seed.parse().ok());
+    let by = found.map_or("nothing".into(), |(_, by)| by.chars().take(160).collect());
+    Finding { bug: canary.name, what: canary.what, seed, by }
+}
