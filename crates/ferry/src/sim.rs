@@ -1,6 +1,7 @@
 //! `ferry sim`: the NIC in a simulated world.
 
 mod canary;
+mod scale;
 mod soak;
 
 use std::process::ExitCode;
@@ -12,6 +13,8 @@ use clap::Subcommand;
 pub(crate) enum Sim {
     /// Runs random programs under random faults, seed by seed, and checks every promise.
     Soak(soak::Soak),
+    /// Runs collectives on as many ranks as asked for, and says what each costs.
+    Scale(scale::Scale),
 }
 
 impl Sim {
@@ -19,6 +22,7 @@ impl Sim {
     pub(crate) fn run(self) -> ExitCode {
         match self {
             Sim::Soak(soak) => soak.run(),
+            Sim::Scale(scale) => scale.run(),
         }
     }
 }

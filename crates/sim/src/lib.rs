@@ -5,6 +5,7 @@ pub mod canary;
 pub mod fabric;
 pub mod memory;
 pub mod random;
+pub mod scale;
 pub mod script;
 pub mod soak;
 pub mod world;

@@ -1,0 +1,224 @@
+//! Scale: as many ranks as the machine can hold, each a NIC of its own, doing collectives.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ferrywire_mpi::collective::{self, Member};
+use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket};
+use serde::Serialize;
+
+use crate::fabric::{Costs, Fabric, Link};
+use crate::world::{Application, Context, SUM, World};
+
+/// What a scale run has shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Ranks.
+    pub ranks: u32,
+    /// Bytes of NIC state per rank before anything is exchanged.
+    pub bytes_before_contact: u64,
+    /// Of the rank with the most, bytes that each contacted peer adds once all is done.
+    pub bytes_per_peer_max: u64,
+    /// The same, on average over all ranks.
+    pub bytes_per_peer: u64,
+    /// What was run.
+    pub phases: Vec<Phase>,
+    /// Whether every rank has finished every phase with the right result.
+    pub right: bool,
+}
+
+/// One collective, on all ranks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: &'static str,
+    /// Frames that a rank has sent, on average.
+    pub frames_per_rank: f64,
+    /// Peers that a rank knows by now, on average.
+    pub peers_per_rank: f64,
+    /// Bytes of NIC state per rank when it is over, on average.
+    pub bytes_per_rank: u64,
+    /// From the first post to the last completion.
+    pub virtual_us: f64,
+    /// What it took here.
+    pub real_seconds: f64,
+    /// Ranks that finished with the right result.
+    pub right: u32,
+}
+
+/// At most this much before first contact.
+pub const BEFORE_CONTACT_BYTES_MAX: u64 = 1024;
+/// At most this much more for each contacted peer.
+pub const PER_PEER_BYTES_MAX: u64 = 512;
+
+type Ranks = World<Standard, Waiter>;
+
+/// Runs barrier, broadcast, allreduce and a nearest-neighbour exchange on `ranks` ranks. `told`
+/// hears of each phase as it ends.
+pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
+    let waiters = (0..ranks).map(|_| Waiter::default());
+    let mut world: Ranks = World::new(0, fabric(), &Limits::default(), waiters);
+    let bytes_before_contact = average(&world, |rank| world.nic(rank).footprint() as u64);
+    let mut phases = Vec::new();
+    for (instance, phase) in (0..).zip(&PHASES) {
+        let result = run_phase(&mut world, instance, phase);
+        told(&result);
+        phases.push(result);
+    }
+    let per_peer = |rank: Peer| {
+        let nic = world.nic(rank);
+        (nic.footprint() as u64 - bytes_before_contact) / (nic.peers() as u64).max(1)
+    };
+    Report {
+        ranks,
+        bytes_before_contact,
+        bytes_per_peer: average(&world, per_peer),
+        bytes_per_peer_max: (0..ranks).map(|rank| per_peer(Peer(rank))).max().unwrap_or(0),
+        right: phases.iter().all(|phase| phase.right == ranks),
+        phases,
+    }
+}
+
+/// One collective: how a rank takes part, and what it must have in the end.
+struct Plan {
+    name: &'static str,
+    schedule: fn(Member, Room) -> Schedule,
+    expected: fn(Member) -> [u64; 3],
+}
+
+/// Three numbers of a rank's memory.
+#[derive(Clone, Copy)]
+struct Room {
+    first: Span,
+    second: Span,
+    third: Span,
+}
+
+const PHASES: [Plan; 4] = [
+    Plan {
+        name: "barrier",
+        schedule: |me, _| collective::barrier(me),
+        expected: |me| [u64::from(me.rank), 0, 0],
+    },
+    Plan {
+        name: "broadcast",
+        schedule: |me, room| collective::broadcast(me, 0, room.first),
+        expected: |_| [0, 0, 0],
+    },
+    Plan {
+        name: "allreduce",
+        schedule: |me, room| collective::allreduce(me, SUM, room.first, room.second),
+        expected: |me| [u64::from(me.size) * u64::from(me.size - 1) / 2, ANYTHING, 0],
+    },
+    Plan {
+        name: "neighbours",
+        schedule: |me, room| collective::neighbours(me, room.first, room.second, room.third),
+        expected: |me| {
+            let left = (me.rank + me.size - 1) % me.size;
+            let right = (me.rank + 1) % me.size;
+            [me.rank.into(), left.into(), right.into()]
+        },
+    },
+];
+
+/// A number that may be left over from the work.
+const ANYTHING: u64 = u64::MAX;
+
+fn run_phase(world: &mut Ranks, instance: u16, plan: &Plan) -> Phase {
+    let began = Instant::now();
+    let start = world.now();
+    let ranks = world.size();
+    let frames_before = total_frames(world);
+    for rank in 0..ranks {
+        let me = Member { group: 1, rank, size: ranks };
+        world.act(Peer(rank), |waiter, context| waiter.begin(me, instance, plan, context));
+    }
+    world.run_until_quiet();
+    let right = (0..ranks).filter(|&rank| {
+        let me = Member { group: 1, rank, size: ranks };
+        let waiter = world.application(Peer(rank));
+        let found = waiter.numbers(world.memory(Peer(rank)));
+        waiter.done && (plan.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)
+    });
+    let right = right.count() as u64;
+    Phase {
+        name: plan.name,
+        frames_per_rank: (total_frames(world) - frames_before) as f64 / f64::from(ranks),
+        peers_per_rank: (0..ranks).map(|rank| world.nic(Peer(rank)).peers()).sum::<usize>() as f64
+            / f64::from(ranks),
+        bytes_per_rank: average(world, |rank| world.nic(rank).footprint() as u64),
+        virtual_us: world.now().since(start) as f64 / 1000.0,
+        real_seconds: began.elapsed().as_secs_f64(),
+        right: u32::try_from(right).expect("at most all ranks"),
+    }
+}
+
+fn average(world: &Ranks, of: impl Fn(Peer) -> u64) -> u64 {
+    (0..world.size()).map(|rank| of(Peer(rank))).sum::<u64>() / u64::from(world.size())
+}
+
+fn total_frames(world: &Ranks) -> u64 {
+    (0..world.size()).map(|rank| world.nic(Peer(rank)).stats().frames_sent).sum()
+}
+
+/// A fast network with reliable rails, 64 ranks to a node.
+fn fabric() -> Fabric {
+    let promises = Promises { reliable: true, puts: true, gets: true, frame_bytes_max: 8192 };
+    Fabric {
+        ranks_per_node: 64,
+        local: Link { promises, latency_ns: 200, byte_ps: 80 },
+        remote: Link { promises, latency_ns: 1500, byte_ps: 80 },
+        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 50 },
+        ring_frames_max: None,
+    }
+}
+
+/// Waits for one schedule at a time.
+#[derive(Default)]
+struct Waiter {
+    room: Option<Room>,
+    pending: Option<Ticket>,
+    done: bool,
+}
+
+impl Waiter {
+    fn begin(
+        &mut self,
+        me: Member,
+        instance: u16,
+        plan: &Plan,
+        context: &mut Context<'_, Standard>,
+    ) {
+        let memory = &mut context.port.memory;
+        let room = *self.room.get_or_insert_with(|| {
+            let all = memory.lend_filled(24, 0);
+            Room { first: all.part(0, 8), second: all.part(8, 8), third: all.part(16, 8) }
+        });
+        memory.bytes_mut(room.first).copy_from_slice(&u64::from(me.rank).to_le_bytes());
+        for unused in [room.second, room.third] {
+            memory.bytes_mut(unused).fill(0);
+        }
+        let schedule = Arc::new((plan.schedule)(me, room));
+        self.done = false;
+        match context.nic.post_schedule(schedule, instance, context.port) {
+            Posted::Pending(ticket) => self.pending = Some(ticket),
+            Posted::Done(outcome) => self.done = outcome == Outcome::Done,
+        }
+    }
+
+    fn numbers(&self, memory: &crate::memory::Memory) -> [u64; 3] {
+        let room = self.room.expect("it has begun");
+        [room.first, room.second, room.third].map(|span| memory.number(span.region, span.offset))
+    }
+}
+
+impl Application<Standard> for Waiter {
+    fn on_wake(&mut self, _: &mut Context<'_, Standard>) {}
+
+    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, _: &mut Context<'_, Standard>) {
+        self.done = self.pending == Some(ticket) && outcome == Outcome::Done;
+        self.pending = None;
+    }
+
+    fn on_peer_down(&mut self, _: Peer, _: &mut Context<'_, Standard>) {}
+}
