@@ -267,7 +267,7 @@ fn tag(hash: u32) -> u64 {
 /// subtraction borrows from the byte above a match. Keys are compared in any case.
 #[inline]
 fn bytes_equal(tags: u64, tag: u64) -> u64 {
-    let differ = tags ^ LOW_BITS * tag;
+    let differ = tags ^ (LOW_BITS * tag);
     differ.wrapping_sub(LOW_BITS) & !differ & TOP_BITS
 }
 
