@@ -20,7 +20,7 @@ use super::workload::{
 const NS_MAX: f64 = 60.0;
 /// The largest ratio between the deepest queue and one entry.
 const RATIO_MAX: f64 = 4.0;
-const ATTEMPTS_MAX: usize = 8;
+const ATTEMPTS_MAX: usize = 3;
 /// Beyond this depth the plain list and the unit are not worth the wait under callgrind.
 const COUNTED_DEPTH_MAX: u32 = 256;
 
@@ -95,9 +95,9 @@ impl Options {
 
     fn effort(&self) -> Effort {
         if self.quick {
-            Effort { repetitions: 5, repetition: Duration::from_millis(3) }
+            Effort { repetitions: 5, repetition: Duration::from_millis(1) }
         } else {
-            Effort { repetitions: 9, repetition: Duration::from_millis(12) }
+            Effort { repetitions: 7, repetition: Duration::from_millis(5) }
         }
     }
 }

@@ -132,22 +132,26 @@ impl<M: Matcher> Workload<M> {
         let warm_up = self.draw(count / 4);
         let steps = self.draw(count);
         self.run(&warm_up);
-        let start = Instant::now();
-        self.run(&steps);
-        start.elapsed().as_secs_f64() * 1e9 / count as f64
+        self.time(&steps).as_secs_f64() * 1e9 / count as f64
     }
 
+    /// How many steps take about `time`. A chunk may be slow because a table grew in it, so it is
+    /// the second of two that tells.
     fn steps_lasting(&mut self, time: Duration) -> usize {
         let mut count = 4;
         loop {
-            let steps = self.draw(count);
-            let start = Instant::now();
-            self.run(&steps);
-            if start.elapsed() * 2 > time {
+            let chunks = [self.draw(count), self.draw(count)];
+            if chunks.map(|steps| self.time(&steps) * 2 > time) == [true; 2] {
                 return count * 2;
             }
             count *= 2;
         }
+    }
+
+    fn time(&mut self, steps: &[Step]) -> Duration {
+        let start = Instant::now();
+        self.run(steps);
+        start.elapsed()
     }
 
     fn count(&mut self) {
@@ -174,7 +178,7 @@ impl<M: Matcher> Workload<M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, number: Number) {
         match self.case.queue {
             Side::Posted => {

@@ -93,7 +93,7 @@ impl Matcher for Indexed {
     }
 }
 
-/// The kinds of receive, by what they leave open.
+/// The kinds of receive, by what they leave open. The wild ones are numbered from one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Class {
     Exact,
@@ -123,17 +123,6 @@ impl Class {
             Class::AnySource => Mask::ANY_SOURCE,
             Class::AnyTag => Mask::ANY_TAG,
             Class::AnyBoth => Mask::ANY_BOTH,
-        }
-    }
-
-    /// Position among the wild classes; none for the exact one.
-    #[inline]
-    const fn wild(self) -> Option<usize> {
-        match self {
-            Class::Exact => None,
-            Class::AnySource => Some(0),
-            Class::AnyTag => Some(1),
-            Class::AnyBoth => Some(2),
         }
     }
 }

@@ -25,11 +25,10 @@ impl Posted {
         let key = word.masked(class.mask());
         let at = self.slots.insert(key, self.next_age, item, class);
         self.next_age += 1;
-        let runs = match class.wild() {
-            None => &mut self.exact,
-            Some(which) => &mut self.wild.get_or_insert_default()[which],
-        };
-        runs.insert(at, key, &self.slots, class.mask());
+        match class {
+            Class::Exact => self.exact.insert(at, key, &self.slots, Mask::EXACT),
+            _ => self.insert_wild(at, key, class),
+        }
         Cell(at)
     }
 
@@ -52,12 +51,18 @@ impl Posted {
     pub(super) fn remove(&mut self, at: u32) -> Item {
         let &Slot { word: key, class, .. } = self.slots.slot(at);
         let class = class.expect("a cell is valid until its entry leaves");
-        let runs = match (class.wild(), &mut self.wild) {
-            (Some(which), Some(wild)) => &mut wild[which],
-            _ => &mut self.exact,
+        let runs = match (class, &mut self.wild) {
+            (Class::Exact, _) | (_, None) => &mut self.exact,
+            (_, Some(wild)) => &mut wild[class as usize - 1],
         };
         runs.remove(at, key, &self.slots, class.mask());
         self.slots.remove(at)
+    }
+
+    #[inline(never)]
+    fn insert_wild(&mut self, at: u32, key: MatchWord, class: Class) {
+        let runs = &mut self.wild.get_or_insert_default()[class as usize - 1];
+        runs.insert(at, key, &self.slots, class.mask());
     }
 
     pub(super) fn next_age(&self) -> Age {
@@ -86,6 +91,7 @@ impl Posted {
 
 /// Takes the oldest receive of the wild classes that agrees out of its class, if it is older than
 /// `before`, and says where it is.
+#[inline(never)]
 fn take_wild(wild: &mut [Runs; 3], slots: &Slots, word: MatchWord, mut before: Age) -> Option<u32> {
     let mut oldest = None;
     for class in Class::WILD {

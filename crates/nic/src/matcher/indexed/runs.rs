@@ -105,7 +105,8 @@ impl Runs {
     /// The run whose leader has the key.
     #[inline(always)]
     fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
-        let mut group = self.wanted_group(hash);
+        let wanted = self.wanted_group(hash);
+        let mut group = wanted;
         loop {
             let Group { tags, leaders } = &self.groups[group];
             let mut candidates = bytes_equal(*tags, tag(hash));
@@ -121,6 +122,10 @@ impl Runs {
                 return None;
             }
             group = self.next_group(group);
+            // Every group may have been full at some time, and then none ends the search.
+            if group == wanted {
+                return None;
+            }
         }
     }
 
@@ -368,6 +373,28 @@ mod tests {
         (0..70_000).for_each(|_| group.pass());
         (0..70_000).for_each(|_| group.unpass());
         assert_eq!(group.tags, PASSED_MAX);
+    }
+
+    /// Fills each of four groups in turn with runs that want it, until one has to go on, and
+    /// empties it of those again. Then every group has been passed, and a search must still end.
+    #[test]
+    fn a_search_ends_when_every_group_has_been_passed() {
+        let mut queue = Queue::default();
+        let places: Vec<u32> = (0..9).map(|number| queue.insert(number, 0)).collect();
+        places.into_iter().for_each(|at| _ = queue.remove(at));
+        for group in 0..4 {
+            let mut wanting = (100..).filter(|&number| hash(key(number)) & 3 == group);
+            let mut places = Vec::new();
+            while queue.runs.groups[group as usize].tags < PASSED_ONE {
+                places.push(queue.insert(wanting.next().expect("one in four"), 0));
+            }
+            // The last one has gone on.
+            places.pop();
+            places.into_iter().for_each(|at| _ = queue.remove(at));
+        }
+        assert_eq!(queue.runs.groups.len(), 4);
+        assert!(queue.runs.groups.iter().all(|group| group.tags >= PASSED_ONE));
+        assert!(queue.runs.oldest(key(7), &queue.slots, MASK).is_none());
     }
 
     #[test]

@@ -57,16 +57,20 @@ impl Unexpected {
         if self.exact.is_empty() {
             return None;
         }
-        let runs = match class.wild() {
-            None => &self.exact,
-            Some(which) => {
-                if !self.in_use[which] {
-                    self.bring_into_use(class, which);
-                }
-                &self.wild.as_ref().expect("a class in use has its runs")[which]
-            }
-        };
-        runs.oldest(word.masked(class.mask()), &self.slots, class.mask())
+        match class {
+            Class::Exact => self.exact.oldest(word, &self.slots, Mask::EXACT),
+            _ => self.find_wild(word, class),
+        }
+    }
+
+    #[inline(never)]
+    fn find_wild(&mut self, word: MatchWord, class: Class) -> Option<Found> {
+        let (which, mask) = (class as usize - 1, class.mask());
+        if !self.in_use[which] {
+            self.bring_into_use(class);
+        }
+        let wild = self.wild.as_ref().expect("a class in use has its runs");
+        wild[which].oldest(word.masked(mask), &self.slots, mask)
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
@@ -108,7 +112,7 @@ impl Unexpected {
     }
 
     /// Does the same to every wild class in use.
-    #[inline(always)]
+    #[inline(never)]
     fn each_wild(&mut self, act: impl Fn(&mut Runs, &Slots, Mask)) {
         let wild = self.wild.as_mut().expect("a class in use has its runs");
         for class in Class::WILD {
@@ -122,7 +126,8 @@ impl Unexpected {
     /// Enters the waiting messages into a class. Each is entered so at most once for each class
     /// while it waits, which keeps the cost of a message constant but for the sorting.
     #[cold]
-    fn bring_into_use(&mut self, class: Class, which: usize) {
+    fn bring_into_use(&mut self, class: Class) {
+        let which = class as usize - 1;
         let runs = &mut self.wild.get_or_insert_default()[which];
         for at in self.slots.by_age() {
             let key = self.slots.slot(at).word.masked(class.mask());
