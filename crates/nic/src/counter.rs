@@ -155,7 +155,7 @@ impl<V: Variant> Nic<V> {
         let ticket = self.open(Owner::User, None, State::Waiting);
         let action = Action::Start { schedule: Arc::clone(&schedule), instance, ticket };
         if !self.counters.set(counter, at_least, action) {
-            self.start_run(ticket, schedule, instance);
+            self.start_run(ticket, schedule, instance, port);
             self.settle(port);
         }
         ticket
@@ -177,7 +177,7 @@ impl<V: Variant> Nic<V> {
                 Action::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
                 Action::Step(step) => self.end_step(step, Outcome::Done, port),
                 Action::Start { schedule, instance, ticket } => {
-                    self.start_run(ticket, schedule, instance);
+                    self.start_run(ticket, schedule, instance, port);
                 }
             }
         }

@@ -259,11 +259,14 @@ impl<V: Variant> Nic<V> {
     }
 
     fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
-        self.absorb(at, kind, payload, port);
         let now = port.now();
-        while let Some(raw) = self.window(at, now).advance() {
+        // Counted before it is taken: a reply to it acks it too.
+        let mut early = self.window(at, now).advance();
+        self.absorb(at, kind, payload, port);
+        while let Some(raw) = early {
             self.early_bytes -= raw.len();
             let (envelope, payload) = Envelope::parse(&raw).expect("it was parsed when it came");
+            early = self.window(at, now).advance();
             self.absorb(at, envelope.kind, payload, port);
         }
     }
@@ -485,6 +488,10 @@ impl<V: Variant> Nic<V> {
         ticket: Option<Ticket>,
         port: &mut impl Port,
     ) {
+        // Whoever is dead needs no answer, and a window to it would only tick.
+        if self.peers[at].down {
+            return;
+        }
         let outgoing = Outgoing { kind, payload, ticket };
         if self.peers[at].backlog.is_some() || !self.transmit(at, outgoing, port) {
             let backlog = self.peers[at].backlog();

@@ -8,7 +8,7 @@ use crate::nic::{Nic, Variant};
 use crate::op::{Owner, State, Stream};
 use crate::peers::At;
 use crate::port::{Operator, Port};
-use crate::types::{Outcome, Peer, Posted, Received, Region, Span, Ticket};
+use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
 use crate::word::MatchWord;
 
 impl<V: Variant> Nic<V> {
@@ -60,7 +60,12 @@ impl<V: Variant> Nic<V> {
             Ok(at) => at,
             Err(fault) => return Posted::Done(Outcome::Failed(fault)),
         };
-        let state = State::Streaming { source, sent: 0, begun: false, what };
+        let (Stream::Put { offset, .. } | Stream::Accumulate { offset, .. }) = what;
+        if offset.checked_add(source.len).is_none() {
+            return Posted::Done(Outcome::Failed(Fault::Denied));
+        }
+        let state =
+            State::Streaming { source, sent: 0, begun: false, denied: false, frames_out: 0, what };
         let ticket = self.open(Owner::User, Some(at), state);
         self.write(at, ticket, port);
         self.settle(port);
@@ -196,13 +201,16 @@ impl<V: Variant> Nic<V> {
     }
 
     pub(crate) fn on_denied(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
-        let denied = Outcome::Failed(crate::types::Fault::Denied);
+        let refusal = Outcome::Failed(Fault::Denied);
         // A stream is denied frame by frame, and ends with the first.
         let peer = self.peers[at].peer;
-        let Some(op) = self.ops.find(ticket).filter(|op| op.peer == Some(peer)) else { return };
-        match op.state {
+        let Some(op) = self.ops.find_mut(ticket).filter(|op| op.peer == Some(peer)) else {
+            return;
+        };
+        match &mut op.state {
+            State::Streaming { denied, frames_out: 1.., .. } => *denied = true,
             State::Streaming { .. } | State::Swapping | State::Landing { .. } => {
-                self.complete(ticket, denied, port);
+                self.complete(ticket, refusal, port);
             }
             _ => self.stats.malformed += 1,
         }

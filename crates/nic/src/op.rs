@@ -42,8 +42,9 @@ pub(crate) enum State {
     Writing { source: Span, target: Ticket, sent: u64, frames_out: u32 },
     /// Bytes on their way by a rail that writes into the peer's memory.
     Putting { source: Span, into: Span, target: Ticket, sent: u64 },
-    /// A put or accumulate on its way in frames.
-    Streaming { source: Span, sent: u64, begun: bool, what: Stream },
+    /// A put or accumulate on its way in frames. If it is denied it ends when the rail needs none
+    /// of its bytes any more.
+    Streaming { source: Span, sent: u64, begun: bool, denied: bool, frames_out: u32, what: Stream },
     /// A compare-and-swap that waits for what it found.
     Swapping,
     /// A receive in the posted queue. Its cell is set as soon as the matcher has told it.
@@ -90,8 +91,8 @@ impl State {
                 *frames_out += 1;
                 Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len))
             }
-            State::Streaming { source, sent, begun, what } => {
-                if *begun && *sent == source.len {
+            State::Streaming { source, sent, begun, denied, frames_out, what } => {
+                if *denied || *begun && *sent == source.len {
                     return None;
                 }
                 // Elements of up to 16 bytes are not cut in two.
@@ -100,7 +101,8 @@ impl State {
                 let kind = what.frame(me, *sent, last);
                 *sent += payload.len;
                 *begun = true;
-                Some((Outgoing { kind, payload, ticket: None }, !last))
+                *frames_out += 1;
+                Some((Outgoing { kind, payload, ticket: Some(me) }, !last))
             }
             _ => None,
         }
@@ -113,7 +115,8 @@ impl State {
                 *sent -= bytes;
                 *frames_out -= 1;
             }
-            State::Streaming { sent, begun, .. } => {
+            State::Streaming { sent, begun, frames_out, .. } => {
+                *frames_out -= 1;
                 *sent -= bytes;
                 *begun = *sent > 0;
             }

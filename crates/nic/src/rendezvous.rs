@@ -104,7 +104,8 @@ impl<V: Variant> Nic<V> {
             self.stats.malformed += 1;
             return;
         };
-        if into.len == 0 || into.len > source.len {
+        let beyond = into.offset.checked_add(into.len).is_none();
+        if into.len == 0 || into.len > source.len || beyond {
             self.stats.malformed += 1;
             return;
         }

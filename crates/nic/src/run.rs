@@ -52,13 +52,19 @@ impl<V: Variant> Nic<V> {
             return Posted::Done(Outcome::Done);
         }
         let ticket = self.open(Owner::User, None, State::Waiting);
-        self.start_run(ticket, schedule, instance);
+        self.start_run(ticket, schedule, instance, port);
         self.settle(port);
         Posted::Pending(ticket)
     }
 
     /// Makes a waiting operation a run.
-    pub(crate) fn start_run(&mut self, ticket: Ticket, schedule: Arc<Schedule>, instance: u16) {
+    pub(crate) fn start_run(
+        &mut self,
+        ticket: Ticket,
+        schedule: Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) {
         let needs = schedule.needs();
         let left = u16::try_from(needs.len()).expect("a schedule has fewer than 65,536 steps");
         let run =
@@ -68,6 +74,7 @@ impl<V: Variant> Nic<V> {
         for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
             self.ready.push_back(StepRef { run, step });
         }
+        self.end_run_if_over(run, port);
     }
 
     /// A step has nothing to wait for any more.
@@ -109,7 +116,7 @@ impl<V: Variant> Nic<V> {
             Step::Start(schedule) => {
                 let instance = run.instance;
                 let inner = self.open(owner, None, State::Waiting);
-                self.start_run(inner, schedule, instance);
+                self.start_run(inner, schedule, instance, port);
                 return;
             }
             Step::Release => {

@@ -141,16 +141,22 @@ impl<V: Variant> Nic<V> {
     /// The rail no longer needs the bytes of one of our frames.
     pub(crate) fn on_sent(&mut self, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.ops.find_mut(ticket) else { return };
+        let mut outcome = Outcome::Done;
         let over = match &mut op.state {
             State::Flying { synchronous } => !*synchronous,
             State::Writing { source, sent, frames_out, .. } => {
                 *frames_out -= 1;
                 *frames_out == 0 && *sent == source.len
             }
+            State::Streaming { denied, frames_out, .. } => {
+                *frames_out -= 1;
+                outcome = Outcome::Failed(Fault::Denied);
+                *denied && *frames_out == 0
+            }
             _ => false,
         };
         if over {
-            self.complete(ticket, Outcome::Done, port);
+            self.complete(ticket, outcome, port);
         }
     }
 
@@ -164,7 +170,8 @@ impl<V: Variant> Nic<V> {
         credit: u32,
         port: &mut impl Port,
     ) {
-        let lane = self.peers[at].lane(queue % self.limits.queues);
+        let queue = queue % self.limits.queues;
+        let lane = self.peers[at].lane(queue);
         lane.established = true;
         lane.credit = lane.credit.saturating_add(credit);
         let answered =
@@ -194,7 +201,8 @@ impl<V: Variant> Nic<V> {
     }
 
     pub(crate) fn on_invite(&mut self, at: At, queue: u16, port: &mut impl Port) {
-        if let Some(waiting) = self.peers[at].lane(queue % self.limits.queues).waiting.as_mut() {
+        let queue = queue % self.limits.queues;
+        if let Some(waiting) = self.peers[at].lane(queue).waiting.as_mut() {
             waiting.on_invite();
         }
         self.sweep(at, queue, port);
