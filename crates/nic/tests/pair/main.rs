@@ -7,3 +7,5 @@ mod common;
 
 mod held;
 mod messages;
+mod rest;
+mod window;
