@@ -7,5 +7,10 @@ mod common;
 
 mod held;
 mod messages;
+mod onesided;
+mod rails;
+mod rendezvous;
 mod rest;
+mod schedules;
+mod strangers;
 mod window;
