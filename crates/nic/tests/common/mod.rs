@@ -1,0 +1,540 @@
+//! A world small enough to be moved by hand: a few NICs, their memory, and the frames between
+//! them in plain queues. Nothing arrives and no time passes unless a test says so.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+pub(crate) mod schedules;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ferrywire_nic::{
+    Envelope, Holdings, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
+    Posted, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket, Time,
+};
+
+pub(crate) const JOB: u32 = 0x5eed;
+
+/// Ordered and lossless, and nothing else.
+pub(crate) const PLAIN: Promises =
+    Promises { reliable: true, puts: false, gets: false, frame_bytes_max: 4096 };
+
+/// May lose, repeat and reorder.
+pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };
+
+/// Ordered, lossless, and able to reach the other side's memory.
+pub(crate) const DIRECT: Promises = Promises { puts: true, gets: true, ..PLAIN };
+
+/// Small enough to meet every limit within a story.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        queues: 4,
+        unexpected_bytes_max: 8192,
+        eager_bytes_max: 512,
+        credit_bytes: 2048,
+        piece_bytes_max: 8192,
+        sweep_frames_max: 4,
+        ..Limits::default()
+    }
+}
+
+/// A budget of `units` of 128 bytes and no credit: what does not fit is refused.
+pub(crate) fn tight(units: u32) -> Limits {
+    Limits { unexpected_bytes_max: units * 128, credit_bytes: 4096, ..limits() }
+}
+
+pub(crate) struct World {
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) ports: Vec<Memory>,
+    frames: BTreeMap<(usize, usize), VecDeque<Vec<u8>>>,
+    transfers: VecDeque<(usize, Transfer)>,
+    pub(crate) now: Time,
+}
+
+/// The port of one NIC: memory by region, and notes of all that was asked.
+pub(crate) struct Memory {
+    now: Time,
+    pub(crate) promises: Promises,
+    regions: BTreeMap<Region, Vec<u8>>,
+    out: Vec<(Peer, Vec<u8>)>,
+    transfers: Vec<Transfer>,
+    /// The rail has no room.
+    pub(crate) full: bool,
+    /// Reductions wait for the user.
+    pub(crate) slow: bool,
+    pub(crate) put_off: Vec<StepRef>,
+    pub(crate) armed: Option<Time>,
+    pub(crate) completions: Vec<(Ticket, Outcome)>,
+    /// Every frame that went, in order.
+    pub(crate) sent: Vec<(Peer, Envelope)>,
+    /// Bytes of each put and each get.
+    pub(crate) puts: Vec<u64>,
+    pub(crate) gets: Vec<u64>,
+}
+
+enum Transfer {
+    Put { to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket },
+    Get { source: Peer, from: Span, into: Span, ticket: Ticket },
+}
+
+impl World {
+    pub(crate) fn new(ranks: u32, promises: Promises, limits: &Limits) -> World {
+        World {
+            nics: (0..ranks).map(|rank| Nic::new(Peer(rank), JOB, limits.clone())).collect(),
+            ports: (0..ranks).map(|_| Memory::new(promises)).collect(),
+            frames: BTreeMap::new(),
+            transfers: VecDeque::new(),
+            now: Time(0),
+        }
+    }
+
+    /// Two ranks that have spoken in both directions, so that each has credit.
+    pub(crate) fn acquainted(promises: Promises, limits: &Limits) -> World {
+        let mut world = World::new(2, promises, limits);
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (source, into) = (world.lend(from, b"hello"), world.room(to, 5));
+            let receive = world.receive(to, from, 0xffff, into);
+            let send = world.send(from, to, 0xffff, source);
+            world.calm();
+            assert_eq!(world.outcome(from, send), Some(Outcome::Done));
+            assert!(world.outcome(to, receive).is_some());
+        }
+        world.forget_notes();
+        world
+    }
+
+    /// Forgets what the ports have noted so far.
+    pub(crate) fn forget_notes(&mut self) {
+        for port in &mut self.ports {
+            port.sent.clear();
+            port.puts.clear();
+            port.gets.clear();
+        }
+    }
+
+    /// Lets one NIC do something, and takes what it sends.
+    pub(crate) fn act<T>(
+        &mut self,
+        rank: usize,
+        act: impl FnOnce(&mut Nic, &mut Memory) -> T,
+    ) -> T {
+        let port = &mut self.ports[rank];
+        port.now = self.now;
+        let answer = act(&mut self.nics[rank], port);
+        for (to, frame) in port.out.drain(..) {
+            self.frames.entry((rank, index(to))).or_default().push_back(frame);
+        }
+        self.transfers.extend(port.transfers.drain(..).map(|transfer| (rank, transfer)));
+        answer
+    }
+
+    // Memory.
+
+    pub(crate) fn lend(&mut self, rank: usize, bytes: &[u8]) -> Span {
+        self.ports[rank].lend(bytes)
+    }
+
+    pub(crate) fn room(&mut self, rank: usize, len: usize) -> Span {
+        self.lend(rank, &vec![0; len])
+    }
+
+    pub(crate) fn bytes(&self, rank: usize, span: Span) -> &[u8] {
+        self.ports[rank].at(span)
+    }
+
+    /// The user has its memory back; whoever reads it now fails the test.
+    pub(crate) fn take_back(&mut self, rank: usize, span: Span) {
+        self.ports[rank].regions.remove(&span.region).expect("it was lent");
+    }
+
+    // Posts.
+
+    pub(crate) fn send(&mut self, from: usize, to: usize, tag: u32, source: Span) -> Posted {
+        self.send_as(Mode::Standard, from, to, tag, source)
+    }
+
+    pub(crate) fn send_as(
+        &mut self,
+        mode: Mode,
+        from: usize,
+        to: usize,
+        tag: u32,
+        source: Span,
+    ) -> Posted {
+        let word = word(from, tag);
+        self.act(from, |nic, port| nic.post_send(peer(to), word, source, mode, port))
+    }
+
+    pub(crate) fn send_text(&mut self, from: usize, to: usize, tag: u32, text: &[u8]) -> Posted {
+        let source = self.lend(from, text);
+        self.send(from, to, tag, source)
+    }
+
+    pub(crate) fn receive(&mut self, at: usize, from: usize, tag: u32, into: Span) -> Posted {
+        self.act(at, |nic, port| {
+            nic.post_receive(Some(peer(from)), word(from, tag), Mask::EXACT, into, port)
+        })
+    }
+
+    /// A receive that takes whatever comes.
+    pub(crate) fn receive_any(&mut self, at: usize, into: Span) -> Posted {
+        self.act(at, |nic, port| nic.post_receive(None, word(0, 0), Mask::ANY_BOTH, into, port))
+    }
+
+    pub(crate) fn cancel(&mut self, rank: usize, posted: Posted) {
+        self.act(rank, |nic, port| nic.cancel(ticket(posted), port));
+    }
+
+    // The rails.
+
+    pub(crate) fn waiting(&self, from: usize, to: usize) -> usize {
+        self.frames.get(&(from, to)).map_or(0, VecDeque::len)
+    }
+
+    /// The sorts of frame that are on their way.
+    pub(crate) fn on_the_way(&self, from: usize, to: usize) -> Vec<Kind> {
+        let frames = self.frames.get(&(from, to)).into_iter().flatten();
+        frames.map(|frame| Envelope::parse(frame).expect("our own").0.kind).collect()
+    }
+
+    pub(crate) fn deliver_next(&mut self, from: usize, to: usize) -> bool {
+        let Some(frame) = self.line(from, to).pop_front() else { return false };
+        self.arrive(from, to, &frame);
+        true
+    }
+
+    pub(crate) fn arrive(&mut self, from: usize, to: usize, frame: &[u8]) {
+        self.act(to, |nic, port| nic.on_frame(peer(from), Seal::Intact, frame, port));
+    }
+
+    /// An envelope that somebody makes up.
+    pub(crate) fn forge(&mut self, from: usize, to: usize, kind: Kind, payload: &[u8]) {
+        let frame = frame(&Envelope { job: JOB, fresh: false, marks: None, kind }, payload);
+        self.arrive(from, to, &frame);
+    }
+
+    /// Takes the next frame off the rail; the test may deliver it later, or never.
+    pub(crate) fn lose(&mut self, from: usize, to: usize) -> Vec<u8> {
+        self.line(from, to).pop_front().expect("a frame to lose")
+    }
+
+    pub(crate) fn lose_all(&mut self) {
+        self.frames.clear();
+    }
+
+    /// The next frame arrives, and stays on the rail to arrive again.
+    pub(crate) fn repeat(&mut self, from: usize, to: usize) {
+        let frame = self.line(from, to).front().expect("a frame to repeat").clone();
+        self.arrive(from, to, &frame);
+    }
+
+    /// The next two frames change places.
+    pub(crate) fn swap(&mut self, from: usize, to: usize) {
+        self.line(from, to).swap(0, 1);
+    }
+
+    fn line(&mut self, from: usize, to: usize) -> &mut VecDeque<Vec<u8>> {
+        self.frames.entry((from, to)).or_default()
+    }
+
+    /// The next put or get is over.
+    pub(crate) fn finish_transfer(&mut self) -> bool {
+        let Some((rank, transfer)) = self.transfers.pop_front() else { return false };
+        match transfer {
+            Transfer::Put { to, from, into, ticket, notify } => {
+                let bytes = self.bytes(rank, from).to_vec();
+                self.ports[index(to)].at_mut(into).copy_from_slice(&bytes);
+                self.act(rank, |nic, port| nic.on_written(ticket, port));
+                self.act(index(to), |nic, port| nic.on_landed(peer(rank), notify, from.len, port));
+            }
+            Transfer::Get { source, from, into, ticket } => {
+                let bytes = self.bytes(index(source), from).to_vec();
+                self.ports[rank].at_mut(into).copy_from_slice(&bytes);
+                self.act(rank, |nic, port| nic.on_read(ticket, port));
+            }
+        }
+        true
+    }
+
+    /// Everything on the way arrives, in order; no time passes.
+    pub(crate) fn run_until_quiet(&mut self) {
+        for _ in 0..100_000 {
+            let lines: Vec<_> = self.frames.keys().copied().collect();
+            let mut moved = self.finish_transfer();
+            for (from, to) in lines {
+                moved |= self.deliver_next(from, to);
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    // Time.
+
+    /// Time goes on by `ns`; timers fire on their way, and what they send stays on the rails.
+    pub(crate) fn pass(&mut self, ns: u64) {
+        let end = self.now.after(ns);
+        while let Some(at) = self.next_timer().filter(|&at| at <= end) {
+            self.fire(at);
+        }
+        self.now = end;
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.ports.iter().filter_map(|port| port.armed).min()
+    }
+
+    fn fire(&mut self, at: Time) {
+        self.now = self.now.max(at);
+        for rank in 0..self.nics.len() {
+            if self.ports[rank].armed.is_some_and(|armed| armed <= self.now) {
+                self.ports[rank].armed = None;
+                self.act(rank, |nic, port| nic.on_timer(port));
+            }
+        }
+    }
+
+    /// Everything arrives and every timer fires, until there is neither frame nor timer.
+    pub(crate) fn calm(&mut self) {
+        self.run_until_quiet();
+        for _ in 0..10_000 {
+            let Some(at) = self.next_timer() else { return };
+            self.fire(at);
+            self.run_until_quiet();
+        }
+        panic!("timers without end");
+    }
+
+    // Looking.
+
+    pub(crate) fn outcome(&self, rank: usize, posted: Posted) -> Option<Outcome> {
+        match posted {
+            Posted::Done(outcome) => Some(outcome),
+            Posted::Pending(ticket) => self.ports[rank].outcome(ticket),
+        }
+    }
+
+    pub(crate) fn holdings(&self, rank: usize) -> Holdings {
+        self.nics[rank].holdings()
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_received(&self, rank: usize, posted: Posted, into: Span, bytes: &[u8]) {
+        match self.outcome(rank, posted) {
+            Some(Outcome::Received(Received { len, .. })) => {
+                assert_eq!(len, bytes.len() as u64);
+                assert_eq!(self.bytes(rank, into.first(len)), bytes);
+            }
+            other => panic!("{other:?} instead of {} bytes", bytes.len()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_done(&self, rank: usize, posted: Posted) {
+        assert_eq!(self.outcome(rank, posted), Some(Outcome::Done));
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_pending(&self, rank: usize, posted: Posted) {
+        assert_eq!(self.outcome(rank, posted), None);
+    }
+
+    /// When all is over nothing is left: no ticket, no timer, no byte in a store.
+    #[track_caller]
+    pub(crate) fn assert_quiet(&mut self) {
+        self.calm();
+        for rank in 0..self.nics.len() {
+            self.assert_empty(rank);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_empty(&self, rank: usize) {
+        let mut held = self.holdings(rank);
+        for store in core::mem::take(&mut held.stores) {
+            assert_eq!((store.stored, store.used), (0, 0), "rank {rank} keeps messages");
+            assert_eq!(store.fragments_in_use, 0, "rank {rank} keeps fragments");
+            assert!(store.reserved <= store.bytes_max);
+        }
+        assert_eq!(held, Holdings::default(), "rank {rank} holds something");
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(promises: Promises) -> Memory {
+        Memory {
+            now: Time(0),
+            promises,
+            regions: BTreeMap::new(),
+            out: Vec::new(),
+            transfers: Vec::new(),
+            full: false,
+            slow: false,
+            put_off: Vec::new(),
+            armed: None,
+            completions: Vec::new(),
+            sent: Vec::new(),
+            puts: Vec::new(),
+            gets: Vec::new(),
+        }
+    }
+
+    pub(crate) fn lend(&mut self, bytes: &[u8]) -> Span {
+        let number = self.regions.last_key_value().map_or(1, |(region, _)| region.0 + 1);
+        self.regions.insert(Region(number), bytes.to_vec());
+        Span::new(Region(number), 0, bytes.len() as u64)
+    }
+
+    pub(crate) fn at(&self, span: Span) -> &[u8] {
+        if span.len == 0 {
+            return &[];
+        }
+        let region = self.regions.get(&span.region).expect("memory that is lent");
+        &region[range(span)]
+    }
+
+    pub(crate) fn at_mut(&mut self, span: Span) -> &mut [u8] {
+        if span.len == 0 {
+            return &mut [];
+        }
+        let region = self.regions.get_mut(&span.region).expect("memory that is lent");
+        &mut region[range(span)]
+    }
+
+    pub(crate) fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
+        let mut ends = self.completions.iter().filter(|(ended, _)| *ended == ticket);
+        let end = ends.next_back().map(|&(_, outcome)| outcome);
+        let earlier: Vec<_> = ends.map(|&(_, outcome)| outcome).collect();
+        assert!(
+            earlier.iter().all(|&outcome| outcome == Outcome::Released),
+            "{ticket} ended more than once: {earlier:?} then {end:?}"
+        );
+        end
+    }
+
+    /// How many frames of a sort went.
+    pub(crate) fn count(&self, sort: impl Fn(&Kind) -> bool) -> usize {
+        self.sent.iter().filter(|(_, envelope)| sort(&envelope.kind)).count()
+    }
+}
+
+impl Port for Memory {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn promises(&self, _: Peer) -> Promises {
+        self.promises
+    }
+
+    fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
+        if self.full {
+            return Sent::Full;
+        }
+        let frame = frame(envelope, self.at(payload));
+        assert!(frame.len() as u64 <= u64::from(self.promises.frame_bytes_max), "a frame too long");
+        self.out.push((to, frame));
+        self.sent.push((to, *envelope));
+        Sent::Away
+    }
+
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        self.at_mut(into).copy_from_slice(bytes);
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        into.copy_from_slice(self.at(from));
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        let bytes = self.at(from).to_vec();
+        self.at_mut(into).copy_from_slice(&bytes);
+    }
+
+    fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+        let bytes = self.at(from).to_vec();
+        self.accumulate(operator, &bytes, into);
+        if self.slow {
+            self.put_off.push(step);
+            return Progress::Later;
+        }
+        Progress::Done
+    }
+
+    /// The only operator adds bytes.
+    fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span) {
+        assert_eq!(operator, SUM);
+        for (sum, byte) in self.at_mut(into).iter_mut().zip(bytes) {
+            *sum = sum.wrapping_add(*byte);
+        }
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        let bytes = self.at_mut(at);
+        let found = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        if found == expected {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+        found
+    }
+
+    fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
+        assert!(self.promises.puts);
+        self.puts.push(from.len);
+        self.transfers.push(Transfer::Put { to, from, into, ticket, notify });
+    }
+
+    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+        assert!(self.promises.gets);
+        self.gets.push(from.len);
+        self.transfers.push(Transfer::Get { source, from, into, ticket });
+    }
+
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.completions.push((ticket, outcome));
+    }
+
+    fn arm(&mut self, at: Option<Time>) {
+        self.armed = at;
+    }
+}
+
+pub(crate) const SUM: Operator = Operator(1);
+
+/// Group 0, so that the first queue pair is in use.
+pub(crate) fn word(from: usize, tag: u32) -> MatchWord {
+    MatchWord::new(0, peer(from).0, tag)
+}
+
+pub(crate) fn peer(rank: usize) -> Peer {
+    Peer(u32::try_from(rank).expect("few ranks"))
+}
+
+#[track_caller]
+pub(crate) fn ticket(posted: Posted) -> Ticket {
+    match posted {
+        Posted::Pending(ticket) => ticket,
+        Posted::Done(outcome) => panic!("over already: {outcome:?}"),
+    }
+}
+
+/// The bytes of a frame.
+pub(crate) fn frame(envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+    let mut head = [0; Envelope::BYTES_MAX];
+    let len = envelope.emit(&mut head);
+    [&head[..len], payload].concat()
+}
+
+/// Bytes that are easy to tell apart.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0u8..251).cycle().take(len).collect()
+}
+
+fn index(peer: Peer) -> usize {
+    peer.0 as usize
+}
+
+fn range(span: Span) -> core::ops::Range<usize> {
+    let start = usize::try_from(span.offset).expect("an offset in memory");
+    start..start + usize::try_from(span.len).expect("a length in memory")
+}

@@ -1,0 +1,16 @@
+//! A few NICs, time and frames moved by hand, one story per test.
+//!
+//! Each story ends by checking that nothing is left: no ticket, no timer, no byte in a store.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod held;
+mod messages;
+mod onesided;
+mod rails;
+mod rendezvous;
+mod rest;
+mod schedules;
+mod strangers;
+mod window;

@@ -1,0 +1,425 @@
+//! Rails that lose, repeat and reorder; peers that fall silent.
+
+use ferrywire_nic::{Fault, Kind, Limits, Mode, Outcome, Posted, Schedule, Step};
+
+use crate::common::schedules::GROUP;
+use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer};
+
+/// An exchange that uses most sorts of frame: eager, synchronous, long, one-sided.
+/// `disturb` is asked before each frame arrives, with its number and where it goes.
+fn exchange(mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
+    let mut world = World::new(2, LOSSY, &limits());
+    let eager = world.lend(0, b"eager");
+    let long = world.lend(0, &pattern(9000));
+    let rooms = [5, 5, 9000].map(|len| world.room(1, len));
+    let window = world.lend(1, &[0; 64]);
+    world.nics[1].open_region(window.region, window.len);
+    let receives = [world.receive(1, 0, 1, rooms[0]), world.receive(1, 0, 3, rooms[2])];
+    let sends = [
+        world.send(0, 1, 1, eager),
+        world.send_as(Mode::Synchronous, 0, 1, 2, eager),
+        world.send(0, 1, 3, long),
+    ];
+    let put = world.act(0, |nic, port| nic.post_put(peer(1), eager, window.region, 8, None, port));
+    let mut number = 0;
+    let mut late = None;
+    for _ in 0..10_000 {
+        let Some((from, to)) = [(0, 1), (1, 0)].into_iter().find(|&(a, b)| world.waiting(a, b) > 0)
+        else {
+            let timers: usize = [0, 1].iter().map(|&rank| world.holdings(rank).timers).sum();
+            if timers == 0 && late.is_some() {
+                break;
+            }
+            // The synchronous one is received late, when it has been here for a while.
+            if timers == 0 {
+                late = Some(world.receive(1, 0, 2, rooms[1]));
+                continue;
+            }
+            world.pass(limits().retry_ns_first / 4);
+            continue;
+        };
+        disturb(&mut world, number, from, to);
+        world.deliver_next(from, to);
+        number += 1;
+    }
+    world.assert_received(1, receives[0], rooms[0], b"eager");
+    world.assert_received(1, late.expect("posted"), rooms[1], b"eager");
+    world.assert_received(1, receives[1], rooms[2], &pattern(9000));
+    assert_eq!(&world.bytes(1, window)[8..13], b"eager");
+    for posted in sends.into_iter().chain([put]) {
+        world.assert_done(0, posted);
+    }
+    assert_eq!(world.nics[0].stats().downs + world.nics[1].stats().downs, 0);
+    world.assert_quiet();
+    number
+}
+
+#[test]
+fn each_frame_of_an_exchange_may_be_lost() {
+    let frames = exchange(|_, _, _, _| {});
+    for lost in 0..frames {
+        exchange(|world, number, from, to| {
+            if number == lost {
+                world.lose(from, to);
+            }
+        });
+    }
+}
+
+#[test]
+fn each_pair_of_frames_of_an_exchange_may_be_lost() {
+    let frames = exchange(|_, _, _, _| {});
+    for lost in 0..frames {
+        exchange(|world, number, from, to| {
+            if number == lost {
+                world.lose(from, to);
+                if world.waiting(from, to) > 0 {
+                    world.lose(from, to);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn each_frame_of_an_exchange_may_arrive_twice() {
+    let frames = exchange(|_, _, _, _| {});
+    for repeated in 0..frames {
+        exchange(|world, number, from, to| {
+            if number == repeated {
+                world.repeat(from, to);
+            }
+        });
+    }
+    exchange(|world, _, from, to| world.repeat(from, to));
+}
+
+#[test]
+fn each_two_frames_of_an_exchange_may_change_places() {
+    let frames = exchange(|_, _, _, _| {});
+    for swapped in 0..frames {
+        exchange(|world, number, from, to| {
+            if number == swapped && world.waiting(from, to) > 1 {
+                world.swap(from, to);
+            }
+        });
+    }
+    exchange(|world, _, from, to| {
+        if world.waiting(from, to) > 1 {
+            world.swap(from, to);
+        }
+    });
+}
+
+#[test]
+fn a_frame_that_overtakes_the_first_of_all_waits_for_it() {
+    let mut world = World::new(2, LOSSY, &limits());
+    let into = world.room(1, 1);
+    let receive = world.receive(1, 0, 1, into);
+    world.send_text(0, 1, 1, b"a");
+    world.send_text(0, 1, 1, b"b");
+    world.swap(0, 1);
+    world.deliver_next(0, 1);
+    world.assert_pending(1, receive);
+    assert!(world.holdings(1).early_bytes > 0);
+    world.calm();
+    world.assert_received(1, receive, into, b"a");
+    assert_eq!(world.nics[0].stats().retries, 0);
+    let receive = world.receive(1, 0, 1, into);
+    world.assert_received(1, receive, into, b"b");
+    world.assert_quiet();
+}
+
+#[test]
+fn a_frame_before_its_turn_that_finds_no_room_comes_again() {
+    let limits = Limits { early_bytes_max: 10, ..limits() };
+    let mut world = World::new(2, LOSSY, &limits);
+    for text in [b"a", b"b", b"c"] {
+        world.send_text(0, 1, 1, text);
+    }
+    world.swap(0, 1);
+    world.calm();
+    assert!(world.nics[0].stats().retries > 0);
+    for text in [b"a", b"b", b"c"] {
+        let into = world.room(1, 1);
+        let receive = world.receive(1, 0, 1, into);
+        world.assert_received(1, receive, into, text);
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn an_ack_waits_for_company_and_not_for_long() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let into = world.room(1, 5);
+    world.receive(1, 0, 1, into);
+    let send = world.send_text(0, 1, 1, b"hello");
+    world.run_until_quiet();
+    assert!(world.ports[1].sent.is_empty(), "one frame is not worth an ack");
+    world.pass(limits().ack_ns_max);
+    assert!(matches!(world.on_the_way(1, 0)[..], [Kind::Ack]));
+    world.assert_pending(0, send);
+    world.run_until_quiet();
+    world.assert_done(0, send);
+    // Two frames are worth one at once.
+    world.forget_notes();
+    for _ in 0..2 {
+        world.receive(1, 0, 1, into);
+        world.send_text(0, 1, 1, b"hello");
+    }
+    world.run_until_quiet();
+    assert_eq!(world.ports[1].sent.len(), 1);
+    world.assert_quiet();
+}
+
+#[test]
+fn an_ack_goes_with_a_frame_that_goes_that_way() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let rooms = [0, 1].map(|rank| world.room(rank, 5));
+    world.receive(1, 0, 1, rooms[1]);
+    world.receive(0, 1, 1, rooms[0]);
+    let send = world.send_text(0, 1, 1, b"there");
+    world.run_until_quiet();
+    world.send_text(1, 0, 1, b"again");
+    world.run_until_quiet();
+    world.assert_done(0, send);
+    assert_eq!(world.ports[1].count(|kind| *kind == Kind::Ack), 0);
+    world.assert_quiet();
+}
+
+#[test]
+fn more_frames_than_the_window_holds_wait_their_turn() {
+    let limits = Limits { frames_in_flight_max: 3, ..limits() };
+    let mut world = World::acquainted(LOSSY, &limits);
+    let into = world.room(1, 60_000);
+    let receive = world.receive(1, 0, 1, into);
+    let send = world.send_text(0, 1, 1, &pattern(60_000));
+    for _ in 0..200 {
+        assert!(world.waiting(0, 1) <= 3);
+        if !world.deliver_next(0, 1) && !world.deliver_next(1, 0) {
+            world.pass(limits.ack_ns_max);
+        }
+    }
+    world.calm();
+    world.assert_received(1, receive, into, &pattern(60_000));
+    world.assert_done(0, send);
+    world.assert_quiet();
+}
+
+#[test]
+fn a_frame_that_is_never_acked_goes_again_and_again_with_growing_patience() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    world.send_text(0, 1, 1, b"hello");
+    let mut gaps = vec![];
+    let mut last = world.now;
+    for _ in 0..8 {
+        world.lose_all();
+        let at = world.ports[0].armed.expect("a retry");
+        world.pass(at.since(world.now));
+        assert_eq!(world.waiting(0, 1), 1);
+        gaps.push(at.since(last));
+        last = at;
+    }
+    for pair in gaps.windows(2) {
+        assert!(pair[1] == 2 * pair[0] || pair[1] == limits().retry_ns_max, "{gaps:?}");
+    }
+    world.run_until_quiet();
+    let into = world.room(1, 5);
+    let receive = world.receive(1, 0, 1, into);
+    world.assert_received(1, receive, into, b"hello");
+    world.assert_quiet();
+}
+
+/// Posts one of everything to rank 1 at rank 0.
+fn one_of_everything(world: &mut World) -> Vec<Posted> {
+    let region = world.lend(1, &[0; 64]).region;
+    let small = world.lend(0, b"hello");
+    let long = world.lend(0, &pattern(9000));
+    let into = world.room(0, 8);
+    vec![
+        world.send(0, 1, 1, small),
+        world.send_as(Mode::Synchronous, 0, 1, 2, small),
+        world.send(0, 1, 3, long),
+        world.receive(0, 1, 4, into),
+        world.act(0, |nic, port| nic.post_put(peer(1), small, region, 0, None, port)),
+        world.act(0, |nic, port| {
+            nic.post_get(peer(1), ferrywire_nic::Span::new(region, 0, 8), into, port)
+        }),
+        world.act(0, |nic, port| nic.post_compare_swap(peer(1), region, 0, 1, 2, port)),
+        world.act(0, |nic, port| {
+            nic.post_accumulate(peer(1), small, region, 0, crate::common::SUM, port)
+        }),
+    ]
+}
+
+#[test]
+fn a_peer_that_stays_silent_is_down_and_everything_with_it_ends() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let posted = one_of_everything(&mut world);
+    let other = world.room(0, 8);
+    let wild = world.receive_any(0, other);
+    while world.nics[0].stats().downs == 0 {
+        world.lose_all();
+        let at = world.ports[0].armed.expect("hope");
+        world.pass(at.since(world.now));
+        assert!(world.now.0 < 2 * limits().silence_ns_max);
+    }
+    let down = Outcome::Failed(Fault::PeerDown(peer(1)));
+    for posted in posted {
+        assert_eq!(world.outcome(0, posted), Some(down));
+    }
+    world.assert_pending(0, wild);
+    world.cancel(0, wild);
+    world.lose_all();
+    world.forget_notes();
+    for later in one_of_everything(&mut world) {
+        assert_eq!(later, Posted::Done(down));
+    }
+    assert!(world.ports[0].sent.is_empty());
+    world.assert_empty(0);
+}
+
+#[test]
+fn whoever_is_told_that_a_peer_is_down_believes_it() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = World::acquainted(rail, &limits());
+        let posted = one_of_everything(&mut world);
+        world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+        let down = Outcome::Failed(Fault::PeerDown(peer(1)));
+        for (n, posted) in posted.into_iter().enumerate() {
+            let outcome = world.outcome(0, posted);
+            assert!(outcome == Some(down) || n == 0 && outcome == Some(Outcome::Done));
+        }
+        world.forget_notes();
+        // Frames of the dead change nothing.
+        world.send_text(1, 0, 1, b"ghost");
+        world.lose_all();
+        world.send_text(1, 0, 1, b"ghost");
+        while world.deliver_next(1, 0) {}
+        assert!(world.ports[0].sent.is_empty());
+        world.assert_empty(0);
+    }
+}
+
+#[test]
+fn what_a_peer_sent_whole_before_it_died_can_be_received() {
+    let mut world = World::new(2, PLAIN, &limits());
+    world.send_text(0, 1, 1, b"whole");
+    world.send_text(0, 1, 2, &pattern(9000));
+    world.run_until_quiet();
+    world.act(1, |nic, port| nic.on_peer_down(peer(0), port));
+    let into = world.room(1, 10);
+    let receive = world.receive(1, 0, 1, into);
+    world.assert_received(1, receive, into, b"whole");
+    let down = Outcome::Failed(Fault::PeerDown(peer(0)));
+    assert_eq!(world.receive(1, 0, 2, into), Posted::Done(down));
+    world.assert_empty(1);
+}
+
+#[test]
+#[ignore = "shows: frames are sent to a peer that is known to be down"]
+fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = World::new(2, rail, &limits());
+        let source = world.lend(0, b"hello");
+        world.send_as(Mode::Synchronous, 0, 1, 1, source);
+        world.calm();
+        world.act(1, |nic, port| nic.on_peer_down(peer(0), port));
+        world.forget_notes();
+        let into = world.room(1, 5);
+        let receive = world.receive(1, 0, 1, into);
+        world.assert_received(1, receive, into, b"hello");
+        assert!(world.ports[1].sent.is_empty());
+        world.assert_empty(1);
+    }
+}
+
+#[test]
+#[ignore = "shows: frames are sent to a peer that is known to be down"]
+fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = World::acquainted(rail, &limits());
+        let source = world.lend(0, &pattern(9000));
+        let mut schedule = Schedule::new(GROUP, 0);
+        for thread in [1, 2] {
+            schedule.push(Step::Send { to: peer(1), source, thread }, &[]);
+        }
+        let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
+        world.calm();
+        world.forget_notes();
+        world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+        let down = Outcome::Failed(Fault::PeerDown(peer(1)));
+        assert_eq!(world.outcome(0, run), Some(down));
+        assert!(world.ports[0].sent.is_empty());
+        world.assert_empty(0);
+    }
+}
+
+/// Memory is lent until the operation ends, and not a moment longer.
+#[test]
+#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
+fn a_retry_does_not_read_memory_that_its_owner_has_back() {
+    for (mode, acquainted) in
+        [(Mode::Standard, false), (Mode::Synchronous, true), (Mode::Standard, true)]
+    {
+        let mut world = match acquainted {
+            true => World::acquainted(LOSSY, &limits()),
+            false => World::new(2, LOSSY, &limits()),
+        };
+        let into = world.room(1, 5);
+        world.receive(1, 0, 1, into);
+        let source = world.lend(0, b"hello");
+        let send = world.send_as(mode, 0, 1, 1, source);
+        world.run_until_quiet();
+        // Acks that travel alone are lost; what the receiver says in other frames arrives.
+        while world.outcome(0, send).is_none() {
+            world.pass(limits().ack_ns_max);
+            world.run_until_quiet();
+        }
+        world.take_back(0, source);
+        for _ in 0..3 {
+            world.lose_all();
+            world.pass(2 * limits().retry_ns_first);
+        }
+        world.assert_quiet();
+    }
+}
+
+#[test]
+#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
+fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let window = world.room(1, 64);
+    world.nics[1].open_region(window.region, window.len);
+    let source = world.lend(0, b"hello");
+    let put = world.act(0, |nic, port| nic.post_put(peer(1), source, window.region, 0, None, port));
+    world.run_until_quiet();
+    world.assert_done(0, put);
+    world.take_back(0, source);
+    for _ in 0..3 {
+        world.lose_all();
+        world.pass(2 * limits().retry_ns_first);
+    }
+    world.assert_quiet();
+}
+
+#[test]
+#[ignore = "shows: a put that is denied ends while frames of it are in the window"]
+fn a_retry_does_not_read_memory_of_a_put_that_was_denied() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let source = world.lend(0, &pattern(20_000));
+    let region = ferrywire_nic::Region(77);
+    let put = world.act(0, |nic, port| nic.post_put(peer(1), source, region, 0, None, port));
+    // The first frame arrives and is denied; the others are lost.
+    world.deliver_next(0, 1);
+    while world.waiting(0, 1) > 0 {
+        world.lose(0, 1);
+    }
+    while world.outcome(0, put).is_none() && world.deliver_next(1, 0) {}
+    if world.outcome(0, put).is_none() {
+        world.calm(); // It waits until the rail has let go of its bytes.
+    }
+    assert_eq!(world.outcome(0, put), Some(Outcome::Failed(Fault::Denied)));
+    world.take_back(0, source);
+    world.assert_quiet();
+}

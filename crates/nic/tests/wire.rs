@@ -1,0 +1,267 @@
+//! Any bytes may arrive: none causes a panic, none takes more memory than its share, and what the
+//! parser accepts is exactly what would have been sent.
+
+use ferrywire_nic::{
+    Envelope, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
+    Posted, Progress, Promises, Region, Seal, Sent, Span, StepRef, Ticket, Time,
+};
+use proptest::prelude::*;
+
+const JOB: u32 = 7;
+
+proptest! {
+    #[test]
+    fn what_is_accepted_comes_out_as_it_went_in(mut bytes in bytes(), code in 0..KINDS, plain: bool) {
+        // Most bytes are no frame; these are given a chance.
+        if plain && bytes.len() > 8 {
+            bytes[4] = code;
+            bytes[5] &= 0x0f;
+            bytes[6..8].fill(0);
+        }
+        if let Some((envelope, payload)) = Envelope::parse(&bytes) {
+            prop_assert_eq!(frame(&envelope, payload), bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read(envelope in envelope(any::<u64>()), payload in bytes()) {
+        let bytes = frame(&envelope, &payload);
+        prop_assert!(bytes.len() <= Envelope::BYTES_MAX + payload.len());
+        let (again, rest) = Envelope::parse(&bytes).expect("it was written by us");
+        prop_assert_eq!(again, envelope);
+        prop_assert_eq!(rest, &payload[..]);
+        prop_assert_eq!(Envelope::job_of(&bytes), Some(envelope.job));
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_short_is_not_read_as_another(envelope in envelope(any::<u64>())) {
+        let bytes = frame(&envelope, &[]);
+        for len in 0..bytes.len() {
+            prop_assert!(Envelope::parse(&bytes[..len]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_nic_survives_any_frames(reliable: bool, events in prop::collection::vec(event(), 0..200)) {
+        let mut port = Void { now: Time(0), reliable };
+        let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
+        nic.open_region(Region(1), 1000);
+        nic.open_counter();
+        for event in events {
+            event.happen(&mut nic, &mut port);
+            for store in nic.holdings().stores {
+                prop_assert_eq!(store.stored, store.used);
+                prop_assert!(store.used + store.reserved <= store.bytes_max);
+            }
+            prop_assert!(nic.holdings().early_bytes <= limits().early_bytes_max as usize);
+            prop_assert!(nic.peers() <= 4);
+        }
+        prop_assert!(nic.footprint() < 400_000, "{} bytes", nic.footprint());
+    }
+}
+
+/// What happens to the NIC under test.
+#[derive(Clone, Debug)]
+enum Event {
+    /// Bytes arrive; most of them begin with the right job.
+    Bytes(u32, bool, Vec<u8>),
+    /// An envelope arrives that makes some sense.
+    Frame(u32, Box<Envelope>, Vec<u8>),
+    Send(u32, u32, u64),
+    Receive(u32, u32, u64),
+    Cancel(u64),
+    Pass(u64),
+}
+
+impl Event {
+    fn happen(self, nic: &mut Nic, port: &mut Void) {
+        let span = |len| Span::new(Region(1), 0, len);
+        match self {
+            Event::Bytes(from, ours, mut bytes) => {
+                if ours && bytes.len() >= 4 {
+                    bytes[..4].copy_from_slice(&JOB.to_le_bytes());
+                }
+                nic.on_frame(Peer(from), Seal::Intact, &bytes, port);
+            }
+            Event::Frame(from, mut envelope, payload) => {
+                envelope.job = JOB;
+                if port.reliable {
+                    envelope.marks = None;
+                }
+                nic.on_frame(Peer(from), Seal::Intact, &frame(&envelope, &payload), port);
+            }
+            Event::Send(to, tag, len) => {
+                let word = MatchWord::new(0, 0, tag);
+                nic.post_send(Peer(to), word, span(len), Mode::Standard, port);
+            }
+            Event::Receive(from, tag, len) => {
+                let word = MatchWord::new(0, from, tag);
+                let mask = if tag == 0 { Mask::ANY_BOTH } else { Mask::EXACT };
+                let into = span(len);
+                if let Posted::Pending(ticket) =
+                    nic.post_receive(Some(Peer(from)), word, mask, into, port)
+                    && len % 3 == 0
+                {
+                    nic.cancel(ticket, port);
+                }
+            }
+            Event::Cancel(bits) => nic.cancel(ticket(bits), port),
+            Event::Pass(ns) => {
+                port.now = port.now.after(ns);
+                nic.on_timer(port);
+                nic.on_room(Peer(1), port);
+            }
+        }
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let payload = || prop::collection::vec(any::<u8>(), 0..300);
+    // Small numbers name tickets, regions and queues that exist.
+    let number = prop_oneof![0..4u64, (0..4u64).prop_map(|n| n | 1 << 32), any::<u64>()];
+    prop_oneof![
+        3 => (0..3u32, prop::bool::weighted(0.5), bytes())
+            .prop_map(|(from, ours, bytes)| Event::Bytes(from, ours, bytes)),
+        6 => (1..3u32, envelope(number.clone()), payload())
+            .prop_map(|(from, envelope, payload)| Event::Frame(from, envelope.into(), payload)),
+        2 => (0..3u32, 0..3u32, 0..1000u64).prop_map(|(to, tag, len)| Event::Send(to, tag, len)),
+        2 => (0..3u32, 0..3u32, 0..1000u64)
+            .prop_map(|(from, tag, len)| Event::Receive(from, tag, len)),
+        1 => number.prop_map(Event::Cancel),
+        1 => (0..2 * limits().silence_ns_max).prop_map(Event::Pass),
+    ]
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..120)
+}
+
+/// Any envelope, its numbers drawn from `number`.
+fn envelope(number: impl Strategy<Value = u64> + Clone) -> impl Strategy<Value = Envelope> {
+    let marks = (0..4u32, 0..70u32, 0..4u32, 0..70u32, any::<u64>()).prop_map(
+        |(epoch, sequence, ack_epoch, ack, also)| Marks { epoch, sequence, ack_epoch, ack, also },
+    );
+    let numbers = prop::collection::vec(number, 7);
+    (any::<u32>(), any::<bool>(), prop::option::of(marks), 0..KINDS, numbers, any::<u8>(), 0..9u16)
+        .prop_map(|(job, fresh, marks, code, numbers, flags, short)| {
+            let kind = kind(code, &numbers, flags, short);
+            Envelope { job, fresh, marks, kind }
+        })
+}
+
+fn kind(code: u8, numbers: &[u64], flags: u8, short: u16) -> Kind {
+    let [a, b, c, d, e] = *numbers.first_chunk().expect("seven numbers");
+    let [.., x, y] = *numbers else { unreachable!("seven numbers") };
+    let (word, ticket, other) = (MatchWord::from_bits(a), ticket(b), ticket(c));
+    let region = Region(u32::try_from(d & 0xffff_ffff).expect("32 bits"));
+    let small = u32::try_from(e & 0xffff_ffff).expect("32 bits");
+    let span = Span::new(region, x, y);
+    let (one, two) = (flags & 1 != 0, flags & 2 != 0);
+    match code {
+        0 => Kind::Ack,
+        1 => Kind::Eager { word, secured: one, synchronous: two.then_some(ticket), credit: short },
+        2 => Kind::Offer { word, secured: one, first: two, ticket, source: span },
+        3 => Kind::Answer { queue: short, accepted: one, wanted: two, credit: small },
+        4 => Kind::Credit { queue: short, bytes: small },
+        5 => Kind::Invite { queue: short },
+        6 => Kind::Vacant { queue: short },
+        7 => Kind::Matched { ticket },
+        8 => Kind::Grant { ticket, target: other, into: span },
+        9 => Kind::Chunk { ticket, offset: x },
+        10 => Kind::Done { ticket },
+        11 => Kind::Withdraw { ticket, word },
+        12 => Kind::Withdrawn { ticket },
+        13 => Kind::Put { ticket, region, offset: x, last: one, notify: two.then_some(small) },
+        14 => Kind::Get { ticket, from: span },
+        15 => Kind::Accumulate { ticket, region, offset: x, last: one, operator: Operator(short) },
+        16 => Kind::Swap { ticket, region, offset: x, expected: c, value: y },
+        17 => Kind::Found { ticket, value: x },
+        18 => Kind::Denied { ticket },
+        _ => unreachable!("there are no more kinds"),
+    }
+}
+
+const KINDS: u8 = 19;
+
+/// A ticket can only be read from a frame: here one that says `Done` (its code is 9) and nothing
+/// else.
+fn ticket(bits: u64) -> Ticket {
+    let done = [&[0, 0, 0, 0, 9, 0, 0, 0], &bits.to_le_bytes()[..]].concat();
+    match Envelope::parse(&done) {
+        Some((Envelope { kind: Kind::Done { ticket }, .. }, [])) => ticket,
+        other => panic!("{other:?} is not a ticket"),
+    }
+}
+
+fn frame(envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+    let mut head = [0; Envelope::BYTES_MAX];
+    let len = envelope.emit(&mut head);
+    [&head[..len], payload].concat()
+}
+
+fn limits() -> Limits {
+    Limits {
+        unexpected_bytes_max: 4096,
+        eager_bytes_max: 256,
+        credit_bytes: 1024,
+        early_bytes_max: 1000,
+        ..Limits::default()
+    }
+}
+
+/// A port that does nothing.
+struct Void {
+    now: Time,
+    reliable: bool,
+}
+
+impl Port for Void {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn promises(&self, peer: Peer) -> Promises {
+        let direct = peer == Peer(2);
+        Promises { reliable: self.reliable, puts: direct, gets: direct, frame_bytes_max: 500 }
+    }
+
+    fn transmit(&mut self, to: Peer, _: &Envelope, _: Span) -> Sent {
+        if to == Peer(1) && self.now.0 % 2 == 1 { Sent::Full } else { Sent::Away }
+    }
+
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        assert_eq!(bytes.len() as u64, into.len);
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        assert_eq!(into.len() as u64, from.len);
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        assert_eq!(from.len, into.len);
+    }
+
+    fn reduce(&mut self, _: StepRef, _: Operator, _: Span, _: Span) -> Progress {
+        Progress::Done
+    }
+
+    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
+        assert_eq!(bytes.len() as u64, into.len);
+    }
+
+    fn compare_swap(&mut self, _: Span, expected: u64, _: u64) -> u64 {
+        expected
+    }
+
+    fn put(&mut self, _: Peer, from: Span, into: Span, _: Ticket, _: Ticket) {
+        assert_eq!(from.len, into.len);
+    }
+
+    fn get(&mut self, _: Peer, from: Span, into: Span, _: Ticket) {
+        assert_eq!(from.len, into.len);
+    }
+
+    fn complete(&mut self, _: Ticket, _: Outcome) {}
+
+    fn arm(&mut self, _: Option<Time>) {}
+}
