@@ -18,6 +18,8 @@ pub(crate) struct Lane {
     pub(crate) invited: bool,
     /// Sender: an answer has come since we last said farewell, so credit that comes is for us.
     pub(crate) established: bool,
+    /// Receiver: the search for which the last sweep of this lane has been, since its beginning.
+    pub(crate) swept_for: u32,
     /// Sender: bytes that the peer has set aside for us.
     pub(crate) credit: u32,
     /// Receiver: bytes that we have set aside and the peer may use.
@@ -41,6 +43,7 @@ impl Lane {
             refused: false,
             invited: false,
             established: false,
+            swept_for: 0,
             credit: 0,
             reserved: 0,
             owed: 0,

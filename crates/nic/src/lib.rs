@@ -16,6 +16,7 @@
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
+//! | `search.rs` | probes among held messages |
 //! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
 //! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |
 //! | `envelope.rs` | the bytes at the head of a frame |
@@ -39,6 +40,7 @@ mod receive;
 mod rendezvous;
 mod run;
 pub mod schedule;
+mod search;
 mod send;
 mod slab;
 pub mod store;

@@ -19,6 +19,7 @@ use crate::op::{Op, Owner, State};
 use crate::peers::{At, Mix, Outgoing, Peers};
 use crate::port::{Port, Promises, Seal, Sent, StepRef};
 use crate::run::Run;
+use crate::search::Search;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
 use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket, Time};
@@ -75,6 +76,8 @@ pub(crate) struct QueuePair<M> {
     pub(crate) refused: VecDeque<Peer>,
     /// The one of them that has been invited to use free room.
     pub(crate) inviting: Option<Peer>,
+    /// What a probe looks for among the messages that they hold.
+    pub(crate) search: Search,
 }
 
 /// What a NIC has seen. Counted, never logged.
@@ -394,6 +397,7 @@ impl<V: Variant> Nic<V> {
                 pair.store.unreserve(lane.reserved + lane.owed);
                 pair.refused.retain(|&waiting| waiting != peer);
                 pair.inviting = pair.inviting.filter(|&invited| invited != peer);
+                pair.search.forget(peer);
             }
         }
         for pair in &mut self.queues {
@@ -661,6 +665,7 @@ impl<V: Variant> Nic<V> {
                 store: Store::new(self.limits.unexpected_bytes_max),
                 refused: VecDeque::new(),
                 inviting: None,
+                search: Search::default(),
             });
         }
     }

@@ -55,6 +55,10 @@ pub(crate) enum State {
     Reading { sender: Ticket, outcome: Outcome },
     /// A message that a matched probe has taken, and no receive has got.
     Taken { queue: u16, message: Ticket },
+    /// A held message that a matched probe has taken; it waits in the posted queue for it to come.
+    Taking { from: Peer, queue: u16, cell: Cell },
+    /// Such a message, when it has come: an offer.
+    TakenOffer { from: Peer, word: MatchWord, sender: Ticket, source: Span },
     /// A wait for a counter.
     Waiting,
     /// A schedule.

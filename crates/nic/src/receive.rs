@@ -53,7 +53,11 @@ impl<V: Variant> Nic<V> {
         match self.queues[usize::from(queue)].matcher.post(word, mask, ticket.index) {
             Post::Matched(item) => {
                 let message = self.queues[usize::from(queue)].store.headers.ticket_at(item);
-                return self.receive_stored(ticket, queue, message, into, port);
+                let posted = self.receive_stored(ticket, queue, message, into, port);
+                if matches!(posted, Posted::Done(_)) {
+                    self.close(ticket);
+                }
+                return posted;
             }
             Post::Waiting(cell) => {
                 let op = self.op_mut(ticket);
@@ -61,18 +65,24 @@ impl<V: Variant> Nic<V> {
                 op.state = State::Posted { into, queue, cell };
             }
         }
-        let dead = from.filter(|&peer| self.is_down(peer));
-        if let Some(peer) = dead {
-            self.unpost(ticket);
-            self.close(ticket);
-            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
+        let posted = from.map_or(Posted::Pending(ticket), |peer| self.fail_if_down(ticket, peer));
+        match posted {
+            Posted::Done(_) => drop(self.close(ticket)),
+            Posted::Pending(_) => {
+                self.queues[usize::from(queue)].search.end();
+                self.invite_for_receive(queue, from, port);
+            }
         }
-        self.invite_for_receive(queue, from, port);
-        Posted::Pending(ticket)
+        posted
     }
 
-    fn is_down(&self, peer: Peer) -> bool {
-        self.peers.find(peer).is_some_and(|at| self.peers[at].down)
+    /// A posted receive from a dead peer will get nothing any more.
+    fn fail_if_down(&mut self, ticket: Ticket, from: Peer) -> Posted {
+        if self.peers.find(from).is_none_or(|at| !self.peers[at].down) {
+            return Posted::Pending(ticket);
+        }
+        self.unpost(ticket);
+        Posted::Done(Outcome::Failed(Fault::PeerDown(from)))
     }
 
     /// Takes a receive out of the posted queue.
@@ -83,32 +93,97 @@ impl<V: Variant> Nic<V> {
         self.queues[usize::from(queue)].matcher.remove_receive(cell);
     }
 
-    /// The oldest message that a receive would get now, if there is one.
-    pub fn probe(&mut self, word: MatchWord, mask: Mask) -> Option<Probed> {
+    /// The oldest message that a receive would get now, if there is one. A message that its sender
+    /// holds for want of room is seen, too, though not at once: the next probe for it will tell.
+    pub fn probe(&mut self, word: MatchWord, mask: Mask, port: &mut impl Port) -> Option<Probed> {
         let queue = self.queue_of(word.group());
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
-        matcher.probe(word, mask).map(|item| probed(store, item))
+        if let Some(item) = matcher.probe(word, mask) {
+            return Some(probed(store, item));
+        }
+        self.probe_held(queue, word, mask, port)
     }
 
     /// Takes the oldest message that a receive would get now; nobody else can get it any more.
-    /// [`Nic::post_taken`] receives it.
-    pub fn take(&mut self, word: MatchWord, mask: Mask) -> Option<(Ticket, Probed)> {
+    /// [`Nic::post_taken`] receives it. Messages that are held are seen as by [`Nic::probe`].
+    pub fn take(
+        &mut self,
+        word: MatchWord,
+        mask: Mask,
+        port: &mut impl Port,
+    ) -> Option<(Ticket, Probed)> {
         let queue = self.queue_of(word.group());
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
-        let item = matcher.take(word, mask)?;
-        let seen = probed(store, item);
-        let message = store.headers.ticket_at(item);
-        store.headers.find_mut(message)?.cell = None;
-        Some((self.open(Owner::User, None, State::Taken { queue, message }), seen))
+        if let Some(item) = matcher.take(word, mask) {
+            let seen = probed(store, item);
+            let message = store.headers.ticket_at(item);
+            store.headers.find_mut(message)?.cell = None;
+            return Some((self.open(Owner::User, None, State::Taken { queue, message }), seen));
+        }
+        let seen = self.probe_held(queue, word, mask, port)?;
+        let ticket = self.open(Owner::User, None, State::Waiting);
+        self.await_held(ticket, queue, seen.from, seen.word);
+        self.invite_for_receive(queue, Some(seen.from), port);
+        self.settle(port);
+        Some((ticket, seen))
+    }
+
+    /// What a probe has seen among held messages; if it has not looked yet, it does.
+    fn probe_held(
+        &mut self,
+        queue: u16,
+        word: MatchWord,
+        mask: Mask,
+        port: &mut impl Port,
+    ) -> Option<Probed> {
+        let pair = &mut self.queues[usize::from(queue)];
+        if pair.refused.is_empty() {
+            return None;
+        }
+        let seen = pair.search.seen(word, mask);
+        if seen.is_none() && pair.search.begin(word, mask) {
+            self.invite_for_receive(queue, None, port);
+            self.settle(port);
+        }
+        seen
+    }
+
+    /// Puts a taken message that has not come yet into the posted queue.
+    fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
+        let pair = &mut self.queues[usize::from(queue)];
+        pair.search.end();
+        let Post::Waiting(cell) = pair.matcher.post(word, Mask::EXACT, ticket.index) else {
+            unreachable!("what is held is not stored");
+        };
+        self.op_mut(ticket).state = State::Taking { from, queue, cell };
     }
 
     /// Receives a message that [`Nic::take`] has taken. The ticket stays the same.
     pub fn post_taken(&mut self, ticket: Ticket, into: Span, port: &mut impl Port) -> Posted {
-        let Some(State::Taken { queue, message }) = self.ops.find(ticket).map(|op| &op.state)
-        else {
-            panic!("{ticket} is not a taken message");
+        let state = self.ops.find(ticket).map(|op| &op.state);
+        let posted = match state {
+            Some(&State::Taken { queue, message }) => {
+                self.receive_stored(ticket, queue, message, into, port)
+            }
+            Some(&State::Taking { from, queue, cell }) => {
+                let op = self.op_mut(ticket);
+                op.state = State::Posted { into, queue, cell };
+                op.peer = Some(from);
+                self.fail_if_down(ticket, from)
+            }
+            Some(&State::TakenOffer { from, word, sender, source }) => {
+                match self.peers.find(from).filter(|&at| !self.peers[at].down) {
+                    Some(at) => {
+                        self.begin_transfer(at, ticket, word, sender, source, into, false, port)
+                    }
+                    None => Posted::Done(Outcome::Failed(Fault::PeerDown(from))),
+                }
+            }
+            _ => panic!("{ticket} is not a taken message"),
         };
-        let posted = self.receive_stored(ticket, *queue, *message, into, port);
+        if matches!(posted, Posted::Done(_)) {
+            self.close(ticket);
+        }
         self.settle(port);
         posted
     }
@@ -120,7 +195,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A receive and a stored message have met.
+    /// A receive and a stored message have met. If that ends it, the caller closes it.
     fn receive_stored(
         &mut self,
         ticket: Ticket,
@@ -154,9 +229,6 @@ impl<V: Variant> Nic<V> {
                 _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
             },
         };
-        if matches!(posted, Posted::Done(_)) {
-            self.close(ticket);
-        }
         let leak = V::BUG == Some(Bug::BudgetLeak) && stored.len() > into.len;
         if !leak {
             self.free_stored(queue, &stored, port);
@@ -196,6 +268,12 @@ impl<V: Variant> Nic<V> {
             len,
             synchronous,
         });
+        if let Some(Arrival::Matched(item)) = arrival
+            && let State::Taking { from, .. } = self.op_mut(self.ops.ticket_at(item)).state
+        {
+            let ticket = self.ops.ticket_at(item);
+            return self.take_whole(at, ticket, from, word, secured, synchronous, payload, port);
+        }
         // The answer goes first: the sender hears that it was taken, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
@@ -204,6 +282,46 @@ impl<V: Variant> Nic<V> {
             }
             let ticket = self.ops.ticket_at(item);
             self.deliver(ticket, word, payload, port);
+        }
+    }
+
+    /// A matched probe waits for a held message, and another one with the same word has come,
+    /// whole: the held one has been cancelled. It is stored if it can be, or held in its turn.
+    #[expect(clippy::too_many_arguments)]
+    fn take_whole(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        from: Peer,
+        word: MatchWord,
+        secured: bool,
+        synchronous: Option<Ticket>,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        let queue = self.queue_of(word.group());
+        let len = u32::try_from(payload.len()).expect("frames are short");
+        let store = &mut self.queues[usize::from(queue)].store;
+        if !secured && store.room() < eager_bytes(len) {
+            self.refuse(at, queue, port);
+            return self.await_held(ticket, queue, from, word);
+        }
+        let body = Body::Whole { first: store.fill(payload), len, synchronous };
+        let message = store.keep(Stored { from, word, body, secured, cell: None });
+        self.peers[at].stored += 1;
+        self.op_mut(ticket).state = State::Taken { queue, message };
+        if !secured {
+            self.accept(at, queue, port);
+        }
+    }
+
+    /// A refused message goes by: a probe may be looking for it.
+    fn show_to_probe(&mut self, at: At, queue: u16, word: MatchWord, len: u64) {
+        let from = self.peers[at].peer;
+        let search = &mut self.queues[usize::from(queue)].search;
+        // A sweep that began before the search may have passed an older one unseen.
+        if self.peers[at].lane(queue).swept_for == search.number {
+            search.show(Probed { from, word, len });
         }
     }
 
@@ -225,17 +343,27 @@ impl<V: Variant> Nic<V> {
             let lane = self.peers[at].lane(queue);
             lane.floor = NO_FLOOR;
             lane.invited = false;
+            lane.swept_for = self.queues[usize::from(queue)].search.number;
         }
         let arrival = self.arrive(at, queue, word, secured, HEADER_BYTES, |_| Body::Offered {
             ticket: sender,
             source,
         });
+        if arrival == Some(Arrival::Refused) {
+            self.show_to_probe(at, queue, word, source.len);
+        }
         // The answer goes first: the sender hears that it was taken, then that it is granted.
         self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
             let ticket = self.ops.ticket_at(item);
-            let State::Posted { into, .. } = self.op_mut(ticket).state else {
-                unreachable!("what matches is posted");
+            let into = match self.op_mut(ticket).state {
+                State::Posted { into, .. } => into,
+                State::Taking { from, .. } => {
+                    let taken = State::TakenOffer { from, word, sender, source };
+                    self.op_mut(ticket).state = taken;
+                    return;
+                }
+                _ => unreachable!("what matches is posted"),
             };
             let met = self.begin_transfer(at, ticket, word, sender, source, into, true, port);
             if let Posted::Done(outcome) = met {
@@ -302,11 +430,17 @@ impl<V: Variant> Nic<V> {
             (true, Some(Arrival::Matched(_))) => self.owe(at, queue, bytes, port),
             (false, Some(Arrival::Refused)) => self.refuse(at, queue, port),
             (false, Some(Arrival::Matched(_) | Arrival::Waiting(_))) => {
-                let credit = self.give_credit(at, queue);
-                let answer = Kind::Answer { queue, accepted: true, wanted: false, credit };
-                self.reply(at, answer, port);
+                self.accept(at, queue, port);
             }
         }
+    }
+
+    /// A message without credit was taken. Some credit for the next goes with the answer.
+    fn accept(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        let peer = self.peers[at].peer;
+        self.queues[usize::from(queue)].search.forget(peer);
+        let credit = self.give_credit(at, queue);
+        self.reply(at, Kind::Answer { queue, accepted: true, wanted: false, credit }, port);
     }
 
     /// Receiver not ready: the sender holds this message and what follows it, for this queue
@@ -317,14 +451,19 @@ impl<V: Variant> Nic<V> {
         let pair = &mut self.queues[usize::from(queue)];
         let lane = self.peers[at].lane(queue);
         lane.floor = lane.floor.min(pair.matcher.next_age());
-        if !core::mem::replace(&mut lane.refused, true) {
+        let first = !core::mem::replace(&mut lane.refused, true);
+        if first {
             pair.refused.push_back(peer);
         }
         if pair.inviting == Some(peer) {
             pair.inviting = None;
         }
-        let wanted = pair.matcher.len(Queue::Posted) > 0;
+        let searching = pair.search.is_on();
+        let wanted = searching || pair.matcher.len(Queue::Posted) > 0;
         self.reply(at, Kind::Answer { queue, accepted: false, wanted, credit: 0 }, port);
+        if first && searching {
+            self.invite(peer, queue, port);
+        }
         self.invite_for_room(queue, port);
     }
 
@@ -339,6 +478,7 @@ impl<V: Variant> Nic<V> {
         let pair = &mut self.queues[usize::from(queue)];
         pair.refused.retain(|&waiting| waiting != peer);
         pair.inviting = pair.inviting.filter(|&invited| invited != peer);
+        pair.search.forget(peer);
         self.invite_for_room(queue, port);
     }
 

@@ -439,7 +439,7 @@ fn drain<V: Variant>(
         for group in 0..=scenario.plan.collective_group() {
             let word = MatchWord::new(group, 0, 0);
             while let Some((ticket, seen)) =
-                world.act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH))
+                world.act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH, context.port))
             {
                 if !someone_died {
                     violations.push(format!("rank {} has {seen:?} left over", rank.0));
