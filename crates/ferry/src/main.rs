@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod out;
 mod sim;
 
 use std::process::ExitCode;

@@ -27,11 +27,11 @@ impl Member {
     }
 
     fn send(self, to: u32, source: Span) -> Step {
-        Step::Send { to: self.peer(to), source, thread: 0 }
+        Step::Send { to: self.peer(to), source, strand: 0 }
     }
 
     fn receive(self, from: u32, into: Span) -> Step {
-        Step::Receive { from: self.peer(from), rank: from, into, thread: 0 }
+        Step::Receive { from: self.peer(from), rank: from, into, strand: 0 }
     }
 
     /// Our rank if the group were counted from `root`, and the way back.
@@ -172,11 +172,11 @@ pub fn neighbours(me: Member, bytes: Span, from_left: Span, from_right: Span) ->
     let mut schedule = me.schedule();
     let left = (me.rank + me.size - 1) % me.size;
     let right = (me.rank + 1) % me.size;
-    // On a ring of two both neighbours are the same rank, and only the thread tells which way.
-    let step = |to, thread| Step::Send { to: me.peer(to), source: bytes, thread };
+    // On a ring of two both neighbours are the same rank, and only the strand tells which way.
+    let step = |to, strand| Step::Send { to: me.peer(to), source: bytes, strand };
     schedule.push(step(right, 0), &[]);
     schedule.push(step(left, 1), &[]);
-    let step = |from, into, thread| Step::Receive { from: me.peer(from), rank: from, into, thread };
+    let step = |from, into, strand| Step::Receive { from: me.peer(from), rank: from, into, strand };
     schedule.push(step(left, from_left, 0), &[]);
     schedule.push(step(right, from_right, 1), &[]);
     schedule

@@ -85,15 +85,15 @@ impl<V: Variant> Nic<V> {
         run.busy += 1;
         let (group, me, ticket) = (run.schedule.group, run.schedule.rank, run.ticket);
         let instance = if V::BUG == Some(Bug::StaleInstance) { 0 } else { run.instance };
-        let tag = |thread: u8| u32::from(instance) << 8 | u32::from(thread);
+        let tag = |strand: u8| u32::from(instance) << 8 | u32::from(strand);
         let owner = Owner::Step(at);
         let posted = match run.schedule.steps[usize::from(at.step)].clone() {
-            Step::Send { to, source, thread } => {
-                let word = MatchWord::new(group, me, tag(thread));
+            Step::Send { to, source, strand } => {
+                let word = MatchWord::new(group, me, tag(strand));
                 self.begin_send(owner, to, word, source, Mode::Standard, port)
             }
-            Step::Receive { from, rank, into, thread } => {
-                let word = MatchWord::new(group, rank, tag(thread));
+            Step::Receive { from, rank, into, strand } => {
+                let word = MatchWord::new(group, rank, tag(strand));
                 self.begin_receive(owner, Some(from), word, Mask::EXACT, into, port)
             }
             Step::Reduce { operator, source, into } => {

@@ -12,7 +12,7 @@ use crate::types::{Peer, Span};
 /// One thing to do.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sends `source` to `to`. `thread` tells messages apart that the same two ranks exchange in
+    /// Sends `source` to `to`. `strand` tells messages apart that the same two ranks exchange in
     /// no fixed order within one run.
     Send {
         /// The process.
@@ -20,7 +20,7 @@ pub enum Step {
         /// The bytes.
         source: Span,
         /// Which of several messages between the two.
-        thread: u8,
+        strand: u8,
     },
     /// Receives what `from`, which its group counts as `rank`, sends.
     Receive {
@@ -31,7 +31,7 @@ pub enum Step {
         /// Where the bytes go.
         into: Span,
         /// Which of several messages between the two.
-        thread: u8,
+        strand: u8,
     },
     /// Combines `source` into `into`.
     Reduce {
@@ -87,10 +87,12 @@ impl Schedule {
     /// Adds a step that begins when all of `after` are done.
     pub fn push(&mut self, step: Step, after: &[StepId]) -> StepId {
         let id = u16::try_from(self.steps.len()).expect("fewer than 65,536 steps");
+        reserve(&mut self.steps);
         self.steps.push(step);
         for &StepId(earlier) in after {
             assert!(earlier < id, "a step waits for earlier ones only");
             let at = self.edges.partition_point(|&edge| edge < (earlier, id));
+            reserve(&mut self.edges);
             self.edges.insert(at, (earlier, id));
         }
         StepId(id)
@@ -127,5 +129,13 @@ impl Schedule {
     /// Bytes of memory that it takes.
     pub fn heap_bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Step>() + self.edges.capacity() * size_of::<(u16, u16)>()
+    }
+}
+
+/// Makes room for one more, and for a quarter as many again as there are: a million ranks may have a
+/// schedule each, and doubling is felt.
+fn reserve<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        items.reserve_exact(items.len() / 4 + 4);
     }
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::out;
+
 use super::callgrind;
 use super::workload::{
     COUNTED_STEPS, Case, DEPTHS, Effort, KINDS, Kind, MIXES, Mix, POSITIONS, Position, SIDES, Side,
@@ -75,7 +77,7 @@ impl Options {
         }
         let report = self.report();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report).expect("plain data"));
+            out::json(&report);
         } else {
             report.print();
         }
@@ -117,23 +119,23 @@ impl Report {
         self.print_table("ns per post + match", |measured| Some(measured.ns));
         match &self.no_instructions {
             None => self.print_table("instructions", |measured| measured.instructions),
-            Some(cause) => println!("instructions: - ({cause})\n"),
+            Some(cause) => out::line(format_args!("instructions: - ({cause})\n")),
         }
         self.verdict.print();
     }
 
     fn print_table(&self, title: &str, value: impl Fn(&Measured) -> Option<f64>) {
-        println!("{title}");
+        out::line(format_args!("{title}"));
         print!("{:11} {:14} {:9} {:8}", "queue", "mix", "position", "matcher");
         DEPTHS.iter().for_each(|&depth| print!(" {:>10}", grouped(depth)));
-        println!();
+        out::line("");
         for row in self.cases.chunks(DEPTHS.len()) {
             let values: Vec<Option<f64>> = row.iter().map(&value).collect();
             if values.iter().any(Option::is_some) {
                 print_row(row[0].case, &values);
             }
         }
-        println!();
+        out::line("");
     }
 }
 
@@ -141,12 +143,17 @@ impl Verdict {
     fn print(&self) {
         let line = |name: &str, worst: f64, max: f64, unit: &str| {
             let word = if worst <= max { "holds" } else { "does not hold" };
-            println!("{name:48} {worst:6.1} {unit:2}, at most {max:2.0} {unit:2}: {word}");
+            out::line(format_args!(
+                "{name:48} {worst:6.1} {unit:2}, at most {max:2.0} {unit:2}: {word}"
+            ));
         };
         line("indexed, the longest at any depth", self.ns_worst, self.ns_max, "ns");
         line("indexed, 65,536 deep against 1 deep", self.ratio_worst, self.ratio_max, "x");
         if self.repeated > 0 {
-            println!("{} medians missed at first and were taken again", self.repeated);
+            out::line(format_args!(
+                "{} medians missed at first and were taken again",
+                self.repeated
+            ));
         }
     }
 }
@@ -230,7 +237,7 @@ fn print_row(case: Case, values: &[Option<f64>]) {
             None => print!(" {:>10}", "-"),
         }
     }
-    println!();
+    out::line("");
 }
 
 fn name_of_queue(queue: Side) -> &'static str {

@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 use ferrywire_sim::canary::{CANARIES, Canary};
 use serde::Serialize;
 
+use crate::out;
+
 /// By then a bug must have been found.
 const SEEDS_MAX: u64 = 1000;
 
@@ -23,15 +25,18 @@ struct Finding {
 pub(crate) fn run(json: bool) -> ExitCode {
     let findings: Vec<Finding> = CANARIES.iter().map(look_for).collect();
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings).expect("plain data"));
+        out::json(&findings);
     } else {
         for finding in &findings {
             let seed = finding.seed.map_or("NOT FOUND".into(), |seed| format!("seed {seed}"));
-            println!("{:<16} {:<9}  {}", finding.bug, seed, finding.what);
-            println!("{:<16} {:<9}  by: {}", "", "", finding.by);
+            out::line(format_args!("{:<16} {:<9}  {}", finding.bug, seed, finding.what));
+            out::line(format_args!("{:<16} {:<9}  by: {}", "", "", finding.by));
         }
         let found = findings.iter().filter(|finding| finding.seed.is_some()).count();
-        println!("{found} of {} planted bugs found within {SEEDS_MAX} seeds", findings.len());
+        out::line(format_args!(
+            "{found} of {} planted bugs found within {SEEDS_MAX} seeds",
+            findings.len()
+        ));
     }
     ExitCode::from(u8::from(findings.iter().any(|finding| finding.seed.is_none())))
 }
@@ -63,11 +68,11 @@ pub(crate) fn run_one(name: &str) -> ExitCode {
     for seed in 0..SEEDS_MAX {
         super::soak::announce(seed);
         if let Some(violation) = (canary.run)(seed, false).violations.first() {
-            println!("seed {seed}: {violation}");
+            out::line(format_args!("seed {seed}: {violation}"));
             return ExitCode::FAILURE;
         }
     }
-    println!("not found in {SEEDS_MAX} seeds");
+    out::line(format_args!("not found in {SEEDS_MAX} seeds"));
     ExitCode::SUCCESS
 }
 

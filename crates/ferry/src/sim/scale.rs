@@ -6,6 +6,8 @@ use clap::Args;
 use ferrywire_sim::scale::{self, BEFORE_CONTACT_BYTES_MAX, PER_PEER_BYTES_MAX, Phase, Report};
 use serde::Serialize;
 
+use crate::out;
+
 /// The options of a scale run.
 #[derive(Args)]
 pub(crate) struct Scale {
@@ -31,10 +33,10 @@ impl Scale {
     /// Runs it; fails if a result is wrong or a rank costs too much.
     pub(crate) fn run(self) -> ExitCode {
         if !self.json {
-            println!(
+            out::line(format_args!(
                 "{:<12} {:>12} {:>11} {:>12} {:>13} {:>9}",
                 self.ranks, "frames/rank", "peers/rank", "bytes/rank", "virtual us", "real s"
-            );
+            ));
         }
         let json = self.json;
         let report = scale::run(self.ranks, |phase| {
@@ -53,7 +55,7 @@ impl Scale {
             holds,
         };
         if json {
-            println!("{}", serde_json::to_string_pretty(&judged).expect("plain data"));
+            out::json(&judged);
         } else {
             print_verdict(&judged);
         }
@@ -62,7 +64,7 @@ impl Scale {
 }
 
 fn print_phase(phase: &Phase) {
-    println!(
+    out::line(format_args!(
         "{:<12} {:>12.1} {:>11.1} {:>12} {:>13.1} {:>9.1}",
         phase.name,
         phase.frames_per_rank,
@@ -70,24 +72,27 @@ fn print_phase(phase: &Phase) {
         phase.bytes_per_rank,
         phase.virtual_us,
         phase.real_seconds
-    );
+    ));
 }
 
 fn print_verdict(judged: &Judged) {
     let report = &judged.report;
-    println!(
+    out::line(format_args!(
         "NIC state per rank: {} bytes before first contact (at most {BEFORE_CONTACT_BYTES_MAX}), \
          {} bytes more per contacted peer, {} at the rank with most (at most {PER_PEER_BYTES_MAX})",
         report.bytes_before_contact, report.bytes_per_peer, report.bytes_per_peer_max,
-    );
+    ));
     if let Some(bytes) = judged.peak_rss_bytes {
-        println!("memory of the whole simulation at its peak: {:.1} GB", bytes as f64 / 1e9);
+        out::line(format_args!(
+            "memory of the whole simulation at its peak: {:.1} GB",
+            bytes as f64 / 1e9
+        ));
     }
-    println!(
+    out::line(format_args!(
         "{}, {}",
         if report.right { "all results right" } else { "RESULTS WRONG" },
         if judged.holds { "all targets hold" } else { "A TARGET IS MISSED" }
-    );
+    ));
 }
 
 /// What the kernel says that this process has used at most.

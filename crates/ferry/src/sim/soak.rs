@@ -10,6 +10,8 @@ use clap::Args;
 use ferrywire_sim::soak::{self, Coverage, Verdict};
 use serde::Serialize;
 
+use crate::out;
+
 /// The options of a soak.
 #[derive(Args)]
 pub(crate) struct Soak {
@@ -64,7 +66,7 @@ impl Soak {
         }
         let report = self.soak();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
+            out::json(&report);
         } else {
             print(&report);
         }
@@ -118,7 +120,7 @@ impl Soak {
         let failed = report.violations.first().map(|violation| violation.seed);
         if let Some(seed) = failed.or((self.seeds == 1).then_some(self.first)) {
             for line in soak::run(seed, true).trace {
-                println!("{line}");
+                out::line(format_args!("{line}"));
             }
         }
     }
@@ -142,14 +144,14 @@ impl Report {
 
 fn print(report: &Report) {
     for violation in report.violations.iter().take(SHOWN_MAX) {
-        println!("seed {}: {}", violation.seed, violation.scenario);
+        out::line(format_args!("seed {}: {}", violation.seed, violation.scenario));
         for what in violation.what.iter().take(SHOWN_MAX) {
-            println!("    {what}");
+            out::line(format_args!("    {what}"));
         }
-        println!("    replay: {}", violation.replay);
+        out::line(format_args!("    replay: {}", violation.replay));
     }
     let covered = &report.coverage;
-    println!(
+    out::line(format_args!(
         "{} seeds from {}: {} violations in {:.1} s ({} events, {:.0} s of virtual time)",
         report.seeds,
         report.first,
@@ -157,8 +159,8 @@ fn print(report: &Report) {
         report.seconds,
         report.events,
         report.virtual_seconds,
-    );
-    println!(
+    ));
+    out::line(format_args!(
         "covered: {} messages, {} collectives, {} retries, {} repeats, {} unexpected, {} refused, \
          {} invited, {} withdrawn, {} killed, {} down, {} forgotten",
         covered.messages,
@@ -172,7 +174,7 @@ fn print(report: &Report) {
         covered.killed,
         covered.downs,
         covered.forgotten,
-    );
+    ));
 }
 
 thread_local! {
