@@ -84,14 +84,14 @@ impl Counters {
         }
     }
 
-    /// Sets a trigger; false if the value is reached already, or the counter is gone.
-    fn set(&mut self, counter: Counter, at_least: u64, action: Action) -> bool {
-        let Some(tally) = self.0.find_mut(counter.0) else { return false };
+    /// Sets a trigger, unless it need not wait or waits in vain: then, how it ends at once.
+    fn set(&mut self, counter: Counter, at_least: u64, action: Action) -> Option<Outcome> {
+        let Some(tally) = self.0.find_mut(counter.0) else { return Some(Outcome::Cancelled) };
         if tally.value >= at_least {
-            return false;
+            return Some(Outcome::Done);
         }
         tally.triggers.push(Trigger { at_least, action });
-        true
+        None
     }
 }
 
@@ -136,11 +136,13 @@ impl<V: Variant> Nic<V> {
     /// Completes when the counter has reached `at_least`.
     pub fn post_wait(&mut self, counter: Counter, at_least: u64) -> Posted {
         let ticket = self.open(Owner::User, None, State::Waiting);
-        if self.counters.set(counter, at_least, Action::Complete(ticket)) {
-            return Posted::Pending(ticket);
+        match self.counters.set(counter, at_least, Action::Complete(ticket)) {
+            None => Posted::Pending(ticket),
+            Some(outcome) => {
+                self.close(ticket);
+                Posted::Done(outcome)
+            }
         }
-        self.close(ticket);
-        Posted::Done(Outcome::Done)
     }
 
     /// Starts `schedule` when the counter has reached `at_least`, with no help from anybody.
@@ -154,15 +156,22 @@ impl<V: Variant> Nic<V> {
     ) -> Ticket {
         let ticket = self.open(Owner::User, None, State::Waiting);
         let action = Action::Start { schedule: Arc::clone(&schedule), instance, ticket };
-        if !self.counters.set(counter, at_least, action) {
-            self.start_run(ticket, schedule, instance, port);
-            self.settle(port);
+        match self.counters.set(counter, at_least, action) {
+            None => {}
+            Some(Outcome::Done) => self.start_run(ticket, schedule, instance, port),
+            Some(outcome) => self.complete(ticket, outcome, port),
         }
+        self.settle(port);
         ticket
     }
 
-    /// A step waits for a counter; false if it need not.
-    pub(crate) fn wait_in_step(&mut self, counter: Counter, at_least: u64, step: StepRef) -> bool {
+    /// A step waits for a counter, unless it ends at once.
+    pub(crate) fn wait_in_step(
+        &mut self,
+        counter: Counter,
+        at_least: u64,
+        step: StepRef,
+    ) -> Option<Outcome> {
         self.counters.set(counter, at_least, Action::Step(step))
     }
 

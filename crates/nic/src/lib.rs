@@ -9,7 +9,9 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `nic.rs` | what enters and where it branches; frames out; timers; peers that die |
+//! | `nic.rs` | what enters, where it branches, what it keeps |
+//! | `frames.rs` | frames out, and in through a window |
+//! | `contact.rs` | how peers come and go |
 //! | `send.rs` | the protocol of a message, held messages, cancelling |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
@@ -26,8 +28,10 @@
 extern crate alloc;
 
 pub mod canary;
+mod contact;
 pub mod counter;
 pub mod envelope;
+mod frames;
 mod lane;
 pub mod limits;
 pub mod matcher;

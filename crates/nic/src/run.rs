@@ -106,12 +106,10 @@ impl<V: Variant> Nic<V> {
                 port.copy(source, into);
                 Posted::Done(Outcome::Done)
             }
-            Step::Wait { counter, at_least } => {
-                if self.wait_in_step(counter, at_least, at) {
-                    return;
-                }
-                Posted::Done(Outcome::Done)
-            }
+            Step::Wait { counter, at_least } => match self.wait_in_step(counter, at_least, at) {
+                None => return,
+                Some(outcome) => Posted::Done(outcome),
+            },
             Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
             Step::Start(schedule) => {
                 let instance = run.instance;

@@ -87,9 +87,27 @@ impl Window {
     /// Begins a new conversation to the peer, which may have forgotten the last one; what comes
     /// from it is not affected.
     pub(crate) fn renew(&mut self, epoch: u32) {
-        assert!(self.flying.is_empty(), "a conversation with frames on the way is not over");
+        self.give_up();
         self.epoch = epoch;
         self.next = 0;
+    }
+
+    /// Sends a farewell no more: it was the last word, and nobody waits for it.
+    pub(crate) fn give_up(&mut self) {
+        let over = self.flying.iter().all(|flight| flight.kind == Kind::Farewell);
+        assert!(over, "a conversation with frames on the way is not over");
+        self.flying.clear();
+        self.retry_at = None;
+        self.backoff = 0;
+    }
+
+    /// If we come much too late to a retry, it was we who were silent: that time does not count
+    /// against the peer.
+    pub(crate) fn wake(&mut self, now: Time, limits: &Limits) {
+        let late = self.retry_at.map_or(0, |at| now.since(at));
+        if late > limits.retry_ns_max {
+            self.progress_at = self.progress_at.after(late);
+        }
     }
 
     /// Whether everything that we sent has arrived.

@@ -1,0 +1,274 @@
+//! Frames on their way: out to a rail or into a window, and in through one.
+//!
+//! On a reliable rail a frame goes out as it is. On any other it goes through the peer's window,
+//! which keeps it until it is acked and puts what comes in back in order.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::canary::Bug;
+use crate::envelope::{Envelope, Kind, Marks};
+use crate::nic::{Nic, Variant};
+use crate::peers::{At, Outgoing};
+use crate::port::{Port, Sent};
+use crate::types::{Span, Ticket, Time};
+use crate::window::{Place, Window};
+
+impl<V: Variant> Nic<V> {
+    /// A frame of a rail that loses, repeats or reorders.
+    pub(crate) fn on_windowed(
+        &mut self,
+        at: At,
+        marks: &Marks,
+        envelope: &Envelope,
+        payload: &[u8],
+        raw: &[u8],
+        port: &mut impl Port,
+    ) {
+        let now = port.now();
+        if self.window(at, now).is_new_epoch(marks) {
+            self.early_bytes -= self.window(at, now).begin_epoch(marks.epoch);
+            self.begin_anew(at);
+        }
+        self.on_marks(at, marks, now, port);
+        if envelope.kind != Kind::Ack {
+            let place = match self.window(at, now).place(marks) {
+                Place::Repeat if V::BUG == Some(Bug::RepeatAccepted) => {
+                    self.absorb(at, envelope.kind, payload, port);
+                    Place::Repeat
+                }
+                place => place,
+            };
+            match place {
+                Place::Next => self.absorb_in_order(at, envelope.kind, payload, port),
+                Place::Early => self.keep_early(at, marks.sequence, raw, now),
+                Place::Repeat | Place::Stray => self.stats.repeats += 1,
+            }
+            // A repeat is acknowledged once more: our first ack may be what was lost.
+            let limits = &self.limits;
+            let window = self.peers[at].window.as_mut();
+            if window.is_some_and(|window| window.owes_ack(place != Place::Next, now, limits)) {
+                self.send_ack(at, port);
+            }
+        }
+        self.pump(at, port);
+        self.tend(at);
+    }
+
+    fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
+        let now = port.now();
+        // Counted before it is taken: a reply to it acks it too.
+        let mut early = self.window(at, now).advance();
+        self.absorb(at, kind, payload, port);
+        while let Some(raw) = early {
+            self.early_bytes -= raw.len();
+            let (envelope, payload) = Envelope::parse(&raw).expect("it was parsed when it came");
+            early = self.window(at, now).advance();
+            self.absorb(at, envelope.kind, payload, port);
+        }
+    }
+
+    /// A frame before its turn waits if there is room; if not, it comes again.
+    fn keep_early(&mut self, at: At, sequence: u32, raw: &[u8], now: Time) {
+        if self.early_bytes + raw.len() <= self.limits.early_bytes_max as usize {
+            self.early_bytes += raw.len();
+            self.window(at, now).keep_early(sequence, raw);
+        }
+    }
+
+    /// The ack in a frame: what has arrived is settled, what seems lost goes again.
+    fn on_marks(&mut self, at: At, marks: &Marks, now: Time, port: &mut impl Port) {
+        let mut marks = *marks;
+        if V::BUG == Some(Bug::AckForgets) && marks.also != 0 {
+            marks.ack = marks.ack.wrapping_add(1);
+        }
+        let mut settled: Vec<Ticket> = Vec::new();
+        let Some(window) = self.peers[at].window.as_mut() else { return };
+        window.on_ack(&marks, now, &self.limits, |ticket| settled.push(ticket));
+        for ticket in settled {
+            self.on_sent(ticket, port);
+        }
+        self.retry(at, now, port);
+    }
+
+    pub(crate) fn retry(&mut self, at: At, now: Time, port: &mut impl Port) {
+        let state = &mut self.peers[at];
+        let Some(window) = state.window.as_mut() else { return };
+        while let Some(flight) = window.next_retry(now, &self.limits) {
+            let marks = Some(window.marks(flight.sequence));
+            let envelope = Envelope { job: self.job, marks, kind: flight.kind };
+            self.stats.retries += 1;
+            self.stats.frames_sent += 1;
+            if port.transmit(state.peer, &envelope, flight.payload) == Sent::Full {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn send_ack(&mut self, at: At, port: &mut impl Port) {
+        let state = &mut self.peers[at];
+        let Some(window) = state.window.as_mut() else { return };
+        let marks = Some(window.ack_marks());
+        let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
+        self.stats.frames_sent += 1;
+        // If the rail is full the ack is lost, as it might be anyway: the peer will ask again.
+        let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
+    }
+
+    fn window(&mut self, at: At, now: Time) -> &mut Window {
+        let epochs = &mut self.epochs;
+        self.peers[at].window.get_or_insert_with(|| {
+            *epochs += 1;
+            Box::new(Window::new(*epochs, now))
+        })
+    }
+
+    /// Sends a frame to a peer, now or as soon as its rail has room, replies before requests.
+    pub(crate) fn send(
+        &mut self,
+        at: At,
+        kind: Kind,
+        payload: Span,
+        ticket: Option<Ticket>,
+        port: &mut impl Port,
+    ) {
+        // Whoever is dead needs no answer, and a window to it would only tick.
+        if self.peers[at].down {
+            return;
+        }
+        let outgoing = Outgoing { kind, payload, ticket };
+        if self.peers[at].backlog.is_some() || !self.transmit(at, outgoing, port) {
+            let backlog = self.peers[at].backlog();
+            let line = if kind.is_reply() { &mut backlog.replies } else { &mut backlog.requests };
+            line.push_back(outgoing);
+            self.pump(at, port);
+        }
+        self.tend(at);
+    }
+
+    pub(crate) fn reply(&mut self, at: At, kind: Kind, port: &mut impl Port) {
+        self.send(at, kind, Span::EMPTY, None, port);
+    }
+
+    /// Puts one frame on the rail; false if there is no room on it or in the window.
+    #[inline]
+    fn transmit(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
+        let Outgoing { kind, payload, ticket } = outgoing;
+        let state = &mut self.peers[at];
+        if state.peer == self.me {
+            let mut bytes = alloc::vec![0; usize::try_from(payload.len).expect("a frame")];
+            port.load(payload, &mut bytes);
+            self.loopback.push_back((kind, bytes.into()));
+        } else if state.promises.reliable {
+            let envelope = Envelope { job: self.job, marks: None, kind };
+            if port.transmit(state.peer, &envelope, payload) == Sent::Full {
+                return false;
+            }
+            state.talking = kind != Kind::Farewell;
+            self.stats.frames_sent += 1;
+        } else {
+            return self.launch(at, outgoing, port);
+        }
+        if let Some(ticket) = ticket {
+            self.on_sent(ticket, port);
+        }
+        true
+    }
+
+    /// Puts one frame on a rail that needs a window.
+    fn launch(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
+        let Outgoing { kind, payload, ticket } = outgoing;
+        let now = port.now();
+        self.window(at, now);
+        let state = &mut self.peers[at];
+        let window = state.window.as_mut().expect("just made");
+        if !window.has_room(&self.limits) {
+            return false;
+        }
+        if !state.talking {
+            // The peer may have our farewell, acked or not, and may have forgotten us since. A new
+            // conversation says all that the farewell did, so it need not arrive any more.
+            self.epochs += 1;
+            window.renew(self.epochs);
+        }
+        state.talking = kind != Kind::Farewell;
+        let marks = Some(window.launch(kind, payload, ticket, now, &self.limits));
+        self.stats.frames_sent += 1;
+        // A full rail is a lost frame: it goes again.
+        let _ = port.transmit(state.peer, &Envelope { job: self.job, marks, kind }, payload);
+        true
+    }
+
+    /// Sends what waits for a peer, as far as there is room.
+    pub(crate) fn pump(&mut self, at: At, port: &mut impl Port) {
+        while let Some(backlog) = self.peers[at].backlog.as_mut() {
+            let writers_turn = backlog.requests.is_empty() || !backlog.writer_had_turn;
+            if let Some(&reply) = backlog.replies.front() {
+                if !self.transmit(at, reply, port) {
+                    return;
+                }
+                self.peers[at].backlog().replies.pop_front();
+            } else if let Some(&writer) = backlog.writers.front()
+                && writers_turn
+            {
+                let Some(more) = self.write_chunk(at, writer, port) else { return };
+                let backlog = self.peers[at].backlog();
+                backlog.writer_had_turn = true;
+                backlog.writers.pop_front();
+                if more {
+                    backlog.writers.push_back(writer);
+                }
+            } else if let Some(&request) = backlog.requests.front() {
+                if !self.transmit(at, request, port) {
+                    return;
+                }
+                let backlog = self.peers[at].backlog();
+                backlog.writer_had_turn = false;
+                backlog.requests.pop_front();
+            } else {
+                self.peers[at].backlog = None;
+            }
+        }
+    }
+
+    /// Sends one frame of a writer; none if there was no room.
+    fn write_chunk(&mut self, at: At, writer: Ticket, port: &mut impl Port) -> Option<bool> {
+        let room = self.payload_bytes_max(at).into();
+        // The operation may be over: its peer is what it was, but it has been abandoned.
+        let Some(op) = self.ops.find_mut(writer) else { return Some(false) };
+        let Some((outgoing, more)) = op.state.next_chunk(writer, room) else { return Some(false) };
+        if self.transmit(at, outgoing, port) {
+            return Some(more);
+        }
+        if let Some(op) = self.ops.find_mut(writer) {
+            op.state.unsend(outgoing.payload.len);
+        }
+        None
+    }
+
+    /// The longest payload that a frame to this peer can have.
+    pub(crate) fn payload_bytes_max(&self, at: At) -> u32 {
+        self.peers[at].promises.frame_bytes_max - ENVELOPE_BYTES_MAX
+    }
+
+    /// Sees that the clock knows the window's next deadline.
+    pub(crate) fn tend(&mut self, at: At) {
+        let state = &mut self.peers[at];
+        let Some(window) = state.window.as_mut() else { return };
+        let deadline = window.deadline();
+        if window.listed == deadline {
+            return;
+        }
+        if let Some(listed) = window.listed {
+            self.deadlines.remove(&(listed, state.peer));
+        }
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, state.peer));
+        }
+        window.listed = deadline;
+    }
+}
+
+const ENVELOPE_BYTES_MAX: u32 = 72;
+
+const _: () = assert!(ENVELOPE_BYTES_MAX as usize == Envelope::BYTES_MAX);
