@@ -123,7 +123,6 @@ fn an_accumulate_out_of_bounds_is_denied() {
 }
 
 #[test]
-#[ignore = "shows: offsets of the user's are added without a check"]
 fn a_put_at_the_end_of_the_world_causes_no_panic() {
     let (mut world, region) = opened(PLAIN);
     let source = world.lend(0, &pattern(9000));
@@ -263,7 +262,6 @@ fn a_trigger_whose_value_is_reached_starts_at_once() {
 }
 
 #[test]
-#[ignore = "shows: a trigger with an empty schedule never ends"]
 fn a_trigger_that_starts_nothing_is_done_when_it_fires() {
     let mut world = World::new(1, PLAIN, &limits());
     let counter = world.nics[0].open_counter();

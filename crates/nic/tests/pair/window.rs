@@ -317,7 +317,6 @@ fn what_a_peer_sent_whole_before_it_died_can_be_received() {
 }
 
 #[test]
-#[ignore = "shows: frames are sent to a peer that is known to be down"]
 fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::new(2, rail, &limits());
@@ -335,7 +334,6 @@ fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received(
 }
 
 #[test]
-#[ignore = "shows: frames are sent to a peer that is known to be down"]
 fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::acquainted(rail, &limits());
@@ -357,7 +355,6 @@ fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
 
 /// Memory is lent until the operation ends, and not a moment longer.
 #[test]
-#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
 fn a_retry_does_not_read_memory_that_its_owner_has_back() {
     for (mode, acquainted) in
         [(Mode::Standard, false), (Mode::Synchronous, true), (Mode::Standard, true)]
@@ -386,7 +383,6 @@ fn a_retry_does_not_read_memory_that_its_owner_has_back() {
 }
 
 #[test]
-#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
 fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
     let mut world = World::acquainted(LOSSY, &limits());
     let window = world.room(1, 64);
@@ -404,7 +400,6 @@ fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
 }
 
 #[test]
-#[ignore = "shows: a put that is denied ends while frames of it are in the window"]
 fn a_retry_does_not_read_memory_of_a_put_that_was_denied() {
     let mut world = World::acquainted(LOSSY, &limits());
     let source = world.lend(0, &pattern(20_000));
