@@ -149,6 +149,51 @@ fn a_frame_before_its_turn_that_finds_no_room_comes_again() {
 }
 
 #[test]
+fn room_for_frames_before_their_turn_is_shared_and_never_exceeded() {
+    let limits = Limits { early_bytes_max: 200, ..limits() };
+    let mut world = World::new(3, LOSSY, &limits);
+    for len in 0..5 {
+        for from in [1, 2] {
+            world.send_text(from, 0, 1, &pattern(len));
+        }
+    }
+    // The first frames are late; what follows fills the room, and the rest is dropped.
+    let late = [1, 2].map(|from| world.lose(from, 0));
+    while world.deliver_next(1, 0) | world.deliver_next(2, 0) {
+        assert!(world.nics[0].is_within_budget());
+    }
+    assert!((150..=200).contains(&world.holdings(0).early_bytes));
+    for (from, late) in (1..).zip(&late) {
+        world.arrive(from, 0, late);
+    }
+    assert_eq!(world.holdings(0).early_bytes, 0);
+    world.calm();
+    for from in [1, 2] {
+        assert!(world.nics[from].stats().retries > 0);
+        for len in 0..5 {
+            let into = world.room(0, 8);
+            let receive = world.receive(0, from, 1, into);
+            world.assert_received(0, receive, into, &pattern(len));
+        }
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn frames_before_their_turn_go_with_their_peer() {
+    let limits = Limits { early_bytes_max: 400, ..limits() };
+    let mut world = World::new(2, LOSSY, &limits);
+    for _ in 0..3 {
+        world.send_text(1, 0, 1, b"early");
+    }
+    world.lose(1, 0);
+    while world.deliver_next(1, 0) {}
+    assert!(world.holdings(0).early_bytes > 0);
+    world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+    world.assert_empty(0);
+}
+
+#[test]
 fn an_ack_waits_for_company_and_not_for_long() {
     let mut world = World::acquainted(LOSSY, &limits());
     let into = world.room(1, 5);
