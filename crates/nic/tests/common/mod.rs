@@ -47,6 +47,9 @@ pub(crate) struct World {
     frames: BTreeMap<(usize, usize), VecDeque<Vec<u8>>>,
     transfers: VecDeque<(usize, Transfer)>,
     pub(crate) now: Time,
+    /// A rank that does nothing, as if somebody had stopped its process: what is sent to it waits
+    /// in its ring, and its timers do not fire.
+    pub(crate) stopped: Option<usize>,
 }
 
 /// The port of one NIC: memory by region, and notes of all that was asked.
@@ -83,6 +86,7 @@ impl World {
             frames: BTreeMap::new(),
             transfers: VecDeque::new(),
             now: Time(0),
+            stopped: None,
         }
     }
 
@@ -207,7 +211,7 @@ impl World {
 
     /// An envelope that somebody makes up.
     pub(crate) fn forge(&mut self, from: usize, to: usize, kind: Kind, payload: &[u8]) {
-        let frame = frame(&Envelope { job: JOB, fresh: false, marks: None, kind }, payload);
+        let frame = frame(&Envelope { job: JOB, marks: None, kind }, payload);
         self.arrive(from, to, &frame);
     }
 
@@ -260,7 +264,7 @@ impl World {
             let lines: Vec<_> = self.frames.keys().copied().collect();
             let mut moved = self.finish_transfer();
             for (from, to) in lines {
-                moved |= self.deliver_next(from, to);
+                moved |= self.stopped != Some(to) && self.deliver_next(from, to);
             }
             if !moved {
                 return;
@@ -281,13 +285,15 @@ impl World {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        self.ports.iter().filter_map(|port| port.armed).min()
+        let ports = self.ports.iter().enumerate();
+        ports.filter(|&(rank, _)| self.stopped != Some(rank)).filter_map(|(_, p)| p.armed).min()
     }
 
     fn fire(&mut self, at: Time) {
         self.now = self.now.max(at);
         for rank in 0..self.nics.len() {
-            if self.ports[rank].armed.is_some_and(|armed| armed <= self.now) {
+            let due = self.ports[rank].armed.is_some_and(|armed| armed <= self.now);
+            if due && self.stopped != Some(rank) {
                 self.ports[rank].armed = None;
                 self.act(rank, |nic, port| nic.on_timer(port));
             }
@@ -351,11 +357,14 @@ impl World {
     #[track_caller]
     pub(crate) fn assert_empty(&self, rank: usize) {
         let mut held = self.holdings(rank);
+        let mut promised = core::mem::take(&mut held.promised);
         for store in core::mem::take(&mut held.stores) {
+            promised -= store.reserved;
             assert_eq!((store.stored, store.used), (0, 0), "rank {rank} keeps messages");
             assert_eq!(store.fragments_in_use, 0, "rank {rank} keeps fragments");
             assert!(store.reserved <= store.bytes_max);
         }
+        assert_eq!(promised, 0, "rank {rank} has promised what it has not set aside");
         assert_eq!(held, Holdings::default(), "rank {rank} holds something");
     }
 }

@@ -150,3 +150,54 @@ fn what_waits_for_room_ends_with_its_peer() {
     assert!(world.ports[0].sent.is_empty());
     world.assert_empty(0);
 }
+
+#[test]
+fn several_long_messages_and_several_short_ones_take_turns() {
+    let mut world = World::acquainted(PLAIN, &limits());
+    let rooms = [1, 2].map(|_| world.room(1, 12_000));
+    let receives = [0, 1].map(|n| world.receive(1, 0, 1, rooms[n]));
+    let longs = [1, 2].map(|_| world.send_text(0, 1, 1, &pattern(12_000)));
+    while world.deliver_next(0, 1) {}
+    world.ports[0].full = true;
+    while world.deliver_next(1, 0) {}
+    let shorts: Vec<_> = (1..=3).map(|len| world.send_text(0, 1, 2, &pattern(len))).collect();
+    assert_eq!(world.holdings(0).backlog, 5);
+    world.ports[0].full = false;
+    world.act(0, |nic, port| nic.on_room(peer(1), port));
+    let turns: Vec<_> = world
+        .on_the_way(0, 1)
+        .into_iter()
+        .map(|kind| match kind {
+            Kind::Chunk { ticket, .. } if ticket == crate::common::ticket(receives[0]) => 'a',
+            Kind::Chunk { ticket, .. } if ticket == crate::common::ticket(receives[1]) => 'b',
+            Kind::Eager { .. } => '.',
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(turns.into_iter().collect::<String>(), "a.b.a.bab");
+    world.run_until_quiet();
+    for at in [0, 1] {
+        world.assert_received(1, receives[at], rooms[at], &pattern(12_000));
+        world.assert_done(0, longs[at]);
+    }
+    for (len, send) in (1..).zip(shorts) {
+        world.assert_done(0, send);
+        let into = world.room(1, 3);
+        let receive = world.receive(1, 0, 2, into);
+        world.assert_received(1, receive, into, &pattern(len));
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn a_long_message_whose_receive_is_short_stops_where_it_is_full() {
+    let mut world = World::acquainted(PLAIN, &limits());
+    let into = world.room(1, 5000);
+    world.receive(1, 0, 1, into);
+    let send = world.send_text(0, 1, 1, &pattern(40_000));
+    world.run_until_quiet();
+    world.assert_done(0, send);
+    assert_eq!(world.ports[0].count(|kind| matches!(kind, Kind::Chunk { .. })), 2);
+    assert_eq!(world.bytes(1, into), &pattern(5000)[..]);
+    world.assert_quiet();
+}

@@ -149,6 +149,51 @@ fn a_frame_before_its_turn_that_finds_no_room_comes_again() {
 }
 
 #[test]
+fn room_for_frames_before_their_turn_is_shared_and_never_exceeded() {
+    let limits = Limits { early_bytes_max: 200, ..limits() };
+    let mut world = World::new(3, LOSSY, &limits);
+    for len in 0..5 {
+        for from in [1, 2] {
+            world.send_text(from, 0, 1, &pattern(len));
+        }
+    }
+    // The first frames are late; what follows fills the room, and the rest is dropped.
+    let late = [1, 2].map(|from| world.lose(from, 0));
+    while world.deliver_next(1, 0) | world.deliver_next(2, 0) {
+        assert!(world.nics[0].is_within_budget());
+    }
+    assert!((150..=200).contains(&world.holdings(0).early_bytes));
+    for (from, late) in (1..).zip(&late) {
+        world.arrive(from, 0, late);
+    }
+    assert_eq!(world.holdings(0).early_bytes, 0);
+    world.calm();
+    for from in [1, 2] {
+        assert!(world.nics[from].stats().retries > 0);
+        for len in 0..5 {
+            let into = world.room(0, 8);
+            let receive = world.receive(0, from, 1, into);
+            world.assert_received(0, receive, into, &pattern(len));
+        }
+    }
+    world.assert_quiet();
+}
+
+#[test]
+fn frames_before_their_turn_go_with_their_peer() {
+    let limits = Limits { early_bytes_max: 400, ..limits() };
+    let mut world = World::new(2, LOSSY, &limits);
+    for _ in 0..3 {
+        world.send_text(1, 0, 1, b"early");
+    }
+    world.lose(1, 0);
+    while world.deliver_next(1, 0) {}
+    assert!(world.holdings(0).early_bytes > 0);
+    world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+    world.assert_empty(0);
+}
+
+#[test]
 fn an_ack_waits_for_company_and_not_for_long() {
     let mut world = World::acquainted(LOSSY, &limits());
     let into = world.room(1, 5);
@@ -317,7 +362,6 @@ fn what_a_peer_sent_whole_before_it_died_can_be_received() {
 }
 
 #[test]
-#[ignore = "shows: frames are sent to a peer that is known to be down"]
 fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::new(2, rail, &limits());
@@ -335,7 +379,6 @@ fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received(
 }
 
 #[test]
-#[ignore = "shows: frames are sent to a peer that is known to be down"]
 fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::acquainted(rail, &limits());
@@ -357,7 +400,6 @@ fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
 
 /// Memory is lent until the operation ends, and not a moment longer.
 #[test]
-#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
 fn a_retry_does_not_read_memory_that_its_owner_has_back() {
     for (mode, acquainted) in
         [(Mode::Standard, false), (Mode::Synchronous, true), (Mode::Standard, true)]
@@ -386,7 +428,6 @@ fn a_retry_does_not_read_memory_that_its_owner_has_back() {
 }
 
 #[test]
-#[ignore = "shows: a reply does not ack the frame it replies to, which may be retried when its memory is gone"]
 fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
     let mut world = World::acquainted(LOSSY, &limits());
     let window = world.room(1, 64);
@@ -404,7 +445,6 @@ fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
 }
 
 #[test]
-#[ignore = "shows: a put that is denied ends while frames of it are in the window"]
 fn a_retry_does_not_read_memory_of_a_put_that_was_denied() {
     let mut world = World::acquainted(LOSSY, &limits());
     let source = world.lend(0, &pattern(20_000));
