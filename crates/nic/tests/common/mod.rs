@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ferrywire_nic::{
     Envelope, Holdings, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
-    Posted, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket, Time,
+    Posted, Probed, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket, Time,
 };
 
 pub(crate) const JOB: u32 = 0x5eed;
@@ -181,6 +181,19 @@ impl World {
     /// A receive that takes whatever comes.
     pub(crate) fn receive_any(&mut self, at: usize, into: Span) -> Posted {
         self.act(at, |nic, port| nic.post_receive(None, word(0, 0), Mask::ANY_BOTH, into, port))
+    }
+
+    pub(crate) fn probe(&mut self, rank: usize, word: MatchWord, mask: Mask) -> Option<Probed> {
+        self.act(rank, |nic, port| nic.probe(word, mask, port))
+    }
+
+    pub(crate) fn take(
+        &mut self,
+        rank: usize,
+        word: MatchWord,
+        mask: Mask,
+    ) -> Option<(Ticket, Probed)> {
+        self.act(rank, |nic, port| nic.take(word, mask, port))
     }
 
     pub(crate) fn cancel(&mut self, rank: usize, posted: Posted) {

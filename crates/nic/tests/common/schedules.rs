@@ -16,9 +16,9 @@ pub(crate) fn barrier(me: u32, size: u32) -> Arc<Schedule> {
     let mut reach = 1;
     while reach < size {
         let (ahead, behind) = ((me + reach) % size, (me + size - reach) % size);
-        let tell = Step::Send { to: Peer(ahead), source: Span::EMPTY, thread: 0 };
+        let tell = Step::Send { to: Peer(ahead), source: Span::EMPTY, strand: 0 };
         schedule.push(tell, &heard);
-        let hear = Step::Receive { from: Peer(behind), rank: behind, into: Span::EMPTY, thread: 0 };
+        let hear = Step::Receive { from: Peer(behind), rank: behind, into: Span::EMPTY, strand: 0 };
         heard = vec![schedule.push(hear, &heard)];
         reach *= 2;
     }
@@ -46,13 +46,13 @@ pub(crate) fn broadcast(me: u32, size: u32, data: Span) -> Arc<Schedule> {
     let (parent, children) = binomial(me, size);
     let mut schedule = Schedule::new(GROUP, me);
     let here: Vec<_> = parent
-        .map(|rank| Step::Receive { from: Peer(rank), rank, into: data, thread: 0 })
+        .map(|rank| Step::Receive { from: Peer(rank), rank, into: data, strand: 0 })
         .map(|receive| schedule.push(receive, &[]))
         .into_iter()
         .collect();
     // The largest subtree first.
     for &child in children.iter().rev() {
-        schedule.push(Step::Send { to: Peer(child), source: data, thread: 0 }, &here);
+        schedule.push(Step::Send { to: Peer(child), source: data, strand: 0 }, &here);
     }
     Arc::new(schedule)
 }
@@ -68,14 +68,14 @@ pub(crate) fn reduce(me: u32, size: u32, data: Span, scratch: Span) -> Arc<Sched
     let mut summed = vec![];
     for (turn, &rank) in (0..).zip(&children) {
         let into = scratch.part(turn * data.len, data.len);
-        let receive = Step::Receive { from: Peer(rank), rank, into, thread: 0 };
+        let receive = Step::Receive { from: Peer(rank), rank, into, strand: 0 };
         let mut after = vec![schedule.push(receive, &[])];
         after.append(&mut summed);
         summed =
             vec![schedule.push(Step::Reduce { operator: SUM, source: into, into: data }, &after)];
     }
     if let Some(parent) = parent {
-        schedule.push(Step::Send { to: Peer(parent), source: data, thread: 0 }, &summed);
+        schedule.push(Step::Send { to: Peer(parent), source: data, strand: 0 }, &summed);
     }
     Arc::new(schedule)
 }

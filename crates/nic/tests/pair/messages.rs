@@ -288,13 +288,13 @@ fn a_receive_that_nothing_has_matched_can_be_cancelled() {
 #[test]
 fn a_probe_sees_what_a_receive_would_get() {
     let mut world = World::new(2, PLAIN, &limits());
-    assert!(world.nics[1].probe(word(0, 1), Mask::EXACT).is_none());
+    assert!(world.probe(1, word(0, 1), Mask::EXACT).is_none());
     world.send_text(0, 1, 1, b"one");
     world.send_text(0, 1, 2, &pattern(5000));
     world.run_until_quiet();
-    let eager = world.nics[1].probe(word(9, 9), Mask::ANY_BOTH).expect("a message");
+    let eager = world.probe(1, word(9, 9), Mask::ANY_BOTH).expect("a message");
     assert_eq!((eager.word, eager.len), (word(0, 1), 3));
-    let offer = world.nics[1].probe(word(0, 2), Mask::EXACT).expect("a message");
+    let offer = world.probe(1, word(0, 2), Mask::EXACT).expect("a message");
     assert_eq!((offer.word, offer.len), (word(0, 2), 5000));
     for (tag, text) in [(1, b"one".to_vec()), (2, pattern(5000))] {
         let into = world.room(1, text.len());
@@ -312,11 +312,11 @@ fn a_message_that_was_taken_is_nobody_elses() {
         let texts = [b"one".to_vec(), pattern(5000), b"two".to_vec()];
         let sends = texts.each_ref().map(|text| world.send_text(0, 1, 1, text));
         world.run_until_quiet();
-        let taken = [0, 1].map(|_| world.nics[1].take(word(0, 1), Mask::EXACT).expect("a message"));
+        let taken = [0, 1].map(|_| world.take(1, word(0, 1), Mask::EXACT).expect("a message"));
         let into = world.room(1, 3);
         let receive = world.receive(1, 0, 1, into);
         world.assert_received(1, receive, into, b"two");
-        assert!(world.nics[1].take(word(0, 1), Mask::EXACT).is_none());
+        assert!(world.take(1, word(0, 1), Mask::EXACT).is_none());
         for (&(message, seen), text) in taken.iter().zip(&texts) {
             assert_eq!(seen.len, text.len() as u64);
             let into = world.room(1, text.len());

@@ -151,7 +151,7 @@ fn an_offer_that_a_probe_has_taken_is_not_withdrawn() {
         let mut world = World::acquainted(rail, &limits());
         let send = world.send_text(0, 1, 1, &pattern(9000));
         world.run_until_quiet();
-        let (taken, _) = world.nics[1].take(word(0, 1), Mask::EXACT).expect("an offer");
+        let (taken, _) = world.take(1, word(0, 1), Mask::EXACT).expect("an offer");
         world.cancel(0, send);
         world.calm();
         world.assert_pending(0, send);
