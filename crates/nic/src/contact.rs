@@ -44,7 +44,7 @@ impl<V: Variant> Nic<V> {
                 pair.store.unreserve(lane.reserved + lane.owed);
                 pair.refused.retain(|&waiting| waiting != peer);
                 pair.inviting = pair.inviting.filter(|&invited| invited != peer);
-                pair.search.forget(peer);
+                pair.searches.forget(peer);
             }
         }
         for pair in &mut self.queues {

@@ -1,6 +1,6 @@
 //! The NIC: what enters, where it branches, what it keeps.
 //!
-//! Read [`Nic::on_frame`] and [`Nic::absorb`] for the receive path, [`Nic::post_send`] (in
+//! Read [`Nic::on_frame`] and `Nic::absorb` for the receive path, [`Nic::post_send`] (in
 //! `send.rs`) for the send path. The other files do what these decide.
 
 use alloc::boxed::Box;
@@ -19,7 +19,7 @@ use crate::op::{Op, Owner, State};
 use crate::peers::{At, Mix, Peers};
 use crate::port::{Port, Seal, StepRef};
 use crate::run::Run;
-use crate::search::Search;
+use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
 use crate::types::{Outcome, Peer, Region, Span, Ticket, Time};
@@ -75,8 +75,8 @@ pub(crate) struct QueuePair<M> {
     pub(crate) refused: VecDeque<Peer>,
     /// The one of them that has been invited to use free room.
     pub(crate) inviting: Option<Peer>,
-    /// What a probe looks for among the messages that they hold.
-    pub(crate) search: Search,
+    /// What probes look for among the messages that they hold.
+    pub(crate) searches: Searches,
 }
 
 /// What a NIC has seen. Counted, never logged.
@@ -308,7 +308,7 @@ impl<V: Variant> Nic<V> {
                 store: Store::new(self.limits.unexpected_bytes_max),
                 refused: VecDeque::new(),
                 inviting: None,
-                search: Search::default(),
+                searches: Searches::default(),
             });
         }
     }
@@ -406,6 +406,7 @@ impl<V: Variant> Nic<V> {
             pair.matcher.heap_bytes()
                 + pair.store.heap_bytes()
                 + pair.refused.capacity() * size_of::<Peer>()
+                + pair.searches.heap_bytes()
         });
         size_of::<Self>()
             + self.peers.heap_bytes()

@@ -69,7 +69,7 @@ impl<V: Variant> Nic<V> {
         match posted {
             Posted::Done(_) => drop(self.close(ticket)),
             Posted::Pending(_) => {
-                self.queues[usize::from(queue)].search.end();
+                self.queues[usize::from(queue)].searches.on_receive(word, mask);
                 self.invite_for_receive(queue, from, port);
             }
         }
@@ -140,8 +140,8 @@ impl<V: Variant> Nic<V> {
         if pair.refused.is_empty() {
             return None;
         }
-        let seen = pair.search.seen(word, mask);
-        if seen.is_none() && pair.search.begin(word, mask) {
+        let seen = pair.searches.seen(word, mask);
+        if pair.searches.begin(word, mask) {
             self.invite_for_receive(queue, None, port);
             self.settle(port);
         }
@@ -151,7 +151,7 @@ impl<V: Variant> Nic<V> {
     /// Puts a taken message that has not come yet into the posted queue.
     fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
         let pair = &mut self.queues[usize::from(queue)];
-        pair.search.end();
+        pair.searches.on_receive(word, Mask::EXACT);
         let Post::Waiting(cell) = pair.matcher.post(word, Mask::EXACT, ticket.index) else {
             unreachable!("what is held is not stored");
         };
@@ -318,11 +318,9 @@ impl<V: Variant> Nic<V> {
     /// A refused message goes by: a probe may be looking for it.
     fn show_to_probe(&mut self, at: At, queue: u16, word: MatchWord, len: u64) {
         let from = self.peers[at].peer;
-        let search = &mut self.queues[usize::from(queue)].search;
-        // A sweep that began before the search may have passed an older one unseen.
-        if self.peers[at].lane(queue).swept_for == search.number {
-            search.show(Probed { from, word, len });
-        }
+        let swept_for = self.peers[at].lane(queue).swept_for;
+        let searches = &mut self.queues[usize::from(queue)].searches;
+        searches.show(Probed { from, word, len }, swept_for);
     }
 
     /// The header of a message has arrived; its bytes are still with its sender.
@@ -343,7 +341,7 @@ impl<V: Variant> Nic<V> {
             let lane = self.peers[at].lane(queue);
             lane.floor = NO_FLOOR;
             lane.invited = false;
-            lane.swept_for = self.queues[usize::from(queue)].search.number;
+            lane.swept_for = self.queues[usize::from(queue)].searches.last;
         }
         let arrival = self.arrive(at, queue, word, secured, HEADER_BYTES, |_| Body::Offered {
             ticket: sender,
@@ -438,7 +436,7 @@ impl<V: Variant> Nic<V> {
     /// A message without credit was taken. Some credit for the next goes with the answer.
     fn accept(&mut self, at: At, queue: u16, port: &mut impl Port) {
         let peer = self.peers[at].peer;
-        self.queues[usize::from(queue)].search.forget(peer);
+        self.queues[usize::from(queue)].searches.forget(peer);
         let credit = self.give_credit(at, queue);
         self.reply(at, Kind::Answer { queue, accepted: true, wanted: false, credit }, port);
     }
@@ -454,11 +452,13 @@ impl<V: Variant> Nic<V> {
         let first = !core::mem::replace(&mut lane.refused, true);
         if first {
             pair.refused.push_back(peer);
+            // What is refused now is not part of a sweep, and not all of it is shown to probes.
+            lane.swept_for = 0;
         }
         if pair.inviting == Some(peer) {
             pair.inviting = None;
         }
-        let searching = pair.search.is_on();
+        let searching = pair.searches.is_on();
         let wanted = searching || pair.matcher.len(Queue::Posted) > 0;
         self.reply(at, Kind::Answer { queue, accepted: false, wanted, credit: 0 }, port);
         if first && searching {
@@ -478,7 +478,7 @@ impl<V: Variant> Nic<V> {
         let pair = &mut self.queues[usize::from(queue)];
         pair.refused.retain(|&waiting| waiting != peer);
         pair.inviting = pair.inviting.filter(|&invited| invited != peer);
-        pair.search.forget(peer);
+        pair.searches.forget(peer);
         self.invite_for_room(queue, port);
     }
 

@@ -5,56 +5,78 @@
 //! message of it that it was looking for. The message stays where it is: only a receive, or a
 //! matched probe, makes its sender send it for good.
 
+use alloc::collections::VecDeque;
+
 use crate::receive::Probed;
 use crate::types::Peer;
 use crate::word::{Mask, MatchWord};
 
-/// What a queue pair's last probe was looking for, and what it has seen.
+/// What the probes of a queue pair look for, and what they have seen. Several at a time: a user
+/// may probe for one thing and another in turn, and must find both.
 #[derive(Debug, Default)]
-pub(crate) struct Search {
-    /// Tells sweeps that began after the search from those before: only they begin at the oldest.
-    pub(crate) number: u32,
-    wanted: Option<(MatchWord, Mask)>,
+pub(crate) struct Searches {
+    /// The number of the last search. A sweep is good for searches that began before it did:
+    /// only then does it begin with the oldest message.
+    pub(crate) last: u32,
+    open: VecDeque<Search>,
+}
+
+#[derive(Debug)]
+struct Search {
+    number: u32,
+    word: MatchWord,
+    mask: Mask,
     seen: Option<Probed>,
 }
 
-impl Search {
+impl Searches {
     /// What has been seen that agrees, if anything.
     pub(crate) fn seen(&self, word: MatchWord, mask: Mask) -> Option<Probed> {
-        self.seen.filter(|seen| seen.word.agrees(word, mask))
+        let search = self.open.iter().find(|search| (search.word, search.mask) == (word, mask));
+        search.and_then(|search| search.seen)
     }
 
     /// Looks for something; true if it was not being looked for already.
     pub(crate) fn begin(&mut self, word: MatchWord, mask: Mask) -> bool {
-        if self.wanted == Some((word, mask)) {
+        if self.open.iter().any(|search| (search.word, search.mask) == (word, mask)) {
             return false;
         }
-        *self = Search { number: self.number + 1, wanted: Some((word, mask)), seen: None };
+        if self.open.len() == OPEN_MAX {
+            self.open.pop_front();
+        }
+        self.last += 1;
+        self.open.push_back(Search { number: self.last, word, mask, seen: None });
         true
     }
 
-    /// A message went by in a sweep that began after the search.
-    pub(crate) fn show(&mut self, passing: Probed) {
-        if self.is_on() && self.wanted.is_some_and(|(w, m)| passing.word.agrees(w, m)) {
-            self.seen = Some(passing);
+    /// A refused message goes by, in a sweep that began when `swept_for` was the last search.
+    pub(crate) fn show(&mut self, passing: Probed, swept_for: u32) {
+        for search in self.open.iter_mut().filter(|search| search.number <= swept_for) {
+            if search.seen.is_none() && passing.word.agrees(search.word, search.mask) {
+                search.seen = Some(passing);
+            }
         }
     }
 
-    /// Whether something is looked for and has not been seen.
+    /// Whether something is looked for that has not been seen.
     pub(crate) fn is_on(&self) -> bool {
-        self.wanted.is_some() && self.seen.is_none()
+        self.open.iter().any(|search| search.seen.is_none())
     }
 
-    /// Something has changed that makes what was seen doubtful. The next probe looks again.
-    pub(crate) fn end(&mut self) {
-        self.wanted = None;
-        self.seen = None;
+    /// A receive that may get it makes what was seen doubtful. The next probe looks again.
+    pub(crate) fn on_receive(&mut self, word: MatchWord, mask: Mask) {
+        self.open.retain(|search| search.seen.is_none_or(|seen| !seen.word.agrees(word, mask)));
     }
 
-    /// The peer holds nothing any more.
+    /// So does a change in what the peer holds.
     pub(crate) fn forget(&mut self, peer: Peer) {
-        if self.seen.is_some_and(|seen| seen.from == peer) {
-            self.end();
-        }
+        self.open.retain(|search| search.seen.is_none_or(|seen| seen.from != peer));
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.open.capacity() * size_of::<Search>()
     }
 }
+
+/// Nobody probes for so many things in turn.
+const OPEN_MAX: usize = 64;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Peer, Promises, Variant, matcher};
+use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Nic, Peer, Promises, Variant, matcher};
 
 use crate::fabric::{Costs, Fabric, Link, Rule};
 use crate::random::Random;
@@ -103,8 +103,8 @@ pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
     let mut violations = Vec::new();
     let bound = scenario.bound_ns();
     while let Some(rank) = world.step() {
-        if !world.nic(rank).is_within_budget() {
-            violations.push(format!("rank {} is over its budget", rank.0));
+        if let Some(violation) = check_budget(world.nic(rank), world.handled()) {
+            violations.push(format!("rank {}: {violation}", rank.0));
             break;
         }
         if world.now().0 > bound {
@@ -282,7 +282,7 @@ const PAUSES: u64 = 4;
 
 fn plan(size: u32, random: &mut Random) -> Plan {
     let groups = u16::try_from(random.between(1, 3)).expect("few groups");
-    let count = random.between(1, 12) * u64::from(size).min(24);
+    let count = random.between(1, 40) * u64::from(size).min(24);
     let tags = random.pick(&[1, 2, 5]);
     let pairs = random.pick(&[2, size, size]);
     let longest = random.pick(&[64, 3000, LONGEST]);
@@ -307,7 +307,7 @@ fn plan(size: u32, random: &mut Random) -> Plan {
         }
     });
     let messages = messages.collect();
-    let collectives = (0..random.below(7)).map(|_| match random.below(4) {
+    let collectives = (0..random.below(12)).map(|_| match random.below(4) {
         0 => Collective::Barrier,
         1 => Collective::Broadcast {
             root: random.small(0, size - 1),
@@ -409,6 +409,23 @@ fn rules(size: u32, random: &mut Random) -> Vec<Rule> {
     }
     rules
 }
+
+/// The budget holds at every step, by the books; and now and then the books are audited.
+fn check_budget<V: Variant>(nic: &Nic<V>, step: u64) -> Option<String> {
+    if !nic.is_within_budget() {
+        return Some("over its budget".into());
+    }
+    if !step.is_multiple_of(STEPS_PER_AUDIT) {
+        return None;
+    }
+    let holdings = nic.holdings();
+    let reserved: u32 = holdings.stores.iter().map(|store| store.reserved).sum();
+    let honest = holdings.stores.iter().all(|store| store.stored == store.used);
+    (!honest || reserved != holdings.promised).then(|| format!("wrong books: {holdings:?}"))
+}
+
+/// Counting everything takes longer than most steps do.
+const STEPS_PER_AUDIT: u64 = 16;
 
 fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<String>) {
     for rank in (0..world.size()).map(Peer).filter(|&rank| !world.is_dead(rank)) {

@@ -553,3 +553,41 @@ fn a_matched_probe_takes_a_message_that_is_held() {
     world.run_until_quiet();
     world.assert_received(1, receive, into, b"held");
 }
+
+/// A user who probes for one thing and another in turn finds both.
+#[test]
+fn probes_in_turn_do_not_hide_what_the_other_has_seen() {
+    let mut world = crowded(PLAIN);
+    world.send_text(0, 1, 1, b"one");
+    world.send_text(0, 1, 2, b"other");
+    world.run_until_quiet();
+    for round in 0..3 {
+        let seen = [1, 2].map(|tag| world.probe(1, word(0, tag), Mask::EXACT));
+        assert_eq!(seen.map(|seen| seen.is_some()), [round > 0; 2], "round {round}");
+        world.run_until_quiet();
+    }
+}
+
+/// A probe is shown the oldest held message, also when the lane has been swept for it before.
+#[test]
+fn a_probe_does_not_see_past_an_older_held_message() {
+    let mut world = crowded(PLAIN);
+    world.send_text(0, 1, 1, b"first");
+    world.run_until_quiet();
+    assert_eq!(world.probe(1, word(0, 9), Mask::EXACT), None);
+    world.run_until_quiet();
+    // The lane has been swept for tag 9 in vain; now it empties.
+    let into = world.room(1, 5);
+    let receive = world.receive(1, 0, 1, into);
+    world.run_until_quiet();
+    world.assert_received(1, receive, into, b"first");
+    // Both are refused: the first whole, the second as an offer.
+    world.send_text(0, 1, 9, b"short");
+    let long = world.lend(0, &pattern(5000));
+    world.send(0, 1, 9, long);
+    world.run_until_quiet();
+    world.probe(1, word(0, 9), Mask::EXACT);
+    world.run_until_quiet();
+    let seen = world.probe(1, word(0, 9), Mask::EXACT).expect("it has been shown");
+    assert_eq!(seen.len, 5);
+}
