@@ -15,9 +15,11 @@ use crate::counter::Counters;
 use crate::envelope::{Envelope, Kind};
 use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
+use crate::onesided::Piece;
 use crate::op::{Op, Owner, State};
 use crate::peers::{At, Mix, Peers};
 use crate::port::{Port, Seal, StepRef};
+use crate::receive::{Offer, Whole};
 use crate::run::Run;
 use crate::search::Searches;
 use crate::slab::Slab;
@@ -184,10 +186,11 @@ impl<V: Variant> Nic<V> {
         match kind {
             Kind::Ack => {}
             Kind::Eager { word, secured, synchronous } => {
-                self.on_eager(at, word, secured, synchronous, payload, port);
+                self.on_eager(at, Whole { word, secured, synchronous }, payload, port);
             }
             Kind::Offer { word, secured, first, ticket, source } => {
-                self.on_offer(at, word, secured, first, ticket, source, port);
+                let offer = Offer { word, sender: ticket, source };
+                self.on_offer(at, offer, secured, first, port);
             }
             Kind::Answer { queue, accepted, wanted, credit } => {
                 self.on_answer(at, queue, accepted, wanted, credit, port);
@@ -204,12 +207,12 @@ impl<V: Variant> Nic<V> {
             Kind::Withdrawn { ticket } => self.on_withdrawn(at, ticket, port),
             Kind::Put { ticket, region, offset, last, notify } => {
                 let into = Span::new(region, offset, payload.len() as u64);
-                self.on_put(at, ticket, into, last, notify, payload, port);
+                self.on_put(at, Piece { ticket, into, last }, notify, payload, port);
             }
             Kind::Get { ticket, from } => self.on_get(at, ticket, from, port),
             Kind::Accumulate { ticket, region, offset, last, operator } => {
                 let into = Span::new(region, offset, payload.len() as u64);
-                self.on_accumulate(at, ticket, into, last, operator, payload, port);
+                self.on_accumulate(at, Piece { ticket, into, last }, operator, payload, port);
             }
             Kind::Swap { ticket, region, offset, expected, value } => {
                 let word = Span::new(region, offset, 8);

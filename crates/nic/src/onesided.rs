@@ -11,6 +11,14 @@ use crate::port::{Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
 use crate::word::MatchWord;
 
+/// A frame of a put or an accumulate: for which operation, where its bytes go, whether it is the
+/// last.
+pub(crate) struct Piece {
+    pub(crate) ticket: Ticket,
+    pub(crate) into: Span,
+    pub(crate) last: bool,
+}
+
 impl<V: Variant> Nic<V> {
     /// Lets peers reach the first `bytes` of `region`.
     pub fn open_region(&mut self, region: Region, bytes: u64) {
@@ -121,13 +129,10 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    #[expect(clippy::too_many_arguments)]
     pub(crate) fn on_put(
         &mut self,
         at: At,
-        ticket: Ticket,
-        into: Span,
-        last: bool,
+        Piece { ticket, into, last }: Piece,
         notify: Option<u32>,
         payload: &[u8],
         port: &mut impl Port,
@@ -146,13 +151,10 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    #[expect(clippy::too_many_arguments)]
     pub(crate) fn on_accumulate(
         &mut self,
         at: At,
-        ticket: Ticket,
-        into: Span,
-        last: bool,
+        Piece { ticket, into, last }: Piece,
         operator: Operator,
         payload: &[u8],
         port: &mut impl Port,

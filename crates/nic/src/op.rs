@@ -4,6 +4,7 @@ use crate::envelope::Kind;
 use crate::matcher::Cell;
 use crate::peers::Outgoing;
 use crate::port::{Operator, StepRef};
+use crate::receive::Offer;
 use crate::types::{Outcome, Peer, Region, Span, Ticket};
 use crate::word::MatchWord;
 
@@ -58,7 +59,7 @@ pub(crate) enum State {
     /// A held message that a matched probe has taken; it waits in the posted queue for it to come.
     Taking { from: Peer, queue: u16, cell: Cell },
     /// Such a message, when it has come: an offer.
-    TakenOffer { from: Peer, word: MatchWord, sender: Ticket, source: Span },
+    TakenOffer { from: Peer, offer: Offer },
     /// A wait for a counter.
     Waiting,
     /// A schedule.

@@ -23,6 +23,23 @@ pub struct Probed {
     pub len: u64,
 }
 
+/// A message that arrives whole: what it says of itself, whether its room was set aside, and whom
+/// to tell when it matches.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole {
+    pub(crate) word: MatchWord,
+    pub(crate) secured: bool,
+    pub(crate) synchronous: Option<Ticket>,
+}
+
+/// A message whose bytes are still with its sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) word: MatchWord,
+    pub(crate) sender: Ticket,
+    pub(crate) source: Span,
+}
+
 impl<V: Variant> Nic<V> {
     /// Receives a message that agrees with `word` under `mask` into `into`. `from` names the only
     /// process that can send it, if there is only one: if that one dies, so does the receive.
@@ -171,11 +188,9 @@ impl<V: Variant> Nic<V> {
                 op.peer = Some(from);
                 self.fail_if_down(ticket, from)
             }
-            Some(&State::TakenOffer { from, word, sender, source }) => {
+            Some(&State::TakenOffer { from, offer }) => {
                 match self.peers.find(from).filter(|&at| !self.peers[at].down) {
-                    Some(at) => {
-                        self.begin_transfer(at, ticket, word, sender, source, into, false, port)
-                    }
+                    Some(at) => self.begin_transfer(at, ticket, offer, into, false, port),
                     None => Posted::Done(Outcome::Failed(Fault::PeerDown(from))),
                 }
             }
@@ -224,7 +239,8 @@ impl<V: Variant> Nic<V> {
             }
             Body::Offered { ticket: sender, source } => match from {
                 Some(at) if !self.peers[at].down => {
-                    self.begin_transfer(at, ticket, stored.word, sender, source, into, false, port)
+                    let offer = Offer { word: stored.word, sender, source };
+                    self.begin_transfer(at, ticket, offer, into, false, port)
                 }
                 _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
             },
@@ -251,15 +267,8 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A whole message has arrived.
-    pub(crate) fn on_eager(
-        &mut self,
-        at: At,
-        word: MatchWord,
-        secured: bool,
-        synchronous: Option<Ticket>,
-        payload: &[u8],
-        port: &mut impl Port,
-    ) {
+    pub(crate) fn on_eager(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
+        let Whole { word, secured, synchronous } = whole;
         let queue = self.queue_of(word.group());
         let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
         let bytes = eager_bytes(len);
@@ -269,10 +278,10 @@ impl<V: Variant> Nic<V> {
             synchronous,
         });
         if let Some(Arrival::Matched(item)) = arrival
-            && let State::Taking { from, .. } = self.op_mut(self.ops.ticket_at(item)).state
+            && let ticket = self.ops.ticket_at(item)
+            && matches!(self.op_mut(ticket).state, State::Taking { .. })
         {
-            let ticket = self.ops.ticket_at(item);
-            return self.take_whole(at, ticket, from, word, secured, synchronous, payload, port);
+            return self.take_whole(at, ticket, whole, payload, port);
         }
         // The answer goes first: the sender hears that it was taken, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
@@ -287,18 +296,15 @@ impl<V: Variant> Nic<V> {
 
     /// A matched probe waits for a held message, and another one with the same word has come,
     /// whole: the held one has been cancelled. It is stored if it can be, or held in its turn.
-    #[expect(clippy::too_many_arguments)]
     fn take_whole(
         &mut self,
         at: At,
         ticket: Ticket,
-        from: Peer,
-        word: MatchWord,
-        secured: bool,
-        synchronous: Option<Ticket>,
+        Whole { word, secured, synchronous }: Whole,
         payload: &[u8],
         port: &mut impl Port,
     ) {
+        let from = self.peers[at].peer;
         let queue = self.queue_of(word.group());
         let len = u32::try_from(payload.len()).expect("frames are short");
         let store = &mut self.queues[usize::from(queue)].store;
@@ -324,17 +330,15 @@ impl<V: Variant> Nic<V> {
     }
 
     /// The header of a message has arrived; its bytes are still with its sender.
-    #[expect(clippy::too_many_arguments)]
     pub(crate) fn on_offer(
         &mut self,
         at: At,
-        word: MatchWord,
+        offer: Offer,
         secured: bool,
         first: bool,
-        sender: Ticket,
-        source: Span,
         port: &mut impl Port,
     ) {
+        let Offer { word, sender, source } = offer;
         let queue = self.queue_of(word.group());
         if first {
             // Held messages come again from the oldest: nothing can be overtaken any more.
@@ -357,13 +361,12 @@ impl<V: Variant> Nic<V> {
             let into = match self.op_mut(ticket).state {
                 State::Posted { into, .. } => into,
                 State::Taking { from, .. } => {
-                    let taken = State::TakenOffer { from, word, sender, source };
-                    self.op_mut(ticket).state = taken;
+                    self.op_mut(ticket).state = State::TakenOffer { from, offer };
                     return;
                 }
                 _ => unreachable!("what matches is posted"),
             };
-            let met = self.begin_transfer(at, ticket, word, sender, source, into, true, port);
+            let met = self.begin_transfer(at, ticket, offer, into, true, port);
             if let Posted::Done(outcome) = met {
                 self.complete(ticket, outcome, port);
             }

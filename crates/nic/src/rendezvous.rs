@@ -9,9 +9,8 @@ use crate::nic::{Nic, Variant};
 use crate::op::State;
 use crate::peers::At;
 use crate::port::{Port, Promises};
-use crate::receive::outcome_of;
+use crate::receive::{Offer, outcome_of};
 use crate::types::{Outcome, Peer, Posted, Span, Ticket};
-use crate::word::MatchWord;
 
 /// Who moves the bytes of a matched offer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,14 +38,11 @@ fn choose(promises: Promises, was_posted: bool, len: u64, piece_bytes_max: u32) 
 
 impl<V: Variant> Nic<V> {
     /// A receive and an offer have met. If that ends it, the caller closes it.
-    #[expect(clippy::too_many_arguments)]
     pub(crate) fn begin_transfer(
         &mut self,
         at: At,
         ticket: Ticket,
-        word: MatchWord,
-        sender: Ticket,
-        source: Span,
+        Offer { word, sender, source }: Offer,
         into: Span,
         was_posted: bool,
         port: &mut impl Port,

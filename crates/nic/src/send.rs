@@ -50,7 +50,9 @@ impl<V: Variant> Nic<V> {
         let bytes = whole.map_or(HEADER_BYTES, eager_bytes);
         let lane = self.peers[at].lane(queue);
         if lane.waiting.is_some() || lane.credit < bytes {
-            return self.send_unsecured(owner, at, queue, word, source, synchronous, eager, port);
+            let offered = !eager;
+            let message = InLane { word, source, queue, synchronous, offered, cancelled: false };
+            return self.send_unsecured(owner, at, message, port);
         }
         lane.credit -= bytes;
         if !eager {
@@ -88,27 +90,21 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Sends a message that no room has been set aside for: it stays ours until it is answered.
-    #[expect(clippy::too_many_arguments)]
     fn send_unsecured(
         &mut self,
         owner: Owner,
         at: At,
-        queue: u16,
-        word: MatchWord,
-        source: Span,
-        synchronous: bool,
-        eager: bool,
+        message: InLane,
         port: &mut impl Port,
     ) -> Posted {
-        let message =
-            InLane { word, source, queue, synchronous, offered: !eager, cancelled: false };
+        let InLane { word, source, queue, synchronous, offered, .. } = message;
         let ticket = self.open(owner, Some(at), State::InLane(message));
         let lane = self.peers[at].lane(queue);
         let waiting = lane.waiting.get_or_insert_with(|| Box::new(Waiting::default()));
         waiting.push(ticket);
         if waiting.holding {
             self.sweep(at, queue, port);
-        } else if eager {
+        } else if !offered {
             let synchronous = synchronous.then_some(ticket);
             let kind = Kind::Eager { word, secured: false, synchronous };
             self.send(at, kind, source, Some(ticket), port);
