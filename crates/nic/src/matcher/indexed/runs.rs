@@ -12,6 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
+use super::super::Age;
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -84,6 +85,38 @@ impl Runs {
         }
     }
 
+    /// Removes the oldest entry with this key if it is older than `before`, and says where it is.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        key: MatchWord,
+        slots: &Slots,
+        mask: Mask,
+        before: Age,
+    ) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let hash = hash(key);
+        let wanted = self.wanted_group(hash);
+        let Group { tags, leaders } = &self.groups[wanted];
+        let run = first_byte(bytes_equal(*tags, tag(hash)));
+        if run < RUNS {
+            let at = leaders[run] & !SEVERAL;
+            let slot = slots.slot(at);
+            if slot.word.masked(mask) == key {
+                let older = slot.age < before;
+                if older {
+                    self.remove_from(Found { at, wanted, group: wanted, run }, at);
+                }
+                return older.then_some(at);
+            }
+        } else if *tags < PASSED_ONE {
+            return None;
+        }
+        self.take_slowly(key, slots, mask, before)
+    }
+
     /// Removes the leader that [`Runs::oldest`] has just found.
     #[inline(always)]
     pub(super) fn remove_oldest(&mut self, found: Found) {
@@ -93,6 +126,9 @@ impl Runs {
     /// The oldest entry with this key.
     #[inline(always)]
     pub(super) fn oldest(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
+        if self.len == 0 {
+            return None;
+        }
         self.find(hash(key), |leader| slots.slot(leader).word.masked(mask) == key)
     }
 
@@ -108,9 +144,6 @@ impl Runs {
     /// The run whose leader has the key.
     #[inline(always)]
     fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
-        if self.len == 0 {
-            return None;
-        }
         let wanted = self.wanted_group(hash);
         let Group { tags, leaders } = &self.groups[wanted];
         let candidates = bytes_equal(*tags, tag(hash));
@@ -152,6 +185,22 @@ impl Runs {
                 return None;
             }
         }
+    }
+
+    #[inline(never)]
+    fn take_slowly(
+        &mut self,
+        key: MatchWord,
+        slots: &Slots,
+        mask: Mask,
+        before: Age,
+    ) -> Option<u32> {
+        let found = self.oldest(key, slots, mask)?;
+        let older = slots.slot(found.at).age < before;
+        if older {
+            self.remove_oldest(found);
+        }
+        older.then_some(found.at)
     }
 
     /// The entry joins a run, or is one that does not simply fit the group it wants.

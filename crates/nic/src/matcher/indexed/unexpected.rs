@@ -39,21 +39,25 @@ impl Unexpected {
     /// Takes the oldest message that agrees with a receive of this class.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, class: Class) -> Option<Item> {
-        let found = self.find(word, class)?;
         if class != Class::Exact {
-            return Some(self.remove(found.at));
+            return self.take_wild(word, class);
         }
-        self.exact.remove_oldest(found);
-        Some(self.remove_from_others(found.at, word))
+        let at = self.exact.take(word, &self.slots, Mask::EXACT, Age::MAX)?;
+        Some(self.remove_from_others(at, word))
+    }
+
+    #[inline(never)]
+    fn take_wild(&mut self, word: MatchWord, class: Class) -> Option<Item> {
+        let found = self.find(word, class)?;
+        Some(self.remove(found.at))
     }
 
     /// The oldest message that agrees with a receive of this class.
-    #[inline(always)]
     pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<Item> {
         self.find(word, class).map(|found| self.slots.slot(found.at).item)
     }
 
-    #[inline(always)]
+    #[inline]
     fn find(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         if self.exact.is_empty() {
             return None;
@@ -64,7 +68,6 @@ impl Unexpected {
         }
     }
 
-    #[inline(never)]
     fn find_wild(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         let (which, mask) = (class as usize - 1, class.mask());
         if self.in_use & 1 << which == 0 {
