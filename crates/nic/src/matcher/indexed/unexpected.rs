@@ -116,7 +116,7 @@ impl Unexpected {
     }
 
     /// Does the same to every wild class in use.
-    #[inline(never)]
+    #[inline(always)]
     fn each_wild(&mut self, act: impl Fn(&mut Runs, &Slots, Mask)) {
         let wild = self.wild.as_mut().expect("a class in use has its runs");
         let mut rest = self.in_use;
