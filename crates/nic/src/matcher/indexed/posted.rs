@@ -35,17 +35,24 @@ impl Posted {
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        let exact = self.exact.oldest(word, &self.slots, Mask::EXACT);
-        let exact = exact.filter(|found| self.slots.slot(found.at).age < before);
-        let limit = exact.map_or(before, |found| self.slots.slot(found.at).age);
-        if let Some(wild) = &mut self.wild
-            && let Some(at) = take_wild(wild, &self.slots, word, limit)
-        {
-            return Some(self.slots.remove(at));
+        if self.slots.len() == 0 {
+            return None;
         }
-        let found = exact?;
-        self.exact.remove_oldest(found);
-        Some(self.slots.remove(found.at))
+        let wild = self.wild.as_ref().and_then(|wild| oldest_wild(wild, &self.slots, word));
+        // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
+        let limit = wild.map_or(before, |(_, age)| age.min(before));
+        let at = match (self.exact.take(word, &self.slots, Mask::EXACT, limit), wild) {
+            (Some(at), _) => at,
+            (None, Some((class, _))) => self.take_wild(word, class, before)?,
+            (None, None) => return None,
+        };
+        Some(self.slots.remove(at))
+    }
+
+    #[inline(never)]
+    fn take_wild(&mut self, word: MatchWord, class: Class, before: Age) -> Option<u32> {
+        let runs = &mut self.wild.as_mut()?[class as usize - 1];
+        runs.take(word.masked(class.mask()), &self.slots, class.mask(), before)
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
@@ -89,22 +96,19 @@ impl Posted {
     }
 }
 
-/// Takes the oldest receive of the wild classes that agrees out of its class, if it is older than
-/// `before`, and says where it is.
+/// The wild class with the oldest receive that agrees with a message, and its age.
 #[inline(never)]
-fn take_wild(wild: &mut [Runs; 3], slots: &Slots, word: MatchWord, mut before: Age) -> Option<u32> {
+fn oldest_wild(wild: &[Runs; 3], slots: &Slots, word: MatchWord) -> Option<(Class, Age)> {
     let mut oldest = None;
-    for class in Class::WILD {
-        let (which, mask) = (class as usize - 1, class.mask());
-        let Some(found) = wild[which].oldest(word.masked(mask), slots, mask) else { continue };
+    let mut before = Age::MAX;
+    for (runs, &class) in wild.iter().zip(&Class::WILD) {
+        let mask = class.mask();
+        let Some(found) = runs.oldest(word.masked(mask), slots, mask) else { continue };
         let age = slots.slot(found.at).age;
-        // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
         if age < before {
             before = age;
-            oldest = Some((which, found));
+            oldest = Some((class, age));
         }
     }
-    let (which, found) = oldest?;
-    wild[which].remove_oldest(found);
-    Some(found.at)
+    oldest
 }

@@ -12,6 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
+use super::super::Age;
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -51,7 +52,8 @@ struct Link {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) at: u32,
-    hash: u32,
+    /// The group that its hash names; the run is in this one, or further on if that was full.
+    wanted: usize,
     group: usize,
     run: usize,
 }
@@ -60,22 +62,59 @@ impl Runs {
     /// Adds the entry at `at` as the youngest of its key.
     #[inline(always)]
     pub(super) fn insert(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
-        if self.len as usize >= self.groups.len() * RUNS / 2 {
-            self.grow(slots, mask);
-        }
         let hash = hash(key);
-        match self.find(hash, |leader| slots.slot(leader).word.masked(mask) == key) {
-            Some(found) => self.join(found, at),
-            None => self.insert_run(hash, at),
+        let wanted = self.wanted_group(hash);
+        match self.groups.get_mut(wanted) {
+            Some(group) if group.admits(hash) => {
+                group.insert(hash, at);
+                self.len += 1;
+            }
+            _ => self.insert_slowly(at, key, slots, mask),
         }
     }
 
     /// Removes the entry at `at`, wherever in its run it stands.
     #[inline(always)]
     pub(super) fn remove(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
-        let has_key = |leader| leader == at || slots.slot(leader).word.masked(mask) == key;
-        let found = self.find(hash(key), has_key);
-        self.remove_from(found.expect("an entry is in the run of its key"), at);
+        let hash = hash(key);
+        let wanted = self.wanted_group(hash);
+        if self.groups[wanted].remove(hash, at) {
+            self.len -= 1;
+        } else {
+            self.remove_slowly(at, key, slots, mask);
+        }
+    }
+
+    /// Removes the oldest entry with this key if it is older than `before`, and says where it is.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        key: MatchWord,
+        slots: &Slots,
+        mask: Mask,
+        before: Age,
+    ) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let hash = hash(key);
+        let wanted = self.wanted_group(hash);
+        let Group { tags, leaders } = &self.groups[wanted];
+        let run = first_byte(bytes_equal(*tags, tag(hash)));
+        if run < RUNS {
+            let at = leaders[run] & !SEVERAL;
+            let slot = slots.slot(at);
+            if slot.word.masked(mask) == key {
+                let older = slot.age < before;
+                if older {
+                    self.remove_from(Found { at, wanted, group: wanted, run }, at);
+                }
+                return older.then_some(at);
+            }
+        } else if *tags < PASSED_ONE {
+            return None;
+        }
+        self.take_slowly(key, slots, mask, before)
     }
 
     /// Removes the leader that [`Runs::oldest`] has just found.
@@ -106,6 +145,25 @@ impl Runs {
     #[inline(always)]
     fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
         let wanted = self.wanted_group(hash);
+        let Group { tags, leaders } = &self.groups[wanted];
+        let candidates = bytes_equal(*tags, tag(hash));
+        if candidates != 0 {
+            // Nearly always the right one.
+            let run = first_byte(candidates);
+            let at = leaders[run] & !SEVERAL;
+            if has_key(at) {
+                return Some(Found { at, wanted, group: wanted, run });
+            }
+        } else if *tags < PASSED_ONE {
+            return None;
+        }
+        self.find_slowly(hash, has_key)
+    }
+
+    /// Looks at all candidates of all groups where the run can be.
+    #[inline(never)]
+    fn find_slowly(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
+        let wanted = self.wanted_group(hash);
         let mut group = wanted;
         loop {
             let Group { tags, leaders } = &self.groups[group];
@@ -114,7 +172,7 @@ impl Runs {
                 let run = first_byte(candidates);
                 let at = leaders[run] & !SEVERAL;
                 if has_key(at) {
-                    return Some(Found { at, hash, group, run });
+                    return Some(Found { at, wanted, group, run });
                 }
                 candidates &= candidates - 1;
             }
@@ -129,8 +187,35 @@ impl Runs {
         }
     }
 
+    #[inline(never)]
+    fn take_slowly(
+        &mut self,
+        key: MatchWord,
+        slots: &Slots,
+        mask: Mask,
+        before: Age,
+    ) -> Option<u32> {
+        let found = self.oldest(key, slots, mask)?;
+        let older = slots.slot(found.at).age < before;
+        if older {
+            self.remove_oldest(found);
+        }
+        older.then_some(found.at)
+    }
+
+    /// The entry joins a run, or is one that does not simply fit the group it wants.
+    #[inline(never)]
+    fn insert_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+        if let Some(found) = self.oldest(key, slots, mask) {
+            return self.join(found, at);
+        }
+        if self.len as usize >= self.groups.len() * RUNS / 2 {
+            self.grow(slots, mask);
+        }
+        self.insert_run(hash(key), at);
+    }
+
     /// Adds a run of one entry.
-    #[inline(always)]
     fn insert_run(&mut self, hash: u32, at: u32) {
         self.len += 1;
         let mut group = self.wanted_group(hash);
@@ -143,19 +228,28 @@ impl Runs {
 
     #[inline(always)]
     fn remove_from(&mut self, found: Found, at: u32) {
-        if self.groups[found.group].leaders[found.run] == at {
-            self.remove_run(found);
-        } else {
-            self.leave(found, at);
+        let group = &mut self.groups[found.group];
+        if group.leaders[found.run] != at {
+            return self.leave(found, at);
+        }
+        group.clear(found.run);
+        self.len -= 1;
+        if found.group != found.wanted {
+            self.unpass(found);
         }
     }
 
-    /// Removes a run of one entry.
-    #[inline(always)]
-    fn remove_run(&mut self, found: Found) {
-        self.len -= 1;
-        self.groups[found.group].tags &= !(0xff << (found.run * 8));
-        let mut group = self.wanted_group(found.hash);
+    /// The entry is in a run of several, or not in the group that it wants.
+    #[inline(never)]
+    fn remove_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+        let found = self.oldest(key, slots, mask).expect("an entry is in the run of its key");
+        self.remove_from(found, at);
+    }
+
+    /// A run has left that had gone on to another group.
+    #[inline(never)]
+    fn unpass(&mut self, found: Found) {
+        let mut group = found.wanted;
         while group != found.group {
             self.groups[group].unpass();
             group = self.next_group(group);
@@ -212,7 +306,7 @@ impl Runs {
 
     #[inline]
     fn wanted_group(&self, hash: u32) -> usize {
-        hash as usize & (self.groups.len() - 1)
+        hash as usize & self.groups.len().wrapping_sub(1)
     }
 
     #[inline]
@@ -227,11 +321,34 @@ impl Group {
         self.tags & TOP_BITS == TOP_BITS
     }
 
+    /// Whether it has room for a run with this hash, and none of the same key is here or further
+    /// on. Now and then it has and says no, because two hashes have the same tag.
+    #[inline]
+    fn admits(&self, hash: u32) -> bool {
+        bytes_equal(self.tags, tag(hash)) == 0 && self.tags < PASSED_ONE && !self.is_full()
+    }
+
     #[inline]
     fn insert(&mut self, hash: u32, leader: u32) {
         let run = first_byte(!self.tags & TOP_BITS);
         self.tags |= tag(hash) << (run * 8);
         self.leaders[run] = leader;
+    }
+
+    /// Removes the run that consists of the entry at `at`, if a first look finds it.
+    #[inline]
+    fn remove(&mut self, hash: u32, at: u32) -> bool {
+        let run = first_byte(bytes_equal(self.tags, tag(hash)));
+        let found = self.leaders.get(run) == Some(&at);
+        if found {
+            self.clear(run);
+        }
+        found
+    }
+
+    #[inline]
+    fn clear(&mut self, run: usize) {
+        self.tags &= !(0xff << (run * 8));
     }
 
     /// A run goes on to the next group.
@@ -250,10 +367,11 @@ impl Group {
 }
 
 /// A multiplication folded on itself: the three parts of a match word are small numbers, often in
-/// step with each other, and each must reach every bit of the outcome.
+/// step with each other, and each must reach every bit of the outcome. Small numbers leave the
+/// upper half of the product poor, hence the bits that are mixed in first.
 #[inline]
 fn hash(key: MatchWord) -> u32 {
-    let (low, high) = key.bits().carrying_mul(0x9e37_79b9_7f4a_7c15, 0);
+    let (low, high) = (key.bits() ^ 0x243f_6a88_85a3_08d3).carrying_mul(0x9e37_79b9_7f4a_7c15, 0);
     ((low ^ high) >> 32) as u32
 }
 
@@ -271,6 +389,7 @@ fn bytes_equal(tags: u64, tag: u64) -> u64 {
     differ.wrapping_sub(LOW_BITS) & !differ & TOP_BITS
 }
 
+/// The first of them; beyond the last run if there is none.
 #[inline]
 fn first_byte(top_bits: u64) -> usize {
     top_bits.trailing_zeros() as usize / 8

@@ -28,15 +28,14 @@ pub(super) struct Slot {
 impl Slots {
     #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, age: Age, item: Item, class: Class) -> u32 {
-        let mut at = self.free;
-        if at == NONE {
-            at = self.add_place();
-        } else {
-            self.free = self.slots[at as usize].item;
+        if self.free == NONE {
+            self.add_place();
         }
+        let at = self.free;
         // Field by field: a slot put together first is written in small pieces and copied in
         // large ones, which the processor waits for.
         let slot = &mut self.slots[at as usize];
+        self.free = slot.item;
         slot.word = word;
         slot.age = age;
         slot.item = item;
@@ -88,11 +87,12 @@ impl Slots {
         self.slots.capacity() * size_of::<Slot>()
     }
 
+    /// Adds a place, the only free one.
     #[cold]
-    fn add_place(&mut self) -> u32 {
+    fn add_place(&mut self) {
         let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
-        self.slots.push(Slot { word: MatchWord::from_bits(0), age: 0, item: 0, class: None });
-        at.expect("a queue has room for 2^31 entries")
+        self.free = at.expect("a queue has room for 2^31 entries");
+        self.slots.push(Slot { word: MatchWord::from_bits(0), age: 0, item: NONE, class: None });
     }
 }
 

@@ -18,7 +18,8 @@ pub(super) struct Unexpected {
     slots: Slots,
     exact: Runs,
     wild: Option<Box<[Runs; 3]>>,
-    in_use: [bool; 3],
+    /// The wild classes in use, a bit for each.
+    in_use: u8,
     /// Counts messages, so that they can be put in order again.
     next_age: Age,
 }
@@ -29,7 +30,7 @@ impl Unexpected {
         let at = self.slots.insert(word, self.next_age, item, Class::Exact);
         self.next_age += 1;
         self.exact.insert(at, word, &self.slots, Mask::EXACT);
-        if self.in_use != [false; 3] {
+        if self.in_use != 0 {
             self.each_wild(|runs, slots, mask| runs.insert(at, word.masked(mask), slots, mask));
         }
         at
@@ -38,21 +39,25 @@ impl Unexpected {
     /// Takes the oldest message that agrees with a receive of this class.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, class: Class) -> Option<Item> {
-        let found = self.find(word, class)?;
         if class != Class::Exact {
-            return Some(self.remove(found.at));
+            return self.take_wild(word, class);
         }
-        self.exact.remove_oldest(found);
-        Some(self.remove_from_others(found.at, word))
+        let at = self.exact.take(word, &self.slots, Mask::EXACT, Age::MAX)?;
+        Some(self.remove_from_others(at, word))
+    }
+
+    #[inline(never)]
+    fn take_wild(&mut self, word: MatchWord, class: Class) -> Option<Item> {
+        let found = self.find(word, class)?;
+        Some(self.remove(found.at))
     }
 
     /// The oldest message that agrees with a receive of this class.
-    #[inline(always)]
     pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<Item> {
         self.find(word, class).map(|found| self.slots.slot(found.at).item)
     }
 
-    #[inline(always)]
+    #[inline]
     fn find(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         if self.exact.is_empty() {
             return None;
@@ -63,10 +68,9 @@ impl Unexpected {
         }
     }
 
-    #[inline(never)]
     fn find_wild(&mut self, word: MatchWord, class: Class) -> Option<Found> {
         let (which, mask) = (class as usize - 1, class.mask());
-        if !self.in_use[which] {
+        if self.in_use & 1 << which == 0 {
             self.bring_into_use(class);
         }
         let wild = self.wild.as_ref().expect("a class in use has its runs");
@@ -82,13 +86,13 @@ impl Unexpected {
     /// Ends the removal of a message that has left the exact class.
     #[inline(always)]
     fn remove_from_others(&mut self, at: u32, word: MatchWord) -> Item {
-        if self.in_use != [false; 3] {
+        if self.in_use != 0 {
             self.each_wild(|runs, slots, mask| runs.remove(at, word.masked(mask), slots, mask));
         }
         let item = self.slots.remove(at);
         if self.exact.is_empty() {
             self.slots.forget();
-            self.in_use = [false; 3];
+            self.in_use = 0;
         }
         item
     }
@@ -112,14 +116,14 @@ impl Unexpected {
     }
 
     /// Does the same to every wild class in use.
-    #[inline(never)]
+    #[inline(always)]
     fn each_wild(&mut self, act: impl Fn(&mut Runs, &Slots, Mask)) {
         let wild = self.wild.as_mut().expect("a class in use has its runs");
-        for class in Class::WILD {
-            let which = class as usize - 1;
-            if self.in_use[which] {
-                act(&mut wild[which], &self.slots, class.mask());
-            }
+        let mut rest = self.in_use;
+        while rest != 0 {
+            let which = rest.trailing_zeros() as usize;
+            act(&mut wild[which], &self.slots, Class::WILD[which].mask());
+            rest &= rest - 1;
         }
     }
 
@@ -133,6 +137,6 @@ impl Unexpected {
             let key = self.slots.slot(at).word.masked(class.mask());
             runs.insert(at, key, &self.slots, class.mask());
         }
-        self.in_use[which] = true;
+        self.in_use |= 1 << which;
     }
 }
