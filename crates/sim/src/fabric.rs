@@ -137,3 +137,30 @@ impl Rule {
         }
     }
 }
+
+impl std::fmt::Display for Rule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Rule::Lose { percent } => write!(f, "{percent} % lost"),
+            Rule::Repeat { percent, within_ns } => {
+                write!(f, "{percent} % repeated within {} us", within_ns / 1000)
+            }
+            Rule::Reorder { percent, by_ns } => {
+                write!(f, "{percent} % late by up to {} us", by_ns / 1000)
+            }
+            Rule::Spike { from_ns, until_ns, by_ns } => write!(
+                f,
+                "all late by {} us from {} to {} us",
+                by_ns / 1000,
+                from_ns / 1000,
+                until_ns / 1000
+            ),
+            Rule::Cut { from_ns, until_ns, border } => write!(
+                f,
+                "ranks from {border} cut off from {} to {} us",
+                from_ns / 1000,
+                until_ns / 1000
+            ),
+        }
+    }
+}

@@ -266,13 +266,13 @@ impl Scenario {
             format!("budget {} bytes", self.limits.unexpected_bytes_max),
             format!("eager {} bytes", self.limits.eager_bytes_max),
         ];
-        parts.extend(self.rules.iter().map(|rule| format!("{rule:?}")));
-        parts.extend(self.kills.iter().map(|(at, rank)| format!("kill {} at {at} ns", rank.0)));
+        parts.extend(self.rules.iter().map(|rule| rule.to_string()));
         parts.extend(
-            self.stops
-                .iter()
-                .map(|(from, until, rank)| format!("stop {} from {from} to {until} ns", rank.0)),
+            self.kills.iter().map(|(at, rank)| format!("rank {} dies at {} us", rank.0, at / 1000)),
         );
+        parts.extend(self.stops.iter().map(|(from, until, rank)| {
+            format!("rank {} stopped from {} to {} us", rank.0, from / 1000, until / 1000)
+        }));
         parts.join(", ")
     }
 }

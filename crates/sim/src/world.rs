@@ -9,13 +9,14 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use ferrywire_nic::{
-    Envelope, Kind, Limits, Nic, Operator, Outcome, Peer, Port, Progress, Promises, Seal, Sent,
-    Span, StepRef, Ticket, Time, Variant,
+    Envelope, Limits, Nic, Operator, Outcome, Peer, Port, Progress, Promises, Seal, Sent, Span,
+    StepRef, Ticket, Time, Variant,
 };
 
 use crate::fabric::{Fabric, Rule, Verdict};
 use crate::memory::Memory;
 use crate::random::Random;
+use crate::trace;
 
 /// What runs on a rank: posts work, hears of its end.
 pub trait Application<V: Variant> {
@@ -388,7 +389,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 break;
             }
             for (ticket, outcome) in completions {
-                self.note(|| format!("rank {} {ticket} {}", rank.0, describe(outcome)));
+                self.note(|| format!("rank {} {ticket} {}", rank.0, trace::outcome(outcome)));
                 self.on_rank(rank, |application, context| {
                     application.on_complete(ticket, outcome, context);
                 });
@@ -504,7 +505,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 "takes" => (to.0, from.0, "from"),
                 _ => (from.0, to.0, "to"),
             };
-            let what = Envelope::parse(bytes).map(|(e, payload)| describe_frame(&e, payload.len()));
+            let what = Envelope::parse(bytes).map(|(e, payload)| trace::frame(&e, payload.len()));
             format!("rank {who} {verb} {way} {other}: {}", what.unwrap_or_default())
         });
     }
@@ -690,50 +691,3 @@ impl Port for SimPort {
 
 /// The job that every simulated rank belongs to.
 const JOB: u32 = 0x6665_7272;
-
-fn describe(outcome: Outcome) -> String {
-    match outcome {
-        Outcome::Done => "is done".into(),
-        Outcome::Received(received) => format!(
-            "has received group {} source {} tag {}, {} bytes",
-            received.word.group(),
-            received.word.source(),
-            received.word.tag(),
-            received.len
-        ),
-        Outcome::Found(value) => format!("has found {value}"),
-        Outcome::Released => "lets its caller go on".into(),
-        Outcome::Cancelled => "is cancelled".into(),
-        Outcome::Failed(fault) => format!("has failed: {fault:?}"),
-    }
-}
-
-fn describe_frame(envelope: &Envelope, payload: usize) -> String {
-    let marks = envelope.marks.map_or(String::new(), |marks| {
-        format!(
-            " [epoch {} number {}, has {}.{} and {:b}]",
-            marks.epoch, marks.sequence, marks.ack_epoch, marks.ack, marks.also
-        )
-    });
-    let what = match envelope.kind {
-        Kind::Eager { word, secured, .. } => format!(
-            "eager group {} source {} tag {}, {payload} bytes{}",
-            word.group(),
-            word.source(),
-            word.tag(),
-            if secured { "" } else { ", no credit" }
-        ),
-        Kind::Offer { word, secured, first, ticket, source } => format!(
-            "offer {ticket} group {} source {} tag {}, {} bytes{}{}",
-            word.group(),
-            word.source(),
-            word.tag(),
-            source.len,
-            if secured { "" } else { ", no credit" },
-            if first { ", first of a sweep" } else { "" }
-        ),
-        Kind::Chunk { ticket, offset } => format!("chunk of {ticket} at {offset}, {payload} bytes"),
-        other => format!("{other:?}"),
-    };
-    format!("{what}{marks}")
-}
