@@ -97,7 +97,7 @@ impl Posted {
 }
 
 /// The wild class with the oldest receive that agrees with a message, and its age.
-#[inline(never)]
+#[inline(always)]
 fn oldest_wild(wild: &[Runs; 3], slots: &Slots, word: MatchWord) -> Option<(Class, Age)> {
     let mut oldest = None;
     let mut before = Age::MAX;

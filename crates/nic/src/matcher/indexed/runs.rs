@@ -6,6 +6,9 @@
 //! run is told from the others of its group by a tag of seven bits, all tags of a group are
 //! compared at once, and an entry is read only if its tag agrees. A run of one entry has no
 //! links: it costs its group and nothing else.
+//!
+//! One look at the group that a hash names nearly always decides, and is all that callers have in
+//! line; the rest is in functions that end in `_slowly`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -20,8 +23,9 @@ use crate::word::{Mask, MatchWord};
 /// both are the same for every call. Empty, it holds no memory.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// None, or a power of two of them, at least half empty. A run is in the first group with
-    /// room, from the one that its hash names on.
+    /// None, or a power of two of them; there are more when a run finds no room where it wants to
+    /// be and half of all room is taken. A run is in the first group with room, from the one that
+    /// its hash names on.
     groups: Box<[Group]>,
     /// Neighbours in the runs of several entries, by place.
     links: Vec<Link>,
@@ -117,19 +121,25 @@ impl Runs {
         self.take_slowly(key, slots, mask, before)
     }
 
-    /// Removes the leader that [`Runs::oldest`] has just found.
-    #[inline(always)]
-    pub(super) fn remove_oldest(&mut self, found: Found) {
-        self.remove_from(found, found.at);
-    }
-
     /// The oldest entry with this key.
     #[inline(always)]
     pub(super) fn oldest(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
         if self.len == 0 {
             return None;
         }
-        self.find(hash(key), |leader| slots.slot(leader).word.masked(mask) == key)
+        let hash = hash(key);
+        let wanted = self.wanted_group(hash);
+        let Group { tags, leaders } = &self.groups[wanted];
+        let run = first_byte(bytes_equal(*tags, tag(hash)));
+        if run < RUNS {
+            let at = leaders[run] & !SEVERAL;
+            if slots.slot(at).word.masked(mask) == key {
+                return Some(Found { at, wanted, group: wanted, run });
+            }
+        } else if *tags < PASSED_ONE {
+            return None;
+        }
+        self.find_slowly(key, slots, mask)
     }
 
     #[inline]
@@ -141,28 +151,10 @@ impl Runs {
         self.groups.len() * size_of::<Group>() + self.links.capacity() * size_of::<Link>()
     }
 
-    /// The run whose leader has the key.
-    #[inline(always)]
-    fn find(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
-        let wanted = self.wanted_group(hash);
-        let Group { tags, leaders } = &self.groups[wanted];
-        let candidates = bytes_equal(*tags, tag(hash));
-        if candidates != 0 {
-            // Nearly always the right one.
-            let run = first_byte(candidates);
-            let at = leaders[run] & !SEVERAL;
-            if has_key(at) {
-                return Some(Found { at, wanted, group: wanted, run });
-            }
-        } else if *tags < PASSED_ONE {
-            return None;
-        }
-        self.find_slowly(hash, has_key)
-    }
-
-    /// Looks at all candidates of all groups where the run can be.
+    /// The run with this key: looks at all candidates of all groups where it can be.
     #[inline(never)]
-    fn find_slowly(&self, hash: u32, has_key: impl Fn(u32) -> bool) -> Option<Found> {
+    fn find_slowly(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
+        let hash = hash(key);
         let wanted = self.wanted_group(hash);
         let mut group = wanted;
         loop {
@@ -171,7 +163,7 @@ impl Runs {
             while candidates != 0 {
                 let run = first_byte(candidates);
                 let at = leaders[run] & !SEVERAL;
-                if has_key(at) {
+                if slots.slot(at).word.masked(mask) == key {
                     return Some(Found { at, wanted, group, run });
                 }
                 candidates &= candidates - 1;
@@ -195,10 +187,10 @@ impl Runs {
         mask: Mask,
         before: Age,
     ) -> Option<u32> {
-        let found = self.oldest(key, slots, mask)?;
+        let found = self.find_slowly(key, slots, mask)?;
         let older = slots.slot(found.at).age < before;
         if older {
-            self.remove_oldest(found);
+            self.remove_from(found, found.at);
         }
         older.then_some(found.at)
     }
