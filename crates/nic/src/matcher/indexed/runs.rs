@@ -249,7 +249,7 @@ impl Runs {
     }
 
     /// The entry at `at` follows the youngest of a run.
-    #[inline(never)]
+    #[inline]
     fn join(&mut self, found: Found, at: u32) {
         let leader = found.at;
         let room = at.max(leader) as usize + 1;
