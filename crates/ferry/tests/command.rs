@@ -1,0 +1,75 @@
+//! The command as a user calls it: what it prints, and how it exits.
+
+use std::process::{Command, Output};
+
+fn ferry(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ferry")).args(arguments).output().expect("ferry starts")
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_soak_reports_what_it_covered() {
+    let output = ferry(&["sim", "soak", "--seeds", "5", "--json"]);
+    assert!(output.status.success());
+    let report = json(&output);
+    assert_eq!(report["seeds"], 5);
+    assert_eq!(report["violations"], serde_json::json!([]));
+    assert!(report["coverage"]["messages"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_planted_bug_fails_the_soak_and_names_its_seed() {
+    let output = ferry(&["sim", "soak", "--bug", "repeat-accepted"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).starts_with("seed "), "{}", text(&output.stdout));
+}
+
+#[test]
+fn all_canaries_are_found() {
+    let output = ferry(&["sim", "soak", "--canary", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    let findings = json(&output);
+    let findings = findings.as_array().expect("a list");
+    assert!(findings.len() >= 5);
+    assert!(findings.iter().all(|finding| finding["seed"].is_u64()));
+}
+
+#[test]
+fn a_small_scale_run_holds_its_targets() {
+    let output = ferry(&["sim", "scale", "--ranks", "100", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    let report = json(&output);
+    assert_eq!(report["right"], true);
+    assert!(report["bytes_before_contact"].as_u64() <= Some(1024));
+    assert!(report["bytes_per_peer_max"].as_u64() <= Some(512));
+}
+
+#[test]
+fn a_trace_is_the_same_twice() {
+    let trace = || {
+        let output = ferry(&["sim", "soak", "--first", "10", "--seeds", "1", "--trace"]);
+        let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+        // The last lines say how long it took.
+        lines[..lines.len() - 2].to_vec()
+    };
+    let first = trace();
+    assert!(first.len() > 50);
+    assert_eq!(first, trace());
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let output = ferry(&["sim", "sok"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("'soak'"), "{}", text(&output.stderr));
+    let output = ferry(&["sim", "soak", "--bug", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("wildcard-order"), "{}", text(&output.stderr));
+}
