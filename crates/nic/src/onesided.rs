@@ -3,9 +3,11 @@
 //! They travel in frames, and the NIC that owns the region checks every one against what its user
 //! has opened: a peer can reach those bytes and no others.
 
+use alloc::boxed::Box;
+
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::{Owner, State, Stream};
+use crate::op::{Owner, State, Stream, Streaming};
 use crate::peers::At;
 use crate::port::{Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
@@ -72,9 +74,9 @@ impl<V: Variant> Nic<V> {
         if offset.checked_add(source.len).is_none() {
             return Posted::Done(Outcome::Failed(Fault::Denied));
         }
-        let state =
-            State::Streaming { source, sent: 0, begun: false, denied: false, frames_out: 0, what };
-        let ticket = self.open(Owner::User, Some(at), state);
+        let stream =
+            Streaming { source, sent: 0, begun: false, denied: false, frames_out: 0, what };
+        let ticket = self.open(Owner::User, Some(at), State::Streaming(Box::new(stream)));
         self.write(at, ticket, port);
         self.settle(port);
         Posted::Pending(ticket)
@@ -89,11 +91,12 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         assert_eq!(from.len, into.len, "a get reads as much as it has room for");
-        let outcome = Outcome::Received(Received { word: MatchWord::default(), len: into.len });
+        // A get is no message and has no word.
+        let word = MatchWord::default();
         if into.len == 0 {
-            return Posted::Done(outcome);
+            return Posted::Done(Outcome::Received(Received { word, len: 0 }));
         }
-        let state = State::Landing { into, left: into.len, outcome };
+        let state = State::Landing { into, left: into.len, word, len: into.len };
         self.post_request(source, state, |ticket| Kind::Get { ticket, from }, port)
     }
 
@@ -210,8 +213,8 @@ impl<V: Variant> Nic<V> {
             return;
         };
         match &mut op.state {
-            State::Streaming { denied, frames_out: 1.., .. } => *denied = true,
-            State::Streaming { .. } | State::Swapping | State::Landing { .. } => {
+            State::Streaming(stream) if stream.frames_out > 0 => stream.denied = true,
+            State::Streaming(_) | State::Swapping | State::Landing { .. } => {
                 self.complete(ticket, refusal, port);
             }
             _ => self.stats.malformed += 1,

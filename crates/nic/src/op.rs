@@ -1,5 +1,7 @@
 //! One operation in progress, and the states that it can be in.
 
+use alloc::boxed::Box;
+
 use crate::envelope::Kind;
 use crate::matcher::Cell;
 use crate::peers::Outgoing;
@@ -42,16 +44,15 @@ pub(crate) enum State {
     /// Bytes on their way in chunks, to a receive or a get.
     Writing { source: Span, target: Ticket, sent: u64, frames_out: u32 },
     /// Bytes on their way by a rail that writes into the peer's memory.
-    Putting { source: Span, into: Span, target: Ticket, sent: u64 },
-    /// A put or accumulate on its way in frames. If it is denied it ends when the rail needs none
-    /// of its bytes any more.
-    Streaming { source: Span, sent: u64, begun: bool, denied: bool, frames_out: u32, what: Stream },
+    Putting(Box<Putting>),
+    /// A put or accumulate on its way in frames.
+    Streaming(Box<Streaming>),
     /// A compare-and-swap that waits for what it found.
     Swapping,
     /// A receive in the posted queue. Its cell is set as soon as the matcher has told it.
     Posted { into: Span, queue: u16, cell: Cell },
-    /// A receive or get whose bytes are coming.
-    Landing { into: Span, left: u64, outcome: Outcome },
+    /// A receive or get whose bytes are coming, for a message of `len` bytes.
+    Landing { into: Span, left: u64, word: MatchWord, len: u64 },
     /// A receive that reads its bytes where they are.
     Reading { sender: Ticket, outcome: Outcome },
     /// A message that a matched probe has taken, and no receive has got.
@@ -78,6 +79,31 @@ pub(crate) struct InLane {
     pub(crate) cancelled: bool,
 }
 
+/// A transfer by a rail that writes into the peer's memory, piece by piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Putting {
+    pub(crate) source: Span,
+    pub(crate) into: Span,
+    pub(crate) target: Ticket,
+    pub(crate) sent: u64,
+}
+
+/// A put or accumulate, frame by frame. If it is denied it ends when the rail needs none of its
+/// bytes any more.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    pub(crate) source: Span,
+    pub(crate) sent: u64,
+    pub(crate) begun: bool,
+    pub(crate) denied: bool,
+    pub(crate) frames_out: u32,
+    pub(crate) what: Stream,
+}
+
+/// Receives and sends by the thousand are open at the same time; what makes an operation large and
+/// is rare is boxed.
+const _: () = assert!(size_of::<State>() <= 56);
+
 /// What a stream of frames does at its target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
@@ -96,7 +122,8 @@ impl State {
                 *frames_out += 1;
                 Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len))
             }
-            State::Streaming { source, sent, begun, denied, frames_out, what } => {
+            State::Streaming(stream) => {
+                let Streaming { source, sent, begun, denied, frames_out, what } = &mut **stream;
                 if *denied || *begun && *sent == source.len {
                     return None;
                 }
@@ -120,10 +147,10 @@ impl State {
                 *sent -= bytes;
                 *frames_out -= 1;
             }
-            State::Streaming { sent, begun, frames_out, .. } => {
-                *frames_out -= 1;
-                *sent -= bytes;
-                *begun = *sent > 0;
+            State::Streaming(stream) => {
+                stream.frames_out -= 1;
+                stream.sent -= bytes;
+                stream.begun = stream.sent > 0;
             }
             _ => {}
         }

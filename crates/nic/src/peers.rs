@@ -135,7 +135,7 @@ impl Peers {
     pub(crate) fn add(&mut self, peer: Peer, promises: Promises, now: Time) -> At {
         let at = At(u32::try_from(self.slots.len()).expect("fewer than 2^32 peers"));
         if self.slots.len() == self.slots.capacity() {
-            self.slots.reserve_exact(self.slots.len() / 2 + 2);
+            self.slots.reserve_exact(self.slots.len() / 4 + 2);
         }
         self.slots.push(PeerState {
             peer,

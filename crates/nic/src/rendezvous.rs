@@ -4,9 +4,11 @@
 //! are or grants; then the sender writes them, straight into the user's memory if the rail can,
 //! in chunks if not. The end is told by a count of bytes, not by one more frame.
 
+use alloc::boxed::Box;
+
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::State;
+use crate::op::{Putting, State};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
@@ -68,7 +70,8 @@ impl<V: Variant> Nic<V> {
                 port.get(peer, source.first(into.len), into, ticket);
             }
             Mover::Sender => {
-                self.op_mut(ticket).state = State::Landing { into, left: into.len, outcome };
+                let len = source.len;
+                self.op_mut(ticket).state = State::Landing { into, left: into.len, word, len };
                 self.reply(at, Kind::Grant { ticket: sender, target: ticket, into }, port);
             }
         }
@@ -107,7 +110,7 @@ impl<V: Variant> Nic<V> {
         }
         let source = source.first(into.len);
         if puts {
-            op.state = State::Putting { source, into, target, sent: 0 };
+            op.state = State::Putting(Box::new(Putting { source, into, target, sent: 0 }));
             self.put_piece(ticket, port);
         } else {
             op.state = State::Writing { source, target, sent: 0, frames_out: 0 };
@@ -125,9 +128,10 @@ impl<V: Variant> Nic<V> {
     fn put_piece(&mut self, ticket: Ticket, port: &mut impl Port) {
         let piece = u64::from(self.limits.piece_bytes_max);
         let op = self.op_mut(ticket);
-        let State::Putting { source, into, target, sent } = op.state else {
+        let State::Putting(putting) = &op.state else {
             unreachable!("only what is put goes in pieces");
         };
+        let Putting { source, into, target, sent } = **putting;
         let len = piece.min(source.len - sent);
         let peer = op.peer.expect("a put has a peer");
         port.put(peer, source.part(sent, len), into.part(sent, len), ticket, target);
@@ -137,10 +141,10 @@ impl<V: Variant> Nic<V> {
     pub fn on_written(&mut self, ticket: Ticket, port: &mut impl Port) {
         let piece = u64::from(self.limits.piece_bytes_max);
         if let Some(op) = self.ops.find_mut(ticket)
-            && let State::Putting { source, sent, .. } = &mut op.state
+            && let State::Putting(putting) = &mut op.state
         {
-            *sent += piece.min(source.len - *sent);
-            match *sent == source.len {
+            putting.sent += piece.min(putting.source.len - putting.sent);
+            match putting.sent == putting.source.len {
                 true => self.complete(ticket, Outcome::Done, port),
                 false => self.put_piece(ticket, port),
             }
@@ -194,7 +198,7 @@ impl<V: Variant> Nic<V> {
     /// Counts bytes that are in place; the last of them ends the operation.
     fn land(&mut self, at: At, ticket: Ticket, bytes: u64, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
-        let State::Landing { left, outcome, .. } = &mut op.state else {
+        let State::Landing { into, left, word, len } = &mut op.state else {
             self.stats.malformed += 1;
             return;
         };
@@ -204,7 +208,8 @@ impl<V: Variant> Nic<V> {
         };
         *left = less;
         if less == 0 {
-            let outcome = *outcome;
+            // The span was cut to what comes: it is shorter only if the receive was.
+            let outcome = outcome_of(*word, *len, into.len);
             self.complete(ticket, outcome, port);
         }
     }
@@ -213,7 +218,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_done(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
-            State::Offered { .. } | State::Streaming { .. } => {
+            State::Offered { .. } | State::Streaming(_) => {
                 self.complete(ticket, Outcome::Done, port);
             }
             _ => self.stats.malformed += 1,

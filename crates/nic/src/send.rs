@@ -144,10 +144,10 @@ impl<V: Variant> Nic<V> {
                 *frames_out -= 1;
                 *frames_out == 0 && *sent == source.len
             }
-            State::Streaming { denied, frames_out, .. } => {
-                *frames_out -= 1;
+            State::Streaming(stream) => {
+                stream.frames_out -= 1;
                 outcome = Outcome::Failed(Fault::Denied);
-                *denied && *frames_out == 0
+                stream.denied && stream.frames_out == 0
             }
             _ => false,
         };
