@@ -45,15 +45,13 @@ impl Member {
 /// After ceil(log2(size)) rounds every rank has heard, through others, of every rank.
 pub fn barrier(me: Member) -> Schedule {
     let mut schedule = me.schedule();
-    let mut heard: Vec<StepId> = Vec::new();
+    let mut heard: Option<StepId> = None;
     let mut reach = 1;
     while reach < me.size {
         let ahead = (me.rank + reach) % me.size;
         let behind = (me.rank + me.size - reach) % me.size;
-        schedule.push(me.send(ahead, Span::EMPTY), &heard);
-        // All receives may be posted at once: each round has another partner.
-        let now = schedule.push(me.receive(behind, Span::EMPTY), &[]);
-        heard.push(now);
+        schedule.push(me.send(ahead, Span::EMPTY), heard.as_slice());
+        heard = Some(schedule.push(me.receive(behind, Span::EMPTY), heard.as_slice()));
         reach *= 2;
     }
     schedule
