@@ -8,6 +8,7 @@
 pub mod canary;
 pub mod fabric;
 pub mod memory;
+pub mod port;
 pub mod random;
 pub mod scale;
 pub mod script;

@@ -8,7 +8,8 @@ use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Sta
 use serde::Serialize;
 
 use crate::fabric::{Costs, Fabric, Link};
-use crate::world::{Application, Context, SUM, World};
+use crate::port::SUM;
+use crate::world::{Application, Context, World};
 
 /// What a scale run has shown.
 #[derive(Clone, Debug, Serialize)]

@@ -14,8 +14,9 @@ use ferrywire_nic::{
     Variant,
 };
 
+use crate::port::{SUM, SUM_LATER};
 use crate::random::Random;
-use crate::world::{Application, Context, SUM, SUM_LATER};
+use crate::world::{Application, Context};
 
 /// A message of the plan.
 #[derive(Clone, Copy, Debug)]

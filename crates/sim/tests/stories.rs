@@ -7,7 +7,8 @@ use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link};
-use ferrywire_sim::world::{Application, Context, SUM, World};
+use ferrywire_sim::port::SUM;
+use ferrywire_sim::world::{Application, Context, World};
 
 /// Does nothing by itself, and writes down what it is told.
 #[derive(Default)]

@@ -1,0 +1,149 @@
+//! How a simulated NIC acts on its world.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use ferrywire_nic::{
+    Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
+};
+
+use crate::fabric::Fabric;
+use crate::memory::Memory;
+
+/// How a simulated NIC acts: what it asks for is written down, and carried out when it returns.
+#[derive(Debug)]
+pub struct SimPort {
+    me: Peer,
+    /// The memory of this rank's user.
+    pub memory: Memory,
+    fabric: Rc<Fabric>,
+    pub(crate) now: Time,
+    pub(crate) armed: Option<Time>,
+    pub(crate) listed: Option<Time>,
+    /// Frames on reliable rails that have not been taken, by target.
+    pub(crate) rings: HashMap<Peer, u32>,
+    pub(crate) full: BTreeSet<Peer>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) completions: Vec<(Ticket, Outcome)>,
+    pub(crate) copied: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Action {
+    Frame { to: Peer, bytes: Box<[u8]> },
+    Put { to: Peer, bytes: Box<[u8]>, into: Span, ticket: Ticket, notify: Ticket },
+    Get { source: Peer, from: Span, into: Span, ticket: Ticket },
+    Reduce { step: StepRef },
+}
+
+impl SimPort {
+    pub(crate) fn new(me: Peer, fabric: Rc<Fabric>) -> SimPort {
+        SimPort {
+            me,
+            memory: Memory::default(),
+            fabric,
+            now: Time(0),
+            armed: None,
+            listed: None,
+            rings: HashMap::new(),
+            full: BTreeSet::new(),
+            actions: Vec::new(),
+            completions: Vec::new(),
+            copied: 0,
+        }
+    }
+}
+
+/// Operators of the simulation: both add numbers of eight bytes.
+pub const SUM: Operator = Operator(0);
+/// Like [`SUM`], but its result comes later, as if it had to wait for a thread of the user's.
+pub const SUM_LATER: Operator = Operator(1);
+
+impl Port for SimPort {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn promises(&self, peer: Peer) -> Promises {
+        self.fabric.link(self.me, peer).promises
+    }
+
+    fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
+        if let Some(most) = self.fabric.ring_frames_max
+            && self.promises(to).reliable
+        {
+            let frames = self.rings.entry(to).or_default();
+            if *frames >= most {
+                self.full.insert(to);
+                return Sent::Full;
+            }
+            *frames += 1;
+        }
+        let mut head = [0; Envelope::BYTES_MAX];
+        let len = envelope.emit(&mut head);
+        let payload = self.memory.bytes(payload);
+        assert!(
+            len + payload.len() <= self.promises(to).frame_bytes_max as usize,
+            "a frame must fit its rail"
+        );
+        let bytes = [&head[..len], payload].concat().into();
+        self.actions.push(Action::Frame { to, bytes });
+        Sent::Away
+    }
+
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        self.copied += into.len;
+        self.memory.bytes_mut(into).copy_from_slice(bytes);
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        self.copied += from.len;
+        into.copy_from_slice(self.memory.bytes(from));
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        self.copied += from.len;
+        let bytes = self.memory.bytes(from).to_vec();
+        self.memory.bytes_mut(into).copy_from_slice(&bytes);
+    }
+
+    fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+        let bytes = self.memory.bytes(from).to_vec();
+        self.accumulate(operator, &bytes, into);
+        if operator == SUM_LATER {
+            self.actions.push(Action::Reduce { step });
+            return Progress::Later;
+        }
+        Progress::Done
+    }
+
+    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
+        self.copied += into.len;
+        self.memory.add(bytes, into);
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        let found = self.memory.number(at.region, at.offset);
+        if found == expected {
+            self.memory.bytes_mut(at).copy_from_slice(&value.to_le_bytes());
+        }
+        found
+    }
+
+    fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
+        let bytes = self.memory.bytes(from).into();
+        self.actions.push(Action::Put { to, bytes, into, ticket, notify });
+    }
+
+    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+        self.actions.push(Action::Get { source, from, into, ticket });
+    }
+
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.completions.push((ticket, outcome));
+    }
+
+    fn arm(&mut self, at: Option<Time>) {
+        self.armed = at;
+    }
+}
