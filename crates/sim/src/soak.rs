@@ -25,11 +25,9 @@ pub struct Verdict {
     pub violations: Vec<String>,
     /// Events that happened.
     pub events: u64,
-    /// Messages that were received.
-    pub messages: u64,
     /// Virtual time that passed.
     pub virtual_ns: u64,
-    /// Frames sent again, repeats taken for what they are, messages refused, peers forgotten.
+    /// What it has exercised.
     pub coverage: Coverage,
     /// What happened, line by line, if it was asked for.
     pub trace: Vec<String>,
@@ -130,7 +128,6 @@ pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
         scenario: scenario.describe(),
         violations,
         events: world.handled(),
-        messages: coverage.messages,
         virtual_ns: world.now().0,
         coverage,
         trace: world.trace.take().unwrap_or_default(),

@@ -71,12 +71,13 @@ fn an_inner_rank_of_a_reduction_is_released_before_its_children_have_sent() {
         let mut world = World::new(size, rail, &limits());
         let parts: Vec<_> =
             (0..size).map(|rank| world.lend(peer_index(rank), &[1 << rank; 16])).collect();
-        let scratch: Vec<_> = (0..size).map(|rank| world.room(peer_index(rank), 3 * 16)).collect();
+        // The running sum, and a part of each of at most three children.
+        let work: Vec<_> = (0..size).map(|rank| world.room(peer_index(rank), 4 * 16)).collect();
         let mut runs = vec![None; parts.len()];
         // Rank 4 has the children 5 and 6, and comes before them.
         for rank in [4, 0, 2, 3, 1, 7, 6, 5] {
             let at = peer_index(rank);
-            let schedule = reduce(rank, size, parts[at], scratch[at]);
+            let schedule = reduce(rank, size, parts[at], work[at]);
             let run = start(&mut world, at, schedule, 1);
             runs[at] = Some(run);
             world.calm();
