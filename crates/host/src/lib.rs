@@ -3,3 +3,47 @@
 //! A world for the NIC made of real processes. It never matches, orders, retries or chooses: that
 //! is the NIC's business. What is unsafe in Ferrywire is here, and each file that is says on what
 //! it relies.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
+//! | `agent.rs` | the thread that drives while the application is away |
+//! | `job.rs` | how a rank comes to its driver |
+//! | `port.rs` | how the NIC acts on the machine |
+//! | `rail.rs` | what every rail can do |
+//! | `shm/` | the rail between processes of one machine: segment, rings, doorbells |
+//! | `memory.rs` | user memory as spans |
+//! | `completion.rs` | what has ended, and who waits for it |
+//! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
+//! | `sys/` | system calls |
+
+#[cfg(not(loom))]
+mod agent;
+#[cfg(not(loom))]
+mod completion;
+#[cfg(not(loom))]
+mod driver;
+#[cfg(not(loom))]
+pub mod job;
+#[cfg(not(loom))]
+mod lock;
+#[cfg(not(loom))]
+pub mod memory;
+#[cfg(not(loom))]
+mod patience;
+#[cfg(not(loom))]
+mod port;
+#[cfg(not(loom))]
+pub mod rail;
+pub mod shm;
+mod sync;
+#[cfg(not(loom))]
+mod sys;
+
+#[cfg(not(loom))]
+pub use {
+    completion::Keep,
+    driver::Driver,
+    port::{Combine, HostPort},
+    shm::{Process, Segment},
+};

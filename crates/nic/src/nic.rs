@@ -364,6 +364,12 @@ impl<V: Variant> Nic<V> {
         self.me
     }
 
+    /// Whether an operation is in progress: then somebody has to listen for what arrives.
+    #[inline]
+    pub fn is_expecting(&self) -> bool {
+        self.ops.live() > 0
+    }
+
     /// What it has seen.
     pub fn stats(&self) -> &Stats {
         &self.stats

@@ -70,8 +70,20 @@ pub struct Ticket {
 
 impl Ticket {
     /// The ticket with these bits, as it travels.
-    pub(crate) const fn from_bits(bits: u64) -> Ticket {
+    pub const fn from_bits(bits: u64) -> Ticket {
         Ticket { index: (bits << 32 >> 32) as u32, generation: (bits >> 32) as u32 }
+    }
+
+    /// The place of the operation among those in progress: small, and used again and again.
+    #[inline]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// What tells this operation from others that had or will have its place.
+    #[inline]
+    pub const fn generation(self) -> u32 {
+        self.generation
     }
 
     /// The bits of the ticket, as it travels.

@@ -1,0 +1,117 @@
+//! What has ended, and who waits for it.
+
+use std::any::Any;
+use std::task::Waker;
+use std::thread::Thread;
+
+use ferrywire_nic::{Outcome, Ticket};
+
+/// Outcomes that nobody has asked for yet, and those who wait for outcomes that are to come. One
+/// slot for each index of a ticket; the generation tells whether it speaks of the same one.
+#[derive(Default)]
+pub(crate) struct Completions {
+    slots: Vec<Slot>,
+    /// Those to wake as soon as nobody holds the lock: they may call us at once.
+    pub(crate) to_wake: Vec<Sleeping>,
+    /// Operations that go on though nobody will ask how they ended.
+    pub(crate) detached: usize,
+    /// Completions since the beginning.
+    pub(crate) count: u64,
+}
+
+struct Slot {
+    generation: u32,
+    state: State,
+}
+
+enum State {
+    /// Nobody has said anything.
+    Open,
+    Over(Outcome),
+    /// Somebody wants to be woken.
+    Awaited(Sleeping),
+    /// Nobody will ask. What was kept for it is let go when it is over.
+    Detached(Option<Keep>),
+}
+
+/// Something that must live until an operation is over.
+pub type Keep = Box<dyn Any + Send>;
+
+pub(crate) enum Sleeping {
+    Thread(Thread),
+    Task(Waker),
+}
+
+impl Sleeping {
+    pub(crate) fn wake(self) {
+        match self {
+            Sleeping::Thread(thread) => thread.unpark(),
+            Sleeping::Task(waker) => waker.wake(),
+        }
+    }
+}
+
+impl Completions {
+    #[inline]
+    pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.count += 1;
+        let slot = self.slot(ticket);
+        if slot.generation != ticket.generation() {
+            *slot = Slot { generation: ticket.generation(), state: State::Over(outcome) };
+            return;
+        }
+        match std::mem::replace(&mut slot.state, State::Over(outcome)) {
+            State::Open | State::Over(_) => {}
+            State::Awaited(sleeping) => self.to_wake.push(sleeping),
+            // A released schedule goes on, and so does what is kept for it.
+            kept @ State::Detached(_) if outcome == Outcome::Released => slot.state = kept,
+            State::Detached(keep) => {
+                slot.state = State::Open;
+                self.detached -= 1;
+                drop(keep);
+            }
+        }
+    }
+
+    /// How the operation ended, if it has. It is told once.
+    #[inline]
+    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
+        let slot = self.slots.get_mut(ticket.index() as usize)?;
+        if slot.generation != ticket.generation() {
+            return None;
+        }
+        let State::Over(outcome) = slot.state else { return None };
+        slot.state = State::Open;
+        Some(outcome)
+    }
+
+    /// Wakes `sleeping` when the operation is over.
+    pub(crate) fn watch(&mut self, ticket: Ticket, sleeping: Sleeping) {
+        let slot = self.slot(ticket);
+        *slot = Slot { generation: ticket.generation(), state: State::Awaited(sleeping) };
+    }
+
+    /// Nobody will ask for the outcome. `keep` lives until the operation is over.
+    pub(crate) fn detach(&mut self, ticket: Ticket, keep: Option<Keep>) {
+        let slot = self.slot(ticket);
+        let over = slot.generation == ticket.generation()
+            && matches!(slot.state, State::Over(outcome) if outcome != Outcome::Released);
+        let state = if over { State::Open } else { State::Detached(keep) };
+        *slot = Slot { generation: ticket.generation(), state };
+        self.detached += usize::from(!over);
+    }
+
+    #[inline]
+    fn slot(&mut self, ticket: Ticket) -> &mut Slot {
+        let index = ticket.index() as usize;
+        if index >= self.slots.len() {
+            self.grow(index);
+        }
+        &mut self.slots[index]
+    }
+
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.slots.resize_with(index + 1, || Slot { generation: 0, state: State::Open });
+    }
+}

@@ -1,0 +1,535 @@
+//! Who drives the NIC: the thread that calls, while it is inside; the agent, while the application
+//! is away and something is outstanding.
+//!
+//! One lock guards the NIC and all that belongs to it. Of several threads that wait, one is the
+//! *leader*: it turns, spins and sleeps at the doorbell. The others park until their operation is
+//! over or the leader leaves. When the last thread leaves and something is outstanding, the
+//! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Seal, Ticket, Time};
+
+use crate::agent::Agent;
+use crate::completion::{Keep, Sleeping};
+use crate::lock::{Guard, Lock};
+use crate::patience::{Next, Patience};
+use crate::port::{Combine, Direction, HostPort, Transfer};
+use crate::rail::{Arrival, Inlet, Rail};
+use crate::shm::doorbell::Sleeper;
+use crate::shm::segment::Segment;
+use crate::shm::{ShmInlet, rail};
+
+/// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
+pub struct Driver {
+    shared: Arc<Shared>,
+    agent: OnceLock<Agent>,
+}
+
+/// What the agent has in common with the callers.
+pub(crate) struct Shared {
+    pub(crate) core: Lock<Core>,
+    pub(crate) segment: Arc<Segment>,
+    me: u32,
+}
+
+/// What the lock guards.
+pub(crate) struct Core {
+    pub(crate) nic: Nic,
+    pub(crate) port: HostPort,
+    inlet: ShmInlet,
+    /// Ranks that we know to be gone, counted.
+    gone: u32,
+    /// Why peers could not be reached, for those who ask.
+    troubles: HashMap<Peer, String>,
+    born: Instant,
+    turns: u32,
+    /// A thread of the application waits, and turns.
+    led: bool,
+    /// It sleeps at the doorbell.
+    leader_asleep: bool,
+    /// Threads that wait for the leader to leave.
+    followers: Vec<std::thread::Thread>,
+    /// The doorbell is armed for the agent.
+    pub(crate) guarded: bool,
+    /// The agent sleeps without a limit: it does not know yet that something is outstanding.
+    pub(crate) agent_unaware: bool,
+    pub(crate) closing: bool,
+}
+
+impl Driver {
+    /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
+    pub(crate) fn new(segment: Arc<Segment>, me: u32, limits: Limits, combine: Combine) -> Driver {
+        let (rail, inlet) = rail::open(&segment, me);
+        let core = Core {
+            nic: Nic::new(Peer(me), segment.job(), limits),
+            port: HostPort::new(rail, combine),
+            inlet,
+            gone: 0,
+            troubles: HashMap::new(),
+            born: Instant::now(),
+            turns: 0,
+            led: false,
+            leader_asleep: false,
+            followers: Vec::new(),
+            guarded: false,
+            agent_unaware: false,
+            closing: false,
+        };
+        Driver {
+            shared: Arc::new(Shared { core: Lock::new(core), segment, me }),
+            agent: OnceLock::new(),
+        }
+    }
+
+    /// Who we are.
+    pub fn me(&self) -> Peer {
+        Peer(self.shared.me)
+    }
+
+    /// How many we are.
+    pub fn size(&self) -> u32 {
+        self.shared.segment.ranks()
+    }
+
+    /// Why `peer` cannot be reached, if the machine is to blame.
+    pub fn trouble(&self, peer: Peer) -> Option<String> {
+        self.enter().core.troubles.get(&peer).cloned()
+    }
+
+    /// Asks the NIC for something.
+    ///
+    /// # Safety
+    /// Every span that `ask` gives to the NIC is memory that the caller may lend, and that stays
+    /// lent until the operation it belongs to is over: read by nobody if it will be written, and
+    /// written by nobody.
+    #[inline]
+    pub unsafe fn submit<T>(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
+        let mut inside = self.enter();
+        let Core { nic, port, .. } = &mut *inside.core;
+        ask(nic, port)
+    }
+
+    /// Asks the NIC for something, and waits until it is over.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline]
+    pub unsafe fn perform(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted) -> Outcome {
+        let mut inside = self.enter();
+        let Core { nic, port, .. } = &mut *inside.core;
+        match ask(nic, port) {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => inside.wait(ticket),
+        }
+    }
+
+    /// Waits until an operation is over. A released schedule counts as such; it goes on.
+    pub fn wait(&self, ticket: Ticket) -> Outcome {
+        self.enter().wait(ticket)
+    }
+
+    /// How an operation ended, if it has.
+    pub fn test(&self, ticket: Ticket) -> Option<Outcome> {
+        let mut inside = self.enter();
+        if let Some(outcome) = inside.core.port.completions.take(ticket) {
+            return Some(outcome);
+        }
+        inside.core.turn(&self.shared);
+        inside.core.port.completions.take(ticket)
+    }
+
+    /// The same for tasks: if it is not over, `waker` is woken when it is.
+    pub fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Outcome> {
+        let mut inside = self.enter();
+        if let Some(outcome) = inside.core.port.completions.take(ticket) {
+            return Poll::Ready(outcome);
+        }
+        inside.core.turn(&self.shared);
+        let completions = &mut inside.core.port.completions;
+        match completions.take(ticket) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                completions.watch(ticket, Sleeping::Task(waker.clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Looks around until `look` finds something.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    pub unsafe fn wait_for<T>(
+        &self,
+        mut look: impl FnMut(&mut Nic, &mut HostPort) -> Option<T>,
+    ) -> T {
+        let mut inside = self.enter();
+        inside.drive(None, |core| look(&mut core.nic, &mut core.port))
+    }
+
+    /// Looks around once.
+    pub fn turn(&self) {
+        self.enter().core.turn(&self.shared);
+    }
+
+    /// Nobody will ask how an operation ended. `keep` lives until it has.
+    pub fn detach(&self, ticket: Ticket, keep: Option<Keep>) {
+        self.enter().core.port.completions.detach(ticket, keep);
+    }
+
+    /// Takes an operation back, if it is not too late; either way it ends.
+    pub fn cancel(&self, ticket: Ticket) {
+        let mut inside = self.enter();
+        let Core { nic, port, .. } = &mut *inside.core;
+        nic.cancel(ticket, port);
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> Inside<'_> {
+        let mut core = self.shared.core.lock();
+        if core.guarded {
+            core.guarded = false;
+            self.shared.doorbell().disarm();
+        }
+        let count = core.port.completions.count;
+        Inside { core, driver: self, count }
+    }
+
+    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
+    pub fn bury(&self) {
+        self.shared.segment.bury(self.shared.me);
+    }
+}
+
+impl Drop for Driver {
+    /// Stays until everybody has taken what was sent to them, or cannot any more.
+    fn drop(&mut self) {
+        {
+            let mut inside = self.enter();
+            inside.core.closing = true;
+            inside.drive(None, |core| core.is_quiet().then_some(()));
+        }
+        self.shared.segment.bury(self.shared.me);
+        if let Some(agent) = self.agent.take() {
+            agent.end(&self.shared);
+        }
+    }
+}
+
+/// A thread of the application inside the library.
+struct Inside<'a> {
+    core: Guard<'a, Core>,
+    driver: &'a Driver,
+    /// Completions when we came.
+    count: u64,
+}
+
+impl Inside<'_> {
+    #[inline(always)]
+    fn wait(&mut self, ticket: Ticket) -> Outcome {
+        if let Some(outcome) = self.core.port.completions.take(ticket) {
+            return outcome;
+        }
+        self.drive(Some(ticket), |core| core.port.completions.take(ticket))
+    }
+
+    /// Turns until `over` says so.
+    #[inline]
+    fn drive<T>(
+        &mut self,
+        ticket: Option<Ticket>,
+        mut over: impl FnMut(&mut Core) -> Option<T>,
+    ) -> T {
+        let shared = &*self.driver.shared;
+        if self.core.led
+            && let Some(result) = self.follow(ticket, &mut over)
+        {
+            return result;
+        }
+        self.core.led = true;
+        let mut patience = Patience::new(shared.segment.is_crowded());
+        let mut naps = 0;
+        let result = loop {
+            let busy = self.core.turn(shared);
+            if let Some(result) = over(&mut self.core) {
+                break result;
+            }
+            if busy {
+                patience.renew();
+                naps = 0;
+            }
+            if shared.core.is_wanted() {
+                self.wake_others();
+                self.core.give_way();
+                continue;
+            }
+            match patience.next() {
+                Next::Look => {}
+                Next::Yield => {
+                    self.wake_others();
+                    self.core.unlocked(std::thread::yield_now);
+                }
+                Next::Sleep => {
+                    self.wake_others();
+                    self.sleep(naps == 0);
+                    naps += 1;
+                }
+            }
+        };
+        self.core.led = false;
+        result
+    }
+
+    /// Waits while another thread leads. Nothing if it is our turn to lead.
+    #[cold]
+    fn follow<T>(
+        &mut self,
+        ticket: Option<Ticket>,
+        over: &mut impl FnMut(&mut Core) -> Option<T>,
+    ) -> Option<T> {
+        while self.core.led {
+            if let Some(result) = over(&mut self.core) {
+                return Some(result);
+            }
+            let me = std::thread::current();
+            if let Some(ticket) = ticket {
+                self.core.port.completions.watch(ticket, Sleeping::Thread(me.clone()));
+            }
+            self.core.followers.push(me.clone());
+            self.core.unlocked(std::thread::park);
+            self.core.followers.retain(|thread| thread.id() != me.id());
+        }
+        over(&mut self.core)
+    }
+
+    /// Sleeps at the doorbell.
+    #[cold]
+    fn sleep(&mut self, nap: bool) {
+        let shared = &*self.driver.shared;
+        let doorbell = shared.doorbell();
+        doorbell.arm(Sleeper::Caller, true);
+        let leaving = self.core.closing;
+        if leaving || self.core.port.rail.is_stuck() {
+            self.core.port.rail.thirst(leaving);
+        }
+        // One last look: whoever came before the doorbell was armed did not ring.
+        if self.core.has_work(shared) {
+            return doorbell.disarm();
+        }
+        let roomy = !shared.segment.is_crowded();
+        let short = roomy && (nap || leaving || self.core.port.rail.is_stuck());
+        self.core.leader_asleep = true;
+        self.core.unlocked(|| doorbell.sleep(Sleeper::Caller, short.then_some(NAP)));
+        self.core.leader_asleep = false;
+        doorbell.disarm();
+    }
+
+    /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock.
+    #[inline(always)]
+    fn wake_others(&mut self) {
+        if !self.core.port.completions.to_wake.is_empty() {
+            let list = std::mem::take(&mut self.core.port.completions.to_wake);
+            self.core.unlocked(|| list.into_iter().for_each(Sleeping::wake));
+        }
+    }
+
+    /// The application goes: somebody else may have to look after what is outstanding.
+    #[inline(always)]
+    fn leave(&mut self) {
+        let shared = &*self.driver.shared;
+        self.wake_others();
+        if self.core.led {
+            // What we did may be what the leader waits for.
+            if self.core.leader_asleep && self.core.port.completions.count != self.count {
+                shared.doorbell().ring(true);
+            }
+        } else if let Some(next) = self.core.followers.first() {
+            next.unpark();
+        } else if self.core.nic.is_expecting() && !self.core.closing {
+            self.hand_over();
+        }
+    }
+
+    /// The agent looks after what is outstanding.
+    fn hand_over(&mut self) {
+        let shared = &self.driver.shared;
+        let crowded = shared.segment.is_crowded();
+        self.core.guarded = true;
+        shared.doorbell().arm(Sleeper::Agent, crowded);
+        let mut agent_runs = false;
+        if self.driver.agent.get().is_none() {
+            self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
+            agent_runs = true;
+        }
+        // Where ringers have no fence the agent looks by itself now and then, once it knows that it
+        // has to; otherwise it is enough to look now.
+        let unaware = !crowded && self.core.agent_unaware;
+        if !agent_runs && (unaware || crowded && self.core.has_work(shared)) {
+            shared.doorbell().ring(true);
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Shared {
+    pub(crate) fn doorbell(&self) -> &crate::shm::doorbell::Doorbell {
+        &self.segment.card(self.me).doorbell
+    }
+}
+
+impl Core {
+    /// Looks around once; true if something happened.
+    #[inline]
+    pub(crate) fn turn(&mut self, shared: &Shared) -> bool {
+        let Core { nic, port, inlet, .. } = self;
+        let taken = inlet.poll(ARRIVALS_PER_TURN_MAX, |from, arrival| match arrival {
+            Arrival::Frame(raw) => nic.on_frame(from, Seal::Intact, raw, port),
+            Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
+        });
+        self.turns = self.turns.wrapping_add(1);
+        let mut busy = taken > 0;
+        if !self.port.transfers.is_empty() {
+            busy |= self.move_piece();
+        }
+        if self.port.rail.is_stuck() {
+            busy |= self.relieve();
+        }
+        if self.gone != shared.segment.gone() {
+            busy |= self.mourn(&shared.segment);
+        }
+        if self.turns.is_multiple_of(TURNS_PER_CLOCK) {
+            self.look_at_clock();
+        }
+        busy
+    }
+
+    /// Moves a piece of the transfer whose turn it is.
+    #[inline(never)]
+    fn move_piece(&mut self) -> bool {
+        let Some(mut transfer) = self.port.transfers.pop_front() else { return false };
+        let left = transfer.into.len - transfer.done;
+        let piece = left.min(PIECE_BYTES_MAX);
+        if piece > 0 {
+            if let Err(error) = self.copy_piece(&transfer, piece) {
+                self.lose(transfer.peer, &error);
+                return true;
+            }
+            transfer.done += piece;
+        }
+        if transfer.done < transfer.into.len {
+            self.port.transfers.push_back(transfer);
+            return true;
+        }
+        self.end_transfer(transfer)
+    }
+
+    fn copy_piece(&mut self, transfer: &Transfer, piece: u64) -> io::Result<()> {
+        let (from, into) =
+            (transfer.from.offset + transfer.done, transfer.into.offset + transfer.done);
+        let rail = &mut self.port.rail;
+        match transfer.direction {
+            // SAFETY: the NIC asked for it: `into` is lent until the transfer is over.
+            Direction::Read => unsafe { rail.read(transfer.peer, from, into, piece) },
+            // SAFETY: the NIC asked for it: `from` is lent until the transfer is over.
+            Direction::Write(_) => unsafe { rail.write(transfer.peer, from, into, piece) },
+        }
+    }
+
+    fn end_transfer(&mut self, transfer: Transfer) -> bool {
+        let Core { nic, port, .. } = self;
+        match transfer.direction {
+            Direction::Read => nic.on_read(transfer.ticket, port),
+            Direction::Write(notify) => {
+                let sent = port.rail.notify(transfer.peer, notify, transfer.into.len);
+                if sent == ferrywire_nic::Sent::Full {
+                    // All is written but the notice. It goes when there is room.
+                    port.transfers.push_back(transfer);
+                    return false;
+                }
+                nic.on_written(transfer.ticket, port);
+            }
+        }
+        true
+    }
+
+    /// Frames that found no room may go now.
+    #[cold]
+    fn relieve(&mut self) -> bool {
+        let (mut peers, mut lost) = (Vec::new(), Vec::new());
+        self.port.rail.poll_room(|peer| peers.push(peer));
+        self.port.rail.poll_lost(|peer, error| lost.push((peer, error)));
+        for &peer in &peers {
+            self.nic.on_room(peer, &mut self.port);
+        }
+        for (peer, error) in &lost {
+            self.lose(*peer, error);
+        }
+        !peers.is_empty() || !lost.is_empty()
+    }
+
+    /// The machine does not let us reach a peer.
+    fn lose(&mut self, peer: Peer, error: &io::Error) {
+        self.troubles.entry(peer).or_insert_with(|| error.to_string());
+        self.port.transfers.retain(|transfer| transfer.peer != peer);
+        self.nic.on_peer_down(peer, &mut self.port);
+    }
+
+    /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
+    /// still in the ring of one that died is lost.
+    #[cold]
+    fn mourn(&mut self, segment: &Segment) -> bool {
+        self.gone = segment.gone();
+        for rank in (0..segment.ranks()).filter(|&rank| segment.is_gone(rank)) {
+            self.port.transfers.retain(|transfer| transfer.peer != Peer(rank));
+            self.nic.on_peer_down(Peer(rank), &mut self.port);
+        }
+        true
+    }
+
+    #[cold]
+    fn look_at_clock(&mut self) {
+        let ns = self.born.elapsed().as_nanos();
+        self.port.now = Time(u64::try_from(ns).unwrap_or(u64::MAX));
+        if self.port.timer.is_some_and(|at| at <= self.port.now) {
+            self.nic.on_timer(&mut self.port);
+        }
+    }
+
+    pub(crate) fn is_led(&self) -> bool {
+        self.led
+    }
+
+    /// Whether a turn would do something.
+    pub(crate) fn has_work(&self, shared: &Shared) -> bool {
+        self.inlet.is_ready()
+            || !self.port.transfers.is_empty()
+            || self.gone != shared.segment.gone()
+    }
+
+    /// Whether we may go: nothing of ours is on its way.
+    fn is_quiet(&mut self) -> bool {
+        self.port.transfers.is_empty()
+            && self.port.completions.detached == 0
+            && self.port.rail.is_drained()
+    }
+}
+
+/// Frames taken before anything else gets a turn.
+const ARRIVALS_PER_TURN_MAX: usize = 64;
+/// Turns between two looks at the clock. No rail that loses frames is driven from here yet.
+const TURNS_PER_CLOCK: u32 = 4096;
+/// Bytes moved between two processes before anything else gets a turn.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
+/// Long enough for any store to arrive: see `doorbell.rs`.
+const NAP: Duration = Duration::from_micros(200);

@@ -1,0 +1,144 @@
+//! How the NIC acts on the machine: spans become memory, frames go to the rail, transfers wait for
+//! their turn.
+//!
+//! Invariants, cited below by number.
+//!   I1. Spans come from the NIC, which has them from [`crate::Driver::submit`]: their bytes are lent.
+//!   I2. The NIC asks for what its protocol permits: a span that is being written is not read.
+
+use std::collections::VecDeque;
+
+use ferrywire_nic::{
+    Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
+};
+
+use crate::completion::Completions;
+use crate::memory;
+use crate::rail::Rail;
+use crate::shm::Shm;
+
+/// Combines `source` into `into`, element by element. What operators mean is known above.
+pub type Combine = fn(operator: Operator, source: &[u8], into: &mut [u8]);
+
+/// The port of a rank on a machine.
+pub struct HostPort {
+    pub(crate) rail: Shm,
+    pub(crate) completions: Completions,
+    pub(crate) transfers: VecDeque<Transfer>,
+    pub(crate) now: Time,
+    pub(crate) timer: Option<Time>,
+    combine: Combine,
+}
+
+/// Bytes that are moved straight between two processes, a piece each turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) peer: Peer,
+    pub(crate) from: Span,
+    pub(crate) into: Span,
+    pub(crate) done: u64,
+    pub(crate) ticket: Ticket,
+    pub(crate) direction: Direction,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    /// We read memory of the peer.
+    Read,
+    /// We write memory of the peer, and tell it so under this ticket.
+    Write(Ticket),
+}
+
+impl HostPort {
+    pub(crate) fn new(rail: Shm, combine: Combine) -> HostPort {
+        HostPort {
+            rail,
+            completions: Completions::default(),
+            transfers: VecDeque::new(),
+            now: Time(0),
+            timer: None,
+            combine,
+        }
+    }
+}
+
+impl Port for HostPort {
+    #[inline(always)]
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn promises(&self, peer: Peer) -> Promises {
+        self.rail.promises(peer)
+    }
+
+    #[inline]
+    fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
+        // SAFETY: I1, I2.
+        let payload = unsafe { memory::bytes(payload) };
+        self.rail.send(to, envelope, payload)
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        // SAFETY: I1, I2.
+        unsafe { memory::fill(bytes, into) };
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        // SAFETY: I1, I2.
+        into.copy_from_slice(unsafe { memory::bytes(from) });
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        if from.offset == into.offset {
+            return;
+        }
+        // SAFETY: I1, I2.
+        let from = unsafe { memory::bytes(from) };
+        // SAFETY: I1, I2: a schedule does not copy between spans that overlap.
+        unsafe { memory::fill(from, into) };
+    }
+
+    fn reduce(&mut self, _: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+        // SAFETY: I1, I2.
+        let from = unsafe { memory::bytes(from) };
+        self.accumulate(operator, from, into);
+        Progress::Done
+    }
+
+    fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span) {
+        // SAFETY: I1, I2.
+        let into = unsafe { memory::bytes_mut(into) };
+        (self.combine)(operator, bytes, into);
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        // SAFETY: I1, I2: everybody else comes through this NIC, too.
+        let place = unsafe { memory::bytes_mut(at) };
+        let mut found = [0; 8];
+        found.copy_from_slice(place);
+        if u64::from_le_bytes(found) == expected {
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+        u64::from_le_bytes(found)
+    }
+
+    fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
+        let direction = Direction::Write(notify);
+        self.transfers.push_back(Transfer { peer: to, from, into, done: 0, ticket, direction });
+    }
+
+    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+        let direction = Direction::Read;
+        self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });
+    }
+
+    #[inline]
+    fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.completions.complete(ticket, outcome);
+    }
+
+    fn arm(&mut self, at: Option<Time>) {
+        self.timer = at;
+    }
+}

@@ -1,0 +1,439 @@
+//! A ring of frames from one process to another, in memory that both have mapped.
+//!
+//! A frame of up to 56 bytes travels in one cache line together with the mark that says it is
+//! there, so that it costs the receiver one miss. The bytes of a longer one go to the data lines,
+//! and its slot says where. The mark counts slots, so a slot need not be cleared before it is used
+//! again. The producer alone decides where data goes; the consumer tells it now and then how many
+//! slots it has taken.
+//!
+//! Invariants, cited below by number.
+//!   I1. There is one `Producer` and one `Consumer` of a ring. Only the producer writes slots and data
+//!       lines, only the consumer writes `consumed`.
+//!   I2. The producer writes a slot, and the data lines that it names, only when the slot has been
+//!       consumed; the consumer reads them only between seeing the mark and saying `consumed`.
+//!   I3. What comes from the other side is compared with the bounds of the ring before it is used.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
+
+/// Slots of a ring, a power of two.
+pub(crate) const SLOTS: u32 = if cfg!(loom) { 2 } else { 128 };
+/// The most data lines that a ring can have.
+pub(crate) const DATA_LINES_MAX: u32 = if cfg!(loom) { 2 } else { 4096 };
+/// The bytes of a frame that fit its slot.
+pub(crate) const INLINE_BYTES: usize = 56;
+/// The bytes of a data line.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// What the consumer tells the producer.
+#[repr(C, align(128))]
+pub(crate) struct Control {
+    /// Slots that have been taken, since the beginning.
+    consumed: AtomicU32,
+    /// The producer has found no room, and wants to be woken when there is some.
+    thirsty: AtomicU32,
+}
+
+/// One frame, or where it is.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// Mark, then length and kind: see [`head`].
+    head: AtomicU64,
+    body: UnsafeCell<[u8; INLINE_BYTES]>,
+}
+
+/// Room for 64 bytes of long frames.
+#[repr(C, align(64))]
+pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
+
+// SAFETY: I1, I2: producer and consumer never touch the same bytes at the same time.
+unsafe impl Sync for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Line {}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Control>() == 128);
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<Line>() == LINE_BYTES);
+};
+
+/// The three parts of a ring. They live in a mapping that whoever holds this keeps alive.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring {
+    pub(crate) control: &'static Control,
+    pub(crate) slots: &'static [Slot],
+    pub(crate) lines: &'static [Line],
+}
+
+impl Ring {
+    #[inline(always)]
+    fn slot(&self, count: u32) -> &'static Slot {
+        &self.slots[(count % SLOTS) as usize]
+    }
+
+    /// The bytes of `lines` data lines from `first` on.
+    fn data(&self, first: u32, lines: u32) -> *const u8 {
+        let lines = &self.lines[first as usize..][..lines as usize];
+        // Shows loom that we read them; otherwise it is nothing.
+        lines.iter().for_each(|line| line.0.with(|_| ()));
+        lines.as_ptr().cast()
+    }
+
+    /// The same, to write.
+    fn data_mut(&self, first: u32, lines: u32) -> *mut u8 {
+        let lines = &self.lines[first as usize..][..lines as usize];
+        lines.iter().for_each(|line| line.0.with_mut(|_| ()));
+        lines.as_ptr().cast_mut().cast()
+    }
+}
+
+/// What a slot brings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Event<'a> {
+    /// A frame for the NIC.
+    Frame(&'a [u8]),
+    /// A write into our memory is over: the receive that it is for, and its bytes.
+    Landed { ticket: u64, bytes: u64 },
+    /// The producer is out of its mind.
+    Broken,
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stuck {
+    /// There is no room now.
+    Full,
+    /// There is nothing in the data lines, and they are too few: [`Producer::widen`].
+    Narrow,
+}
+
+/// The right to put frames into a ring.
+pub(crate) struct Producer {
+    ring: Ring,
+    /// Slots written.
+    tail: u32,
+    /// Slots that we know to be consumed.
+    seen: u32,
+    /// Data lines in use: the memory behind them has been reserved.
+    lines: u32,
+    /// The next data line to write.
+    next: u32,
+    /// Data lines that are not free.
+    used: u32,
+    /// A frame found no room among the data lines: more would be better.
+    cramped: bool,
+    /// Data lines that each slot holds, those skipped at the end of the ring included.
+    held: [u16; SLOTS as usize],
+}
+
+impl Producer {
+    /// `lines` data lines may be used at first.
+    pub(crate) fn new(ring: Ring, lines: u32) -> Producer {
+        let held = [0; SLOTS as usize];
+        Producer { ring, tail: 0, seen: 0, lines, next: 0, used: 0, cramped: false, held }
+    }
+
+    /// Puts a frame into the ring: `envelope`, then `payload`.
+    #[inline]
+    pub(crate) fn push(&mut self, envelope: &[u8], payload: &[u8]) -> Result<(), Stuck> {
+        if self.tail.wrapping_sub(self.seen) >= SLOTS {
+            self.look();
+            if self.tail.wrapping_sub(self.seen) >= SLOTS {
+                return Err(Stuck::Full);
+            }
+        }
+        let len = envelope.len() + payload.len();
+        if len > INLINE_BYTES {
+            return self.push_long(envelope, payload);
+        }
+        self.ring.slot(self.tail).body.with_mut(|body| {
+            let body = body.cast::<u8>();
+            // SAFETY: I2: the slot is ours, and the envelope fits it.
+            unsafe { copy_short(envelope, body) };
+            // SAFETY: I2, and both together fit.
+            let behind = unsafe { body.add(envelope.len()) };
+            // SAFETY: as above.
+            unsafe { copy_short(payload, behind) };
+        });
+        self.publish(FRAME, len, 0);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn push_long(&mut self, envelope: &[u8], payload: &[u8]) -> Result<(), Stuck> {
+        let len = envelope.len() + payload.len();
+        let lines = u32::try_from(len.div_ceil(LINE_BYTES)).expect("a frame is short");
+        let (first, held) = self.place(lines)?;
+        let data = self.ring.data_mut(first, lines);
+        // SAFETY: I2: `place` found lines that no slot holds, enough for the whole frame.
+        unsafe { std::ptr::copy_nonoverlapping(envelope.as_ptr(), data, envelope.len()) };
+        // SAFETY: as above; the envelope is shorter than the frame.
+        let behind = unsafe { data.add(envelope.len()) };
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), behind, payload.len()) };
+        self.ring.slot(self.tail).body.with_mut(|body| {
+            // SAFETY: I2: the slot is ours, and has room for four bytes.
+            unsafe { body.cast::<[u8; 4]>().write(first.to_le_bytes()) };
+        });
+        self.publish(LONG_FRAME, len, held);
+        Ok(())
+    }
+
+    /// Tells the consumer that bytes have been written into its memory.
+    pub(crate) fn push_landed(&mut self, ticket: u64, bytes: u64) -> Result<(), Stuck> {
+        self.look();
+        if self.tail.wrapping_sub(self.seen) >= SLOTS {
+            return Err(Stuck::Full);
+        }
+        self.ring.slot(self.tail).body.with_mut(|body| {
+            // SAFETY: I2: the slot is ours, and has room for two numbers.
+            unsafe { body.cast::<[[u8; 8]; 2]>().write([ticket, bytes].map(u64::to_le_bytes)) };
+        });
+        self.publish(LANDED, 16, 0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, kind: u64, len: usize, held: u16) {
+        self.held[(self.tail % SLOTS) as usize] = held;
+        // Pairs with the Acquire in `peek`: the frame is written before it is seen.
+        self.ring.slot(self.tail).head.store(head(self.tail, len, kind), Ordering::Release);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Finds free data lines: the first, and how many are no longer free then.
+    fn place(&mut self, lines: u32) -> Result<(u32, u16), Stuck> {
+        if self.used + lines > self.lines {
+            self.look();
+        }
+        if self.used == 0 {
+            self.next = 0;
+            if lines > self.lines || self.cramped && self.lines < DATA_LINES_MAX {
+                return Err(Stuck::Narrow);
+            }
+        }
+        // A frame is in one piece: what is left before the end may have to be skipped.
+        let skip = if self.next + lines > self.lines { self.lines - self.next } else { 0 };
+        let held = skip + lines;
+        if self.used + held > self.lines {
+            self.cramped = true;
+            return Err(Stuck::Full);
+        }
+        let first = if skip > 0 { 0 } else { self.next };
+        self.next = first + lines;
+        self.used += held;
+        Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
+    }
+
+    /// How many data lines there would be after [`Producer::widen`] with a frame of `len` bytes
+    /// waiting: twice as many as now, or enough for it.
+    pub(crate) fn wider(&self, len: usize) -> (u32, u32) {
+        let wanted = u32::try_from(len.div_ceil(LINE_BYTES)).expect("a frame is short");
+        (self.lines, (self.lines * 2).max(wanted).min(DATA_LINES_MAX))
+    }
+
+    /// More data lines may be used. There must be none in use.
+    pub(crate) fn widen(&mut self, lines: u32) {
+        assert!(self.used == 0 && lines <= DATA_LINES_MAX, "only an empty ring can be widened");
+        self.lines = lines;
+        self.cramped = false;
+    }
+
+    /// No more data lines can be had.
+    pub(crate) fn give_up_widening(&mut self) {
+        self.cramped = false;
+    }
+
+    /// Looks how far the consumer is; true if it has moved.
+    pub(crate) fn look(&mut self) -> bool {
+        // Pairs with the Release in `Consumer::publish`: it has read what it says it has.
+        let consumed = self.ring.control.consumed.load(Ordering::Acquire);
+        // I3: it cannot have taken more than there was.
+        if consumed.wrapping_sub(self.seen) > self.tail.wrapping_sub(self.seen) {
+            return false;
+        }
+        let moved = consumed != self.seen;
+        while self.seen != consumed {
+            self.used -= u32::from(self.held[(self.seen % SLOTS) as usize]);
+            self.seen = self.seen.wrapping_add(1);
+        }
+        moved
+    }
+
+    /// Asks to be woken when there is room. Whoever sleeps looks again after this.
+    pub(crate) fn thirst(&self) {
+        self.ring.control.thirsty.store(1, Ordering::Relaxed);
+        // Pairs with the fence in `Consumer::publish`: either we see its count, or it our thirst.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether everything has been consumed.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        self.look();
+        self.seen == self.tail
+    }
+}
+
+/// The right to take frames out of a ring.
+pub(crate) struct Consumer {
+    ring: Ring,
+    /// Slots taken.
+    next: u32,
+    /// Slots that the producer knows to be taken.
+    told: u32,
+}
+
+impl Consumer {
+    pub(crate) fn new(ring: Ring) -> Consumer {
+        Consumer { ring, next: 0, told: 0 }
+    }
+
+    /// Whether a frame is there.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        // Pairs with the Release in `Producer::publish`.
+        let head = self.ring.slot(self.next).head.load(Ordering::Acquire);
+        mark(head) == mark_of(self.next)
+    }
+
+    /// The next frame, if it is there. [`Consumer::advance`] is done with it.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<Event<'_>> {
+        let slot = self.ring.slot(self.next);
+        // Pairs with the Release in `Producer::publish`: what is seen is written.
+        let head = slot.head.load(Ordering::Acquire);
+        if mark(head) != mark_of(self.next) {
+            return None;
+        }
+        let len = len(head);
+        let body = slot.body.with(<*const [u8; INLINE_BYTES]>::cast::<u8>);
+        Some(match kind(head) {
+            FRAME if len <= INLINE_BYTES => {
+                // SAFETY: I2: the slot is ours until `advance`; I3: `len` fits it.
+                Event::Frame(unsafe { std::slice::from_raw_parts(body, len) })
+            }
+            LONG_FRAME => self.peek_long(body, len),
+            LANDED => {
+                // SAFETY: I2: the slot is ours until `advance`.
+                let numbers = unsafe { body.cast::<[[u8; 8]; 2]>().read() };
+                let [ticket, bytes] = numbers.map(u64::from_le_bytes);
+                Event::Landed { ticket, bytes }
+            }
+            _ => Event::Broken,
+        })
+    }
+
+    #[inline(never)]
+    fn peek_long(&self, body: *const u8, len: usize) -> Event<'_> {
+        // SAFETY: I2: the slot is ours until `advance`.
+        let first = u32::from_le_bytes(unsafe { body.cast::<[u8; 4]>().read() });
+        let lines = u32::try_from(len.div_ceil(LINE_BYTES)).unwrap_or(u32::MAX);
+        if first.checked_add(lines).is_none_or(|end| end > DATA_LINES_MAX) {
+            return Event::Broken;
+        }
+        let data = self.ring.data(first, lines);
+        // SAFETY: I2: the lines are ours until `advance`; I3: they are inside the ring.
+        Event::Frame(unsafe { std::slice::from_raw_parts(data, len) })
+    }
+
+    /// Done with what `peek` showed. True if the producer wants to be woken.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, fenced: bool) -> bool {
+        self.next = self.next.wrapping_add(1);
+        // Not for every slot: the producer would have to fetch the line from us each time.
+        self.next.wrapping_sub(self.told) >= SLOTS / 4 && self.publish(fenced)
+    }
+
+    /// There was nothing to take: the producer may know all that we have taken.
+    #[inline(always)]
+    pub(crate) fn rest(&mut self, fenced: bool) -> bool {
+        self.told != self.next && self.publish(fenced)
+    }
+
+    fn publish(&mut self, fenced: bool) -> bool {
+        self.told = self.next;
+        // Pairs with the Acquire in `Producer::look`: we have read what we say we have.
+        self.ring.control.consumed.store(self.next, Ordering::Release);
+        if fenced {
+            // Pairs with the fence in `Producer::thirst`.
+            fence(Ordering::SeqCst);
+        }
+        let thirsty = &self.ring.control.thirsty;
+        thirsty.load(Ordering::Relaxed) != 0 && thirsty.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+const FRAME: u64 = 0;
+const LONG_FRAME: u64 = 1;
+const LANDED: u64 = 2;
+
+/// Mark in the low half, then 24 bits of length and 8 of kind.
+#[inline(always)]
+fn head(count: u32, len: usize, kind: u64) -> u64 {
+    kind << 56 | (len as u64) << 32 | u64::from(mark_of(count))
+}
+
+/// The mark of a slot that has been written `count / SLOTS` times before. Never what is there: that is
+/// the mark of one lap earlier, or zero.
+#[inline(always)]
+fn mark_of(count: u32) -> u32 {
+    count.wrapping_add(1)
+}
+
+#[inline(always)]
+fn mark(head: u64) -> u32 {
+    (head & 0xffff_ffff) as u32
+}
+
+#[inline(always)]
+fn len(head: u64) -> usize {
+    (head >> 32 & 0xff_ffff) as usize
+}
+
+#[inline(always)]
+fn kind(head: u64) -> u64 {
+    head >> 56
+}
+
+/// Copies a few bytes without a call.
+///
+/// # Safety
+/// `into` has room for them, and does not overlap them.
+#[inline(always)]
+pub(crate) unsafe fn copy_short(bytes: &[u8], into: *mut u8) {
+    let (from, len) = (bytes.as_ptr(), bytes.len());
+    match len {
+        0 => {}
+        // SAFETY: here and below, the caller vouches for `len` bytes, and a word is no longer.
+        1 => unsafe { copy_ends::<u8>(from, into, len) },
+        // SAFETY: as above.
+        2..4 => unsafe { copy_ends::<u16>(from, into, len) },
+        // SAFETY: as above.
+        4..8 => unsafe { copy_ends::<u32>(from, into, len) },
+        // SAFETY: as above.
+        8..=16 => unsafe { copy_ends::<u64>(from, into, len) },
+        // SAFETY: as above.
+        17..=32 => unsafe { copy_ends::<u128>(from, into, len) },
+        // SAFETY: the caller vouches for both.
+        _ => unsafe { std::ptr::copy_nonoverlapping(from, into, len) },
+    }
+}
+
+/// Copies `len` bytes, one to two words of them, as the first word and the last, which may overlap.
+///
+/// # Safety
+/// As for [`copy_short`], and `len` is at least the size of a word and at most twice that.
+#[inline(always)]
+unsafe fn copy_ends<Word>(from: *const u8, into: *mut u8, len: usize) {
+    let last = len - size_of::<Word>();
+    // SAFETY: the caller vouches for `len` bytes, and the last word begins within them.
+    let (from_last, into_last) = (unsafe { from.add(last) }, unsafe { into.add(last) });
+    // SAFETY: as above.
+    let head = unsafe { from.cast::<Word>().read_unaligned() };
+    // SAFETY: as above.
+    let tail = unsafe { from_last.cast::<Word>().read_unaligned() };
+    // SAFETY: as above.
+    unsafe { into.cast::<Word>().write_unaligned(head) };
+    // SAFETY: as above.
+    unsafe { into_last.cast::<Word>().write_unaligned(tail) };
+}

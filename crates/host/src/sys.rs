@@ -1,0 +1,6 @@
+//! What we ask of Linux, one file for each sort of thing. Nothing else makes system calls, but for
+//! the sockets of the meeting.
+
+pub(crate) mod futex;
+pub(crate) mod map;
+pub(crate) mod reach;
