@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
     Variant,
@@ -426,8 +427,9 @@ impl Script {
     }
 
     fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {
-        let me =
-            Member { group: self.plan.collective_group(), rank: self.me, size: self.plan.size };
+        let group = Group::whole(self.plan.size);
+        let group_id = self.plan.collective_group();
+        let me = Member { group_id, group: &group, rank: self.me };
         let memory = &mut context.port.memory;
         let mut numbers = |count: u64, value: u64| {
             let bytes = (0..count).flat_map(|at| (value + at).to_le_bytes()).collect();
@@ -450,7 +452,7 @@ impl Script {
             Collective::Allreduce { numbers: count } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
                 let work = memory.lend_filled(bytes.len, GUARD);
-                (collective::allreduce(me, SUM, bytes, work), bytes)
+                (collective::allreduce(me, SUM, 8, bytes, work), bytes)
             }
         }
     }
