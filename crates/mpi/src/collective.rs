@@ -27,11 +27,11 @@ pub use allgather::{allgather, allgather_blocks, allgather_doubling, allgather_w
 pub use allreduce::{allreduce, allreduce_doubling, allreduce_halving};
 pub use alltoall::{alltoall, alltoall_blocks};
 pub use broadcast::{broadcast, broadcast_pieces, broadcast_tree};
-pub use gather::{gather, gather_blocks, gather_tree, gather_work_bytes};
+pub use gather::{gather, gather_blocks, gather_work_bytes};
 pub use reduce::{reduce, reduce_in_order, reduce_in_order_work_bytes, reduce_work_bytes};
 pub use reduce_scatter::{reduce_scatter_block, reduce_scatter_block_work_bytes};
 pub use scan::{exscan, exscan_work_bytes, scan};
-pub use scatter::{scatter, scatter_blocks, scatter_tree, scatter_work_bytes};
+pub use scatter::{scatter, scatter_blocks, scatter_work_bytes};
 
 use crate::group::Group;
 

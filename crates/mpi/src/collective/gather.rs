@@ -57,7 +57,7 @@ pub fn gather_blocks(me: Member, root: u32, mine: Span, place: impl Fn(u32) -> S
 }
 
 /// Binomial gather: each rank sends its block together with those of all below it.
-pub fn gather_tree(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Schedule {
+fn gather_tree(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
     let (size, len) = (me.size(), mine.len);

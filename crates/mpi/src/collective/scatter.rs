@@ -41,7 +41,7 @@ pub fn scatter_blocks(me: Member, root: u32, place: impl Fn(u32) -> Span, mine: 
 }
 
 /// Binomial scatter: each rank gets its block together with those of all below it.
-pub fn scatter_tree(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Schedule {
+fn scatter_tree(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
     let (size, len) = (me.size(), mine.len);
