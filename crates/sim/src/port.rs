@@ -60,8 +60,10 @@ pub const SUM: Operator = Operator(0);
 /// Like [`SUM`], but its result comes later, as if it had to wait for a thread of the user's.
 pub const SUM_LATER: Operator = Operator(1);
 /// An operator whose order matters: it composes functions of the form ax + b, with a and b in four
-/// bytes each, the source being applied last. All others are those of `mpi`.
+/// bytes each, the source being applied last.
 pub const COMPOSE: Operator = Operator(2);
+/// Like [`COMPOSE`], but its result comes later. All other operators are those of `mpi`.
+pub const COMPOSE_LATER: Operator = Operator(3);
 
 impl Port for SimPort {
     fn now(&self) -> Time {
@@ -114,7 +116,7 @@ impl Port for SimPort {
     fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
         let bytes = self.memory.bytes(from).to_vec();
         self.accumulate(operator, &bytes, into);
-        if operator == SUM_LATER {
+        if matches!(operator, SUM_LATER | COMPOSE_LATER) {
             self.actions.push(Action::Reduce { step });
             return Progress::Later;
         }
@@ -125,7 +127,7 @@ impl Port for SimPort {
         self.copied += into.len;
         match operator {
             SUM | SUM_LATER => self.memory.add(bytes, into),
-            COMPOSE => compose(bytes, self.memory.bytes_mut(into)),
+            COMPOSE | COMPOSE_LATER => compose(bytes, self.memory.bytes_mut(into)),
             _ => operation::combine(operator, bytes, self.memory.bytes_mut(into)),
         }
     }

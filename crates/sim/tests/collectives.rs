@@ -8,10 +8,13 @@ use std::sync::Arc;
 use ferrywire_mpi::collective::{self, LINEAR_RANKS_MAX, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
-use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket};
+use ferrywire_nic::{
+    Limits, Operator, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket,
+};
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::memory::Memory;
-use ferrywire_sim::port::{COMPOSE, SUM, compose};
+use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, SUM, compose};
+use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
 #[test]
@@ -142,7 +145,7 @@ fn reductions_are_in_rank_order() {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = collective::reduce_in_order_work_bytes(me, case.len);
             let work = memory.lend_filled(work, GUARD);
-            (collective::reduce_in_order(me, root, COMPOSE, bytes, work), bytes)
+            (collective::reduce_in_order(me, root, case.operator(), bytes, work), bytes)
         });
         assert_eq!(found[root as usize], all, "{case:?} root {root}");
     }
@@ -177,8 +180,8 @@ fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
                 let bytes = lend(memory, functions(me.rank, case.len));
                 let work = memory.lend_filled(case.len, GUARD);
                 let schedule = match halving {
-                    false => collective::allreduce_doubling(me, COMPOSE, bytes, work),
-                    true => collective::allreduce_halving(me, COMPOSE, 8, bytes, work),
+                    false => collective::allreduce_doubling(me, case.operator(), bytes, work),
+                    true => collective::allreduce_halving(me, case.operator(), 8, bytes, work),
                 };
                 (schedule, bytes)
             });
@@ -193,12 +196,12 @@ fn scans_are_in_rank_order() {
         let with_ours = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(case.len, GUARD);
-            (collective::scan(me, COMPOSE, bytes, work), bytes)
+            (collective::scan(me, case.operator(), bytes, work), bytes)
         });
         let without = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(collective::exscan_work_bytes(case.len), GUARD);
-            (collective::exscan(me, COMPOSE, bytes, work), bytes)
+            (collective::exscan(me, case.operator(), bytes, work), bytes)
         });
         for rank in 0..case.group.size() {
             assert_eq!(with_ours[rank as usize], case.in_order(0..rank + 1), "{case:?} {rank}");
@@ -221,7 +224,7 @@ fn a_reduce_scatter_is_in_rank_order() {
             };
             let work = collective::reduce_scatter_block_work_bytes(case.len);
             let work = memory.lend_filled(work, GUARD);
-            (collective::reduce_scatter_block(me, COMPOSE, all, mine, work), mine)
+            (collective::reduce_scatter_block(me, case.operator(), all, mine, work), mine)
         });
         let whole = Case { len: case.len * u64::from(size), ..case.clone() };
         assert_eq!(found.concat(), whole.in_order(0..size), "{case:?}");
@@ -244,7 +247,7 @@ fn long_messages_arrive_too() {
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, long));
                 let work = memory.lend_filled(long, GUARD);
-                (collective::allreduce(me, COMPOSE, 8, bytes, work), bytes)
+                (collective::allreduce(me, case.operator(), 8, bytes, work), bytes)
             });
             let expected = case.in_order(0..size);
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?}");
@@ -325,8 +328,13 @@ impl Case {
     /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
     fn run(&self, build: impl Fn(Member<'_>, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
         let mut world = self.world();
+        let mut random = Random::new(self.len);
         let mut begun: Vec<(Peer, Posted, Span)> = Vec::new();
         for (peer, rank) in self.group.members().zip(0..) {
+            // Some are late, and find that others have begun.
+            if random.percent(30) {
+                (0..random.below(100)).for_each(|_| drop(world.step()));
+            }
             let me = Member { group_id: 3, group: &self.group, rank };
             begun.push(world.act(peer, |_, context| {
                 let (schedule, result) = build(me, &mut context.port.memory);
@@ -373,6 +381,11 @@ impl Case {
             Rule::Reorder { percent: 20, by_ns: 20_000 },
         ];
         world
+    }
+
+    /// An operator whose order matters, which is slow on most rails.
+    fn operator(&self) -> Operator {
+        if matches!(self.rail, Rail::OneSided) { COMPOSE } else { COMPOSE_LATER }
     }
 
     fn guard(&self) -> Vec<u8> {
