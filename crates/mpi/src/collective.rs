@@ -132,7 +132,7 @@ fn copy(schedule: &mut Schedule, source: Span, into: Span, after: &[StepId]) -> 
 }
 
 /// What the next step of a series waits for, so that no more than `open_max` of it are open.
-fn window(series: &[StepId], open_max: usize) -> &[StepId] {
+fn bounded(series: &[StepId], open_max: usize) -> &[StepId] {
     match series.len().checked_sub(open_max) {
         Some(at) => &series[at..=at],
         None => &[],

@@ -2,7 +2,7 @@
 
 use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
 
-use super::{Member, assert_linear, block, copy, window};
+use super::{Member, assert_linear, block, bounded, copy};
 
 /// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
 /// [`reduce_scatter_block_work_bytes`].
@@ -31,12 +31,12 @@ pub fn reduce_scatter_block(
     let mut used: Vec<StepId> = Vec::new();
     for round in 1..size {
         let (ahead, behind) = me.around(round);
-        let step = schedule.push(me.send(ahead, block(all, ahead, len)), window(&sent, SLOTS));
+        let step = schedule.push(me.send(ahead, block(all, ahead, len)), bounded(&sent, SLOTS));
         sent.push(step);
         let first_of_higher = behind == size - 1;
         let slot = u32::try_from(1 + used.len() % SLOTS).expect("few slots");
         let slot = if first_of_higher { higher } else { block(work, slot, len) };
-        let got = schedule.push(me.receive(behind, slot), window(&used, SLOTS));
+        let got = schedule.push(me.receive(behind, slot), bounded(&used, SLOTS));
         if behind < me.rank {
             let after: Vec<StepId> = lower.into_iter().chain([got]).collect();
             lower = Some(schedule.push(combine(slot, mine), &after));
