@@ -1,7 +1,7 @@
 //! Groups: which process stands behind which rank.
 //!
-//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer is
-//! two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
+//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer
+//! is two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Group {
 /// How ranks become peers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RankMap {
-    /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is a negative stride.
+    /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is negative.
     Strided {
         /// The peer of rank 0.
         first: u32,
@@ -70,7 +70,8 @@ impl Group {
         &self.map
     }
 
-    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the caller.
+    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the
+    /// caller.
     #[inline]
     pub fn peer_of(&self, rank: u32) -> Peer {
         assert!(rank < self.size, "rank {rank} of {}", self.size);

@@ -4,8 +4,8 @@ use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, copy};
 
-/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has room
-/// for [`allgather_work_bytes`].
+/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has
+/// room for [`allgather_work_bytes`].
 pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
         Way::Doubling => allgather_doubling(me, mine, all, work),

@@ -8,11 +8,11 @@ use super::{Member, assert_linear, block, bounded, copy};
 /// [`reduce_scatter_block_work_bytes`].
 ///
 /// Pairwise: in round k, give the rank k ahead its block, get a contribution to ours from the rank
-/// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one; then
-/// the higher ones, from the last to the next, which are combined apart and put behind.
+/// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one;
+/// then the higher ones, from the last to the next, which are combined apart and put behind.
 ///
-/// `mine` may be our block of `all`, and must not overlap another. Has steps for every rank, so there
-/// may be [`super::LINEAR_RANKS_MAX`] at most.
+/// `mine` may be our block of `all`, and must not overlap another. Has steps for every rank, so
+/// there may be [`super::LINEAR_RANKS_MAX`] at most.
 pub fn reduce_scatter_block(
     me: Member,
     operator: Operator,
