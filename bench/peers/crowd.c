@@ -4,7 +4,7 @@
  *   allreduce ranks=N us=    one double, sum
  *   stencil ranks=N us=      one step: halo of one cell to either side, then 4,096 cells of each rank
  *
- * and for each the processor time of all ranks together, `ring-cpu ranks=N us=` and so on. */
+ * and for each the processor time of all ranks together, `ring-cpu ranks=N cpu_us=` and so on. */
 #include "peer.h"
 
 enum { CELLS = 4096, TAG = 1 };
@@ -60,7 +60,7 @@ static void measure(const char *name, work_fn *work)
             continue;
         MPI_Reduce(&cpu, &total, 1, MPI_DOUBLE, MPI_SUM, 0, EVERYONE);
         figure("%s ranks=%d us=%.2f", name, self.ranks, longest / count / 1e3);
-        figure("%s-cpu ranks=%d us=%.2f", name, self.ranks, total / count / 1e3);
+        figure("%s-cpu ranks=%d cpu_us=%.2f", name, self.ranks, total / count / 1e3);
         return;
     }
 }
