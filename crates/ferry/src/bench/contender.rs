@@ -272,17 +272,31 @@ mod tests {
         }
     }
 
+    const JOB: Job = Job { program: "pingpong", ranks: 2, seconds_max: 10 };
+
+    fn launched_by(launcher: &str) -> Result<Vec<Figure>, String> {
+        let launcher = PathBuf::from(launcher);
+        let programs = PathBuf::from("/nowhere");
+        let start = Start::Peer { launcher, programs, environment: Vec::new() };
+        Contender { name: "odd", role: Role::Peer, start }.launch(JOB, true)
+    }
+
     #[test]
-    fn a_program_that_cannot_start_is_a_sentence() {
-        let start = Start::Peer {
-            launcher: PathBuf::from("/nowhere/mpiexec"),
-            programs: PathBuf::from("/nowhere"),
-            environment: Vec::new(),
-        };
-        let absent = Contender { name: "absent", role: Role::Peer, start };
-        let job = Job { program: "pingpong", ranks: 2, seconds_max: 10 };
-        let cause = absent.launch(job, true).expect_err("there is nothing to launch");
-        assert!(cause.starts_with("pingpong ended with exit status: 127"), "{cause}");
+    fn a_launch_that_fails_is_a_sentence() {
+        let cause = launched_by("/nowhere/mpiexec").expect_err("there is nothing to launch");
+        assert!(cause.starts_with("pingpong ended with exit status: 127: "), "{cause}");
+        assert_eq!(launched_by("echo"), Err("pingpong printed no figure".to_string()));
+    }
+
+    #[test]
+    fn ours_is_launched_by_ourselves() {
+        let ours = Contender { name: "ferrywire", role: Role::Ours, start: Start::Ours };
+        let command = ours.command(JOB).expect("a command");
+        let ferry = std::env::current_exe().expect("own path");
+        let ferry = ferry.to_str().expect("a path in plain letters");
+        let worker = ["run", "-n", "2", ferry, "bench", "worker", "pingpong"];
+        let words = ["-k", "2", "10", ferry].into_iter().chain(worker);
+        assert!(command.get_args().eq(words), "{command:?}");
     }
 
     #[test]

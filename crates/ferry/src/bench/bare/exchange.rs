@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 //       acquires first and releases last. So a line is never written while the other side reads
 //       it. The buffer is the other way round: the second side writes it inside its trip, the
 //       first reads it after that and before the next one begins.
+//   I4. What the system is given is ours, and as long as we say; what it returns is checked before
+//       it is used.
 
 /// The side that begins each trip.
 pub(super) struct First {
@@ -48,12 +50,12 @@ pub(super) struct Silent;
 impl First {
     /// The file is for the second side.
     pub(super) fn new() -> io::Result<(First, File)> {
-        // SAFETY: the name is a string that ends with a zero, and nothing else is read.
+        // SAFETY: I4: the name ends with a zero, and nothing else is read.
         let raw = unsafe { libc::memfd_create(c"ferry-bench".as_ptr(), libc::MFD_CLOEXEC) };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call has just given us this descriptor; nobody else owns it.
+        // SAFETY: I4: the call has just given us this descriptor; nobody else owns it.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(raw) });
         file.set_len(MAPPED_BYTES as u64)?;
         let memory = Mapping::new(&file)?;
@@ -146,11 +148,11 @@ impl Second {
 
 /// Binds this thread, and what it starts, to one processor.
 pub(super) fn pin(cpu: usize) -> io::Result<()> {
-    // SAFETY: a set of bits; all zero is the empty set.
+    // SAFETY: I4: a set of bits; all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the macro checks the number against the size of the set.
+    // SAFETY: I4: it checks the number against the size of the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is ours, and its size is what we say.
+    // SAFETY: I4: the set is ours, and its size is what we say.
     let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -187,7 +189,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let descriptor = file.as_fd().as_raw_fd();
         let anywhere = std::ptr::null_mut();
-        // SAFETY: the kernel chooses the place, so nothing of ours is mapped over.
+        // SAFETY: I4: the system chooses the place, so nothing of ours is mapped over.
         let base = unsafe {
             libc::mmap(anywhere, MAPPED_BYTES, protection, libc::MAP_SHARED, descriptor, 0)
         };
