@@ -1,5 +1,5 @@
 //! The command of Ferrywire.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bench;
 mod out;
