@@ -64,7 +64,8 @@ pub(crate) struct Core {
 impl Driver {
     /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
     pub(crate) fn new(segment: Arc<Segment>, me: u32, limits: Limits, combine: Combine) -> Driver {
-        let (rail, inlet) = rail::open(&segment, me);
+        let welcome = limits.credit_bytes;
+        let (rail, inlet) = rail::open(&segment, me, welcome);
         let core = Core {
             nic: Nic::new(Peer(me), segment.job(), limits),
             port: HostPort::new(rail, combine),

@@ -32,8 +32,13 @@ pub fn this_process() -> Process {
 static PROBE: AtomicU64 = AtomicU64::new(0);
 
 /// The limits of a NIC among `ranks` on a node.
-fn limits(_ranks: u32) -> Limits {
-    Limits::default()
+///
+/// All of them together may hold twice the usual budget as credit that they have from the beginning;
+/// where that would be too little for each, there is less of it.
+fn limits(ranks: u32) -> Limits {
+    let limits = Limits { unexpected_bytes_max: 16 << 20, ..Limits::default() };
+    let share = 2 * limits.unexpected_bytes_max / ranks.max(1);
+    Limits { credit_bytes: limits.credit_bytes.min(share), ..limits }
 }
 
 /// A number that nobody else is likely to have.

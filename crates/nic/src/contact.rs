@@ -92,6 +92,11 @@ impl<V: Variant> Nic<V> {
     fn forget_some(&mut self, now: Time, port: &mut impl Port) {
         for _ in 0..LOOKS_PER_CONTACT {
             let Some(at) = self.peers.next_if_rested(now, &self.limits) else { continue };
+            // Whoever is welcome without having met us cannot be met anew: we would not know
+            // how much of the first credit it has used.
+            if self.peers[at].promises.welcome_bytes > 0 {
+                continue;
+            }
             if self.peers[at].is_forgettable() {
                 self.close_lanes(at);
                 self.peers.forget(at);
@@ -127,5 +132,10 @@ impl<V: Variant> Nic<V> {
 const LOOKS_PER_CONTACT: usize = 2;
 
 /// What the rail to ourselves promises.
-const LOOPBACK: Promises =
-    Promises { reliable: true, puts: false, gets: true, frame_bytes_max: u32::MAX };
+const LOOPBACK: Promises = Promises {
+    reliable: true,
+    puts: false,
+    gets: true,
+    frame_bytes_max: u32::MAX,
+    welcome_bytes: 0,
+};

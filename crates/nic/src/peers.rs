@@ -100,7 +100,7 @@ impl PeerState {
 
     fn open_lane(&mut self, queue: u16) -> &mut Lane {
         self.lanes.reserve_exact(1);
-        self.lanes.push(Lane::new(queue));
+        self.lanes.push(Lane::new(queue, self.promises.welcome_bytes));
         self.lanes.last_mut().expect("just pushed")
     }
 

@@ -386,6 +386,10 @@ impl<V: Variant> Nic<V> {
     ) -> Option<Arrival> {
         let from = self.peers[at].peer;
         let lane = self.peers[at].lane(queue);
+        if lane.unmet > 0 {
+            self.queues[usize::from(queue)].store.widen(lane.unmet);
+            lane.reserved += core::mem::take(&mut lane.unmet);
+        }
         if secured {
             let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
             if !paid {

@@ -365,6 +365,7 @@ impl Case {
             puts: one_sided,
             gets: one_sided,
             frame_bytes_max: 1500,
+            welcome_bytes: 0,
         };
         let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
         let fabric = Fabric {

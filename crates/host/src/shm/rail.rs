@@ -18,11 +18,12 @@ use crate::sys::reach;
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
 /// Opens the rail for one rank. Once for each (I2).
-pub(crate) fn open(segment: &Arc<Segment>, me: u32) -> (Shm, ShmInlet) {
+pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet) {
     let ranks = segment.ranks() as usize;
     let out = Shm {
         segment: Arc::clone(segment),
         me,
+        welcome_bytes,
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
@@ -34,6 +35,8 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32) -> (Shm, ShmInlet) {
 pub struct Shm {
     segment: Arc<Segment>,
     me: u32,
+    /// Credit that everybody has with everybody from the beginning.
+    welcome_bytes: u32,
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full.
     stuck: Vec<Peer>,
@@ -137,7 +140,13 @@ impl Rail for Shm {
     fn promises(&self, peer: Peer) -> Promises {
         let process = self.segment.process(peer.0);
         let reaches = self.is_here(process) || self.can_reach(process);
-        Promises { reliable: true, puts: reaches, gets: reaches, frame_bytes_max: FRAME_BYTES_MAX }
+        Promises {
+            reliable: true,
+            puts: reaches,
+            gets: reaches,
+            frame_bytes_max: FRAME_BYTES_MAX,
+            welcome_bytes: self.welcome_bytes,
+        }
     }
 
     #[inline]
