@@ -40,7 +40,7 @@ use keeper::Keeper;
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
-use start::{NotStarted, Rank, Start};
+use start::{Coloured, NotStarted, Rank, Start};
 use sys::Signals;
 
 const HELP: &str = "\
@@ -96,7 +96,7 @@ impl fmt::Display for NoJob {
 
 /// Whether a command of this name is `ferry run`.
 pub(crate) fn answers_to(name: &str) -> bool {
-    matches!(name, "mpiexec" | "mpirun" | "mpiexec.ferry" | "mpirun.ferry")
+    matches!(name, "mpiexec" | "mpirun")
 }
 
 /// Runs a job as the arguments say.
@@ -141,9 +141,10 @@ fn start_job(options: &Options, plan: &Plan, crowded: bool) -> Result<Job, NoJob
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let mut input = Input::new(options.stdin);
-    let colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colours = std::env::var_os("NO_COLOR").is_none();
     let mut keeper = Keeper::start(std::iter::empty()).map_err(os("start the keeper"))?;
-    let start = Start { plan, signals: &signals, files, colours };
+    let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
+    let start = Start { plan, signals: &signals, files, coloured };
     let ranks = match start_ranks(&start, &mut input, &mut keeper) {
         Ok(ranks) => ranks,
         Err(error) => {

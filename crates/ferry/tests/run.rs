@@ -691,3 +691,49 @@ fn a_second_join_is_refused_and_harms_nobody() {
     assert!(err(&output).contains("the place of rank 0 is taken by pid "), "{}", err(&output));
     assert!(err(&output).contains("the place of rank 1 is taken by pid "), "{}", err(&output));
 }
+
+#[test]
+fn members_without_memory_hear_why_and_so_does_the_user() {
+    let me = std::env::current_exe().expect("a path");
+    let mut job = Command::new("sh");
+    // A limit on the size of files is a limit on the job's memory, and no reason to die.
+    let script = "ulimit -f 0; exec \"$0\" run -n 2 \"$1\" member --exact --ignored --nocapture";
+    job.args(["-c", script, FERRY]).arg(me).env("ROLE", "plain").stdin(Stdio::null());
+    let output = finish(job);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let report = err(&output);
+    for who in ["rank 0 hears: ", "rank 1 hears: ", "ferry run: "] {
+        let line = format!("{who}cannot reserve 12288 bytes of memory for 2 ranks: ");
+        assert!(report.contains(&line), "{report}");
+    }
+}
+
+#[test]
+fn input_for_a_rank_that_is_not_there_is_a_mistake() {
+    let output = run(&["-n", "2", "--stdin", "2", "true"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("no rank 2 in a job of 2"), "{}", err(&output));
+}
+
+#[test]
+fn a_parent_that_ignores_its_children_does_not_confuse_us() {
+    let mut job = Command::new("sh");
+    job.args(["-c", "trap '' CHLD; exec \"$0\" run -n 3 sh -c 'exit $FERRY_RANK'", FERRY]);
+    let code = finish(job).status.code();
+    assert!(matches!(code, Some(1 | 2)), "{code:?}");
+}
+
+#[test]
+fn a_signal_that_our_parent_ignores_is_ignored() {
+    let mut job = Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" run sh -c 'echo ready; read x; echo done'";
+    job.args(["-c", script, FERRY]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = job.stderr(Stdio::piped()).spawn().expect("a shell");
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    signal(pid, "HUP");
+    child.stdin.take().expect("a pipe").write_all(b"go\n").expect("written");
+    assert_eq!(lines.next().expect("a line").expect("text"), "done");
+    assert_eq!(watched(child).status.code(), Some(0));
+}

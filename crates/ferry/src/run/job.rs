@@ -2,6 +2,7 @@
 
 mod close;
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -27,9 +28,10 @@ const QUESTION: Duration = Duration::from_millis(100);
 /// A keeper that is killed is replaced; beyond this somebody means it.
 const KEEPERS_MAX: u32 = 8;
 
-/// Signals that the launcher waits for. All but the first are passed on to the ranks.
+/// Signals that the launcher waits for. All but the first two are passed on to the ranks.
 pub(super) const SIGNALS: &[i32] = &[
     libc::SIGCHLD,
+    libc::SIGXFSZ,
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -202,9 +204,8 @@ impl Job {
     fn on_time(&mut self, now: Instant) {
         match self.course.phase {
             Phase::Running => {
-                if let Some((at, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
-                    let running = self.numbers(|rank| rank.ending.is_none());
-                    self.timeout = Some((at, seconds));
+                if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
+                    let running = self.running();
                     self.fail(Failure::TimeOut { seconds, running });
                 }
             }
@@ -217,6 +218,8 @@ impl Job {
         while let Some(signal) = self.signals.poll() {
             match signal {
                 libc::SIGCHLD => self.on_children(),
+                // A file or the job's memory may not be so large: the call says so itself.
+                libc::SIGXFSZ => {}
                 libc::SIGTSTP => {
                     self.signal_groups(libc::SIGTSTP);
                     // We go on with SIGCONT, which is then the next signal here.
@@ -350,11 +353,7 @@ impl Job {
         let size = number(self.ranks.len());
         let mut segment = match new_segment(size, self.number, self.crowded) {
             Ok(segment) => segment,
-            Err(error) => {
-                let bytes = segment::bytes(size);
-                self.fail(Failure::NoSegment { size, bytes, error });
-                return;
-            }
+            Err(error) => return self.fail_to_welcome(size, error),
         };
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(hello) = rank.hello {
@@ -370,15 +369,20 @@ impl Job {
         }
     }
 
+    /// There is no memory for the job. All ranks wait for a welcome, and end by themselves when
+    /// they have been told why there is none.
+    fn fail_to_welcome(&mut self, size: u32, error: io::Error) {
+        let failure = Failure::NoSegment { size, bytes: segment::bytes(size), error };
+        let text = failure.to_string();
+        self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
+            place.refuse(&text);
+        });
+        self.course.failure.get_or_insert(failure);
+        self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
+    }
+
     /// The job has failed. The first failure is the one that counts; it ends everything.
     fn fail(&mut self, failure: Failure) {
-        if !self.course.welcomed || matches!(failure, Failure::NoSegment { .. }) {
-            // Whoever waits for a welcome learns why there is none.
-            let text = failure.to_string();
-            self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
-                place.refuse(&text);
-            });
-        }
         self.course.failure.get_or_insert(failure);
         if matches!(self.course.phase, Phase::Running) {
             self.signal_groups(libc::SIGTERM);
@@ -401,12 +405,12 @@ impl Job {
 
     fn has_question(&self) -> bool {
         let waits = |stream: &Option<Stream>| stream.as_ref().is_some_and(Stream::waits);
-        self.out.is_terminal() && self.ranks.iter().any(|rank| waits(&rank.out))
-            || self.err.is_terminal() && self.ranks.iter().any(|rank| waits(&rank.err))
+        self.out.is_terminal && self.ranks.iter().any(|rank| waits(&rank.out))
+            || self.err.is_terminal && self.ranks.iter().any(|rank| waits(&rank.err))
     }
 
     fn show_questions(&mut self) {
-        let (out, err) = (self.out.is_terminal(), self.err.is_terminal());
+        let (out, err) = (self.out.is_terminal, self.err.is_terminal);
         for rank in &mut self.ranks {
             if let Some(stream) = rank.out.as_mut().filter(|_| out) {
                 stream.flush(&mut self.out);
@@ -417,8 +421,8 @@ impl Job {
         }
     }
 
-    fn numbers(&self, keep: impl Fn(&Rank) -> bool) -> Vec<u32> {
-        let ranks = self.ranks.iter().enumerate().filter(|(_, rank)| keep(rank));
+    fn running(&self) -> Vec<u32> {
+        let ranks = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ending.is_none());
         ranks.map(|(at, _)| number(at)).collect()
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct Options {
     pub(super) programs: Vec<Program>,
     /// For all programs, in the order given.
     pub(super) environment: Vec<(String, String)>,
+    pub(super) inherit: Inherit,
     pub(super) label: bool,
     pub(super) files: Files,
     pub(super) stdin: Stdin,
@@ -33,7 +34,8 @@ pub(super) struct Program {
     pub(super) words: Vec<OsString>,
     pub(super) ranks: u32,
     pub(super) environment: Vec<(String, String)>,
-    pub(super) inherit: Inherit,
+    /// If it has a word of its own.
+    pub(super) inherit: Option<Inherit>,
     pub(super) folder: Option<String>,
 }
 
@@ -187,12 +189,12 @@ fn apply(
         Meaning::Environment => program.environment.extend(values.variable()?),
         Meaning::GlobalEnvironment => options.environment.extend(values.variable()?),
         Meaning::Export => program.environment.extend(values.exported()?),
-        Meaning::InheritAll => program.inherit = Inherit::All,
-        Meaning::InheritNone => program.inherit = Inherit::Only(Vec::new()),
-        Meaning::InheritList => {
-            let names = values.take()?;
-            program.inherit = Inherit::Only(names.split(',').map(str::to_owned).collect());
-        }
+        Meaning::InheritAll => program.inherit = Some(Inherit::All),
+        Meaning::InheritNone => program.inherit = Some(Inherit::Only(Vec::new())),
+        Meaning::InheritList => program.inherit = Some(values.names()?),
+        Meaning::GlobalInheritAll => options.inherit = Inherit::All,
+        Meaning::GlobalInheritNone => options.inherit = Inherit::Only(Vec::new()),
+        Meaning::GlobalInheritList => options.inherit = values.names()?,
         Meaning::Folder => program.folder = Some(values.take()?),
         Meaning::Label => options.label = true,
         Meaning::Output => options.files.folder = Some(values.take()?),
@@ -310,6 +312,11 @@ impl Values<'_, '_> {
                 Err(_) => Err(self.bad(value, "none, all or a rank")),
             },
         }
+    }
+
+    /// `NAME,NAME`: what is inherited, and nothing else.
+    fn names(&mut self) -> Result<Inherit, BadOptions> {
+        Ok(Inherit::Only(self.take()?.split(',').map(str::to_owned).collect()))
     }
 
     /// `NAME=VALUE`, or `NAME VALUE` as Hydra writes it.

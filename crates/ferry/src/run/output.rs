@@ -109,17 +109,15 @@ pub(super) struct Sink {
     open: Option<usize>,
     /// Nobody reads it any more.
     pub(super) broken: bool,
+    pub(super) is_terminal: bool,
 }
 
 impl Sink {
     /// A sink onto the launcher's standard output or error.
     pub(super) fn new(target: impl AsFd) -> Result<Sink> {
         let target = File::from(target.as_fd().try_clone_to_owned()?);
-        Ok(Sink { target, queue: VecDeque::new(), open: None, broken: false })
-    }
-
-    pub(super) fn is_terminal(&self) -> bool {
-        self.target.is_terminal()
+        let is_terminal = target.is_terminal();
+        Ok(Sink { target, queue: VecDeque::new(), open: None, broken: false, is_terminal })
     }
 
     pub(super) fn is_full(&self) -> bool {

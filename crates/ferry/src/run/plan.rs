@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::options::{Files, Inherit, Options, Program};
+use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
 use super::report::Ranks;
 
@@ -36,13 +36,14 @@ pub(super) enum BadPlan {
     Program(NoProgram),
     NoFolder { folder: PathBuf },
     TooManyRanks,
+    NoReader { rank: u32, size: u32 },
 }
 
 impl BadPlan {
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             BadPlan::Program(error) => error.exit_code(),
-            BadPlan::NoFolder { .. } | BadPlan::TooManyRanks => 1,
+            BadPlan::NoFolder { .. } | BadPlan::TooManyRanks | BadPlan::NoReader { .. } => 1,
         }
     }
 }
@@ -54,6 +55,9 @@ impl fmt::Display for BadPlan {
             BadPlan::NoFolder { folder } => {
                 write!(f, "there is no folder {} to start in", folder.display())
             }
+            BadPlan::NoReader { rank, size } => {
+                write!(f, "--stdin {rank}: there is no rank {rank} in a job of {size}")
+            }
             BadPlan::TooManyRanks => write!(f, "ranks are counted in 32 bits; this is more"),
         }
     }
@@ -64,8 +68,13 @@ impl Plan {
         let mut parts = Vec::new();
         let mut size: u32 = 0;
         for program in &options.programs {
-            parts.push(Part::new(program, size, &options.environment)?);
+            parts.push(Part::new(program, size, options)?);
             size = size.checked_add(program.ranks).ok_or(BadPlan::TooManyRanks)?;
+        }
+        if let Stdin::Rank(rank) = options.stdin
+            && rank >= size
+        {
+            return Err(BadPlan::NoReader { rank, size });
         }
         Ok(Plan { parts, size, label: options.label, files: options.files.clone() })
     }
@@ -93,10 +102,10 @@ impl Plan {
 }
 
 impl Part {
-    fn new(program: &Program, first: u32, all: &[(String, String)]) -> Result<Part, BadPlan> {
-        let base = base_of(&program.inherit);
+    fn new(program: &Program, first: u32, options: &Options) -> Result<Part, BadPlan> {
+        let base = base_of(program.inherit.as_ref().unwrap_or(&options.inherit));
         // The program's own come last, and win.
-        let set: Vec<_> = all.iter().chain(&program.environment).cloned().collect();
+        let set: Vec<_> = options.environment.iter().chain(&program.environment).cloned().collect();
         let folder = program.folder.as_ref().map(PathBuf::from);
         if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(BadPlan::NoFolder { folder: folder.clone() });

@@ -75,7 +75,14 @@ pub(super) struct Start<'a> {
     pub(super) plan: &'a Plan,
     pub(super) signals: &'a Signals,
     pub(super) files: libc::rlimit,
-    pub(super) colours: bool,
+    pub(super) coloured: Coloured,
+}
+
+/// Which labels may have a colour: those that a terminal shows.
+#[derive(Clone, Copy)]
+pub(super) struct Coloured {
+    pub(super) out: bool,
+    pub(super) err: bool,
 }
 
 impl Start<'_> {
@@ -151,7 +158,8 @@ impl Start<'_> {
         let (pipe, theirs): (PipeReader, _) = io::pipe().map_err(pipes)?;
         sys::never_block(pipe.as_fd()).map_err(pipes)?;
         let number = 2 * usize::try_from(rank).expect("ranks fit") + usize::from(ending == "err");
-        Ok((Some(Stream::new(pipe, self.label(rank), number)), Stdio::from(theirs)))
+        let coloured = if ending == "err" { self.coloured.err } else { self.coloured.out };
+        Ok((Some(Stream::new(pipe, self.label(rank, coloured), number)), Stdio::from(theirs)))
     }
 
     fn file_of(&self, rank: u32, ending: &str, pattern: Option<&str>) -> Option<PathBuf> {
@@ -162,8 +170,8 @@ impl Start<'_> {
         Some(PathBuf::from(folder).join(format!("rank.{rank}.{ending}")))
     }
 
-    fn label(&self, rank: u32) -> String {
-        match (self.plan.label, self.colours) {
+    fn label(&self, rank: u32, coloured: bool) -> String {
+        match (self.plan.label, coloured) {
             (false, _) => String::new(),
             (true, false) => format!("[{rank}] "),
             // Six colours that can be read on white and on black.

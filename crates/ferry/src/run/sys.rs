@@ -36,6 +36,9 @@ pub(super) struct Signals {
 impl Signals {
     /// Takes those of `wanted` that are not ignored: who started us under `nohup` wants us to stay.
     pub(super) fn take(wanted: &[c_int]) -> Result<Signals> {
+        // Who ignores the end of his children is not told how they ended; we may have inherited it.
+        // SAFETY: sets what the system does by itself; no handler is installed.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut set = empty_set();
         for signal in wanted.iter().filter(|signal| !is_ignored(**signal)) {
             // SAFETY: by L2, and `set` is initialised.

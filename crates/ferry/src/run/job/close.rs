@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::keeper::Keeper;
 use super::super::output::{Gave, Sink, Stream};
 use super::super::report::{self, Failure, name_of};
-use super::super::sys::{self, Ending};
+use super::super::sys;
 use super::{Job, children, number};
 
 /// How long the end of what ranks left behind may take.
@@ -71,9 +71,8 @@ impl Job {
     fn report(&self) -> Vec<String> {
         let Some(failure) = &self.course.failure else { return Vec::new() };
         // Whoever pressed Ctrl-C knows what happened.
-        if let (Failure::Ended { ending: Ending::Signal(died), .. }, Some(passed_on)) =
-            (failure, self.course.passed_on)
-            && *died == passed_on
+        if let (Failure::Ended { .. }, Some(passed_on)) = (failure, self.course.passed_on)
+            && i32::from(failure.exit_code()) == 128 + passed_on
         {
             return vec![format!("ended by {}", name_of(passed_on))];
         }

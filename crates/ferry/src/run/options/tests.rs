@@ -58,12 +58,10 @@ fn variables_are_set_as_either_family_writes_them() {
     assert_eq!(run("-x A=b=c a").programs[0].environment, [pair("A", "b=c")]);
     assert_eq!(run("-x A=1 -x B=2 a").programs[0].environment.len(), 2);
     assert!(run("-x PATH a").programs[0].environment.is_empty());
-    assert_eq!(run("-envnone a").programs[0].inherit, Inherit::Only(Vec::new()));
-    assert_eq!(
-        run("-genvlist A,B a").programs[0].inherit,
-        Inherit::Only(vec!["A".to_owned(), "B".to_owned()])
-    );
-    assert_eq!(run("-envall a").programs[0].inherit, Inherit::All);
+    assert_eq!(run("-envnone a").programs[0].inherit, Some(Inherit::Only(Vec::new())));
+    assert_eq!(run("-genvnone a : b").inherit, Inherit::Only(Vec::new()));
+    assert_eq!(run("-genvlist A,B a").inherit, Inherit::Only(vec!["A".to_owned(), "B".to_owned()]));
+    assert_eq!(run("-envall a").programs[0].inherit, Some(Inherit::All));
 }
 
 #[test]
