@@ -508,9 +508,14 @@ fn a_grandchild_that_keeps_the_output_open_is_not_waited_for() {
 
 #[test]
 fn a_grandchild_that_left_its_group_is_found() {
-    let output = shell("1", "setsid sh -c 'echo $$; exec sleep 1000' & read x; sleep 0.2");
+    let folder = Folder::new("escaped");
+    let file = format!("{}/pid", folder.path());
+    let script = "setsid sh -c 'echo $$ > $0.new; mv $0.new $0; exec sleep 1000' $0 & \
+                  until [ -s $0 ]; do sleep 0.01; done";
+    let output = run(&["sh", "-c", script, &file]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    assert!(is_gone(out(&output).trim().parse().expect("a number")));
+    let escaped = fs::read_to_string(&file).expect("written");
+    assert!(is_gone(escaped.trim().parse().expect("a number")));
 }
 
 #[test]

@@ -16,8 +16,8 @@ use super::plan::{Part, Plan};
 use super::sys::{self, Child, Ending, Pid, Signals};
 
 /// Open files that the launcher needs for each rank, and for itself.
-const FILES_PER_RANK: u64 = 4;
-const FILES_OF_ITS_OWN: u64 = 32;
+const FILES_PER_RANK: u64 = 3;
+const FILES_OF_ITS_OWN: u64 = 24;
 
 /// A rank, as the launcher knows it.
 pub(super) struct Rank {
