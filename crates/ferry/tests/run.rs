@@ -607,6 +607,40 @@ fn help_is_printed() {
     assert!(out(&list).contains("run"));
 }
 
+/// A job on a terminal, which `script` makes. What is typed is sent when `until` has been shown.
+fn on_a_terminal(options: &str, until: &str, typed: &str) -> Option<String> {
+    let program = r#"if [ $FERRY_RANK = 0 ]; then printf "how many? "; read n; echo got $n; fi"#;
+    let mut job = Command::new("script");
+    job.args(["-qec", &format!("{FERRY} run -n 2 {options} sh -c '{program}'"), "/dev/null"]);
+    job.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(child) = job.spawn() else {
+        eprintln!("not tested: there is no command 'script' to make a terminal");
+        return None;
+    };
+    let mut terminal = Launcher(child);
+    let mut input = terminal.0.stdin.take().expect("a pipe");
+    let mut output = terminal.0.stdout.take().expect("a pipe");
+    let mut shown = Vec::new();
+    let mut byte = [0];
+    while output.read(&mut byte).is_ok_and(|count| count == 1) {
+        shown.push(byte[0]);
+        if text(&shown).ends_with(until) {
+            input.write_all(typed.as_bytes()).expect("typed");
+        }
+    }
+    Some(text(&shown))
+}
+
+#[test]
+fn a_question_on_a_terminal_is_shown_and_answered() {
+    let Some(shown) = on_a_terminal("", "how many? ", "5\n") else { return };
+    assert!(shown.contains("got 5"), "{shown}");
+    let Some(shown) = on_a_terminal("--label", "how many? ", "5\n") else { return };
+    assert!(shown.contains("\x1b[31m[0]\x1b[0m how many? "), "{shown}");
+    let Some(shown) = on_a_terminal("--label -x A=1", "how many? ", "\x03") else { return };
+    assert!(shown.contains("ended by SIGINT"), "{shown}");
+}
+
 /// A job of members: this program, doing what `role` says of each rank.
 fn members(ranks: &str, role: &str) -> Output {
     let me = std::env::current_exe().expect("a path");

@@ -113,8 +113,8 @@ impl fmt::Display for MeetError {
             E::NotASocket { number, error } => write!(
                 f,
                 "{VARIABLE} says {number}, which is not the launcher's socket here ({error}): \
-                 something between ferry run and this program closes inherited files; let it keep \
-                 them, or start the program directly"
+                 a program that a rank starts cannot join its job (unset {VARIABLE} to run it alone), \
+                 and what stands between ferry run and a rank must not close inherited files"
             ),
             E::StrangeLauncher { uid, own } => write!(
                 f,

@@ -309,7 +309,8 @@ impl Job {
     /// whose end was just seen.
     fn judge(&mut self, fresh: &[usize]) {
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
-        if let Some(waiting) = waiting.filter(|_| !self.course.welcomed) {
+        let due = !self.course.welcomed && matches!(self.course.phase, Phase::Running);
+        if let Some(waiting) = waiting.filter(|_| due) {
             if self.ranks.iter().all(|rank| rank.hello.is_some()) {
                 self.welcome();
             } else if let Some(failure) = self.absent(waiting) {

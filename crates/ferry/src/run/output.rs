@@ -59,12 +59,12 @@ impl Stream {
     }
 
     fn feed(&mut self, bytes: &[u8], sink: &mut Sink) {
-        self.rest.extend_from_slice(bytes);
-        if let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') {
-            let rest = self.rest.split_off(end + 1);
-            let lines = std::mem::replace(&mut self.rest, rest);
-            self.write(&lines, sink);
+        let ends = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.rest.extend_from_slice(&bytes[..ends]);
+        if ends > 0 {
+            self.flush(sink);
         }
+        self.rest.extend_from_slice(&bytes[ends..]);
         if self.rest.len() > LINE_BYTES_MAX {
             self.flush(sink);
         }
@@ -75,7 +75,7 @@ impl Stream {
         !self.rest.is_empty()
     }
 
-    /// Writes what has no end yet.
+    /// Writes what is kept, whether or not its end has come.
     pub(super) fn flush(&mut self, sink: &mut Sink) {
         let rest = std::mem::take(&mut self.rest);
         self.write(&rest, sink);

@@ -150,7 +150,7 @@ fn a_value_that_is_no_socket_is_explained() {
         meeting.join(0).expect_err("nobody there").to_string()
     };
     assert!(with("seven").contains("'seven'"));
-    assert!(with("1048576").contains("closes inherited files"));
+    assert!(with("1048576").contains("unset FERRY_MEET"));
     assert!(with("99999999999999").contains("no number"));
 }
 
