@@ -142,9 +142,12 @@ fn start_job(options: &Options, plan: &Plan, crowded: bool) -> Result<Job, NoJob
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let mut input = Input::new(options.stdin);
     let colours = std::env::var_os("NO_COLOR").is_none();
-    let mut keeper = Keeper::start(std::iter::empty()).map_err(os("start the keeper"))?;
+    let number = job_number();
+    // With our own number, no two jobs of a machine have the same at the same time.
+    let mark = format!("{number:08x}-{}", sys::own_pid());
+    let mut keeper = Keeper::start(&mark, std::iter::empty()).map_err(os("start the keeper"))?;
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
-    let start = Start { plan, signals: &signals, files, coloured };
+    let start = Start { plan, signals: &signals, files, coloured, mark: &mark };
     let ranks = match start_ranks(&start, &mut input, &mut keeper) {
         Ok(ranks) => ranks,
         Err(error) => {
@@ -155,9 +158,8 @@ fn start_job(options: &Options, plan: &Plan, crowded: bool) -> Result<Job, NoJob
     let timeout = options
         .timeout_seconds
         .map(|seconds| (Instant::now() + Duration::from_secs_f64(seconds), seconds));
-    let number = job_number();
     let course = Course::new();
-    Ok(Job { signals, keeper, ranks, input, out, err, number, crowded, timeout, course })
+    Ok(Job { signals, keeper, ranks, input, out, err, number, mark, crowded, timeout, course })
 }
 
 fn start_ranks(

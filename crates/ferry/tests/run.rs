@@ -455,9 +455,10 @@ fn a_stopped_job_goes_on() {
 #[test]
 fn a_killed_launcher_leaves_no_process() {
     // Each rank has a child that would outlive it.
-    let script = "sleep 1000 & echo $!; echo $$; wait";
+    // One has even left its process group.
+    let script = "sleep 1000 & echo $!; setsid sh -c 'echo $$; exec sleep 1000' & echo $$; wait";
     let mut job = Running::new(&["-n", "3", "sh", "-c", script]);
-    let pids = job.numbers(6);
+    let pids = job.numbers(9);
     let keeper = job.wait_for_keeper();
     signal(job.pid(), "KILL");
     for pid in pids {

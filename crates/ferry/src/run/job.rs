@@ -52,6 +52,8 @@ pub(super) struct Job {
     pub(super) err: Sink,
     /// The number of the job.
     pub(super) number: u32,
+    /// What all its processes have in their environment.
+    pub(super) mark: String,
     pub(super) crowded: bool,
     pub(super) timeout: Option<(Instant, f64)>,
     pub(super) course: Course,
@@ -270,7 +272,7 @@ impl Job {
             return;
         }
         let groups = self.ranks.iter().filter(|rank| !rank.group_gone).map(|rank| rank.pid);
-        match Keeper::start(groups) {
+        match Keeper::start(&self.mark, groups) {
             Ok(keeper) => {
                 self.keeper = keeper;
                 self.course.keepers += 1;

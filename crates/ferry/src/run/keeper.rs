@@ -1,9 +1,10 @@
 //! The keeper: a small process that outlives a launcher that is killed, and ends its ranks.
 //!
 //! It is told each process group over a pipe. If the pipe closes without a word, the launcher has
-//! vanished, and the keeper kills every group that it knows. See decision 0014.
+//! vanished, and the keeper kills every group that it knows, and then whoever left his group but
+//! still has the mark of the job in his environment. See decision 0014.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{PipeWriter, Read, Result, Write};
 
 use super::sys::{self, Pid};
@@ -11,6 +12,12 @@ use super::sys::{self, Pid};
 /// What the keeper is told: a group to guard, a group to forget by its negative, or that all is
 /// well.
 const ALL_IS_WELL: i32 = 0;
+
+/// The variable in which all processes of a job have its mark.
+pub(super) const VARIABLE: &str = "FERRY_JOB";
+
+/// How often processes with the mark are looked for, since each may start another meanwhile.
+const SEARCHES_MAX: usize = 20;
 
 /// The launcher's side.
 pub(super) struct Keeper {
@@ -20,9 +27,9 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts it, and tells it the groups that there are already.
-    pub(super) fn start(groups: impl Iterator<Item = Pid>) -> Result<Keeper> {
+    pub(super) fn start(mark: &str, groups: impl Iterator<Item = Pid>) -> Result<Keeper> {
         let (theirs, pipe) = std::io::pipe()?;
-        let pid = sys::fork_apart(&theirs, keep)?;
+        let pid = sys::fork_apart(&theirs, |pipe| keep(pipe, mark))?;
         let mut keeper = Keeper { pid, pipe };
         for group in groups {
             keeper.guard(group);
@@ -60,7 +67,7 @@ impl Keeper {
 }
 
 /// The life of the keeper.
-fn keep(mut pipe: File) {
+fn keep(mut pipe: File, mark: &str) {
     let mut groups = Groups::default();
     let mut word = [0; 4];
     while pipe.read_exact(&mut word).is_ok() {
@@ -71,6 +78,25 @@ fn keep(mut pipe: File) {
     for group in groups.guarded {
         sys::signal_group(group, libc::SIGKILL);
     }
+    for _ in 0..SEARCHES_MAX {
+        let found = marked(mark);
+        if found.is_empty() {
+            return;
+        }
+        found.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+    }
+}
+
+/// Processes that have the mark of the job. Those of other users cannot be read, and are not ours.
+fn marked(mark: &str) -> Vec<Pid> {
+    let wanted = format!("{VARIABLE}={mark}").into_bytes();
+    let has_mark = |pid: &Pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+    };
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid > 1).filter(has_mark).collect()
 }
 
 #[derive(Default)]
@@ -84,7 +110,7 @@ impl Groups {
         if word > 1 {
             self.guarded.push(word);
         } else if word < 0 {
-            self.guarded.retain(|group| *group != -word);
+            self.guarded.retain(|group| -*group != word);
         }
         word != ALL_IS_WELL
     }
@@ -103,9 +129,23 @@ mod tests {
     }
 
     #[test]
+    fn processes_are_found_by_their_mark() {
+        let mark = format!("test-{}", sys::own_pid());
+        let mut child = std::process::Command::new("cat")
+            .env(VARIABLE, &mark)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat starts");
+        assert_eq!(marked(&mark), [Pid::try_from(child.id()).expect("small")]);
+        drop(child.stdin.take());
+        child.wait().expect("cat ends");
+        assert!(marked(&mark).is_empty());
+    }
+
+    #[test]
     fn neither_everybody_nor_ourselves_can_be_guarded() {
         let mut groups = Groups::default();
-        assert!(groups.on_word(1) && groups.on_word(i32::MIN + 1));
+        assert!(groups.on_word(1) && groups.on_word(i32::MIN));
         assert!(groups.guarded.is_empty());
     }
 }

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use ferrywire_host::meet::{self, Hello, Place};
 
 use super::input::Input;
+use super::keeper;
 use super::output::Stream;
 use super::plan::{Part, Plan};
 use super::sys::{self, Child, Ending, Pid, Signals};
@@ -76,6 +77,7 @@ pub(super) struct Start<'a> {
     pub(super) signals: &'a Signals,
     pub(super) files: libc::rlimit,
     pub(super) coloured: Coloured,
+    pub(super) mark: &'a str,
 }
 
 /// Which labels may have a colour: those that a terminal shows.
@@ -135,6 +137,7 @@ impl Start<'_> {
         }
         command.envs(part.set.iter().map(|(name, value)| (name, value)));
         command.env("FERRY_RANK", rank.to_string()).env("FERRY_SIZE", self.plan.size.to_string());
+        command.env(keeper::VARIABLE, self.mark);
         if let Some(folder) = &part.folder {
             command.current_dir(folder);
         }

@@ -235,7 +235,7 @@ pub(super) fn memory_file(bytes: u64) -> Result<OwnedFd> {
 
 /// Starts a second process of ourselves that does `task` and ends. In it nothing of this one is
 /// open but `pipe`, which it gets; it is in a session of its own and deaf to signals.
-pub(super) fn fork_apart(pipe: &impl AsRawFd, task: fn(File)) -> Result<Pid> {
+pub(super) fn fork_apart(pipe: &impl AsRawFd, task: impl FnOnce(File)) -> Result<Pid> {
     // SAFETY: by L1 no other thread holds a lock that the copy would wait for.
     let pid = check(unsafe { libc::fork() })?;
     if pid > 0 {
