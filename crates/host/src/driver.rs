@@ -17,6 +17,7 @@ use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Seal, Ticket, Time};
 use crate::agent::Agent;
 use crate::completion::{Keep, Sleeping};
 use crate::lock::{Guard, Lock};
+use crate::meet::Line;
 use crate::patience::{Next, Patience};
 use crate::port::{Combine, Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
@@ -28,6 +29,10 @@ use crate::shm::{ShmInlet, rail};
 pub struct Driver {
     shared: Arc<Shared>,
     agent: OnceLock<Agent>,
+    /// The line to the launcher, if there is one.
+    line: Option<Line>,
+    /// The process that joined. One that it forks has no part in the job.
+    process: u32,
 }
 
 /// What the agent has in common with the callers.
@@ -63,7 +68,13 @@ pub(crate) struct Core {
 
 impl Driver {
     /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
-    pub(crate) fn new(segment: Arc<Segment>, me: u32, limits: Limits, combine: Combine) -> Driver {
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        me: u32,
+        limits: Limits,
+        combine: Combine,
+        line: Option<Line>,
+    ) -> Driver {
         let welcome = limits.credit_bytes;
         let (rail, inlet) = rail::open(&segment, me, welcome);
         let core = Core {
@@ -84,6 +95,8 @@ impl Driver {
         Driver {
             shared: Arc::new(Shared { core: Lock::new(core), segment, me }),
             agent: OnceLock::new(),
+            line,
+            process: std::process::id(),
         }
     }
 
@@ -201,6 +214,16 @@ impl Driver {
         Inside { core, driver: self, count }
     }
 
+    /// Ends the whole job, with this exit code and for this reason.
+    pub fn abort(&self, code: i32, text: &str) -> ! {
+        match &self.line {
+            // The launcher ends us with all the others; if it does not, we end ourselves.
+            Some(line) if line.abort(code, text).is_ok() => std::thread::sleep(ABORT_MAX),
+            _ => eprintln!("abort: {text}"),
+        }
+        std::process::exit(code)
+    }
+
     /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
     pub fn bury(&self) {
         self.shared.segment.bury(self.shared.me);
@@ -210,6 +233,9 @@ impl Driver {
 impl Drop for Driver {
     /// Stays until everybody has taken what was sent to them, or cannot any more.
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         {
             let mut inside = self.enter();
             inside.core.closing = true;
@@ -218,6 +244,10 @@ impl Drop for Driver {
         self.shared.segment.bury(self.shared.me);
         if let Some(agent) = self.agent.take() {
             agent.end(&self.shared);
+        }
+        if let Some(line) = &self.line {
+            // If the launcher is gone, so are we, soon.
+            let _ = line.goodbye();
         }
     }
 }
@@ -526,6 +556,8 @@ impl Core {
     }
 }
 
+/// How long the launcher may take to end us.
+const ABORT_MAX: Duration = Duration::from_secs(5);
 /// Frames taken before anything else gets a turn.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
 /// Turns between two looks at the clock. No rail that loses frames is driven from here yet.

@@ -1,5 +1,6 @@
 //! How a rank comes to its driver.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -7,9 +8,47 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::Limits;
 
+use crate::cores;
 use crate::driver::Driver;
+use crate::meet::{self, MeetError};
 use crate::port::Combine;
 use crate::shm::{Process, Segment};
+
+/// Why there is no driver.
+#[derive(Debug)]
+pub enum JoinError {
+    /// The launcher and we did not meet.
+    Meet(MeetError),
+    /// The memory that ranks share cannot be made or mapped.
+    Memory(io::Error),
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Meet(error) => error.fmt(f),
+            JoinError::Memory(error) => {
+                write!(f, "the memory that ranks share cannot be had: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// The driver of this process: of its rank in the job of the launcher that started it, or of the only
+/// rank of a job of one if none did. `read` reads the environment.
+pub fn join(read: impl Fn(&str) -> Option<String>, combine: Combine) -> Result<Driver, JoinError> {
+    let process = this_process();
+    let Some(meeting) = meet::from_environment(read) else {
+        let alone = local(1, false, combine).map_err(JoinError::Memory)?;
+        return Ok(alone.into_iter().next().expect("a job of one has one"));
+    };
+    let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
+    let segment = Arc::new(Segment::open(file).map_err(JoinError::Memory)?);
+    let limits = limits(segment.ranks());
+    Ok(Driver::new(segment, member.rank, limits, combine, Some(line)))
+}
 
 /// A job of `ranks` threads of this process: the drivers, in the order of their ranks. `crowded` if
 /// they have to share cores.
@@ -17,8 +56,13 @@ pub fn local(ranks: u32, crowded: bool, combine: Combine) -> io::Result<Vec<Driv
     let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
-    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine);
+    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine, None);
     Ok((0..ranks).map(driver).collect())
+}
+
+/// Whether so many ranks in this process would have to share cores.
+pub fn is_crowded(ranks: u32) -> bool {
+    cores::crowded(ranks, cores::usable())
 }
 
 /// What the cards of this process's ranks say.

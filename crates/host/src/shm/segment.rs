@@ -100,6 +100,11 @@ impl Segment {
         Ok(segment)
     }
 
+    /// Bytes that are set aside for so many ranks before any of them talk.
+    pub fn bytes(ranks: u32) -> u64 {
+        arena_start(ranks)
+    }
+
     /// The segment that another process has made and handed to us.
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
         let file = File::from(fd);
