@@ -743,7 +743,7 @@ fn members_without_memory_hear_why_and_so_does_the_user() {
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let report = err(&output);
     for who in ["rank 0 hears: ", "rank 1 hears: ", "ferry run: "] {
-        let line = format!("{who}cannot reserve 12288 bytes of memory for 2 ranks: ");
+        let line = format!("{who}cannot reserve 4096 bytes of memory for 2 ranks: ");
         assert!(report.contains(&line), "{report}");
     }
 }

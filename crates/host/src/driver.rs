@@ -21,7 +21,7 @@ use crate::meet::Line;
 use crate::patience::{Next, Patience};
 use crate::port::{Combine, Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
-use crate::shm::doorbell::Sleeper;
+use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::segment::Segment;
 use crate::shm::{ShmInlet, rail};
 
@@ -39,6 +39,8 @@ pub struct Driver {
 pub(crate) struct Shared {
     pub(crate) core: Lock<Core>,
     pub(crate) segment: Arc<Segment>,
+    /// Ours, in the segment.
+    doorbell: &'static Doorbell,
     me: u32,
 }
 
@@ -93,7 +95,12 @@ impl Driver {
             closing: false,
         };
         Driver {
-            shared: Arc::new(Shared { core: Lock::new(core), segment, me }),
+            shared: Arc::new(Shared {
+                core: Lock::new(core),
+                doorbell: segment.doorbell(me),
+                segment,
+                me,
+            }),
             agent: OnceLock::new(),
             line,
             process: std::process::id(),
@@ -300,7 +307,7 @@ impl Inside<'_> {
                 continue;
             }
             match patience.next() {
-                Next::Look => {}
+                Next::Look => std::hint::spin_loop(),
                 Next::Yield => {
                     self.wake_others();
                     self.core.unlocked(std::thread::yield_now);
@@ -414,8 +421,8 @@ impl Drop for Inside<'_> {
 }
 
 impl Shared {
-    pub(crate) fn doorbell(&self) -> &crate::shm::doorbell::Doorbell {
-        &self.segment.card(self.me).doorbell
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        self.doorbell
     }
 }
 

@@ -84,7 +84,7 @@ impl<V: Variant> Nic<V> {
         }
         let posted = from.map_or(Posted::Pending(ticket), |peer| self.fail_if_down(ticket, peer));
         match posted {
-            Posted::Done(_) => drop(self.close(ticket)),
+            Posted::Done(_) => _ = self.close(ticket),
             Posted::Pending(_) => {
                 self.queues[usize::from(queue)].searches.on_receive(word, mask);
                 self.invite_for_receive(queue, from, port);
@@ -205,7 +205,7 @@ impl<V: Variant> Nic<V> {
 
     /// Shows what waits in both queues of the pair that serves `group`, oldest first.
     pub fn dump(&self, group: u16, queue: Queue, show: impl FnMut(Entry)) {
-        if let Some(pair) = self.queues.get(usize::from(group % self.limits.queues)) {
+        if let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) {
             pair.matcher.dump(queue, show);
         }
     }

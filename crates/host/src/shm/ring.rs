@@ -21,6 +21,8 @@ pub(crate) const SLOTS: u32 = if cfg!(loom) { 2 } else { 128 };
 pub(crate) const DATA_LINES_MAX: u32 = if cfg!(loom) { 2 } else { 4096 };
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
+/// The bytes that fit beside an envelope of two words.
+pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
@@ -156,6 +158,29 @@ impl Producer {
             unsafe { copy_short(payload, behind) };
         });
         self.publish(FRAME, len, 0);
+        Ok(())
+    }
+
+    /// Puts a short frame into the ring whose envelope is two words.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> Result<(), Stuck> {
+        debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
+        if self.tail.wrapping_sub(self.seen) >= SLOTS {
+            self.look();
+            if self.tail.wrapping_sub(self.seen) >= SLOTS {
+                return Err(Stuck::Full);
+            }
+        }
+        self.ring.slot(self.tail).body.with_mut(|body| {
+            let words = words.map(u64::to_le_bytes);
+            // SAFETY: I2: the slot is ours, and two words fit it.
+            unsafe { body.cast::<[[u8; 8]; 2]>().write(words) };
+            // SAFETY: as above: the payload begins behind the words, and fits.
+            let behind = unsafe { body.cast::<u8>().add(16) };
+            // SAFETY: as above.
+            unsafe { copy_short(payload, behind) };
+        });
+        self.publish(FRAME, 16 + payload.len(), 0);
         Ok(())
     }
 
