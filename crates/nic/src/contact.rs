@@ -68,17 +68,16 @@ impl<V: Variant> Nic<V> {
     }
 
     /// The peer with whom something is to be exchanged: met before, or met now.
+    #[inline(always)]
     pub(crate) fn contact(&mut self, peer: Peer, port: &mut impl Port) -> Result<At, Fault> {
         self.admit(peer, port).ok_or(Fault::PeerDown(peer))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, peer: Peer, port: &mut impl Port) -> Option<At> {
         let now = port.now();
         let Some(at) = self.peers.find(peer) else {
-            self.forget_some(now, port);
-            let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
-            return Some(self.peers.add(peer, promises, now));
+            return Some(self.meet_peer(peer, now, port));
         };
         let state = &mut self.peers[at];
         if state.down {
@@ -86,6 +85,13 @@ impl<V: Variant> Nic<V> {
         }
         state.active_at = now;
         Some(at)
+    }
+
+    #[cold]
+    fn meet_peer(&mut self, peer: Peer, now: Time, port: &mut impl Port) -> At {
+        self.forget_some(now, port);
+        let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
+        self.peers.add(peer, promises, now)
     }
 
     /// Looks at a few peers that have rested: says farewell to them, or forgets them.

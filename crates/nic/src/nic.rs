@@ -202,6 +202,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A frame that is whole, ours, and in order.
+    #[inline(never)]
     pub(crate) fn absorb(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
         self.peers[at].peer_talking = !matches!(kind, Kind::Farewell);
         match kind {
@@ -365,6 +366,12 @@ impl<V: Variant> Nic<V> {
 
     /// Ends an operation, and tells its owner.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
+        self.complete_here(ticket, outcome, port);
+    }
+
+    /// The same, in line, for the path of most messages.
+    #[inline(always)]
+    pub(crate) fn complete_here(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
         let Some((owner, counter)) = self.close(ticket) else { return };
         if let Some(counter) = counter {
             self.raise_counter(counter, 1, port);
@@ -377,7 +384,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Ends an operation of which nobody needs to be told.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn close(&mut self, ticket: Ticket) -> Option<(Owner, Option<Ticket>)> {
         let last = |op: &Op| (op.owner, op.counter, op.peer.filter(|_| op.met));
         let (owner, counter, met) = self.ops.discard(ticket, last)?;

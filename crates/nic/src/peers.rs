@@ -128,7 +128,7 @@ impl Backlog {
 }
 
 impl Peers {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, peer: Peer) -> Option<At> {
         if let Some((recent, at)) = self.recent.get()
             && recent == peer
