@@ -22,7 +22,7 @@ use crate::patience::{Next, Patience};
 use crate::port::{Combine, Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::{Doorbell, Sleeper};
-use crate::shm::segment::Segment;
+use crate::shm::segment::{Attention, Segment};
 use crate::shm::{ShmInlet, rail};
 
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) segment: Arc<Segment>,
     /// Ours, in the segment.
     doorbell: &'static Doorbell,
+    attention: &'static Attention,
     me: u32,
 }
 
@@ -98,6 +99,7 @@ impl Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
                 doorbell: segment.doorbell(me),
+                attention: segment.attention(me),
                 segment,
                 me,
             }),
@@ -290,6 +292,7 @@ impl Inside<'_> {
             return result;
         }
         self.core.led = true;
+        shared.attention.set(true);
         let mut patience = Patience::new(shared.segment.is_crowded());
         let mut naps = 0;
         let result = loop {
@@ -320,6 +323,7 @@ impl Inside<'_> {
             }
         };
         self.core.led = false;
+        shared.attention.set(false);
         result
     }
 

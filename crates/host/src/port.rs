@@ -71,6 +71,10 @@ impl Port for HostPort {
         self.rail.promises(peer)
     }
 
+    fn attends(&self, peer: Peer) -> bool {
+        self.rail.attends(peer)
+    }
+
     #[inline]
     fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
         // SAFETY: I1, I2.

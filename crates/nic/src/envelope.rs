@@ -105,6 +105,8 @@ pub enum Kind {
         target: Ticket,
         /// Where the bytes go, and how many are wanted.
         into: Span,
+        /// Whether these are the last of the message, and the receiver reads those before them.
+        rest: bool,
     },
     /// Bytes that were granted or asked for.
     Chunk {
@@ -308,7 +310,8 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
         FAREWELL => Kind::Farewell,
         MATCHED => Kind::Matched { ticket: reader.ticket()? },
         GRANT => {
-            Kind::Grant { ticket: reader.ticket()?, target: reader.ticket()?, into: reader.span()? }
+            let (ticket, target, into) = (reader.ticket()?, reader.ticket()?, reader.span()?);
+            Kind::Grant { ticket, target, into, rest: flags.take(REST) }
         }
         CHUNK => Kind::Chunk { ticket: reader.ticket()?, offset: reader.u64()? },
         DONE => Kind::Done { ticket: reader.ticket()? },
@@ -377,7 +380,8 @@ fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u1
         Kind::Vacant { queue } => (VACANT, queue),
         Kind::Farewell => (FAREWELL, 0),
         Kind::Matched { ticket } => writer.ticket(MATCHED, ticket),
-        Kind::Grant { ticket, target, into } => {
+        Kind::Grant { ticket, target, into, rest } => {
+            flags.put(REST, rest);
             writer.u64(ticket.bits());
             writer.u64(target.bits());
             writer.span(into);
@@ -549,6 +553,7 @@ const SYNCHRONOUS: u8 = 8;
 const FIRST: u8 = 16;
 const ACCEPTED: u8 = 4;
 const WANTED: u8 = 8;
+const REST: u8 = 4;
 const LAST: u8 = 4;
 const NOTIFY: u8 = 8;
 

@@ -20,6 +20,7 @@ use crate::op::{Op, Owner, State};
 use crate::peers::{At, Mix, Peers};
 use crate::port::{Port, Seal, StepRef};
 use crate::receive::{Offer, Whole};
+use crate::rendezvous::Granted;
 use crate::run::Run;
 use crate::search::Searches;
 use crate::slab::Slab;
@@ -222,7 +223,9 @@ impl<V: Variant> Nic<V> {
             Kind::Vacant { queue } => self.on_vacant(at, queue, port),
             Kind::Farewell => self.on_farewell(at, port),
             Kind::Matched { ticket } => self.on_matched(at, ticket, port),
-            Kind::Grant { ticket, target, into } => self.on_grant(at, ticket, target, into, port),
+            Kind::Grant { ticket, target, into, rest } => {
+                self.on_grant(at, ticket, Granted { target, into, rest }, port);
+            }
             Kind::Chunk { ticket, offset } => self.on_chunk(at, ticket, offset, payload, port),
             Kind::Done { ticket } => self.on_done(at, ticket, port),
             Kind::Withdraw { ticket, word } => self.on_withdraw(at, ticket, word, port),

@@ -53,6 +53,8 @@ pub(crate) enum State {
     Posted { into: Span, queue: u16, cell: Cell },
     /// A receive or get whose bytes are coming, for a message of `len` bytes.
     Landing { into: Span, left: u64, word: MatchWord, len: u64 },
+    /// A receive that reads some of its bytes, while the others come.
+    Sharing(Box<Sharing>),
     /// A receive that reads its bytes where they are.
     Reading { sender: Ticket, outcome: Outcome },
     /// A message that a matched probe has taken, and no receive has got.
@@ -86,6 +88,20 @@ pub(crate) struct Putting {
     pub(crate) into: Span,
     pub(crate) target: Ticket,
     pub(crate) sent: u64,
+    /// The receiver has read what it wanted to read itself, if anything.
+    pub(crate) is_read: bool,
+}
+
+/// A transfer that both sides work at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sharing {
+    pub(crate) sender: Ticket,
+    /// Bytes at the beginning that we read.
+    pub(crate) reading: u64,
+    /// Bytes that are not in place.
+    pub(crate) left: u64,
+    pub(crate) word: MatchWord,
+    pub(crate) into: Span,
 }
 
 /// A put or accumulate, frame by frame. If it is denied it ends when the rail needs none of its

@@ -15,6 +15,10 @@ pub trait Port {
     /// What the rail to `peer` promises. The answer for a peer never changes.
     fn promises(&self, peer: Peer) -> Promises;
 
+    /// Whether a thread of `peer`'s user, who may be us, waits for its NIC right now and so has time
+    /// to move bytes. A guess: nothing but speed depends on it.
+    fn attends(&self, peer: Peer) -> bool;
+
     /// Puts one frame on the rail to `to`: the envelope, then the bytes of `payload`, which are
     /// no longer needed when this returns.
     fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent;

@@ -190,7 +190,7 @@ impl<V: Variant> Nic<V> {
             }
             Some(&State::TakenOffer { from, offer }) => {
                 match self.peers.find(from).filter(|&at| !self.peers[at].down) {
-                    Some(at) => self.begin_transfer(at, ticket, offer, into, false, port),
+                    Some(at) => self.begin_transfer(at, ticket, offer, into, port),
                     None => Posted::Done(Outcome::Failed(Fault::PeerDown(from))),
                 }
             }
@@ -240,7 +240,7 @@ impl<V: Variant> Nic<V> {
             Body::Offered { ticket: sender, source } => match from {
                 Some(at) if !self.peers[at].down => {
                     let offer = Offer { word: stored.word, sender, source };
-                    self.begin_transfer(at, ticket, offer, into, false, port)
+                    self.begin_transfer(at, ticket, offer, into, port)
                 }
                 _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
             },
@@ -372,7 +372,7 @@ impl<V: Variant> Nic<V> {
                 }
                 _ => unreachable!("what matches is posted"),
             };
-            let met = self.begin_transfer(at, ticket, offer, into, true, port);
+            let met = self.begin_transfer(at, ticket, offer, into, port);
             if let Posted::Done(outcome) = met {
                 self.complete(ticket, outcome, port);
             }

@@ -1,14 +1,15 @@
 //! Long messages: offer, grant or read, bytes, done.
 //!
-//! The sender offers. Once a receive has matched, the receiver either reads the bytes where they
-//! are or grants; then the sender writes them, straight into the user's memory if the rail can,
-//! in chunks if not. The end is told by a count of bytes, not by one more frame.
+//! The sender offers. Once a receive has matched, the receiver reads the bytes where they are, or
+//! grants and the sender writes them, or each does half: whoever has time. Where the rail can do
+//! neither, the bytes come in chunks. The end is told by a count of bytes where that is possible,
+//! and not by one more frame.
 
 use alloc::boxed::Box;
 
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::{Putting, State};
+use crate::op::{Putting, Sharing, State};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
@@ -21,22 +22,38 @@ enum Mover {
     Receiver,
     /// The sender writes them, when it has a grant.
     Sender,
+    /// The receiver reads the first half while the sender writes the second.
+    Both,
 }
 
-/// The four cases of an offer, where the rail leaves a choice.
+/// What a grant says.
+pub(crate) struct Granted {
+    pub(crate) target: Ticket,
+    pub(crate) into: Span,
+    pub(crate) rest: bool,
+}
+
+/// The cases of an offer, where the rail leaves a choice: `here` and `there` say whether the users
+/// of receiver and sender wait, and so have a core to spare.
 ///
-/// | receive | up to a piece | longer |
+/// | | sender waits | sender is away |
 /// |---|---|---|
-/// | was posted | grant: the sender is still at it, and writes at once | grant: it writes in pieces, others get turns |
-/// | came later | read: the sender is busy with something else | grant: it writes in pieces |
-fn choose(promises: Promises, was_posted: bool, len: u64, piece_bytes_max: u32) -> Mover {
+/// | **receiver waits** | both, if it is worth two; else the receiver | the receiver reads |
+/// | **receiver is away** | the sender writes | the receiver reads: it has been woken already |
+fn choose(promises: Promises, here: bool, there: bool, len: u64, whole: bool) -> Mover {
     match (promises.gets, promises.puts) {
         (false, _) => Mover::Sender,
         (true, false) => Mover::Receiver,
-        (true, true) if !was_posted && len <= u64::from(piece_bytes_max) => Mover::Receiver,
-        (true, true) => Mover::Sender,
+        (true, true) => match (here, there) {
+            (true, true) if whole && len >= SHARED_BYTES_MIN => Mover::Both,
+            (false, true) => Mover::Sender,
+            _ => Mover::Receiver,
+        },
     }
 }
+
+/// Below this, asking for help takes longer than the work.
+const SHARED_BYTES_MIN: u64 = 16 << 10;
 
 impl<V: Variant> Nic<V> {
     /// A receive and an offer have met. If that ends it, the caller closes it.
@@ -46,7 +63,6 @@ impl<V: Variant> Nic<V> {
         ticket: Ticket,
         Offer { word, sender, source }: Offer,
         into: Span,
-        was_posted: bool,
         port: &mut impl Port,
     ) -> Posted {
         let outcome = outcome_of(word, source.len, into.len);
@@ -58,7 +74,8 @@ impl<V: Variant> Nic<V> {
         }
         self.meet(at, ticket);
         let state = &self.peers[at];
-        match choose(state.promises, was_posted, into.len, self.limits.piece_bytes_max) {
+        let (here, there) = (port.attends(self.me), port.attends(state.peer));
+        match choose(state.promises, here, there, into.len, into.len == source.len) {
             Mover::Receiver if state.peer == self.me => {
                 port.copy(source.first(into.len), into);
                 self.reply(at, Kind::Done { ticket: sender }, port);
@@ -72,7 +89,19 @@ impl<V: Variant> Nic<V> {
             Mover::Sender => {
                 let len = source.len;
                 self.op_mut(ticket).state = State::Landing { into, left: into.len, word, len };
-                self.reply(at, Kind::Grant { ticket: sender, target: ticket, into }, port);
+                let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
+                self.reply(at, kind, port);
+            }
+            Mover::Both => {
+                let peer = state.peer;
+                // The sender begins as soon as it hears of it, so it hears first.
+                let reading = (into.len / 2) & !63;
+                let rest = into.part(reading, into.len - reading);
+                let sharing = Sharing { sender, reading, left: into.len, word, into };
+                self.op_mut(ticket).state = State::Sharing(Box::new(sharing));
+                let kind = Kind::Grant { ticket: sender, target: ticket, into: rest, rest: true };
+                self.reply(at, kind, port);
+                port.get(peer, source.first(reading), into.first(reading), ticket);
             }
         }
         Posted::Pending(ticket)
@@ -93,8 +122,7 @@ impl<V: Variant> Nic<V> {
         &mut self,
         at: At,
         ticket: Ticket,
-        target: Ticket,
-        into: Span,
+        Granted { target, into, rest }: Granted,
         port: &mut impl Port,
     ) {
         let puts = self.peers[at].promises.puts;
@@ -104,13 +132,17 @@ impl<V: Variant> Nic<V> {
             return;
         };
         let beyond = into.offset.checked_add(into.len).is_none();
-        if into.len == 0 || into.len > source.len || beyond {
+        if into.len == 0 || into.len > source.len || beyond || rest && !puts {
             self.stats.malformed += 1;
             return;
         }
-        let source = source.first(into.len);
+        let source = match rest {
+            true => source.part(source.len - into.len, into.len),
+            false => source.first(into.len),
+        };
         if puts {
-            op.state = State::Putting(Box::new(Putting { source, into, target, sent: 0 }));
+            let putting = Putting { source, into, target, sent: 0, is_read: !rest };
+            op.state = State::Putting(Box::new(putting));
             self.put_piece(ticket, port);
         } else {
             op.state = State::Writing { source, target, sent: 0, frames_out: 0 };
@@ -131,7 +163,7 @@ impl<V: Variant> Nic<V> {
         let State::Putting(putting) = &op.state else {
             unreachable!("only what is put goes in pieces");
         };
-        let Putting { source, into, target, sent } = **putting;
+        let Putting { source, into, target, sent, .. } = **putting;
         let len = piece.min(source.len - sent);
         let peer = op.peer.expect("a put has a peer");
         port.put(peer, source.part(sent, len), into.part(sent, len), ticket, target);
@@ -144,9 +176,10 @@ impl<V: Variant> Nic<V> {
             && let State::Putting(putting) = &mut op.state
         {
             putting.sent += piece.min(putting.source.len - putting.sent);
-            match putting.sent == putting.source.len {
-                true => self.complete(ticket, Outcome::Done, port),
-                false => self.put_piece(ticket, port),
+            match (putting.sent == putting.source.len, putting.is_read) {
+                (true, true) => self.complete(ticket, Outcome::Done, port),
+                (true, false) => {}
+                (false, _) => self.put_piece(ticket, port),
             }
         }
         self.settle(port);
@@ -163,11 +196,20 @@ impl<V: Variant> Nic<V> {
     /// A read of ours is over.
     pub fn on_read(&mut self, ticket: Ticket, port: &mut impl Port) {
         if let Some(op) = self.ops.find(ticket)
-            && let State::Reading { sender, outcome } = op.state
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
         {
-            self.reply(at, Kind::Done { ticket: sender }, port);
-            self.complete(ticket, outcome, port);
+            match &op.state {
+                &State::Reading { sender, outcome } => {
+                    self.reply(at, Kind::Done { ticket: sender }, port);
+                    self.complete(ticket, outcome, port);
+                }
+                State::Sharing(sharing) => {
+                    let (sender, bytes) = (sharing.sender, sharing.reading);
+                    self.reply(at, Kind::Done { ticket: sender }, port);
+                    self.land(at, ticket, bytes, port);
+                }
+                _ => {}
+            }
         }
         self.settle(port);
     }
@@ -198,9 +240,16 @@ impl<V: Variant> Nic<V> {
     /// Counts bytes that are in place; the last of them ends the operation.
     fn land(&mut self, at: At, ticket: Ticket, bytes: u64, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
-        let State::Landing { into, left, word, len } = &mut op.state else {
-            self.stats.malformed += 1;
-            return;
+        let (left, word, len, room) = match &mut op.state {
+            State::Landing { into, left, word, len } => (left, *word, *len, into.len),
+            State::Sharing(sharing) => {
+                let Sharing { left, word, into, .. } = &mut **sharing;
+                (left, *word, into.len, into.len)
+            }
+            _ => {
+                self.stats.malformed += 1;
+                return;
+            }
         };
         let Some(less) = left.checked_sub(bytes) else {
             self.stats.malformed += 1;
@@ -209,17 +258,22 @@ impl<V: Variant> Nic<V> {
         *left = less;
         if less == 0 {
             // The span was cut to what comes: it is shorter only if the receive was.
-            let outcome = outcome_of(*word, *len, into.len);
-            self.complete(ticket, outcome, port);
+            self.complete(ticket, outcome_of(word, len, room), port);
         }
     }
 
-    /// The other side has all it wanted.
+    /// The other side has all it wanted, or all that it wanted to read.
     pub(crate) fn on_done(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
-        match op.state {
+        match &mut op.state {
             State::Offered { .. } | State::Streaming(_) => {
                 self.complete(ticket, Outcome::Done, port);
+            }
+            State::Putting(putting) if !putting.is_read => {
+                putting.is_read = true;
+                if putting.sent == putting.source.len {
+                    self.complete(ticket, Outcome::Done, port);
+                }
             }
             _ => self.stats.malformed += 1,
         }
@@ -231,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_four_cases() {
+    fn whoever_has_time_moves_the_bytes() {
         let rail = |gets, puts| Promises {
             reliable: true,
             gets,
@@ -239,13 +293,16 @@ mod tests {
             frame_bytes_max: 4096,
             welcome_bytes: 0,
         };
-        let both = rail(true, true);
-        assert_eq!(choose(both, true, 100, 1000), Mover::Sender);
-        assert_eq!(choose(both, true, 5000, 1000), Mover::Sender);
-        assert_eq!(choose(both, false, 100, 1000), Mover::Receiver);
-        assert_eq!(choose(both, false, 5000, 1000), Mover::Sender);
-        assert_eq!(choose(rail(true, false), true, 5000, 1000), Mover::Receiver);
-        assert_eq!(choose(rail(false, true), false, 100, 1000), Mover::Sender);
-        assert_eq!(choose(rail(false, false), false, 100, 1000), Mover::Sender);
+        let both = |here, there| choose(rail(true, true), here, there, 1 << 20, true);
+        assert_eq!(both(true, true), Mover::Both);
+        assert_eq!(both(true, false), Mover::Receiver);
+        assert_eq!(both(false, true), Mover::Sender);
+        assert_eq!(both(false, false), Mover::Receiver);
+        // Too short for two, or cut short by the receive.
+        assert_eq!(choose(rail(true, true), true, true, 100, true), Mover::Receiver);
+        assert_eq!(choose(rail(true, true), true, true, 1 << 20, false), Mover::Receiver);
+        assert_eq!(choose(rail(true, false), true, true, 1 << 20, true), Mover::Receiver);
+        assert_eq!(choose(rail(false, true), true, true, 1 << 20, true), Mover::Sender);
+        assert_eq!(choose(rail(false, false), true, true, 1 << 20, true), Mover::Sender);
     }
 }

@@ -280,7 +280,7 @@ const PAUSES: u64 = 4;
 fn plan(size: u32, random: &mut Random) -> Plan {
     let groups = u16::try_from(random.between(1, 3)).expect("few groups");
     let count = random.between(1, 40) * u64::from(size).min(24);
-    let tags = random.pick(&[1, 2, 4]);
+    let tags = random.pick(&[1, 2, 5]);
     let pairs = random.pick(&[2, size, size]);
     let longest = random.pick(&[64, 3000, LONGEST]);
     let messages = (0..count).map(|id| {
@@ -369,7 +369,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
 
 fn limits(random: &mut Random) -> Limits {
     Limits {
-        queues: random.pick(&[1, 2, 5]),
+        queues: random.pick(&[1, 2, 4]),
         unexpected_bytes_max: random.pick(&[128, 256, 512, 2048, 16 << 10, 1 << 20]),
         eager_bytes_max: random.pick(&[0, 32, 200, 4096]),
         credit_bytes: random.pick(&[0, 256, 1024, 8192]),

@@ -61,7 +61,7 @@ fn kind(kind: &Kind, payload: usize) -> String {
         Kind::Vacant { queue } => format!("nothing held for queue {queue}"),
         Kind::Farewell => "farewell".into(),
         Kind::Matched { ticket } => format!("{ticket} has matched"),
-        Kind::Grant { ticket, target, into } => {
+        Kind::Grant { ticket, target, into, .. } => {
             format!("grant for {ticket} to {target} {}", span(into))
         }
         Kind::Chunk { ticket, offset } => format!("chunk of {ticket} at {offset}, {payload} bytes"),

@@ -188,6 +188,10 @@ impl Rail for Shm {
         }
     }
 
+    fn attends(&self, peer: Peer) -> bool {
+        self.segment.attention(peer.0).is_paid()
+    }
+
     #[inline]
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         if payload.len() <= PLAIN_BYTES_MAX

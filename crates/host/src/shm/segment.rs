@@ -46,7 +46,24 @@ struct Header {
 struct Card {
     doorbell: Doorbell,
     newcomers: Newcomers,
+    attention: Attention,
     who: Who,
+}
+
+/// Whether a thread of the rank's user waits: a guess by the time somebody reads it. In a line of
+/// its own, since it changes with every wait.
+#[repr(C, align(64))]
+pub(crate) struct Attention(AtomicU32);
+
+impl Attention {
+    #[inline(always)]
+    pub(crate) fn set(&self, waiting: bool) {
+        self.0.store(u32::from(waiting), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_paid(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// Rings that have been made to reach this rank, and that it does not know yet: a stack.
@@ -234,6 +251,11 @@ impl Segment {
         &self.card(rank).newcomers.top
     }
 
+    /// Whether the user of a rank waits, under the same condition.
+    pub(crate) fn attention(&self, rank: u32) -> &'static Attention {
+        &self.card(rank).attention
+    }
+
     /// The doorbell of a rank, under the same condition.
     pub(crate) fn doorbell(&self, rank: u32) -> &'static Doorbell {
         &self.card(rank).doorbell
@@ -307,7 +329,7 @@ const RING_BYTES: u64 =
     (DATA_OFFSET + DATA_LINES_MAX as u64 * LINE_BYTES as u64).next_multiple_of(PAGE_BYTES);
 
 const _: () = {
-    assert!(size_of::<Card>() == 192);
+    assert!(size_of::<Card>() == 256);
     assert!(size_of::<Header>() == 64);
     assert!(size_of::<Label>() as u64 <= CONTROL_OFFSET);
     assert!(DATA_OFFSET + FIRST_LINES as u64 * LINE_BYTES as u64 == 3 * PAGE_BYTES);

@@ -59,6 +59,8 @@ pub(crate) struct Memory {
     regions: BTreeMap<Region, Vec<u8>>,
     out: Vec<(Peer, Vec<u8>)>,
     transfers: Vec<Transfer>,
+    /// Peers whose users wait, as far as this one knows.
+    pub(crate) attentive: Vec<Peer>,
     /// The rail has no room.
     pub(crate) full: bool,
     /// Reductions wait for the user.
@@ -390,6 +392,7 @@ impl Memory {
             regions: BTreeMap::new(),
             out: Vec::new(),
             transfers: Vec::new(),
+            attentive: Vec::new(),
             full: false,
             slow: false,
             put_off: Vec::new(),
@@ -443,6 +446,10 @@ impl Memory {
 impl Port for Memory {
     fn now(&self) -> Time {
         self.now
+    }
+
+    fn attends(&self, peer: Peer) -> bool {
+        self.attentive.contains(&peer)
     }
 
     fn promises(&self, _: Peer) -> Promises {

@@ -1,15 +1,24 @@
 //! Long messages: who moves the bytes, in which pieces, and how they are taken back.
 
-use ferrywire_nic::{Fault, Kind, Mask, Outcome, Promises, Span};
+use ferrywire_nic::{Fault, Kind, Mask, Outcome, Peer, Promises, Span};
 
 use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, ticket, word};
 
 const GETS: Promises = Promises { puts: false, ..DIRECT };
 const PUTS: Promises = Promises { gets: false, ..DIRECT };
 
-/// Sends `len` bytes; answers the puts, the gets and how many chunks it took.
-fn transfer(rail: Promises, posted_first: bool, len: usize) -> (Vec<u64>, Vec<u64>, usize) {
+/// Sends `len` bytes from rank 0 to rank 1 while the users of some ranks wait; answers the puts, the
+/// gets and how many chunks it took.
+fn transfer(
+    rail: Promises,
+    waiting: &[u32],
+    posted_first: bool,
+    len: usize,
+) -> (Vec<u64>, Vec<u64>, usize) {
     let mut world = World::acquainted(rail, &limits());
+    for port in &mut world.ports {
+        port.attentive = waiting.iter().copied().map(Peer).collect();
+    }
     let into = world.room(1, len);
     let early = posted_first.then(|| world.receive(1, 0, 1, into));
     let send = world.send_text(0, 1, 1, &pattern(len));
@@ -28,37 +37,71 @@ fn transfer(rail: Promises, posted_first: bool, len: usize) -> (Vec<u64>, Vec<u6
 }
 
 #[test]
-fn where_the_receive_was_posted_the_sender_writes() {
-    assert_eq!(transfer(DIRECT, true, 5000), (vec![5000], vec![], 0));
-    assert_eq!(transfer(PUTS, true, 5000), (vec![5000], vec![], 0));
+fn whoever_waits_moves_the_bytes() {
+    for posted_first in [true, false] {
+        let by = |waiting: &[u32]| transfer(DIRECT, waiting, posted_first, 5000);
+        assert_eq!(by(&[1]), (vec![], vec![5000], 0));
+        assert_eq!(by(&[0]), (vec![5000], vec![], 0));
+        assert_eq!(by(&[]), (vec![], vec![5000], 0));
+    }
 }
 
 #[test]
-fn where_the_receive_comes_later_the_receiver_reads() {
-    assert_eq!(transfer(DIRECT, false, 5000), (vec![], vec![5000], 0));
-    assert_eq!(transfer(GETS, false, 5000), (vec![], vec![5000], 0));
+fn a_long_message_is_shared_by_two_who_wait() {
+    for posted_first in [true, false] {
+        let by = |len| transfer(DIRECT, &[0, 1], posted_first, len);
+        assert_eq!(by(16_000), (vec![], vec![16_000], 0), "too short for two");
+        assert_eq!(by(16_384), (vec![8192], vec![8192], 0));
+        // The sender takes turns among its messages, so it writes in pieces.
+        assert_eq!(by(40_001), (vec![8192, 8192, 3649], vec![19_968], 0));
+    }
+}
+
+#[test]
+fn a_shared_transfer_ends_for_the_sender_when_both_halves_are_over() {
+    for sender_is_slow in [true, false] {
+        let mut world = World::acquainted(DIRECT, &limits());
+        for port in &mut world.ports {
+            port.attentive = vec![Peer(0), Peer(1)];
+        }
+        let into = world.room(1, 16_384);
+        let receive = world.receive(1, 0, 1, into);
+        let send = world.send_text(0, 1, 1, &pattern(16_384));
+        world.deliver_next(0, 1);
+        if sender_is_slow {
+            // The receiver reads its half and says so before the sender hears of its grant.
+            world.finish_transfer();
+        }
+        while world.deliver_next(1, 0) {}
+        world.assert_pending(0, send);
+        world.calm();
+        world.assert_done(0, send);
+        world.assert_received(1, receive, into, &pattern(16_384));
+        world.assert_quiet();
+    }
 }
 
 #[test]
 fn above_the_limit_the_sender_writes_in_pieces() {
     let pieces = vec![8192, 8192, 3616];
     for posted_first in [true, false] {
-        assert_eq!(transfer(DIRECT, posted_first, 20_000), (pieces.clone(), vec![], 0));
+        assert_eq!(transfer(DIRECT, &[0], posted_first, 20_000), (pieces.clone(), vec![], 0));
     }
-    assert_eq!(transfer(DIRECT, false, 8192), (vec![], vec![8192], 0), "just a piece");
-    assert_eq!(transfer(DIRECT, true, 8193), (vec![8192, 1], vec![], 0));
+    assert_eq!(transfer(DIRECT, &[0], true, 8193), (vec![8192, 1], vec![], 0));
 }
 
 #[test]
 fn what_a_rail_cannot_do_falls_to_the_other_side_or_to_chunks() {
-    assert_eq!(transfer(PUTS, false, 5000), (vec![5000], vec![], 0));
-    assert_eq!(transfer(GETS, true, 20_000), (vec![], vec![20_000], 0));
-    let per_frame = 4096 - 72;
-    for rail in [PLAIN, LOSSY] {
-        for posted_first in [true, false] {
-            let len = 3 * per_frame;
-            assert_eq!(transfer(rail, posted_first, len), (vec![], vec![], 3));
-            assert_eq!(transfer(rail, posted_first, len + 1), (vec![], vec![], 4));
+    for waiting in [&[0, 1][..], &[0], &[1], &[]] {
+        assert_eq!(transfer(PUTS, waiting, false, 5000), (vec![5000], vec![], 0));
+        assert_eq!(transfer(GETS, waiting, true, 20_000), (vec![], vec![20_000], 0));
+        let per_frame = 4096 - 72;
+        for rail in [PLAIN, LOSSY] {
+            for posted_first in [true, false] {
+                let len = 3 * per_frame;
+                assert_eq!(transfer(rail, waiting, posted_first, len), (vec![], vec![], 3));
+                assert_eq!(transfer(rail, waiting, posted_first, len + 1), (vec![], vec![], 4));
+            }
         }
     }
 }
@@ -237,7 +280,7 @@ fn a_grant_for_more_than_was_offered_is_no_grant() {
     let malformed = world.nics[0].stats().malformed;
     for len in [0, 9001] {
         let into = Span { len, ..Span::EMPTY };
-        let grant = Kind::Grant { ticket: ticket(send), target: ticket(send), into };
+        let grant = Kind::Grant { ticket: ticket(send), target: ticket(send), into, rest: false };
         world.forge(1, 0, grant, &[]);
     }
     assert_eq!(world.nics[0].stats().malformed, malformed + 2);
@@ -255,7 +298,7 @@ fn a_grant_at_the_end_of_the_world_causes_no_panic() {
     let send = world.send_text(0, 1, 1, &pattern(20_000));
     world.run_until_quiet();
     let into = Span { offset: u64::MAX - 5, len: 20_000, ..Span::EMPTY };
-    let grant = Kind::Grant { ticket: ticket(send), target: ticket(send), into };
+    let grant = Kind::Grant { ticket: ticket(send), target: ticket(send), into, rest: false };
     world.forge(1, 0, grant, &[]);
     world.act(0, |nic, port| nic.on_written(ticket(send), port));
 }

@@ -79,7 +79,7 @@ fn frames_about_operations_that_do_not_exist_change_nothing() {
         Kind::Invite { queue: 0 },
         Kind::Vacant { queue: 1 },
         Kind::Matched { ticket },
-        Kind::Grant { ticket, target: ticket, into },
+        Kind::Grant { ticket, target: ticket, into, rest: false },
         Kind::Chunk { ticket, offset: 0 },
         Kind::Done { ticket },
         Kind::Withdraw { ticket, word: word(1, 1) },
