@@ -1,7 +1,14 @@
 //! The meaning of MPI, in safe Rust on top of the NIC.
 //!
-//! So far: collective algorithms, each a pure function from who we are to a schedule. No
-//! operating system, no C types, and nothing here ever blocks.
+//! No operating system, no C types, and nothing here ever blocks. So far:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`group`] | which process stands behind which rank; splitting |
+//! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
+//! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 
 pub mod collective;
+pub mod group;
+pub mod operation;

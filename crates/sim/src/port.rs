@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use ferrywire_mpi::operation;
 use ferrywire_nic::{
     Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
 };
@@ -54,10 +55,15 @@ impl SimPort {
     }
 }
 
-/// Operators of the simulation: both add numbers of eight bytes.
+/// Operators of the simulation: they add numbers of eight bytes.
 pub const SUM: Operator = Operator(0);
 /// Like [`SUM`], but its result comes later, as if it had to wait for a thread of the user's.
 pub const SUM_LATER: Operator = Operator(1);
+/// An operator whose order matters: it composes functions of the form ax + b, with a and b in four
+/// bytes each, the source being applied last.
+pub const COMPOSE: Operator = Operator(2);
+/// Like [`COMPOSE`], but its result comes later. All other operators are those of `mpi`.
+pub const COMPOSE_LATER: Operator = Operator(3);
 
 impl Port for SimPort {
     fn now(&self) -> Time {
@@ -110,16 +116,20 @@ impl Port for SimPort {
     fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
         let bytes = self.memory.bytes(from).to_vec();
         self.accumulate(operator, &bytes, into);
-        if operator == SUM_LATER {
+        if matches!(operator, SUM_LATER | COMPOSE_LATER) {
             self.actions.push(Action::Reduce { step });
             return Progress::Later;
         }
         Progress::Done
     }
 
-    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
+    fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span) {
         self.copied += into.len;
-        self.memory.add(bytes, into);
+        match operator {
+            SUM | SUM_LATER => self.memory.add(bytes, into),
+            COMPOSE | COMPOSE_LATER => compose(bytes, self.memory.bytes_mut(into)),
+            _ => operation::combine(operator, bytes, self.memory.bytes_mut(into)),
+        }
     }
 
     fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
@@ -145,5 +155,17 @@ impl Port for SimPort {
 
     fn arm(&mut self, at: Option<Time>) {
         self.armed = at;
+    }
+}
+
+/// What [`COMPOSE`] does.
+pub fn compose(source: &[u8], into: &mut [u8]) {
+    let (source, _) = source.as_chunks::<4>();
+    let (into, _) = into.as_chunks_mut::<4>();
+    for (outer, inner) in source.chunks_exact(2).zip(into.chunks_exact_mut(2)) {
+        let [a, b] = [outer[0], outer[1]].map(u32::from_le_bytes);
+        let [c, d] = [inner[0], inner[1]].map(u32::from_le_bytes);
+        inner[0] = a.wrapping_mul(c).to_le_bytes();
+        inner[1] = a.wrapping_mul(d).wrapping_add(b).to_le_bytes();
     }
 }

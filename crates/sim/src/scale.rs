@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::group::Group;
 use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket};
 use serde::Serialize;
 
@@ -83,8 +84,8 @@ pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
 /// One collective: how a rank takes part, and what it must have in the end.
 struct Plan {
     name: &'static str,
-    schedule: fn(Member, Room) -> Schedule,
-    expected: fn(Member) -> [u64; 3],
+    schedule: fn(Member<'_>, Room) -> Schedule,
+    expected: fn(Member<'_>) -> [u64; 3],
 }
 
 /// Three numbers of a rank's memory.
@@ -108,15 +109,15 @@ const PHASES: [Plan; 4] = [
     },
     Plan {
         name: "allreduce",
-        schedule: |me, room| collective::allreduce(me, SUM, room.first, room.second),
-        expected: |me| [u64::from(me.size) * u64::from(me.size - 1) / 2, ANYTHING, 0],
+        schedule: |me, room| collective::allreduce(me, SUM, 8, room.first, room.second),
+        expected: |me| [u64::from(me.size()) * u64::from(me.size() - 1) / 2, ANYTHING, 0],
     },
     Plan {
         name: "neighbours",
         schedule: |me, room| collective::neighbours(me, room.first, room.second, room.third),
         expected: |me| {
-            let left = (me.rank + me.size - 1) % me.size;
-            let right = (me.rank + 1) % me.size;
+            let left = (me.rank + me.size() - 1) % me.size();
+            let right = (me.rank + 1) % me.size();
             [me.rank.into(), left.into(), right.into()]
         },
     },
@@ -130,13 +131,14 @@ fn run_phase(world: &mut Ranks, instance: u16, plan: &Plan) -> Phase {
     let start = world.now();
     let ranks = world.size();
     let frames_before = total_frames(world);
+    let group = Group::whole(ranks);
     for rank in 0..ranks {
-        let me = Member { group: 1, rank, size: ranks };
+        let me = Member { group_id: 1, group: &group, rank };
         world.act(Peer(rank), |waiter, context| waiter.begin(me, instance, plan, context));
     }
     world.run_until_quiet();
     let right = (0..ranks).filter(|&rank| {
-        let me = Member { group: 1, rank, size: ranks };
+        let me = Member { group_id: 1, group: &group, rank };
         let waiter = world.application(Peer(rank));
         let found = waiter.numbers(world.memory(Peer(rank)));
         waiter.done && (plan.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)

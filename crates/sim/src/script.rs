@@ -9,11 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
     Variant,
 };
 
+use crate::memory::Memory;
 use crate::port::{SUM, SUM_LATER};
 use crate::random::Random;
 use crate::world::{Application, Context};
@@ -82,6 +84,30 @@ pub enum Collective {
     Allreduce {
         /// How many numbers.
         numbers: u64,
+    },
+    /// A block of everybody to `root`.
+    Gather {
+        /// Who gets them.
+        root: u32,
+        /// Bytes of a block.
+        len: u64,
+    },
+    /// A block to everybody from `root`.
+    Scatter {
+        /// Who has them.
+        root: u32,
+        /// Bytes of a block.
+        len: u64,
+    },
+    /// A block of everybody to all.
+    Allgather {
+        /// Bytes of a block.
+        len: u64,
+    },
+    /// A block from everybody to everybody.
+    Alltoall {
+        /// Bytes of a block.
+        len: u64,
     },
 }
 
@@ -426,8 +452,9 @@ impl Script {
     }
 
     fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {
-        let me =
-            Member { group: self.plan.collective_group(), rank: self.me, size: self.plan.size };
+        let group = Group::whole(self.plan.size);
+        let group_id = self.plan.collective_group();
+        let me = Member { group_id, group: &group, rank: self.me };
         let memory = &mut context.port.memory;
         let mut numbers = |count: u64, value: u64| {
             let bytes = (0..count).flat_map(|at| (value + at).to_le_bytes()).collect();
@@ -450,9 +477,46 @@ impl Script {
             Collective::Allreduce { numbers: count } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
                 let work = memory.lend_filled(bytes.len, GUARD);
-                (collective::allreduce(me, SUM, bytes, work), bytes)
+                (collective::allreduce(me, SUM, 8, bytes, work), bytes)
+            }
+            Collective::Gather { root, len } => {
+                let mine = lend(memory, block_bytes(index, self.me, root, len));
+                let all = if self.me == root { len * u64::from(self.plan.size) } else { 0 };
+                let all = memory.lend_filled(all, GUARD);
+                let work = collective::gather_work_bytes(me, root, len);
+                let work = memory.lend_filled(work, GUARD);
+                (collective::gather(me, root, mine, all, work), all)
+            }
+            Collective::Scatter { root, len } => {
+                let all = if self.me == root { self.blocks_to_all(index, len) } else { Vec::new() };
+                let all = lend(memory, all);
+                let mine = memory.lend_filled(len, GUARD);
+                let work = collective::scatter_work_bytes(me, root, len);
+                let work = memory.lend_filled(work, GUARD);
+                (collective::scatter(me, root, all, mine, work), mine)
+            }
+            Collective::Allgather { len } => {
+                let mine = lend(memory, block_bytes(index, self.me, 0, len));
+                let all = memory.lend_filled(len * u64::from(self.plan.size), GUARD);
+                let work = memory.lend_filled(collective::allgather_work_bytes(me, len), GUARD);
+                (collective::allgather(me, mine, all, work), all)
+            }
+            Collective::Alltoall { len } => {
+                let source = lend(memory, self.blocks_to_all(index, len));
+                let into = memory.lend_filled(source.len, GUARD);
+                (collective::alltoall(me, source, into), into)
             }
         }
+    }
+
+    /// What we have for everybody, in rank order.
+    fn blocks_to_all(&self, index: u16, len: u64) -> Vec<u8> {
+        (0..self.plan.size).flat_map(|to| block_bytes(index, self.me, to, len)).collect()
+    }
+
+    /// What everybody has for `to`, in rank order.
+    fn blocks_of_all(&self, index: u16, to: u32, len: u64) -> Vec<u8> {
+        (0..self.plan.size).flat_map(|from| block_bytes(index, from, to, len)).collect()
     }
 
     /// Checks what a collective has left in our memory.
@@ -462,7 +526,15 @@ impl Script {
         let right = match self.plan.collectives[usize::from(index)] {
             Collective::Barrier => true,
             Collective::Broadcast { .. } => found.iter().all(|&byte| byte == broadcast_byte(index)),
-            Collective::Reduce { root, .. } if root != self.me => true,
+            Collective::Reduce { root, .. } | Collective::Gather { root, .. }
+                if root != self.me =>
+            {
+                true
+            }
+            Collective::Gather { root, len } => found == self.blocks_of_all(index, root, len),
+            Collective::Scatter { root, len } => found == block_bytes(index, root, self.me, len),
+            Collective::Allgather { len } => found == self.blocks_of_all(index, 0, len),
+            Collective::Alltoall { len } => found == self.blocks_of_all(index, self.me, len),
             Collective::Reduce { .. } | Collective::Allreduce { .. } => {
                 found.chunks_exact(8).zip(0..).all(|(chunk, at): (_, u64)| {
                     let sum = size * (size - 1) / 2 + size * (u64::from(index) + at);
@@ -730,6 +802,17 @@ impl<V: Variant> Application<V> for Script {
             self.finish(context);
         }
     }
+}
+
+/// What `from` has for `to` in a collective, which differs from what it has for anybody else.
+fn block_bytes(index: u16, from: u32, to: u32, len: u64) -> Vec<u8> {
+    let id = u64::from(index) << 16 | u64::from(from) << 8 | u64::from(to);
+    (0..len).map(|at| pattern(id, at ^ id)).collect()
+}
+
+fn lend(memory: &mut Memory, bytes: Vec<u8>) -> Span {
+    let len = bytes.len() as u64;
+    Span::new(memory.lend(bytes), 0, len)
 }
 
 fn broadcast_byte(index: u16) -> u8 {

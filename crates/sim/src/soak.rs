@@ -304,7 +304,8 @@ fn plan(size: u32, random: &mut Random) -> Plan {
         }
     });
     let messages = messages.collect();
-    let collectives = (0..random.below(12)).map(|_| match random.below(4) {
+    let block_bytes = [0, 5, 300, if size <= 16 { 3000 } else { 300 }];
+    let collectives = (0..random.below(12)).map(|_| match random.below(8) {
         0 => Collective::Barrier,
         1 => Collective::Broadcast {
             root: random.small(0, size - 1),
@@ -315,7 +316,13 @@ fn plan(size: u32, random: &mut Random) -> Plan {
             numbers: random.pick(&[1, 4, 300]),
             later: random.percent(30),
         },
-        _ => Collective::Allreduce { numbers: random.pick(&[1, 4, 300]) },
+        3 => Collective::Allreduce { numbers: random.pick(&[1, 4, 300, 3000]) },
+        4 => Collective::Gather { root: random.small(0, size - 1), len: random.pick(&block_bytes) },
+        5 => {
+            Collective::Scatter { root: random.small(0, size - 1), len: random.pick(&block_bytes) }
+        }
+        6 => Collective::Allgather { len: random.pick(&block_bytes) },
+        _ => Collective::Alltoall { len: random.pick(&block_bytes) },
     });
     Plan { size, groups, messages, collectives: collectives.collect() }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, Span, Standard, Ticket,
 };
@@ -106,8 +107,9 @@ fn a_flood_stays_within_the_budget_and_loses_nothing() {
 fn a_reduction_goes_on_without_its_callers() {
     const RANKS: u32 = 16;
     let mut world = world(RANKS, &Limits::default(), false);
+    let group = Group::whole(RANKS);
     let begin = |world: &mut World<Standard, Diary>, rank: u32| {
-        let me = Member { group: 3, rank, size: RANKS };
+        let me = Member { group_id: 3, group: &group, rank };
         world.act(Peer(rank), |_, context| {
             let memory = &mut context.port.memory;
             let bytes = Span::new(memory.lend(u64::from(rank).to_le_bytes().into()), 0, 8);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::group::Group;
 use ferrywire_nic::{Schedule, Span};
 
 use super::SUM;
@@ -10,20 +11,20 @@ use super::SUM;
 /// The group in whose name the schedules of the tests send.
 pub(crate) const GROUP: u16 = 4;
 
-fn member(rank: u32, size: u32) -> Member {
-    Member { group: GROUP, rank, size }
+fn member(rank: u32, group: &Group) -> Member<'_> {
+    Member { group_id: GROUP, group, rank }
 }
 
 pub(crate) fn barrier(me: u32, size: u32) -> Arc<Schedule> {
-    Arc::new(collective::barrier(member(me, size)))
+    Arc::new(collective::barrier(member(me, &Group::whole(size))))
 }
 
 /// From rank 0.
 pub(crate) fn broadcast(me: u32, size: u32, data: Span) -> Arc<Schedule> {
-    Arc::new(collective::broadcast(member(me, size), 0, data))
+    Arc::new(collective::broadcast(member(me, &Group::whole(size)), 0, data))
 }
 
 /// To rank 0.
 pub(crate) fn reduce(me: u32, size: u32, data: Span, work: Span) -> Arc<Schedule> {
-    Arc::new(collective::reduce(member(me, size), 0, SUM, data, work))
+    Arc::new(collective::reduce(member(me, &Group::whole(size)), 0, SUM, data, work))
 }

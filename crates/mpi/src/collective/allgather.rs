@@ -1,0 +1,107 @@
+//! Allgather: a block from everybody, for everybody, in rank order.
+
+use ferrywire_nic::{Schedule, Span, Step, StepId};
+
+use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, copy, window};
+
+/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has room
+/// for [`allgather_work_bytes`].
+pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
+    match choose(me.size(), mine.len) {
+        Way::Doubling => allgather_doubling(me, mine, all, work),
+        Way::Ring => allgather_blocks(me, mine, |rank| block(all, rank, mine.len)),
+    }
+}
+
+/// How much room [`allgather`] needs to work in, for blocks of `len` bytes.
+pub fn allgather_work_bytes(me: Member, len: u64) -> u64 {
+    match choose(me.size(), len) {
+        Way::Doubling => u64::from(me.size()) * len,
+        Way::Ring => 0,
+    }
+}
+
+enum Way {
+    Doubling,
+    Ring,
+}
+
+/// Both send the same bytes. Doubling has few rounds and a copy of everything at the end.
+fn choose(size: u32, len: u64) -> Way {
+    match u64::from(size) * len > DOUBLING_BYTES_MAX && size <= LINEAR_RANKS_MAX {
+        true => Way::Ring,
+        false => Way::Doubling,
+    }
+}
+
+/// The most bytes, of all blocks together, worth a copy to save rounds. A guess until it is
+/// measured.
+const DOUBLING_BYTES_MAX: u64 = 64 << 10;
+
+/// Allgather by doubling (Bruck): in round k, send all that we have, 2^k blocks at most, to the
+/// rank 2^k behind, and get as many from the rank 2^k ahead. `work` has room for all blocks, since
+/// what we gather begins with our own.
+pub fn allgather_doubling(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    let (size, len) = (me.size(), mine.len);
+    let mut have: Vec<StepId> = Vec::new();
+    have.extend(copy(&mut schedule, mine, block(work, 0, len), &[]));
+    let mut reach = 1;
+    while reach < size {
+        let (ahead, behind) = me.around(reach);
+        let count = reach.min(size - reach);
+        schedule.push(me.send(behind, blocks(work, 0, count, len)), &have);
+        let into = blocks(work, reach, count, len);
+        let got = schedule.push(me.receive(ahead, into), &[]);
+        have.push(got);
+        reach *= 2;
+    }
+    // What we have is in rank order, but for where it begins.
+    let to_end = size - me.rank;
+    for (from, to, count) in [(0, me.rank, to_end), (to_end, 0, me.rank)] {
+        let (source, into) = (blocks(work, from, count, len), blocks(all, to, count, len));
+        schedule.push(Step::Copy { source, into }, &have);
+    }
+    schedule
+}
+
+/// Ring allgather: each rank passes on to the right what has come from the left. Blocks may differ
+/// in length: `place` says where each rank's belongs, alike on all ranks.
+pub fn allgather_blocks(me: Member, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
+    assert_linear(me);
+    let mut schedule = me.schedule();
+    let own = copy(&mut schedule, mine, place(me.rank), &[]);
+    ring(me, &mut schedule, own.as_slice(), me.rank, |place| place, place);
+    schedule
+}
+
+/// Adds the ring to a schedule, after `ready`. We stand at `place`, and `rank_of` says who stands
+/// at any other.
+pub(super) fn ring(
+    me: Member,
+    schedule: &mut Schedule,
+    ready: &[StepId],
+    place: u32,
+    rank_of: impl Fn(u32) -> u32,
+    piece: impl Fn(u32) -> Span,
+) {
+    let size = me.size();
+    let (right, left) = (rank_of((place + 1) % size), rank_of((place + size - 1) % size));
+    let (mut sent, mut got): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
+    for round in 0..size - 1 {
+        // Long messages may overtake each other, so rounds that can be open together have strands
+        // of their own. Strand 0 is for what comes before the ring.
+        let strand = u8::try_from(1 + round % 255).expect("a strand");
+        let (giving, getting) = ((place + size - round) % size, (place + size - round - 1) % size);
+        let mut after = Vec::from(got.last().map_or(ready, std::slice::from_ref));
+        after.extend(window(&sent, RING_OPEN_MAX));
+        sent.push(schedule.push(me.send_on(strand, right, piece(giving)), &after));
+        let after = if got.len() < RING_OPEN_MAX { ready } else { window(&got, RING_OPEN_MAX) };
+        let step = schedule.push(me.receive_on(strand, left, piece(getting)), after);
+        got.push(step);
+    }
+}
+
+/// Rounds of a ring that are open at a time: one arrives while one is passed on. A guess until it
+/// is measured.
+const RING_OPEN_MAX: usize = 2;

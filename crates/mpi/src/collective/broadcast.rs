@@ -1,0 +1,94 @@
+//! Broadcast: the root's bytes to everybody.
+
+use ferrywire_nic::{Schedule, Span, StepId};
+
+use super::allgather::ring;
+use super::{LINEAR_RANKS_MAX, Member, tree};
+
+/// The root's bytes to everybody: as a whole down a tree, or in pieces if they are many.
+pub fn broadcast(me: Member, root: u32, bytes: Span) -> Schedule {
+    match choose(me.size(), bytes.len) {
+        Way::Tree => broadcast_tree(me, root, bytes),
+        Way::Pieces => broadcast_pieces(me, root, bytes),
+    }
+}
+
+enum Way {
+    Tree,
+    Pieces,
+}
+
+/// A tree is fastest to reach everybody, but its root sends everything many times. Pieces send
+/// everything twice, and need as many rounds as there are ranks: each must be worth its round.
+fn choose(size: u32, len: u64) -> Way {
+    let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
+    match worth_it && size > 2 && size <= LINEAR_RANKS_MAX {
+        true => Way::Pieces,
+        false => Way::Tree,
+    }
+}
+
+/// The shortest message that is cut into pieces. A guess until it is measured.
+const PIECES_BYTES_MIN: u64 = 128 << 10;
+/// The shortest piece worth a round. A guess until it is measured.
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+
+/// Binomial broadcast: whoever has the bytes passes them on, to the farthest first.
+pub fn broadcast_tree(me: Member, root: u32, bytes: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    let (relative, rank_of) = me.relative_to(root);
+    let mut have: Option<StepId> = None;
+    if relative > 0 {
+        let parent = rank_of(tree::parent(relative));
+        have = Some(schedule.push(me.receive(parent, bytes), &[]));
+    }
+    for child in tree::children_far_first(relative, me.size()) {
+        schedule.push(me.send(rank_of(child), bytes), have.as_slice());
+    }
+    schedule
+}
+
+/// Scatter and allgather: down the tree goes to each rank only what it and those below it are to
+/// hand on, one piece each; then the pieces go round the ring until everybody has all of them.
+pub fn broadcast_pieces(me: Member, root: u32, bytes: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    let (relative, rank_of) = me.relative_to(root);
+    let size = me.size();
+    let piece_bytes = bytes.len.div_ceil(size.into());
+    let pieces = |first: u32, count: u32| {
+        let start = (u64::from(first) * piece_bytes).min(bytes.len);
+        let end = (u64::from(first + count) * piece_bytes).min(bytes.len);
+        bytes.part(start, end - start)
+    };
+    let mut have: Option<StepId> = None;
+    if relative > 0 {
+        let ours = pieces(relative, tree::subtree(relative, size));
+        have = Some(schedule.push(me.receive(rank_of(tree::parent(relative)), ours), &[]));
+    }
+    // The ring brings pieces of those below us once more. They may land when ours are sent.
+    let mut ready: Vec<StepId> = have.into_iter().collect();
+    for child in tree::children_far_first(relative, size) {
+        let theirs = pieces(child, tree::subtree(child, size));
+        ready.push(schedule.push(me.send(rank_of(child), theirs), have.as_slice()));
+    }
+    ring(me, &mut schedule, &ready, relative, rank_of, |place| pieces(place, 1));
+    schedule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Group;
+
+    #[test]
+    fn a_broadcast_sends_to_the_children_of_the_reduction() {
+        for size in 1..=64 {
+            let group = Group::whole(size);
+            for rank in 0..size {
+                let me = Member { group_id: 0, group: &group, rank };
+                let sends = broadcast(me, 0, Span::EMPTY).len() - usize::from(rank > 0);
+                assert_eq!(sends, tree::children(rank, size).count(), "rank {rank} of {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Scans: at each rank, what the ranks up to it have contributed, combined.
+//!
+//! In round k each rank passes what it has combined, 2^k contributions at most, to the rank 2^k
+//! ahead. What arrives comes from lower ranks, so rank order costs nothing.
+
+use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
+
+use super::{Member, copy};
+
+/// `bytes` holds our contribution, and then those of all ranks up to ours combined. `work` has room
+/// for as many.
+pub fn scan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    let part = work.part(0, bytes.len);
+    let mut done: Option<StepId> = None;
+    for reach in reaches(me) {
+        let passed = pass_on(me, &mut schedule, reach, bytes, part, done);
+        if me.rank < reach {
+            continue;
+        }
+        let step = Step::Reduce { operator, source: part, into: bytes };
+        done = Some(schedule.push(step, &passed));
+    }
+    schedule
+}
+
+/// Like [`scan`], without our own contribution. Rank 0 keeps its bytes as they are. `work` has room
+/// for [`exscan_work_bytes`].
+pub fn exscan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    let len = bytes.len;
+    let (with_ours, part) = (work.part(0, len), work.part(len, len));
+    let mut done = copy(&mut schedule, bytes, with_ours, &[]);
+    for reach in reaches(me) {
+        let passed = pass_on(me, &mut schedule, reach, with_ours, part, done);
+        if me.rank < reach {
+            continue;
+        }
+        // The first to arrive is the result so far.
+        let result = match reach {
+            1 => Step::Copy { source: part, into: bytes },
+            _ => Step::Reduce { operator, source: part, into: bytes },
+        };
+        let result = schedule.push(result, &passed);
+        let step = Step::Reduce { operator, source: part, into: with_ours };
+        done = Some(schedule.push(step, &[passed, vec![result]].concat()));
+    }
+    schedule
+}
+
+/// How much room [`exscan`] needs to work in, for `len` bytes.
+pub fn exscan_work_bytes(len: u64) -> u64 {
+    2 * len
+}
+
+fn reaches(me: Member) -> impl Iterator<Item = u32> {
+    let size = me.size();
+    (0..32).map(|bit| 1 << bit).take_while(move |&reach| reach < size)
+}
+
+/// One round: `value` to the rank ahead and `part` from the rank behind, where there are such.
+fn pass_on(
+    me: Member,
+    schedule: &mut Schedule,
+    reach: u32,
+    value: Span,
+    part: Span,
+    after: Option<StepId>,
+) -> Vec<StepId> {
+    let mut passed = Vec::new();
+    if me.rank + reach < me.size() {
+        passed.push(schedule.push(me.send(me.rank + reach, value), after.as_slice()));
+    }
+    if me.rank >= reach {
+        passed.push(schedule.push(me.receive(me.rank - reach, part), after.as_slice()));
+    }
+    passed
+}

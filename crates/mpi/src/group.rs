@@ -1,0 +1,239 @@
+//! Groups: which process stands behind which rank.
+//!
+//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer is
+//! two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
+
+use std::sync::Arc;
+
+use ferrywire_nic::Peer;
+
+/// Processes in an order. A clone costs no more than a counter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Group {
+    size: u32,
+    map: RankMap,
+}
+
+/// How ranks become peers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RankMap {
+    /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is a negative stride.
+    Strided {
+        /// The peer of rank 0.
+        first: u32,
+        /// From one rank's peer to the next one's.
+        stride: i32,
+    },
+    /// Whatever the table says.
+    Table(Arc<Table>),
+}
+
+/// A map without a rule, to be read in both directions.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Table {
+    peers: Box<[u32]>,
+    /// All ranks, in the order of their peers.
+    by_peer: Box<[u32]>,
+}
+
+impl Group {
+    /// All processes of a job of `size`: ranks and peers are numbered alike.
+    pub fn whole(size: u32) -> Group {
+        Group { size, map: RankMap::Strided { first: 0, stride: 1 } }
+    }
+
+    /// These processes, in this order. Named twice is a bug of the caller. Takes a table only if no
+    /// stride leads from each to the next.
+    pub fn of(members: &[Peer]) -> Group {
+        let size = u32::try_from(members.len()).expect("ranks are counted in 32 bits");
+        let map = match stride_of(members) {
+            Some((first, stride)) => RankMap::Strided { first, stride },
+            None => RankMap::Table(Arc::new(Table::new(members))),
+        };
+        Group { size, map }
+    }
+
+    /// The members that have these ranks here, in the order given.
+    #[must_use]
+    pub fn select(&self, ranks: &[u32]) -> Group {
+        let members: Vec<Peer> = ranks.iter().map(|&rank| self.peer_of(rank)).collect();
+        Group::of(&members)
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The form that the map has taken.
+    pub fn map(&self) -> &RankMap {
+        &self.map
+    }
+
+    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the caller.
+    #[inline]
+    pub fn peer_of(&self, rank: u32) -> Peer {
+        assert!(rank < self.size, "rank {rank} of {}", self.size);
+        match &self.map {
+            RankMap::Strided { first, stride } => {
+                let peer = i64::from(*first) + i64::from(rank) * i64::from(*stride);
+                Peer(u32::try_from(peer).expect("a member is a peer"))
+            }
+            RankMap::Table(table) => Peer(table.peers[rank as usize]),
+        }
+    }
+
+    /// The rank of a process, if it is a member. Constant time with a stride; with a table, the
+    /// logarithm of the size.
+    pub fn rank_of(&self, peer: Peer) -> Option<u32> {
+        match &self.map {
+            RankMap::Strided { first, stride } => {
+                let (away, stride) = (i64::from(peer.0) - i64::from(*first), i64::from(*stride));
+                let rank = u32::try_from(away / stride).ok()?;
+                (away % stride == 0 && rank < self.size).then_some(rank)
+            }
+            RankMap::Table(table) => table.rank_of(peer),
+        }
+    }
+
+    /// The members, in the order of their ranks.
+    pub fn members(&self) -> impl Iterator<Item = Peer> + '_ {
+        (0..self.size).map(|rank| self.peer_of(rank))
+    }
+
+    /// Bytes of memory that it shares with its clones, besides its own few words.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.map {
+            RankMap::Strided { .. } => 0,
+            RankMap::Table(table) => size_of::<Table>() + 2 * size_of_val(&*table.peers),
+        }
+    }
+}
+
+impl Table {
+    fn new(members: &[Peer]) -> Table {
+        let peers: Box<[u32]> = members.iter().map(|peer| peer.0).collect();
+        let mut by_peer: Vec<u32> = (0..).take(peers.len()).collect();
+        by_peer.sort_unstable_by_key(|&rank| peers[rank as usize]);
+        let twice =
+            by_peer.windows(2).any(|pair| peers[pair[0] as usize] == peers[pair[1] as usize]);
+        assert!(!twice, "a process is a member once");
+        Table { peers, by_peer: by_peer.into() }
+    }
+
+    fn rank_of(&self, peer: Peer) -> Option<u32> {
+        let at = self.by_peer.binary_search_by_key(&peer.0, |&rank| self.peers[rank as usize]);
+        at.ok().map(|at| self.by_peer[at])
+    }
+}
+
+/// What one member wants of a split.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Want {
+    /// Members that want the same color come together; who wants none is in no group.
+    pub color: Option<u32>,
+    /// Who comes first in the group.
+    pub key: i32,
+}
+
+/// The members of the group that `me` is in after a split, by their ranks before it. `wants` says
+/// what everybody wants, in rank order. None: `me` wanted no color.
+///
+/// MPI 5.0 §7.4.2: by key, and by rank before the split where keys are equal.
+pub fn split(wants: &[Want], me: u32) -> Option<Vec<u32>> {
+    let color = wants[me as usize].color?;
+    let mut ranks: Vec<u32> = (0..)
+        .zip(wants)
+        .filter(|(_, want)| want.color == Some(color))
+        .map(|(rank, _)| rank)
+        .collect();
+    // A stable sort: equal keys stay in the order of their ranks.
+    ranks.sort_by_key(|&rank| wants[rank as usize].key);
+    Some(ranks)
+}
+
+/// First peer and stride, if one stride leads from each member to the next.
+fn stride_of(members: &[Peer]) -> Option<(u32, i32)> {
+    let (first, second) = match members {
+        [] => return Some((0, 1)),
+        [only] => return Some((only.0, 1)),
+        [first, second, ..] => (first.0, second.0),
+    };
+    let stride = i64::from(second) - i64::from(first);
+    let even = members.windows(2).all(|pair| i64::from(pair[1].0) - i64::from(pair[0].0) == stride);
+    let stride = i32::try_from(stride).ok().filter(|&stride| stride != 0)?;
+    even.then_some((first, stride))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(peers: &[u32]) -> Group {
+        Group::of(&peers.iter().copied().map(Peer).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_group_with_a_stride_has_no_table() {
+        for (peers, first, stride) in [
+            (&[][..], 0, 1),
+            (&[7], 7, 1),
+            (&[0, 1, 2, 3], 0, 1),
+            (&[5, 6, 7], 5, 1),
+            (&[3, 7, 11, 15], 3, 4),
+            (&[3, 2, 1, 0], 3, -1),
+            (&[9, 4], 9, -5),
+        ] {
+            let group = of(peers);
+            assert_eq!(*group.map(), RankMap::Strided { first, stride }, "{peers:?}");
+            assert_eq!(group.heap_bytes(), 0);
+        }
+        assert_eq!(of(&[0, 1, 2]), Group::whole(3));
+        assert!(of(&[0, 1, 3]).heap_bytes() > 0);
+    }
+
+    #[test]
+    fn ranks_and_peers_lead_to_each_other() {
+        let far = [0, u32::MAX, 5];
+        for peers in [&[0, 1, 2][..], &[4, 8, 12], &[6, 4, 2, 0], &[3, 1, 2, 9], &[42], &[], &far] {
+            let group = of(peers);
+            assert_eq!(group.size() as usize, peers.len());
+            assert!(group.members().map(|peer| peer.0).eq(peers.iter().copied()));
+            for peer in (0..50).chain([u32::MAX]) {
+                let rank = (0..).zip(peers).find(|(_, member)| **member == peer).map(|(r, _)| r);
+                assert_eq!(group.rank_of(Peer(peer)), rank, "{peer} in {peers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_selected_from_a_table_may_need_none() {
+        let odd = of(&[3, 1, 2, 9, 5]);
+        assert_eq!(odd.select(&[1, 0, 4]), of(&[1, 3, 5]));
+        assert_eq!(odd.select(&[1, 0, 4]).heap_bytes(), 0);
+        assert_eq!(Group::whole(64).select(&[8, 16, 24]).heap_bytes(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "once")]
+    fn nobody_is_a_member_twice() {
+        of(&[1, 2, 1]);
+    }
+
+    #[test]
+    fn a_split_is_by_color_then_key_then_rank() {
+        let want = |color, key| Want { color, key };
+        let wants = [
+            want(Some(1), 5),
+            want(Some(2), 0),
+            want(Some(1), -3),
+            want(None, 0),
+            want(Some(1), 5),
+            want(Some(2), 0),
+        ];
+        assert_eq!(split(&wants, 0), Some(vec![2, 0, 4]));
+        assert_eq!(split(&wants, 4), Some(vec![2, 0, 4]));
+        assert_eq!(split(&wants, 5), Some(vec![1, 5]));
+        assert_eq!(split(&wants, 3), None);
+    }
+}
