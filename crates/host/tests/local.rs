@@ -48,10 +48,26 @@ fn run(ranks: u32, crowded: bool, rank: impl Fn(&Driver) + Sync) {
 fn messages_of_every_length_arrive() {
     for crowded in [false, true] {
         run(2, crowded, |driver| {
-            let lengths =
-                [0, 1, 8, 40, 41, 56, 57, 64, 100, 4000, 8192, 8193, 40_000, 1 << 20, 3_000_001];
+            let lengths = [
+                0_u64,
+                1,
+                8,
+                40,
+                41,
+                56,
+                57,
+                64,
+                100,
+                4000,
+                8192,
+                8193,
+                40_000,
+                1 << 20,
+                3_000_001,
+            ];
             for (tag, len) in (0..).zip(lengths) {
-                let mut bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+                let mut bytes: Vec<u8> =
+                    (0..len).map(|at: u64| (at % 251).to_le_bytes()[0]).collect();
                 if driver.me().0 == 0 {
                     assert_eq!(send(driver, 1, tag, &bytes), Outcome::Done);
                 } else {
@@ -59,7 +75,7 @@ fn messages_of_every_length_arrive() {
                     bytes.fill(0);
                     let word = MatchWord::new(0, 0, tag);
                     let outcome = receive(driver, 0, tag, &mut bytes);
-                    assert_eq!(outcome, Outcome::Received(Received { word, len: len as u64 }));
+                    assert_eq!(outcome, Outcome::Received(Received { word, len }));
                     assert!(bytes == expected, "{len} bytes");
                 }
             }
