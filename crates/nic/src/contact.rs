@@ -37,6 +37,11 @@ impl<V: Variant> Nic<V> {
         self.invite_everywhere(port);
     }
 
+    /// Whether `peer` is known to be gone.
+    pub fn is_down(&self, peer: Peer) -> bool {
+        self.peers.find(peer).is_some_and(|at| self.peers[at].down)
+    }
+
     /// Receives that anybody could have answered end as if only `peer` could, and it is down. For those
     /// who know that nobody will.
     pub fn abandon_wildcards(&mut self, peer: Peer, port: &mut impl Port) {
