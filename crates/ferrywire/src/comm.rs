@@ -18,7 +18,7 @@ use ferrywire_mpi::operation::Operation;
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{COMMS_MAX, Call, Error, Loss, WORLD, With};
 use crate::job::Job;
-use crate::plain::{self, Buffer, Plain};
+use crate::plain::{self, Buffer, Plain, unit};
 
 /// Ranks that talk to each other, apart from all others.
 ///
@@ -76,7 +76,7 @@ pub struct Probed {
 impl Probed {
     /// How many items of `T` it has, if it has a whole number of them.
     pub fn count<T: Plain>(&self) -> Option<usize> {
-        self.bytes.is_multiple_of(size_of::<T>()).then(|| self.bytes / size_of::<T>())
+        self.bytes.is_multiple_of(unit::<T>()).then(|| self.bytes / unit::<T>())
     }
 }
 
@@ -304,15 +304,15 @@ impl Comm {
         let (ticket, seen) =
             self.wait_for(what, wanted, |nic, port| nic.take(wanted.word, wanted.mask, port))?;
         let bytes = size(seen.len);
-        let whole = bytes.is_multiple_of(size_of::<T>());
+        let whole = bytes.is_multiple_of(unit::<T>());
         // What is no whole number of items is received nowhere, so that it is not in the way.
-        let mut items = plain::zeroed::<T>(if whole { bytes / size_of::<T>() } else { 0 });
+        let mut items = plain::zeroed::<T>(if whole { bytes / unit::<T>() } else { 0 });
         let outcome = self.receive_taken(ticket, plain::bytes_mut(&mut items));
         if !whole {
-            let (call, item_bytes) = (self.call(what), size_of::<T>());
+            let (call, item_bytes) = (self.call(what), unit::<T>());
             return Err(Error::Misfit { call, bytes: seen.len, item_bytes });
         }
-        let status = self.received(what, size_of::<T>(), outcome)?;
+        let status = self.received(what, unit::<T>(), outcome)?;
         items.truncate(status.count);
         Ok((items, status))
     }

@@ -57,7 +57,7 @@ pub trait Buffer: sealed::Sealed {
 
     /// Bytes of what the count of a status counts.
     #[doc(hidden)]
-    const UNIT: usize = size_of::<Self::Item>();
+    const UNIT: usize = unit::<Self::Item>();
 }
 
 mod sealed {
@@ -69,7 +69,7 @@ mod sealed {
 
 impl<T: Plain> Buffer for T {
     type Item = T;
-    const UNIT: usize = size_of::<T>() / if T::ELEMENTS == 0 { 1 } else { T::ELEMENTS };
+    const UNIT: usize = unit::<T>() / if T::ELEMENTS == 0 { 1 } else { T::ELEMENTS };
 
     fn items(&self) -> &[T] {
         std::slice::from_ref(self)
@@ -157,16 +157,19 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
     const ELEMENTS: usize = N;
 }
 
+/// Bytes of one item, for counting: items without bytes are not counted, but do no harm either.
+pub(crate) const fn unit<T>() -> usize {
+    if size_of::<T>() == 0 { 1 } else { size_of::<T>() }
+}
+
 /// The bytes of plain items.
 pub(crate) fn bytes<T: Plain>(items: &[T]) -> &[u8] {
-    const { assert!(size_of::<T>() > 0, "a type without bytes cannot be counted in a message") };
     // SAFETY: I1: all bytes of the items are written, and they are borrowed as long as the result.
     unsafe { std::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) }
 }
 
 /// The bytes of plain items, to be changed.
 pub(crate) fn bytes_mut<T: Plain>(items: &mut [T]) -> &mut [u8] {
-    const { assert!(size_of::<T>() > 0, "a type without bytes cannot be counted in a message") };
     let len = size_of_val(items);
     // SAFETY: I1: any bytes may be put there, and they are borrowed as long as the result.
     unsafe { std::slice::from_raw_parts_mut(items.as_mut_ptr().cast(), len) }

@@ -95,7 +95,7 @@ impl<T: Plain> Kept for Receiving<T> {
     const REVOCABLE: bool = true;
 
     fn finish(mut self, end: End<'_>) -> Result<(Vec<T>, Status), Error> {
-        let status = end.comm.received(end.what, size_of::<T>(), end.outcome)?;
+        let status = end.comm.received(end.what, plain::unit::<T>(), end.outcome)?;
         self.0.truncate(status.count);
         Ok((self.0, status))
     }
