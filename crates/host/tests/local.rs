@@ -170,3 +170,23 @@ fn a_thread_that_probes_while_another_waits_sees_what_comes() {
         });
     }
 }
+
+/// Frames of all lengths end exactly where the data lines do, sooner or later.
+#[test]
+fn long_frames_come_round_the_ring_whole() {
+    for crowded in [false, true] {
+        run(2, crowded, |driver| {
+            for number in 0..3000_u32 {
+                let len = 60 + number as usize * 7 % 200;
+                let byte = u8::try_from(number % 251).expect("a byte");
+                if driver.me().0 == 0 {
+                    send(driver, 1, 0, &vec![byte; len]);
+                } else {
+                    let mut bytes = vec![0; len];
+                    receive(driver, 0, 0, &mut bytes);
+                    assert!(bytes.iter().all(|&found| found == byte), "message {number}");
+                }
+            }
+        });
+    }
+}

@@ -30,7 +30,7 @@ pub fn watched<R>(test: impl FnOnce() -> R) -> R {
     result
 }
 
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a future on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
