@@ -78,7 +78,13 @@ impl Port for Void {
 
     fn promises(&self, peer: Peer) -> Promises {
         let direct = peer == Peer(2);
-        Promises { reliable: self.reliable, puts: direct, gets: direct, frame_bytes_max: 500 }
+        Promises {
+            reliable: self.reliable,
+            puts: direct,
+            gets: direct,
+            frame_bytes_max: 500,
+            welcome_bytes: 0,
+        }
     }
 
     fn transmit(&mut self, to: Peer, _: &Envelope, _: Span) -> Sent {

@@ -1,24 +1,56 @@
 //! `ferry bench`: one file for each thing that is measured.
 
+mod bare;
 mod callgrind;
+mod compare;
+mod contender;
+mod figure;
 mod matching;
+mod table;
+mod target;
 mod workload;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use compare::Comparison;
+
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// Time and instructions of one post and match, by queue, mix, position and depth.
     Match(matching::Options),
+    /// Latency, rate, bandwidth and long queues between two ranks, beside other MPIs and the bare
+    /// machine.
+    Pingpong(compare::Options),
+    /// Many ranks on few cores, beside other MPIs.
+    Crowd(compare::Options),
+    /// What a reduction costs its callers while some of them are late, beside other MPIs.
+    Skew(compare::Options),
+    /// What it costs to wait for a message, and how soon it is noticed, beside other MPIs.
+    Wait(compare::Options),
+    /// How long a job takes to start and end, beside other MPIs.
+    Start(compare::Options),
+    /// Measures the machine itself, for `pingpong`.
+    #[command(hide = true)]
+    Bare(bare::Options),
+    /// The second process of `bare`.
+    #[command(hide = true)]
+    Partner(bare::Partner),
 }
 
 impl Bench {
     pub(crate) fn run(&self) -> ExitCode {
         match self {
             Bench::Match(options) => options.run(),
+            Bench::Pingpong(options) => Comparison::Pingpong.run(options),
+            Bench::Crowd(options) => Comparison::Crowd.run(options),
+            Bench::Skew(options) => Comparison::Skew.run(options),
+            Bench::Wait(options) => Comparison::Wait.run(options),
+            Bench::Start(options) => Comparison::Start.run(options),
+            Bench::Bare(options) => options.run(),
+            Bench::Partner(partner) => partner.run(),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! The command of Ferrywire.
-#![forbid(unsafe_code)]
+// System calls are in two files, which allow it for themselves.
+#![deny(unsafe_code)]
 
 mod bench;
 mod out;
+mod run;
 mod sim;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,13 +26,31 @@ enum Command {
     /// Measures a part of Ferrywire on this machine, and judges it.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Starts the ranks of a job on this machine. Its options are described by `ferry run --help`.
+    #[command(disable_help_flag = true)]
+    Run {
+        /// Options, program and arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Runs the NIC in a simulated world.
     #[command(subcommand)]
     Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    // The language of `run` is not clap's, so its words do not go through clap. It knows the
+    // command all the same, to list it.
+    let called = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
+    if called.is_some_and(run::answers_to) {
+        return run::run(&words[1..]);
+    }
+    if words.get(1).is_some_and(|word| word == "run") {
+        return run::run(&words[2..]);
+    }
     match Ferry::parse().command {
+        Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
     }

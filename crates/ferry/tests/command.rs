@@ -73,3 +73,32 @@ fn mistakes_are_explained() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("wildcard-order"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_bare_machine_is_measured_without_any_peer() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return; // An exchange between two processors takes two.
+    }
+    let output = ferry(&["bench", "pingpong", "--peers", "none", "--quick", "--json"]);
+    let report = json(&output);
+    assert_eq!(report["runs"], 5);
+    let rows = report["rows"].as_array().expect("a list");
+    for bytes in [0, 8, 4096, 4 << 20] {
+        let figure = format!("latency bytes={bytes}");
+        let row = rows.iter().find(|row| row["figure"] == figure.as_str()).expect("the row");
+        assert!(row["medians"]["bare"].as_f64() > Some(0.0), "{row}");
+        assert_eq!(row["runs"]["bare"].as_array().map(Vec::len), Some(5));
+    }
+}
+
+#[test]
+fn a_comparison_with_nobody_has_not_measured_anything() {
+    let output = ferry(&["bench", "wait", "--peers", "/nowhere", "--quick"]);
+    if text(&output.stdout).contains("ferrywire is left out") {
+        assert_eq!(output.status.code(), Some(2));
+    }
+    assert!(text(&output.stdout).contains("mpich is left out"), "{}", text(&output.stdout));
+    let output = ferry(&["bench", "wait", "--runs", "4"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("4 is not in 5.."), "{}", text(&output.stderr));
+}

@@ -1,7 +1,6 @@
 //! Ranks as threads of this process: programs are tested without a launcher.
 
 use std::any::Any;
-use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -32,9 +31,7 @@ use crate::world::World;
 /// If a rank does, or if there is no memory for so many.
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let crowded = ranks as usize > cores;
-    let drivers = job::local(ranks, crowded, combine)
+    let drivers = job::local(ranks, job::is_crowded(ranks), combine)
         .unwrap_or_else(|error| panic!("no room for a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
     let jobs: Vec<Arc<Job>> =

@@ -33,8 +33,7 @@ impl World {
 
     /// Ends the whole job, with a code and a reason for those who started it.
     pub fn abort(&self, code: i32, reason: impl fmt::Display) -> ! {
-        eprintln!("rank {} aborts: {reason}", self.rank());
-        std::process::exit(code)
+        self.comm.driver().abort(code, &reason.to_string())
     }
 }
 
@@ -65,7 +64,6 @@ pub fn init() -> Result<World, Error> {
 
 /// How this process comes to its driver: the one place that knows.
 fn join() -> Result<Driver, Error> {
-    let mut drivers =
-        job::local(1, false, combine).map_err(|error| Error::Join { why: error.to_string() })?;
-    Ok(drivers.pop().expect("a job of one has one rank"))
+    job::join(|name| std::env::var(name).ok(), combine)
+        .map_err(|error| Error::Join { why: error.to_string() })
 }

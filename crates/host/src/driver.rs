@@ -17,10 +17,11 @@ use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Seal, Ticket, Time};
 use crate::agent::Agent;
 use crate::completion::{Keep, Sleeping};
 use crate::lock::{Guard, Lock};
+use crate::meet::Line;
 use crate::patience::{Next, Patience};
 use crate::port::{Combine, Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
-use crate::shm::doorbell::Sleeper;
+use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::segment::Segment;
 use crate::shm::{ShmInlet, rail};
 
@@ -28,12 +29,18 @@ use crate::shm::{ShmInlet, rail};
 pub struct Driver {
     shared: Arc<Shared>,
     agent: OnceLock<Agent>,
+    /// The line to the launcher, if there is one.
+    line: Option<Line>,
+    /// The process that joined. One that it forks has no part in the job.
+    process: u32,
 }
 
 /// What the agent has in common with the callers.
 pub(crate) struct Shared {
     pub(crate) core: Lock<Core>,
     pub(crate) segment: Arc<Segment>,
+    /// Ours, in the segment.
+    doorbell: &'static Doorbell,
     me: u32,
 }
 
@@ -69,8 +76,15 @@ pub(crate) struct Core {
 
 impl Driver {
     /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
-    pub(crate) fn new(segment: Arc<Segment>, me: u32, limits: Limits, combine: Combine) -> Driver {
-        let (rail, inlet) = rail::open(&segment, me);
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        me: u32,
+        limits: Limits,
+        combine: Combine,
+        line: Option<Line>,
+    ) -> Driver {
+        let welcome = limits.credit_bytes;
+        let (rail, inlet) = rail::open(&segment, me, welcome);
         let core = Core {
             nic: Nic::new(Peer(me), segment.job(), limits),
             port: HostPort::new(rail, combine),
@@ -90,8 +104,15 @@ impl Driver {
             closing: false,
         };
         Driver {
-            shared: Arc::new(Shared { core: Lock::new(core), segment, me }),
+            shared: Arc::new(Shared {
+                core: Lock::new(core),
+                doorbell: segment.doorbell(me),
+                segment,
+                me,
+            }),
             agent: OnceLock::new(),
+            line,
+            process: std::process::id(),
         }
     }
 
@@ -224,6 +245,16 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
+    /// Ends the whole job, with this exit code and for this reason.
+    pub fn abort(&self, code: i32, text: &str) -> ! {
+        match &self.line {
+            // The launcher ends us with all the others; if it does not, we end ourselves.
+            Some(line) if line.abort(code, text).is_ok() => std::thread::sleep(ABORT_MAX),
+            _ => eprintln!("abort: {text}"),
+        }
+        std::process::exit(code)
+    }
+
     /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
     pub fn bury(&self) {
         self.shared.segment.bury(self.shared.me);
@@ -233,6 +264,9 @@ impl Driver {
 impl Drop for Driver {
     /// Stays until everybody has taken what was sent to them, or cannot any more.
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         {
             let mut inside = self.enter();
             inside.core.closing = true;
@@ -241,6 +275,10 @@ impl Drop for Driver {
         self.shared.segment.bury(self.shared.me);
         if let Some(agent) = self.agent.take() {
             agent.end(&self.shared);
+        }
+        if let Some(line) = &self.line {
+            // If the launcher is gone, so are we, soon.
+            let _ = line.goodbye();
         }
     }
 }
@@ -295,7 +333,7 @@ impl Inside<'_> {
                 continue;
             }
             match patience.next() {
-                Next::Look => {}
+                Next::Look => std::hint::spin_loop(),
                 Next::Yield => {
                     self.wake_others();
                     self.core.unlocked(std::thread::yield_now);
@@ -344,11 +382,10 @@ impl Inside<'_> {
         let doorbell = shared.doorbell();
         doorbell.arm(Sleeper::Caller, true);
         let leaving = self.core.closing;
-        if leaving || self.core.port.rail.is_stuck() {
-            self.core.port.rail.thirst(leaving);
-        }
+        let thirsty = leaving || self.core.port.rail.is_stuck();
+        let moved = thirsty && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
-        if self.core.has_work(shared) {
+        if moved || self.core.has_work(shared) {
             return doorbell.disarm();
         }
         let roomy = !shared.segment.is_crowded();
@@ -403,7 +440,8 @@ impl Inside<'_> {
         // Where ringers have no fence the agent looks by itself now and then, once it knows that it
         // has to; otherwise it is enough to look now.
         let unaware = !crowded && self.core.agent_unaware;
-        if !agent_runs && (unaware || crowded && self.core.has_work(shared)) {
+        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
+        if !agent_runs && (unaware || moved || crowded && self.core.has_work(shared)) {
             shared.doorbell().ring(true);
         }
     }
@@ -417,8 +455,8 @@ impl Drop for Inside<'_> {
 }
 
 impl Shared {
-    pub(crate) fn doorbell(&self) -> &crate::shm::doorbell::Doorbell {
-        &self.segment.card(self.me).doorbell
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        self.doorbell
     }
 }
 
@@ -569,6 +607,8 @@ impl Core {
     }
 }
 
+/// How long the launcher may take to end us.
+const ABORT_MAX: Duration = Duration::from_secs(5);
 /// Frames taken before anything else gets a turn.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
 /// Turns between two looks at the clock. No rail that loses frames is driven from here yet.

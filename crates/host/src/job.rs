@@ -1,5 +1,6 @@
 //! How a rank comes to its driver.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -7,9 +8,47 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::{Limits, Peer};
 
+use crate::cores;
 use crate::driver::Driver;
+use crate::meet::{self, MeetError};
 use crate::port::Combine;
 use crate::shm::{Process, Segment};
+
+/// Why there is no driver.
+#[derive(Debug)]
+pub enum JoinError {
+    /// The launcher and we did not meet.
+    Meet(MeetError),
+    /// The memory that ranks share cannot be made or mapped.
+    Memory(io::Error),
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Meet(error) => error.fmt(f),
+            JoinError::Memory(error) => {
+                write!(f, "the memory that ranks share cannot be had: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// The driver of this process: of its rank in the job of the launcher that started it, or of the only
+/// rank of a job of one if none did. `read` reads the environment.
+pub fn join(read: impl Fn(&str) -> Option<String>, combine: Combine) -> Result<Driver, JoinError> {
+    let process = this_process();
+    let Some(meeting) = meet::from_environment(read) else {
+        let alone = local(1, false, combine).map_err(JoinError::Memory)?;
+        return Ok(alone.into_iter().next().expect("a job of one has one"));
+    };
+    let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
+    let segment = Arc::new(Segment::open(file).map_err(JoinError::Memory)?);
+    let limits = limits(segment.ranks());
+    Ok(Driver::new(segment, member.rank, limits, combine, Some(line)))
+}
 
 /// A job of `ranks` threads of this process: the drivers, in the order of their ranks. `crowded` if
 /// they have to share cores.
@@ -17,7 +56,7 @@ pub fn local(ranks: u32, crowded: bool, combine: Combine) -> io::Result<Vec<Driv
     let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
-    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine);
+    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine, None);
     Ok((0..ranks).map(driver).collect())
 }
 
@@ -27,6 +66,11 @@ pub fn end<'a>(drivers: impl Iterator<Item = &'a Driver> + Clone, lost: Peer) {
     // An operation that has failed gives its memory back, so nobody may be about to touch it.
     drivers.clone().for_each(Driver::stop_transfers);
     drivers.for_each(|driver| driver.give_up(lost));
+}
+
+/// Whether so many ranks in this process would have to share cores.
+pub fn is_crowded(ranks: u32) -> bool {
+    cores::crowded(ranks, cores::usable())
 }
 
 /// What the cards of this process's ranks say.
@@ -40,8 +84,13 @@ pub fn this_process() -> Process {
 static PROBE: AtomicU64 = AtomicU64::new(0);
 
 /// The limits of a NIC among `ranks` on a node.
-fn limits(_ranks: u32) -> Limits {
-    Limits::default()
+///
+/// All of them together may hold twice the usual budget as credit that they have from the beginning;
+/// where that would be too little for each, there is less of it.
+fn limits(ranks: u32) -> Limits {
+    let limits = Limits { unexpected_bytes_max: 16 << 20, ..Limits::default() };
+    let share = 2 * limits.unexpected_bytes_max / ranks.max(1);
+    Limits { credit_bytes: limits.credit_bytes.min(share), ..limits }
 }
 
 /// A number that nobody else is likely to have.

@@ -9,6 +9,7 @@
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
 //! | `agent.rs` | the thread that drives while the application is away |
 //! | `job.rs` | how a rank comes to its driver |
+//! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `rail.rs` | what every rail can do |
 //! | `shm/` | the rail between processes of one machine: segment, rings, doorbells |
@@ -22,11 +23,15 @@ mod agent;
 #[cfg(not(loom))]
 mod completion;
 #[cfg(not(loom))]
+pub mod cores;
+#[cfg(not(loom))]
 mod driver;
 #[cfg(not(loom))]
 pub mod job;
 #[cfg(not(loom))]
 mod lock;
+#[cfg(not(loom))]
+pub mod meet;
 #[cfg(not(loom))]
 pub mod memory;
 #[cfg(not(loom))]

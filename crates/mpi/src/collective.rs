@@ -1,14 +1,15 @@
 //! Collective algorithms, each written once, as a pure function to a schedule.
 //!
 //! Blocking, non-blocking and persistent calls are three ways to start the same schedule. Where
-//! there are two algorithms for one collective, a function `choose` beside them decides, alike on all
-//! ranks. Its limits are guesses until they are measured.
+//! there are two algorithms for one collective, a function `choose` beside them decides, alike on
+//! all ranks. Its limits are guesses until they are measured.
 //!
 //! Blocks of several ranks lie one behind the other in rank order. A span of our own that is its
 //! place in the span of all is not copied: that is how one works in place.
 //!
-//! Operators are associative. Unless a function says that it wants a commutative one, contributions are
-//! combined in rank order: a step combines what comes from lower ranks, its source, into the rest.
+//! Operators are associative. Unless a function says that it wants a commutative one, contributions
+//! are combined in rank order: a step combines what comes from lower ranks, its source, into the
+//! rest.
 
 mod allgather;
 mod allreduce;
@@ -132,7 +133,7 @@ fn copy(schedule: &mut Schedule, source: Span, into: Span, after: &[StepId]) -> 
 }
 
 /// What the next step of a series waits for, so that no more than `open_max` of it are open.
-fn window(series: &[StepId], open_max: usize) -> &[StepId] {
+fn bounded(series: &[StepId], open_max: usize) -> &[StepId] {
     match series.len().checked_sub(open_max) {
         Some(at) => &series[at..=at],
         None => &[],

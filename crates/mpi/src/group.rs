@@ -1,7 +1,7 @@
 //! Groups: which process stands behind which rank.
 //!
-//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer is
-//! two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
+//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer
+//! is two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Group {
 /// How ranks become peers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RankMap {
-    /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is a negative stride.
+    /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is negative.
     Strided {
         /// The peer of rank 0.
         first: u32,
@@ -60,6 +60,27 @@ impl Group {
         Group::of(&members)
     }
 
+    /// Everybody here, then those of `other` who are not.
+    #[must_use]
+    pub fn union(&self, other: &Group) -> Group {
+        let others = other.members().filter(|&peer| self.rank_of(peer).is_none());
+        Group::of(&self.members().chain(others).collect::<Vec<_>>())
+    }
+
+    /// Everybody here who is also in `other`, in the order that they have here.
+    #[must_use]
+    pub fn intersection(&self, other: &Group) -> Group {
+        let both = self.members().filter(|&peer| other.rank_of(peer).is_some());
+        Group::of(&both.collect::<Vec<_>>())
+    }
+
+    /// Everybody here who is not in `other`, in the order that they have here.
+    #[must_use]
+    pub fn difference(&self, other: &Group) -> Group {
+        let only = self.members().filter(|&peer| other.rank_of(peer).is_none());
+        Group::of(&only.collect::<Vec<_>>())
+    }
+
     /// How many members there are.
     pub fn size(&self) -> u32 {
         self.size
@@ -70,7 +91,8 @@ impl Group {
         &self.map
     }
 
-    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the caller.
+    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the
+    /// caller.
     #[inline]
     pub fn peer_of(&self, rank: u32) -> Peer {
         assert!(rank < self.size, "rank {rank} of {}", self.size);
@@ -212,6 +234,17 @@ mod tests {
         assert_eq!(odd.select(&[1, 0, 4]), of(&[1, 3, 5]));
         assert_eq!(odd.select(&[1, 0, 4]).heap_bytes(), 0);
         assert_eq!(Group::whole(64).select(&[8, 16, 24]).heap_bytes(), 0);
+    }
+
+    #[test]
+    fn sets_keep_the_order_of_the_first() {
+        let (one, other) = (of(&[4, 0, 7, 2]), of(&[9, 2, 1, 4]));
+        assert_eq!(one.union(&other), of(&[4, 0, 7, 2, 9, 1]));
+        assert_eq!(one.intersection(&other), of(&[4, 2]));
+        assert_eq!(one.difference(&other), of(&[0, 7]));
+        assert_eq!(one.difference(&one), of(&[]));
+        // A group is equal to another if it has the same members in the same order.
+        assert_eq!(Group::whole(9).difference(&Group::whole(5)), of(&[5, 6, 7, 8]));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! The NIC names an operator by 16 bits and hands it to its port. Here is what they mean, and the
 //! loops that a port runs. Integers wrap. The smaller and the larger of two floats are NaN if
-//! either is: so the result does not depend on who was combined first. Which of two equal zeros or of
-//! two NaNs it is may depend on that.
+//! either is: so the result does not depend on who was combined first. Which of two equal zeros or
+//! of two NaNs it is may depend on that.
 
 use ferrywire_nic::Operator;
 
@@ -178,7 +178,8 @@ macro_rules! floats {
 
 /// Combines each number of `source` with the one at the same place in `into`, which gets the
 /// result. Bytes are as the machine has them, and need no alignment. An operator without a
-/// [`meaning`] here, or bytes that are not as many whole numbers on both sides, are a bug of the caller.
+/// [`meaning`] here, or bytes that are not as many whole numbers on both sides, are a bug of the
+/// caller.
 pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
     let meaning = meaning(operator);
     let (operation, number) = meaning.unwrap_or_else(|| panic!("{operator:?} is not of ours"));

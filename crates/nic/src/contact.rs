@@ -86,17 +86,16 @@ impl<V: Variant> Nic<V> {
     }
 
     /// The peer with whom something is to be exchanged: met before, or met now.
+    #[inline(always)]
     pub(crate) fn contact(&mut self, peer: Peer, port: &mut impl Port) -> Result<At, Fault> {
         self.admit(peer, port).ok_or(Fault::PeerDown(peer))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, peer: Peer, port: &mut impl Port) -> Option<At> {
         let now = port.now();
         let Some(at) = self.peers.find(peer) else {
-            self.forget_some(now, port);
-            let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
-            return Some(self.peers.add(peer, promises, now));
+            return Some(self.meet_peer(peer, now, port));
         };
         let state = &mut self.peers[at];
         if state.down {
@@ -106,10 +105,22 @@ impl<V: Variant> Nic<V> {
         Some(at)
     }
 
+    #[cold]
+    fn meet_peer(&mut self, peer: Peer, now: Time, port: &mut impl Port) -> At {
+        self.forget_some(now, port);
+        let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
+        self.peers.add(peer, promises, now)
+    }
+
     /// Looks at a few peers that have rested: says farewell to them, or forgets them.
     fn forget_some(&mut self, now: Time, port: &mut impl Port) {
         for _ in 0..LOOKS_PER_CONTACT {
             let Some(at) = self.peers.next_if_rested(now, &self.limits) else { continue };
+            // Whoever is welcome without having met us cannot be met anew: we would not know
+            // how much of the first credit it has used.
+            if self.peers[at].promises.welcome_bytes > 0 {
+                continue;
+            }
             if self.peers[at].is_forgettable() {
                 self.close_lanes(at);
                 self.peers.forget(at);
@@ -145,5 +156,10 @@ impl<V: Variant> Nic<V> {
 const LOOKS_PER_CONTACT: usize = 2;
 
 /// What the rail to ourselves promises.
-const LOOPBACK: Promises =
-    Promises { reliable: true, puts: false, gets: true, frame_bytes_max: u32::MAX };
+const LOOPBACK: Promises = Promises {
+    reliable: true,
+    puts: false,
+    gets: true,
+    frame_bytes_max: u32::MAX,
+    welcome_bytes: 0,
+};

@@ -22,6 +22,9 @@ pub(crate) struct Lane {
     pub(crate) swept_for: u32,
     /// Sender: bytes that the peer has set aside for us.
     pub(crate) credit: u32,
+    /// Receiver: bytes that the peer may use from the beginning, and that we set aside when its
+    /// first message comes.
+    pub(crate) unmet: u32,
     /// Receiver: bytes that we have set aside and the peer may use.
     pub(crate) reserved: u32,
     /// Receiver: bytes set aside that the peer has used, are free again, and it does not know it.
@@ -37,14 +40,15 @@ pub(crate) struct Lane {
 pub(crate) const NO_FLOOR: Age = Age::MAX;
 
 impl Lane {
-    pub(crate) fn new(queue: u16) -> Lane {
+    pub(crate) fn new(queue: u16, welcome_bytes: u32) -> Lane {
         Lane {
             queue,
             refused: false,
             invited: false,
-            established: false,
+            established: welcome_bytes > 0,
             swept_for: 0,
-            credit: 0,
+            credit: welcome_bytes,
+            unmet: welcome_bytes,
             reserved: 0,
             owed: 0,
             floor: NO_FLOOR,

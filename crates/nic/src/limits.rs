@@ -3,7 +3,7 @@
 /// The bounds of one NIC. All peers of a job use the same.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Queue pairs. A group's messages use the pair that its id, modulo this, names.
+    /// Queue pairs, a power of two. A group's messages use the pair that its id, modulo this, names.
     pub queues: u16,
     /// Budget of each queue pair for unexpected messages and for credit.
     pub unexpected_bytes_max: u32,

@@ -25,6 +25,7 @@ use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
 use crate::types::{Outcome, Peer, Region, Span, Ticket, Time};
+use crate::word::MatchWord;
 
 /// What a NIC is made of. Production code uses [`Standard`]; tests use others to compare matchers
 /// and to plant bugs, at no cost to the one in use.
@@ -134,7 +135,7 @@ pub struct Holdings {
 impl<V: Variant> Nic<V> {
     /// The NIC of the process `me` of `job`. It allocates nothing before it is used.
     pub fn new(me: Peer, job: u32, limits: Limits) -> Nic<V> {
-        assert!(limits.queues > 0, "at least one queue pair");
+        assert!(limits.queues.is_power_of_two(), "queue pairs are a power of two");
         assert!((1..=64).contains(&limits.frames_in_flight_max), "an ack reaches 64 frames");
         assert!(limits.idle_ns_max > limits.silence_ns_max, "a retry must not outlive its epoch");
         Nic {
@@ -159,6 +160,11 @@ impl<V: Variant> Nic<V> {
 
     /// The receive path. Every frame of every rail enters here and nowhere else.
     pub fn on_frame(&mut self, from: Peer, seal: Seal, raw: &[u8], port: &mut impl Port) {
+        if seal == Seal::Intact
+            && let Some((word, payload)) = Envelope::parse_plain(raw, self.job)
+        {
+            return self.on_plain(from, word, payload, port);
+        }
         // The job is looked at before anything else: what is not ours makes no state.
         if Envelope::job_of(raw) != Some(self.job) || seal == Seal::Broken {
             self.stats.foreign += 1;
@@ -180,9 +186,25 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
+    /// A whole message under credit, outside of any window: what most frames are.
+    #[inline]
+    fn on_plain(&mut self, from: Peer, word: MatchWord, payload: &[u8], port: &mut impl Port) {
+        let Some(at) = self.admit(from, port) else { return };
+        self.stats.frames_received += 1;
+        let state = &mut self.peers[at];
+        if state.promises.reliable {
+            state.peer_talking = true;
+            self.on_eager(at, Whole { word, secured: true, synchronous: None }, payload, port);
+        } else {
+            self.stats.malformed += 1;
+        }
+        self.settle(port);
+    }
+
     /// A frame that is whole, ours, and in order.
+    #[inline(never)]
     pub(crate) fn absorb(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
-        self.peers[at].peer_talking = kind != Kind::Farewell;
+        self.peers[at].peer_talking = !matches!(kind, Kind::Farewell);
         match kind {
             Kind::Ack => {}
             Kind::Eager { word, secured, synchronous } => {
@@ -274,7 +296,16 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Does what the last event has made possible: frames to ourselves, steps of schedules.
+    #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
+        let quiet = self.loopback.is_empty() && self.ready.is_empty();
+        if !quiet || !self.deadlines.is_empty() || self.armed.is_some() {
+            self.settle_slowly(port);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_slowly(&mut self, port: &mut impl Port) {
         loop {
             if let Some((kind, payload)) = self.loopback.pop_front() {
                 let me = self.me;
@@ -297,12 +328,20 @@ impl<V: Variant> Nic<V> {
     /// The queue pair that serves a group.
     #[inline]
     pub(crate) fn queue_of(&mut self, group: u16) -> u16 {
-        let queue = group % self.limits.queues;
-        self.open_queue(queue);
+        let queue = self.queue_at(group);
+        if self.queues.len() <= usize::from(queue) {
+            self.open_queue(queue);
+        }
         queue
     }
 
+    /// Its number. There are so many pairs that a mask will do.
     #[inline]
+    pub(crate) fn queue_at(&self, group: u16) -> u16 {
+        group & (self.limits.queues - 1)
+    }
+
+    #[cold]
     fn open_queue(&mut self, queue: u16) {
         while self.queues.len() <= usize::from(queue) {
             self.queues.reserve_exact(1);
@@ -327,11 +366,17 @@ impl<V: Variant> Nic<V> {
 
     /// Ends an operation, and tells its owner.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
-        let Some(op) = self.close(ticket) else { return };
-        if let Some(counter) = op.counter {
+        self.complete_here(ticket, outcome, port);
+    }
+
+    /// The same, in line, for the path of most messages.
+    #[inline(always)]
+    pub(crate) fn complete_here(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
+        let Some((owner, counter)) = self.close(ticket) else { return };
+        if let Some(counter) = counter {
             self.raise_counter(counter, 1, port);
         }
-        match op.owner {
+        match owner {
             Owner::User => port.complete(ticket, outcome),
             Owner::Step(step) => self.end_step(step, outcome, port),
             Owner::Nobody => {}
@@ -339,14 +384,14 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Ends an operation of which nobody needs to be told.
-    pub(crate) fn close(&mut self, ticket: Ticket) -> Option<Op> {
-        let op = self.ops.release(ticket)?;
-        if op.met
-            && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
-        {
+    #[inline(always)]
+    pub(crate) fn close(&mut self, ticket: Ticket) -> Option<(Owner, Option<Ticket>)> {
+        let last = |op: &Op| (op.owner, op.counter, op.peer.filter(|_| op.met));
+        let (owner, counter, met) = self.ops.discard(ticket, last)?;
+        if let Some(at) = met.and_then(|peer| self.peers.find(peer)) {
             self.peers[at].open -= 1;
         }
-        Some(op)
+        Some((owner, counter))
     }
 
     /// The operation `ticket`, if it is one with this peer: a peer cannot name another's.

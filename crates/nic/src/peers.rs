@@ -66,6 +66,8 @@ pub(crate) struct At(pub(crate) u32);
 pub(crate) struct Peers {
     slots: Vec<PeerState>,
     index: HashMap<Peer, At, BuildHasherDefault<Mix>>,
+    /// The peer that was last looked for and found: often the next one, too.
+    recent: core::cell::Cell<Option<(Peer, At)>>,
     /// Where the search for forgettable peers stopped.
     hand: usize,
 }
@@ -100,7 +102,7 @@ impl PeerState {
 
     fn open_lane(&mut self, queue: u16) -> &mut Lane {
         self.lanes.reserve_exact(1);
-        self.lanes.push(Lane::new(queue));
+        self.lanes.push(Lane::new(queue, self.promises.welcome_bytes));
         self.lanes.last_mut().expect("just pushed")
     }
 
@@ -126,9 +128,21 @@ impl Backlog {
 }
 
 impl Peers {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, peer: Peer) -> Option<At> {
-        self.index.get(&peer).copied()
+        if let Some((recent, at)) = self.recent.get()
+            && recent == peer
+        {
+            return Some(at);
+        }
+        self.find_in_index(peer)
+    }
+
+    #[inline(never)]
+    fn find_in_index(&self, peer: Peer) -> Option<At> {
+        let at = self.index.get(&peer).copied()?;
+        self.recent.set(Some((peer, at)));
+        Some(at)
     }
 
     /// Adds a peer that is not in the table.
@@ -166,6 +180,7 @@ impl Peers {
 
     /// Forgets a peer. The last of the table takes its place.
     pub(crate) fn forget(&mut self, at: At) -> PeerState {
+        self.recent.set(None);
         let state = self.slots.swap_remove(at.0 as usize);
         self.index.remove(&state.peer);
         if let Some(moved) = self.slots.get(at.0 as usize) {

@@ -68,6 +68,10 @@ pub struct Promises {
     pub gets: bool,
     /// The longest frame that it carries: envelope and payload.
     pub frame_bytes_max: u32,
+    /// Credit that each side has with the other in each queue pair before they have met, in bytes.
+    /// The budget of a queue pair grows by as much with each peer, so this is for
+    /// rails with few; and only for reliable ones.
+    pub welcome_bytes: u32,
 }
 
 /// What became of a frame.

@@ -84,7 +84,7 @@ impl<V: Variant> Nic<V> {
         }
         let posted = from.map_or(Posted::Pending(ticket), |peer| self.fail_if_down(ticket, peer));
         match posted {
-            Posted::Done(_) => drop(self.close(ticket)),
+            Posted::Done(_) => _ = self.close(ticket),
             Posted::Pending(_) => {
                 self.queues[usize::from(queue)].searches.on_receive(word, mask);
                 self.invite_for_receive(queue, from, port);
@@ -205,7 +205,7 @@ impl<V: Variant> Nic<V> {
 
     /// Shows what waits in both queues of the pair that serves `group`, oldest first.
     pub fn dump(&self, group: u16, queue: Queue, show: impl FnMut(Entry)) {
-        if let Some(pair) = self.queues.get(usize::from(group % self.limits.queues)) {
+        if let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) {
             pair.matcher.dump(queue, show);
         }
     }
@@ -267,6 +267,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A whole message has arrived.
+    #[inline(always)]
     pub(crate) fn on_eager(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
         let Whole { word, secured, synchronous } = whole;
         let queue = self.queue_of(word.group());
@@ -277,25 +278,30 @@ impl<V: Variant> Nic<V> {
             len,
             synchronous,
         });
-        if let Some(Arrival::Matched(item)) = arrival
-            && let ticket = self.ops.ticket_at(item)
-            && matches!(self.op_mut(ticket).state, State::Taking { .. })
-        {
-            return self.take_whole(at, ticket, whole, payload, port);
-        }
+        let Some(Arrival::Matched(item)) = arrival else {
+            return self.conclude(at, queue, secured, bytes, arrival, port);
+        };
+        let ticket = self.ops.ticket_at(item);
+        let into = match self.op_mut(ticket).state {
+            State::Posted { into, .. } => into,
+            State::Taking { .. } => return self.take_whole(at, ticket, whole, payload, port),
+            _ => unreachable!("what matches is posted"),
+        };
         // The answer goes first: the sender hears that it was taken, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
-        if let Some(Arrival::Matched(item)) = arrival {
-            if let Some(sender) = synchronous {
-                self.reply(at, Kind::Matched { ticket: sender }, port);
-            }
-            let ticket = self.ops.ticket_at(item);
-            self.deliver(ticket, word, payload, port);
+        if let Some(sender) = synchronous {
+            self.reply(at, Kind::Matched { ticket: sender }, port);
         }
+        let bytes = cut(payload, into.len);
+        if !bytes.is_empty() {
+            port.deliver(bytes, into.first(bytes.len() as u64));
+        }
+        self.complete_here(ticket, outcome_of(word, payload.len() as u64, into.len), port);
     }
 
     /// A matched probe waits for a held message, and another one with the same word has come,
     /// whole: the held one has been cancelled. It is stored if it can be, or held in its turn.
+    #[cold]
     fn take_whole(
         &mut self,
         at: At,
@@ -375,6 +381,7 @@ impl<V: Variant> Nic<V> {
 
     /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
     /// claims credit that it does not have.
+    #[inline(always)]
     fn arrive(
         &mut self,
         at: At,
@@ -386,6 +393,10 @@ impl<V: Variant> Nic<V> {
     ) -> Option<Arrival> {
         let from = self.peers[at].peer;
         let lane = self.peers[at].lane(queue);
+        if lane.unmet > 0 {
+            self.queues[usize::from(queue)].store.widen(lane.unmet);
+            lane.reserved += core::mem::take(&mut lane.unmet);
+        }
         if secured {
             let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
             if !paid {
@@ -417,6 +428,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Settles what an arrival means for credit, and answers a message that came without.
+    #[inline(always)]
     fn conclude(
         &mut self,
         at: At,
@@ -523,17 +535,27 @@ impl<V: Variant> Nic<V> {
 
     /// Room that was set aside for a peer is free again. It goes back to the peer in large
     /// pieces, or to those whose messages were refused, if there are any.
+    #[inline(always)]
     fn owe(&mut self, at: At, queue: u16, bytes: u32, port: &mut impl Port) {
         let pair = &mut self.queues[usize::from(queue)];
         let lane = self.peers[at].lane(queue);
         lane.owed += bytes;
-        if !pair.refused.is_empty() {
-            pair.store.unreserve(core::mem::take(&mut lane.owed));
-            self.invite_for_room(queue, port);
-        } else if lane.owed >= self.limits.credit_bytes / 2 {
-            let bytes = core::mem::take(&mut lane.owed);
+        if !pair.refused.is_empty() || lane.owed >= self.limits.credit_bytes / 2 {
+            self.give_back(at, queue, port);
+        }
+    }
+
+    #[inline(never)]
+    fn give_back(&mut self, at: At, queue: u16, port: &mut impl Port) {
+        let pair = &mut self.queues[usize::from(queue)];
+        let lane = self.peers[at].lane(queue);
+        let bytes = core::mem::take(&mut lane.owed);
+        if pair.refused.is_empty() {
             lane.reserved += bytes;
             self.reply(at, Kind::Credit { queue, bytes }, port);
+        } else {
+            pair.store.unreserve(bytes);
+            self.invite_for_room(queue, port);
         }
     }
 
@@ -553,18 +575,6 @@ impl<V: Variant> Nic<V> {
         }
         lane.reserved += credit;
         credit
-    }
-
-    /// Bytes of a frame for a receive.
-    fn deliver(&mut self, ticket: Ticket, word: MatchWord, payload: &[u8], port: &mut impl Port) {
-        let State::Posted { into, .. } = self.op_mut(ticket).state else {
-            unreachable!("what matches is posted");
-        };
-        let bytes = cut(payload, into.len);
-        if !bytes.is_empty() {
-            port.deliver(bytes, into.first(bytes.len() as u64));
-        }
-        self.complete(ticket, outcome_of(word, payload.len() as u64, into.len), port);
     }
 
     /// Offers of a dead peer can no longer be received; what is here whole still can.

@@ -232,7 +232,13 @@ mod tests {
 
     #[test]
     fn the_four_cases() {
-        let rail = |gets, puts| Promises { reliable: true, gets, puts, frame_bytes_max: 4096 };
+        let rail = |gets, puts| Promises {
+            reliable: true,
+            gets,
+            puts,
+            frame_bytes_max: 4096,
+            welcome_bytes: 0,
+        };
         let both = rail(true, true);
         assert_eq!(choose(both, true, 100, 1000), Mover::Sender);
         assert_eq!(choose(both, true, 5000, 1000), Mover::Sender);

@@ -64,7 +64,11 @@ impl Searches {
     }
 
     /// A receive that may get it makes what was seen doubtful. The next probe looks again.
+    #[inline]
     pub(crate) fn on_receive(&mut self, word: MatchWord, mask: Mask) {
+        if self.open.is_empty() {
+            return;
+        }
         self.open.retain(|search| search.seen.is_none_or(|seen| !seen.word.agrees(word, mask)));
     }
 

@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 
 use crate::canary::Bug;
-use crate::envelope::Kind;
+use crate::envelope::{Envelope, Kind};
 use crate::lane::Waiting;
 use crate::nic::{Nic, Variant};
 use crate::op::{InLane, Owner, State};
 use crate::peers::At;
-use crate::port::Port;
+use crate::port::{Port, Sent};
 use crate::store::{HEADER_BYTES, eager_bytes};
 use crate::types::{Fault, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
@@ -61,9 +61,34 @@ impl<V: Variant> Nic<V> {
             self.send(at, kind, Span::EMPTY, None, port);
             return Posted::Pending(ticket);
         }
+        if !synchronous && self.is_away_at_once(at, word, source, port) {
+            return Posted::Done(Outcome::Done);
+        }
         let ticket = self.open(owner, Some(at), State::Flying { synchronous });
         let kind = Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket) };
         self.send_eager(at, kind, source, ticket, port)
+    }
+
+    /// Sends a message under credit to a peer to whom nothing waits, on a rail that keeps its
+    /// promises: most messages. False if it is not one of those, or if the rail is full.
+    #[inline]
+    fn is_away_at_once(
+        &mut self,
+        at: At,
+        word: MatchWord,
+        source: Span,
+        port: &mut impl Port,
+    ) -> bool {
+        let state = &mut self.peers[at];
+        if !state.promises.reliable || state.backlog.is_some() || state.peer == self.me {
+            return false;
+        }
+        let kind = Kind::Eager { word, secured: true, synchronous: None };
+        let envelope = Envelope { job: self.job, marks: None, kind };
+        let away = port.transmit(state.peer, &envelope, source) == Sent::Away;
+        state.talking |= away;
+        self.stats.frames_sent += u64::from(away);
+        away
     }
 
     /// Sends a message under credit. On a rail that keeps its promises it is over at once, unless
@@ -128,7 +153,8 @@ impl<V: Variant> Nic<V> {
     /// Credit comes back. If it comes before an answer it is from before our farewell, and the
     /// receiver has taken it back since.
     pub(crate) fn on_credit(&mut self, at: At, queue: u16, bytes: u32) {
-        let lane = self.peers[at].lane(queue % self.limits.queues);
+        let queue = self.queue_at(queue);
+        let lane = self.peers[at].lane(queue);
         if lane.established {
             lane.credit = lane.credit.saturating_add(bytes);
         }
@@ -166,7 +192,7 @@ impl<V: Variant> Nic<V> {
         credit: u32,
         port: &mut impl Port,
     ) {
-        let queue = queue % self.limits.queues;
+        let queue = self.queue_at(queue);
         let lane = self.peers[at].lane(queue);
         lane.established = true;
         lane.credit = lane.credit.saturating_add(credit);
@@ -197,7 +223,7 @@ impl<V: Variant> Nic<V> {
     }
 
     pub(crate) fn on_invite(&mut self, at: At, queue: u16, port: &mut impl Port) {
-        let queue = queue % self.limits.queues;
+        let queue = self.queue_at(queue);
         if let Some(waiting) = self.peers[at].lane(queue).waiting.as_mut() {
             waiting.on_invite();
         }

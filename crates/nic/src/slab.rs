@@ -64,6 +64,22 @@ impl<T> Slab<T> {
         }
     }
 
+    /// Releases a slot after a last look at what is in it, which is not moved: it may be large.
+    #[inline]
+    pub(crate) fn discard<R>(&mut self, ticket: Ticket, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let slot = self.slots.get_mut(ticket.index as usize)?;
+        let State::Used(value) = &slot.state else { return None };
+        if slot.generation != ticket.generation {
+            return None;
+        }
+        let seen = look(value);
+        slot.state = State::Free { next: self.free };
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free = ticket.index;
+        self.live -= 1;
+        Some(seen)
+    }
+
     #[inline]
     pub(crate) fn find(&self, ticket: Ticket) -> Option<&T> {
         match self.slots.get(ticket.index as usize) {

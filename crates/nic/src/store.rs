@@ -115,6 +115,12 @@ impl Store {
         self.reserved += bytes;
     }
 
+    /// Makes the budget larger by what is set aside for a sender that is new.
+    pub(crate) fn widen(&mut self, bytes: u32) {
+        self.bytes_max += bytes;
+        self.reserved += bytes;
+    }
+
     /// Takes back what was set aside.
     pub(crate) fn unreserve(&mut self, bytes: u32) {
         assert!(bytes <= self.reserved, "only what was reserved can be taken back");

@@ -166,7 +166,13 @@ fn total_frames(world: &Ranks) -> u64 {
 
 /// A fast network with reliable rails, 64 ranks to a node.
 fn fabric() -> Fabric {
-    let promises = Promises { reliable: true, puts: true, gets: true, frame_bytes_max: 8192 };
+    let promises = Promises {
+        reliable: true,
+        puts: true,
+        gets: true,
+        frame_bytes_max: 8192,
+        welcome_bytes: 0,
+    };
     Fabric {
         ranks_per_node: 64,
         local: Link { promises, latency_ns: 200, byte_ps: 80 },

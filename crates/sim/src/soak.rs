@@ -280,7 +280,7 @@ const PAUSES: u64 = 4;
 fn plan(size: u32, random: &mut Random) -> Plan {
     let groups = u16::try_from(random.between(1, 3)).expect("few groups");
     let count = random.between(1, 40) * u64::from(size).min(24);
-    let tags = random.pick(&[1, 2, 5]);
+    let tags = random.pick(&[1, 2, 4]);
     let pairs = random.pick(&[2, size, size]);
     let longest = random.pick(&[64, 3000, LONGEST]);
     let messages = (0..count).map(|id| {
@@ -348,6 +348,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
             puts: random.percent(50),
             gets: random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
+            welcome_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
         },
         latency_ns: random.between(100, 20_000),
         byte_ps: random.between(10, 1000),

@@ -333,7 +333,9 @@ impl Case {
         for (peer, rank) in self.group.members().zip(0..) {
             // Some are late, and find that others have begun.
             if random.percent(30) {
-                (0..random.below(100)).for_each(|_| drop(world.step()));
+                for _ in 0..random.below(100) {
+                    world.step();
+                }
             }
             let me = Member { group_id: 3, group: &self.group, rank };
             begun.push(world.act(peer, |_, context| {
@@ -363,6 +365,7 @@ impl Case {
             puts: one_sided,
             gets: one_sided,
             frame_bytes_max: 1500,
+            welcome_bytes: 0,
         };
         let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
         let fabric = Fabric {

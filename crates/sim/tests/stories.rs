@@ -28,7 +28,8 @@ impl Application<Standard> for Diary {
 }
 
 fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> {
-    let promises = Promises { reliable, puts: false, gets: false, frame_bytes_max: 2000 };
+    let promises =
+        Promises { reliable, puts: false, gets: false, frame_bytes_max: 2000, welcome_bytes: 0 };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
         ranks_per_node: 1,

@@ -6,11 +6,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
 use crate::rail::{Arrival, Inlet, Rail};
-use crate::shm::ring::{Consumer, Event, Producer, Ring, Stuck};
+use crate::shm::doorbell::Doorbell;
+use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
 use crate::shm::segment::{FIRST_LINES, Process, Segment};
 use crate::sys::reach;
 
@@ -18,22 +20,37 @@ use crate::sys::reach;
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
 /// Opens the rail for one rank. Once for each (I2).
-pub(crate) fn open(segment: &Arc<Segment>, me: u32) -> (Shm, ShmInlet) {
+pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet) {
     let ranks = segment.ranks() as usize;
     let out = Shm {
         segment: Arc::clone(segment),
         me,
+        welcome_bytes,
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
     };
-    (out, ShmInlet { segment: Arc::clone(segment), me, rings: Vec::new(), hand: 0 })
+    let fenced = segment.is_crowded();
+    let segment = Arc::clone(segment);
+    (
+        out,
+        ShmInlet {
+            newcomers: segment.top_of_newcomers(me),
+            segment,
+            me,
+            fenced,
+            rings: Vec::new(),
+            hand: 0,
+        },
+    )
 }
 
 /// The half that sends.
 pub struct Shm {
     segment: Arc<Segment>,
     me: u32,
+    /// Credit that everybody has with everybody from the beginning.
+    welcome_bytes: u32,
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full.
     stuck: Vec<Peer>,
@@ -42,6 +59,8 @@ pub struct Shm {
 
 struct Outgoing {
     producer: Producer,
+    doorbell: &'static Doorbell,
+    fenced: bool,
     /// Where the ring is in the segment.
     at: u64,
 }
@@ -56,7 +75,9 @@ impl Shm {
             None => {
                 let (ring, at) = self.segment.connect(self.me, to.0)?;
                 let producer = Producer::new(ring, FIRST_LINES);
-                Ok(slot.insert(Box::new(Outgoing { producer, at })))
+                let doorbell = self.segment.doorbell(to.0);
+                let fenced = self.segment.is_crowded();
+                Ok(slot.insert(Box::new(Outgoing { producer, doorbell, fenced, at })))
             }
         }
     }
@@ -67,30 +88,54 @@ impl Shm {
         &mut self,
         to: Peer,
         len: usize,
-        mut push: impl FnMut(&mut Producer) -> Result<(), Stuck>,
+        push: impl Fn(&mut Producer) -> Result<(), Stuck>,
     ) -> Sent {
-        let mut pushed = match self.ring(to) {
-            Ok(ring) => push(&mut ring.producer),
+        let ring = match self.ring(to) {
+            Ok(ring) => ring,
             Err(error) => return self.lose(to, error),
         };
-        if pushed == Err(Stuck::Narrow) {
-            pushed = match self.widen(to, len) {
-                Ok(()) => self.ring(to).map_or(Err(Stuck::Full), |ring| push(&mut ring.producer)),
-                Err(error) => return self.lose(to, error),
-            };
-        }
-        match pushed {
+        match push(&mut ring.producer) {
             Ok(()) => {
-                self.segment.card(to.0).doorbell.ring(self.segment.is_crowded());
+                ring.doorbell.ring(ring.fenced);
                 Sent::Away
             }
-            Err(_) => {
-                if !self.stuck.contains(&to) {
-                    self.stuck.push(to);
-                }
-                Sent::Full
-            }
+            Err(Stuck::Narrow) => match self.widen(to, len) {
+                // It is empty and wide enough now.
+                Ok(()) => self.push_again(to, &push),
+                Err(error) => self.lose(to, error),
+            },
+            Err(Stuck::Full) => self.stick(to),
         }
+    }
+
+    #[cold]
+    fn push_again(&mut self, to: Peer, push: &impl Fn(&mut Producer) -> Result<(), Stuck>) -> Sent {
+        match self.rings[to.0 as usize].as_mut().map(|ring| push(&mut ring.producer)) {
+            Some(Ok(())) => {
+                self.segment.doorbell(to.0).ring(self.segment.is_crowded());
+                Sent::Away
+            }
+            _ => self.stick(to),
+        }
+    }
+
+    #[cold]
+    fn stick(&mut self, to: Peer) -> Sent {
+        if let Some(ring) = self.rings[to.0 as usize].as_mut() {
+            ring.producer.await_move();
+        }
+        if !self.stuck.contains(&to) {
+            self.stuck.push(to);
+        }
+        Sent::Full
+    }
+
+    /// A frame that is not a plain message, or not a short one.
+    #[inline(never)]
+    fn send_any(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+        let mut head = [0; Envelope::BYTES_MAX];
+        let len = envelope.emit(&mut head);
+        self.push(to, len + payload.len(), |ring| ring.push(&head[..len], payload))
     }
 
     #[cold]
@@ -100,7 +145,7 @@ impl Shm {
         match self.segment.widen(ring.at, now, wider) {
             Ok(()) => ring.producer.widen(wider),
             // What fits now goes on fitting; only a frame that never did is lost.
-            Err(_) if len <= now as usize * crate::shm::ring::LINE_BYTES => {
+            Err(_) if len <= now as usize * LINE_BYTES => {
                 ring.producer.give_up_widening();
             }
             Err(error) => return Err(error),
@@ -137,14 +182,23 @@ impl Rail for Shm {
     fn promises(&self, peer: Peer) -> Promises {
         let process = self.segment.process(peer.0);
         let reaches = self.is_here(process) || self.can_reach(process);
-        Promises { reliable: true, puts: reaches, gets: reaches, frame_bytes_max: FRAME_BYTES_MAX }
+        Promises {
+            reliable: true,
+            puts: reaches,
+            gets: reaches,
+            frame_bytes_max: FRAME_BYTES_MAX,
+            welcome_bytes: self.welcome_bytes,
+        }
     }
 
     #[inline]
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        let mut head = [0; Envelope::BYTES_MAX];
-        let len = envelope.emit(&mut head);
-        self.push(to, len + payload.len(), |ring| ring.push(&head[..len], payload))
+        if payload.len() <= PLAIN_BYTES_MAX
+            && let Some(words) = envelope.plain_words()
+        {
+            return self.push(to, payload.len(), |ring| ring.push_plain(words, payload));
+        }
+        self.send_any(to, envelope, payload)
     }
 
     fn notify(&mut self, to: Peer, ticket: Ticket, bytes: u64) -> Sent {
@@ -182,7 +236,8 @@ impl Rail for Shm {
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let rings = &mut self.rings;
         self.stuck.retain(|&peer| {
-            let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.look());
+            let moved =
+                rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.has_moved());
             if moved {
                 show(peer);
             }
@@ -201,15 +256,20 @@ impl Rail for Shm {
 
 impl Shm {
     /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
-    /// about to leave.
-    pub(crate) fn thirst(&mut self, leaving: bool) {
+    /// about to leave. True if it has happened already: then nobody may wake us.
+    pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
+        let mut moved = false;
         for (rank, ring) in (0..).zip(&mut self.rings) {
-            if let Some(ring) = ring
-                && (self.stuck.contains(&Peer(rank)) || leaving && !ring.producer.is_drained())
-            {
+            let Some(ring) = ring else { continue };
+            if self.stuck.contains(&Peer(rank)) {
                 ring.producer.thirst();
+                moved |= ring.producer.has_moved();
+            } else if leaving && !ring.producer.is_drained() {
+                ring.producer.thirst();
+                moved |= ring.producer.look();
             }
         }
+        moved
     }
 
     /// Whether everything that was sent has been taken, by everybody who still can.
@@ -225,6 +285,9 @@ impl Shm {
 pub struct ShmInlet {
     segment: Arc<Segment>,
     me: u32,
+    /// Not zero when somebody has made a ring to us.
+    newcomers: &'static AtomicU64,
+    fenced: bool,
     rings: Vec<Incoming>,
     /// The ring that is looked at first, in turn.
     hand: usize,
@@ -248,10 +311,10 @@ impl ShmInlet {
 impl Inlet for ShmInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        if self.segment.has_newcomers(self.me) {
+        if self.newcomers.load(Ordering::Relaxed) != 0 {
             self.welcome();
         }
-        let crowded = self.segment.is_crowded();
+        let fenced = self.fenced;
         let mut taken = 0;
         let len = self.rings.len();
         for turn in 0..len {
@@ -268,12 +331,12 @@ impl Inlet for ShmInlet {
                     Some(Event::Broken) => {}
                 }
                 taken += 1;
-                if consumer.advance(crowded) {
-                    self.segment.card(from.0).doorbell.ring(crowded);
+                if consumer.advance(fenced) {
+                    self.segment.doorbell(from.0).ring(fenced);
                 }
             }
-            if consumer.rest(crowded) {
-                self.segment.card(from.0).doorbell.ring(crowded);
+            if consumer.rest(fenced) {
+                self.segment.doorbell(from.0).ring(fenced);
             }
         }
         // Whoever sends without pause is not always first.
@@ -282,7 +345,7 @@ impl Inlet for ShmInlet {
     }
 
     fn is_ready(&self) -> bool {
-        self.segment.has_newcomers(self.me)
+        self.newcomers.load(Ordering::Relaxed) != 0
             || self.rings.iter().any(|ring| ring.consumer.is_ready())
     }
 }

@@ -21,6 +21,8 @@ pub(crate) const SLOTS: u32 = if cfg!(loom) { 2 } else { 128 };
 pub(crate) const DATA_LINES_MAX: u32 = if cfg!(loom) { 2 } else { 4096 };
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
+/// The bytes that fit beside an envelope of two words.
+pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
@@ -122,6 +124,8 @@ pub(crate) struct Producer {
     used: u32,
     /// A frame found no room among the data lines: more would be better.
     cramped: bool,
+    /// The consumer has moved since a frame last found no room.
+    moved: bool,
     /// Data lines that each slot holds, those skipped at the end of the ring included.
     held: [u16; SLOTS as usize],
 }
@@ -130,7 +134,8 @@ impl Producer {
     /// `lines` data lines may be used at first.
     pub(crate) fn new(ring: Ring, lines: u32) -> Producer {
         let held = [0; SLOTS as usize];
-        Producer { ring, tail: 0, seen: 0, lines, next: 0, used: 0, cramped: false, held }
+        let (tail, seen, next, used) = (0, 0, 0, 0);
+        Producer { ring, tail, seen, lines, next, used, cramped: false, moved: false, held }
     }
 
     /// Puts a frame into the ring: `envelope`, then `payload`.
@@ -156,6 +161,29 @@ impl Producer {
             unsafe { copy_short(payload, behind) };
         });
         self.publish(FRAME, len, 0);
+        Ok(())
+    }
+
+    /// Puts a short frame into the ring whose envelope is two words.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> Result<(), Stuck> {
+        debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
+        if self.tail.wrapping_sub(self.seen) >= SLOTS {
+            self.look();
+            if self.tail.wrapping_sub(self.seen) >= SLOTS {
+                return Err(Stuck::Full);
+            }
+        }
+        self.ring.slot(self.tail).body.with_mut(|body| {
+            let words = words.map(u64::to_le_bytes);
+            // SAFETY: I2: the slot is ours, and two words fit it.
+            unsafe { body.cast::<[[u8; 8]; 2]>().write(words) };
+            // SAFETY: as above: the payload begins behind the words, and fits.
+            let behind = unsafe { body.cast::<u8>().add(16) };
+            // SAFETY: as above.
+            unsafe { copy_short(payload, behind) };
+        });
+        self.publish(FRAME, 16 + payload.len(), 0);
         Ok(())
     }
 
@@ -255,11 +283,23 @@ impl Producer {
             return false;
         }
         let moved = consumed != self.seen;
+        self.moved |= moved;
         while self.seen != consumed {
             self.used -= u32::from(self.held[(self.seen % SLOTS) as usize]);
             self.seen = self.seen.wrapping_add(1);
         }
         moved
+    }
+
+    /// A frame found no room.
+    pub(crate) fn await_move(&mut self) {
+        self.moved = false;
+    }
+
+    /// Whether the consumer has moved since then, whoever looked first.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        self.look();
+        self.moved
     }
 
     /// Asks to be woken when there is room. Whoever sleeps looks again after this.

@@ -43,8 +43,8 @@ struct Header {
 
 /// What everybody may know of a rank, and how it is reached.
 #[repr(C, align(64))]
-pub(crate) struct Card {
-    pub(crate) doorbell: Doorbell,
+struct Card {
+    doorbell: Doorbell,
     newcomers: Newcomers,
     who: Who,
 }
@@ -98,6 +98,11 @@ impl Segment {
         header.next.store(arena_start(ranks), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
+    }
+
+    /// Bytes that are set aside for so many ranks before any of them talk.
+    pub fn bytes(ranks: u32) -> u64 {
+        arena_start(ranks)
     }
 
     /// The segment that another process has made and handed to us.
@@ -164,13 +169,14 @@ impl Segment {
         // Pairs with the Acquire in `gone`.
         self.header().gone.fetch_add(1, Ordering::SeqCst);
         for other in 0..self.ranks {
-            self.card(other).doorbell.ring(true);
+            self.doorbell(other).ring(true);
         }
     }
 
     /// How many have gone.
     #[inline(always)]
     pub(crate) fn gone(&self) -> u32 {
+        // Pairs with the increment in `bury`.
         self.header().gone.load(Ordering::Acquire)
     }
 
@@ -184,7 +190,7 @@ impl Segment {
     }
 
     #[inline(always)]
-    pub(crate) fn card(&self, rank: u32) -> &Card {
+    fn card(&self, rank: u32) -> &'static Card {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
         let offset = size_of::<Header>() + rank as usize * size_of::<Card>();
         // SAFETY: I1: the cards stand behind the header; `open` checked that the mapping has all.
@@ -222,10 +228,15 @@ impl Segment {
         map::reserve(&self.file, start, u64::from(to - from) * line)
     }
 
-    /// Whether there are rings that lead to `rank` and that it has not been shown.
-    #[inline(always)]
-    pub(crate) fn has_newcomers(&self, rank: u32) -> bool {
-        self.card(rank).newcomers.top.load(Ordering::Relaxed) != 0
+    /// Not zero when there are rings that lead to `rank` and that it has not been shown. Like a ring,
+    /// it is used only by those who hold the segment.
+    pub(crate) fn top_of_newcomers(&self, rank: u32) -> &'static AtomicU64 {
+        &self.card(rank).newcomers.top
+    }
+
+    /// The doorbell of a rank, under the same condition.
+    pub(crate) fn doorbell(&self, rank: u32) -> &'static Doorbell {
+        &self.card(rank).doorbell
     }
 
     /// Shows `rank` the rings that lead to it and that it has not been shown before.

@@ -2,10 +2,10 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, copy, window};
+use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, copy};
 
-/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has room
-/// for [`allgather_work_bytes`].
+/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has
+/// room for [`allgather_work_bytes`].
 pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
         Way::Doubling => allgather_doubling(me, mine, all, work),
@@ -94,9 +94,9 @@ pub(super) fn ring(
         let strand = u8::try_from(1 + round % 255).expect("a strand");
         let (giving, getting) = ((place + size - round) % size, (place + size - round - 1) % size);
         let mut after = Vec::from(got.last().map_or(ready, std::slice::from_ref));
-        after.extend(window(&sent, RING_OPEN_MAX));
+        after.extend(bounded(&sent, RING_OPEN_MAX));
         sent.push(schedule.push(me.send_on(strand, right, piece(giving)), &after));
-        let after = if got.len() < RING_OPEN_MAX { ready } else { window(&got, RING_OPEN_MAX) };
+        let after = if got.len() < RING_OPEN_MAX { ready } else { bounded(&got, RING_OPEN_MAX) };
         let step = schedule.push(me.receive_on(strand, left, piece(getting)), after);
         got.push(step);
     }

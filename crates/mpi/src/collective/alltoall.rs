@@ -2,7 +2,7 @@
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{Member, OPEN_MAX, assert_linear, block, copy, window};
+use super::{Member, OPEN_MAX, assert_linear, block, bounded, copy};
 
 /// A block from everybody to everybody: block r of `source` goes to rank r, block r of `into` comes
 /// from it. They must not overlap: who works in place copies first.
@@ -31,9 +31,9 @@ pub fn alltoall_blocks(
         let (ahead, behind) = me.around(round);
         // Receives first: a message that finds one is not kept.
         let step = me.receive(behind, from(behind));
-        let step = schedule.push(step, window(&got, OPEN_MAX));
+        let step = schedule.push(step, bounded(&got, OPEN_MAX));
         got.push(step);
-        let step = schedule.push(me.send(ahead, to(ahead)), window(&sent, OPEN_MAX));
+        let step = schedule.push(me.send(ahead, to(ahead)), bounded(&sent, OPEN_MAX));
         sent.push(step);
     }
     schedule

@@ -2,7 +2,9 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{LINEAR_RANKS_MAX, Member, OPEN_MAX, assert_linear, block, blocks, copy, tree, window};
+use super::{
+    LINEAR_RANKS_MAX, Member, OPEN_MAX, assert_linear, block, blocks, bounded, copy, tree,
+};
 
 /// A block from everybody to the root. `mine` is our block; `all` has room for everybody's at the
 /// root, and is not looked at elsewhere. `work` has room for [`gather_work_bytes`].
@@ -50,7 +52,7 @@ pub fn gather_blocks(me: Member, root: u32, mine: Span, place: impl Fn(u32) -> S
     let mut arrived: Vec<StepId> = Vec::new();
     for rank in (0..me.size()).filter(|&rank| rank != root) {
         let step = me.receive(rank, place(rank));
-        let step = schedule.push(step, window(&arrived, OPEN_MAX));
+        let step = schedule.push(step, bounded(&arrived, OPEN_MAX));
         arrived.push(step);
     }
     schedule

@@ -20,8 +20,8 @@ pub fn reduce_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     len * (1 + tree::children(relative, me.size()).count() as u64)
 }
 
-/// Like [`reduce`], in rank order whatever the root: the tree ends at rank 0, which passes the result
-/// on.
+/// Like [`reduce`], in rank order whatever the root: the tree ends at rank 0, which passes the
+/// result on.
 pub fn reduce_in_order(
     me: Member,
     root: u32,

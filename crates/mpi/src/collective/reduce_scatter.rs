@@ -2,17 +2,17 @@
 
 use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
 
-use super::{Member, assert_linear, block, copy, window};
+use super::{Member, assert_linear, block, bounded, copy};
 
 /// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
 /// [`reduce_scatter_block_work_bytes`].
 ///
 /// Pairwise: in round k, give the rank k ahead its block, get a contribution to ours from the rank
-/// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one; then
-/// the higher ones, from the last to the next, which are combined apart and put behind.
+/// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one;
+/// then the higher ones, from the last to the next, which are combined apart and put behind.
 ///
-/// `mine` may be our block of `all`, and must not overlap another. Has steps for every rank, so there
-/// may be [`super::LINEAR_RANKS_MAX`] at most.
+/// `mine` may be our block of `all`, and must not overlap another. Has steps for every rank, so
+/// there may be [`super::LINEAR_RANKS_MAX`] at most.
 pub fn reduce_scatter_block(
     me: Member,
     operator: Operator,
@@ -31,12 +31,12 @@ pub fn reduce_scatter_block(
     let mut used: Vec<StepId> = Vec::new();
     for round in 1..size {
         let (ahead, behind) = me.around(round);
-        let step = schedule.push(me.send(ahead, block(all, ahead, len)), window(&sent, SLOTS));
+        let step = schedule.push(me.send(ahead, block(all, ahead, len)), bounded(&sent, SLOTS));
         sent.push(step);
         let first_of_higher = behind == size - 1;
         let slot = u32::try_from(1 + used.len() % SLOTS).expect("few slots");
         let slot = if first_of_higher { higher } else { block(work, slot, len) };
-        let got = schedule.push(me.receive(behind, slot), window(&used, SLOTS));
+        let got = schedule.push(me.receive(behind, slot), bounded(&used, SLOTS));
         if behind < me.rank {
             let after: Vec<StepId> = lower.into_iter().chain([got]).collect();
             lower = Some(schedule.push(combine(slot, mine), &after));

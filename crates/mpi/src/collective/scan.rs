@@ -43,7 +43,7 @@ pub fn exscan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedu
         };
         let result = schedule.push(result, &passed);
         let step = Step::Reduce { operator, source: part, into: with_ours };
-        done = Some(schedule.push(step, &[passed, vec![result]].concat()));
+        done = Some(schedule.push(step, &[result]));
     }
     schedule
 }

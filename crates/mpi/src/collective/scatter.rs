@@ -3,7 +3,7 @@
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::gather::{Way, choose, halves, tree_work_bytes, wrapped};
-use super::{Member, OPEN_MAX, assert_linear, block, blocks, copy, tree, window};
+use super::{Member, OPEN_MAX, assert_linear, block, blocks, bounded, copy, tree};
 
 /// A block to everybody from the root. `all` has everybody's in rank order at the root, and is
 /// not looked at elsewhere; `mine` gets ours. `work` has room for [`scatter_work_bytes`].
@@ -34,7 +34,7 @@ pub fn scatter_blocks(me: Member, root: u32, place: impl Fn(u32) -> Span, mine: 
     copy(&mut schedule, place(root), mine, &[]);
     let mut sent: Vec<StepId> = Vec::new();
     for rank in (0..me.size()).filter(|&rank| rank != root) {
-        let step = schedule.push(me.send(rank, place(rank)), window(&sent, OPEN_MAX));
+        let step = schedule.push(me.send(rank, place(rank)), bounded(&sent, OPEN_MAX));
         sent.push(step);
     }
     schedule

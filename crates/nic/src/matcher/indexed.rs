@@ -127,7 +127,7 @@ impl Class {
     }
 }
 
-const _: () = assert!(size_of::<Indexed>() <= 200);
+const _: () = assert!(size_of::<Indexed>() <= 208);
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ pub(crate) const JOB: u32 = 0x5eed;
 
 /// Ordered and lossless, and nothing else.
 pub(crate) const PLAIN: Promises =
-    Promises { reliable: true, puts: false, gets: false, frame_bytes_max: 4096 };
+    Promises { reliable: true, puts: false, gets: false, frame_bytes_max: 4096, welcome_bytes: 0 };
 
 /// May lose, repeat and reorder.
 pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };

@@ -14,6 +14,9 @@ use crate::word::{Mask, MatchWord};
 pub(super) struct Posted {
     slots: Slots,
     exact: Runs,
+    /// The youngest receive of all, if it is exact: it has a place but is in no class until another
+    /// one is posted. Whoever posts one receive and waits for it never touches the table.
+    latest: Option<u32>,
     /// The other three classes. Most ranks never use a wildcard and never pay for these.
     wild: Option<Box<[Runs; 3]>>,
     next_age: Age,
@@ -23,10 +26,14 @@ impl Posted {
     #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, class: Class, item: Item) -> Cell {
         let key = word.masked(class.mask());
+        if let Some(before) = self.latest.take() {
+            let key = self.slots.slot(before).word;
+            self.exact.insert(before, key, &self.slots, Mask::EXACT);
+        }
         let at = self.slots.insert(key, self.next_age, item, class);
         self.next_age += 1;
         match class {
-            Class::Exact => self.exact.insert(at, key, &self.slots, Mask::EXACT),
+            Class::Exact => self.latest = Some(at),
             _ => self.insert_wild(at, key, class),
         }
         Cell(at)
@@ -35,8 +42,10 @@ impl Posted {
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        if self.slots.len() == 0 {
-            return None;
+        match self.slots.len() {
+            0 => return None,
+            1 if self.latest.is_some() => return self.take_latest(word, before),
+            _ => {}
         }
         let wild = self.wild.as_ref().and_then(|wild| oldest_wild(wild, &self.slots, word));
         // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
@@ -44,8 +53,20 @@ impl Posted {
         let at = match (self.exact.take(word, &self.slots, Mask::EXACT, limit), wild) {
             (Some(at), _) => at,
             (None, Some((class, _))) => self.take_wild(word, class, before)?,
-            (None, None) => return None,
+            (None, None) => return self.take_latest(word, before),
         };
+        Some(self.slots.remove(at))
+    }
+
+    /// The youngest receive comes after all others.
+    #[inline(always)]
+    fn take_latest(&mut self, word: MatchWord, before: Age) -> Option<Item> {
+        let at = self.latest?;
+        let slot = self.slots.slot(at);
+        if slot.word != word || slot.age >= before {
+            return None;
+        }
+        self.latest = None;
         Some(self.slots.remove(at))
     }
 
@@ -56,6 +77,10 @@ impl Posted {
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
+        if self.latest == Some(at) {
+            self.latest = None;
+            return self.slots.remove(at);
+        }
         let &Slot { word: key, class, .. } = self.slots.slot(at);
         let class = class.expect("a cell is valid until its entry leaves");
         let runs = match (class, &mut self.wild) {

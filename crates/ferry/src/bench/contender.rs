@@ -1,0 +1,307 @@
+//! Who is compared: peers that are installed, the bare machine, and Ferrywire; and how each of them
+//! launches a program with so many ranks.
+//!
+//! The programs of peers are C, carried inside this command and compiled by the peer's own
+//! compiler when they are first needed. Those of the bare machine and of Ferrywire are this
+//! command itself. All print figures, one on a line.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::CommandFactory;
+
+use super::figure::{Figure, Unit};
+use super::table::Role;
+
+/// Somebody who can be measured.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+    start: Start,
+}
+
+/// One launch: a program, its ranks, and how long it may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) program: &'static str,
+    pub(crate) ranks: u32,
+    pub(crate) seconds_max: u32,
+}
+
+/// How a contender is started.
+#[derive(Debug)]
+enum Start {
+    /// `ferry bench bare`
+    Bare,
+    /// `mpiexec -n N <program>`
+    Peer { launcher: PathBuf, programs: PathBuf, environment: Vec<Setting> },
+    /// `ferry run -n N ferry bench worker <program>`
+    Ours,
+}
+
+type Setting = (&'static str, &'static str);
+
+impl Contender {
+    /// Everybody who can be measured here, in the order of columns, and a sentence about each who
+    /// cannot. Without a folder there are no peers.
+    pub(crate) fn find(peers: Option<&Path>) -> (Vec<Contender>, Vec<String>) {
+        let mut found = Vec::new();
+        let mut missing = Vec::new();
+        if let Some(folder) = peers {
+            for &(name, home, environment) in PEERS {
+                match peer(name, &folder.join(home), environment) {
+                    Ok(peer) => found.push(peer),
+                    Err(cause) => missing.push(format!("{name} is left out: {cause}.")),
+                }
+            }
+        }
+        found.push(Contender { name: "bare", role: Role::Bare, start: Start::Bare });
+        // Our own figures: as soon as this command can launch ranks and be their worker.
+        if has_command(&["run"]) && has_command(&["bench", "worker"]) {
+            found.push(Contender { name: "ferrywire", role: Role::Ours, start: Start::Ours });
+        } else {
+            missing.push("ferrywire is left out: this build launches no ranks.".to_string());
+        }
+        (found, missing)
+    }
+
+    /// The bare machine has limits for messages and none for anything else.
+    pub(crate) fn runs(&self, program: &str) -> bool {
+        !matches!(self.start, Start::Bare) || program == "pingpong"
+    }
+
+    /// Launches once. The error is a sentence for the user.
+    pub(crate) fn launch(&self, job: Job, quick: bool) -> Result<Vec<Figure>, String> {
+        let Job { program, ranks, seconds_max } = job;
+        let mut command = self.command(job)?;
+        command.args(quick.then_some("--quick")).stdin(Stdio::null());
+        let start = Instant::now();
+        let output = command.output().map_err(|cause| format!("timeout(1): {cause}"))?;
+        let wall = start.elapsed();
+        if output.status.code() == Some(TIMED_OUT) {
+            return Err(format!("{program} took longer than {seconds_max} s"));
+        }
+        if !output.status.success() {
+            let complaints = String::from_utf8_lossy(&output.stderr);
+            let last = complaints.lines().rfind(|line| !line.trim().is_empty());
+            let status = output.status;
+            return Err(format!("{program} ended with {status}: {}", last.unwrap_or("silently")));
+        }
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let mut figures: Vec<Figure> = printed.lines().filter_map(Figure::parse).collect();
+        if program == "start" {
+            let name = format!("start ranks={ranks}");
+            let value = wall.as_secs_f64() * 1e3;
+            figures.insert(0, Figure { name, unit: Unit::Ms, value });
+        }
+        if figures.is_empty() {
+            return Err(format!("{program} printed no figure"));
+        }
+        Ok(figures)
+    }
+
+    fn command(&self, job: Job) -> Result<Command, String> {
+        let ferry = std::env::current_exe().map_err(|cause| format!("own path: {cause}"))?;
+        // It ends the whole group of processes, and not only the launcher.
+        let mut command = Command::new("timeout");
+        command.args(["-k", "2", &job.seconds_max.to_string()]);
+        let ranks = job.ranks.to_string();
+        match &self.start {
+            Start::Bare => command.arg(ferry).args(["bench", "bare"]),
+            Start::Peer { launcher, programs, environment } => {
+                let program = programs.join(job.program);
+                command.arg(launcher).args(["-n", &ranks]).arg(program);
+                command.envs(environment.iter().copied())
+            }
+            Start::Ours => {
+                command.arg(&ferry).args(["run", "-n", &ranks]);
+                command.arg(&ferry).args(["bench", "worker", job.program])
+            }
+        };
+        Ok(command)
+    }
+}
+
+/// Name of the contender, its folder among the peers, and what it needs to hear.
+const PEERS: &[(&str, &str, &[&[Setting]])] = &[
+    ("mpich", "mpich", &[]),
+    ("openmpi", "openmpi", &[OPEN_MPI]),
+    ("openmpi_ucx", "openmpi", &[OPEN_MPI, OVER_UCX]),
+];
+
+/// Open MPI refuses to run as root, and more ranks than cores, unless it is told twice.
+const OPEN_MPI: &[Setting] = &[
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+];
+
+/// UCX takes part in shared memory only if it is insisted upon.
+const OVER_UCX: &[Setting] = &[
+    ("OMPI_MCA_pml", "ucx"),
+    ("OMPI_MCA_osc", "ucx"),
+    ("OMPI_MCA_pml_ucx_tls", "any"),
+    ("OMPI_MCA_pml_ucx_devices", "any"),
+    ("UCX_TLS", "posix,cma,self"),
+    ("UCX_NET_DEVICES", "lo"),
+    ("UCX_WARN_UNUSED_ENV_VARS", "n"),
+];
+
+fn peer(name: &'static str, home: &Path, settings: &[&[Setting]]) -> Result<Contender, String> {
+    let [compiler, launcher] = ["mpicc", "mpiexec"].map(|program| home.join("bin").join(program));
+    if !compiler.exists() {
+        let place = compiler.display();
+        return Err(format!("there is no {place} (bench/peers/install puts it there)"));
+    }
+    let programs = compile(&compiler)?;
+    let environment = settings.concat();
+    Ok(Contender { name, role: Role::Peer, start: Start::Peer { launcher, programs, environment } })
+}
+
+/// The folder with every program as this compiler makes it. Its name follows from the content, so
+/// that what is there is right and need not be made again.
+fn compile(compiler: &Path) -> Result<PathBuf, String> {
+    let folder = cache()?.join(format!("{:016x}", key(compiler)));
+    if folder.exists() {
+        return Ok(folder);
+    }
+    // Made beside and moved at the end: whoever else does the same finds all of it or nothing.
+    let beside = folder.with_extension(std::process::id().to_string());
+    let made = compile_into(compiler, &beside)
+        .and_then(|()| fs::rename(&beside, &folder).map_err(|cause| said(&folder, &cause)));
+    if made.is_err() {
+        // A half of it is of no use; if it stays, nobody looks there.
+        let _ = fs::remove_dir_all(&beside);
+        // Somebody else may have been faster.
+        return if folder.exists() { Ok(folder) } else { made.map(|()| folder) };
+    }
+    Ok(folder)
+}
+
+fn compile_into(compiler: &Path, folder: &Path) -> Result<(), String> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|cause| said(&path, &cause)).map(|()| path)
+    };
+    fs::create_dir_all(folder).map_err(|cause| said(folder, &cause))?;
+    write("peer.h", HEADER)?;
+    for (program, text) in PROGRAMS {
+        let source = write(&format!("{program}.c"), text)?;
+        let output = Command::new(compiler)
+            .args(FLAGS)
+            .arg(source)
+            .arg("-o")
+            .arg(folder.join(program))
+            .output()
+            .map_err(|cause| said(compiler, &cause))?;
+        if !output.status.success() {
+            let complaints = String::from_utf8_lossy(&output.stderr);
+            let first = complaints.lines().next().unwrap_or("silently");
+            return Err(format!("{program}.c does not compile: {first}"));
+        }
+    }
+    Ok(())
+}
+
+/// What the compiled programs depend on. A compiler that was replaced has another time.
+fn key(compiler: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (HEADER, PROGRAMS, FLAGS, compiler).hash(&mut hasher);
+    let changed = fs::metadata(compiler).and_then(|metadata| metadata.modified());
+    changed.ok().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn cache() -> Result<PathBuf, String> {
+    Ok(home()?.join(".cache/ferrywire/bench"))
+}
+
+/// Where `bench/peers/install` puts peers.
+pub(crate) fn default_folder() -> Result<PathBuf, String> {
+    Ok(home()?.join(".cache/ferrywire-peers"))
+}
+
+fn home() -> Result<PathBuf, String> {
+    std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set".to_string())
+}
+
+fn said(path: &Path, cause: &std::io::Error) -> String {
+    format!("{}: {cause}", path.display())
+}
+
+fn has_command(path: &[&str]) -> bool {
+    let root = crate::Ferry::command();
+    path.iter().try_fold(&root, |command, name| command.find_subcommand(name)).is_some()
+}
+
+/// The source of a program.
+#[cfg(test)]
+pub(crate) fn source(program: &str) -> &'static str {
+    PROGRAMS.iter().find(|(name, _)| *name == program).expect("a program").1
+}
+
+const HEADER: &str = include_str!("../../../../bench/peers/peer.h");
+const PROGRAMS: [(&str, &str); 6] = [
+    ("pingpong", include_str!("../../../../bench/peers/pingpong.c")),
+    ("queue", include_str!("../../../../bench/peers/queue.c")),
+    ("skew", include_str!("../../../../bench/peers/skew.c")),
+    ("wait", include_str!("../../../../bench/peers/wait.c")),
+    ("crowd", include_str!("../../../../bench/peers/crowd.c")),
+    ("start", include_str!("../../../../bench/peers/start.c")),
+];
+const FLAGS: [&str; 2] = ["-O2", "-std=gnu11"];
+/// How timeout(1) exits when it had to end what it started.
+const TIMED_OUT: i32 = 124;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_missing_is_named_and_the_others_go_on() {
+        let (found, missing) = Contender::find(Some(Path::new("/nowhere")));
+        assert_eq!(found.iter().filter(|contender| contender.role == Role::Peer).count(), 0);
+        assert!(found.iter().any(|contender| contender.name == "bare"));
+        for (name, ..) in PEERS {
+            assert!(missing.iter().any(|sentence| sentence.starts_with(&format!("{name} is"))));
+        }
+    }
+
+    const JOB: Job = Job { program: "pingpong", ranks: 2, seconds_max: 10 };
+
+    fn launched_by(launcher: &str) -> Result<Vec<Figure>, String> {
+        let launcher = PathBuf::from(launcher);
+        let programs = PathBuf::from("/nowhere");
+        let start = Start::Peer { launcher, programs, environment: Vec::new() };
+        Contender { name: "odd", role: Role::Peer, start }.launch(JOB, true)
+    }
+
+    #[test]
+    fn a_launch_that_fails_is_a_sentence() {
+        let cause = launched_by("/nowhere/mpiexec").expect_err("there is nothing to launch");
+        assert!(cause.starts_with("pingpong ended with exit status: 127: "), "{cause}");
+        assert_eq!(launched_by("echo"), Err("pingpong printed no figure".to_string()));
+    }
+
+    #[test]
+    fn ours_is_launched_by_ourselves() {
+        let ours = Contender { name: "ferrywire", role: Role::Ours, start: Start::Ours };
+        let command = ours.command(JOB).expect("a command");
+        let ferry = std::env::current_exe().expect("own path");
+        let ferry = ferry.to_str().expect("a path in plain letters");
+        let worker = ["run", "-n", "2", ferry, "bench", "worker", "pingpong"];
+        let words = ["-k", "2", "10", ferry].into_iter().chain(worker);
+        assert!(command.get_args().eq(words), "{command:?}");
+    }
+
+    #[test]
+    fn the_command_knows_what_it_can_do() {
+        assert!(has_command(&["bench", "match"]));
+        assert!(!has_command(&["bench", "nothing"]));
+    }
+}

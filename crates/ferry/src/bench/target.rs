@@ -1,0 +1,204 @@
+//! What we promise, as ratios: to the bare machine, to a peer, or to ourselves with empty queues.
+//!
+//! A ratio of two figures that were taken in turn holds on a machine that others use, too; a
+//! number of nanoseconds does not.
+
+use serde::Serialize;
+
+use super::table::{Row, Table};
+
+/// A figure of ours is at most so many times another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Target {
+    pub(crate) figure: &'static str,
+    pub(crate) ratio_max: f64,
+    pub(crate) to: To,
+}
+
+/// What a figure of ours is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum To {
+    /// The bare machine, in the same row.
+    Bare,
+    /// One peer, in the same row.
+    Peer(&'static str),
+    /// The best of all peers, in the same row.
+    BestPeer,
+    /// Ourselves, in another row.
+    Own(&'static str),
+}
+
+/// A target and what became of it.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    #[serde(flatten)]
+    pub(crate) target: Target,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Met,
+    Missed,
+    /// There is no peer to hold it against.
+    NotJudged,
+    /// A figure of ours or of the bare machine is missing: that is worse than a miss.
+    NotMeasured,
+}
+
+/// Every target. All of them are times: the bandwidth that a half round trip amounts to is at
+/// least that of a peer when its time is at most the peer's.
+pub(crate) const TARGETS: &[Target] = &[
+    Target { figure: "latency bytes=8", ratio_max: 1.25, to: To::Bare },
+    Target { figure: "latency bytes=8", ratio_max: 1.05, to: To::Peer("openmpi_ucx") },
+    Target { figure: "latency bytes=4096", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "latency bytes=8192", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "latency bytes=65536", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "latency bytes=262144", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "latency bytes=1048576", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "latency bytes=4194304", ratio_max: 1.0, to: To::BestPeer },
+    Target { figure: "rate bytes=8 window=64", ratio_max: 1.0, to: To::BestPeer },
+    Target {
+        figure: "posted source=exact depth=16384",
+        ratio_max: 1.3,
+        to: To::Own("posted source=exact depth=0"),
+    },
+    Target {
+        figure: "posted source=any depth=16384",
+        ratio_max: 1.3,
+        to: To::Own("posted source=any depth=0"),
+    },
+    Target { figure: "unexpected depth=16384", ratio_max: 1.3, to: To::Own("unexpected depth=0") },
+];
+
+impl Target {
+    pub(crate) fn judge(self, table: &Table) -> Judged {
+        let row = table.row(self.figure);
+        let ours = row.and_then(Row::ours);
+        let other = match self.to {
+            To::Bare => row.and_then(Row::bare),
+            To::Peer(name) => row.and_then(|row| row.of(name)),
+            To::BestPeer => row.and_then(Row::best_peer),
+            To::Own(figure) => table.row(figure).and_then(Row::ours),
+        };
+        let ratio = ours.zip(other).map(|(ours, other)| ours / other);
+        let verdict = match (ours, ratio) {
+            (None, _) => Verdict::NotMeasured,
+            (Some(_), None) if matches!(self.to, To::Own(_) | To::Bare) => Verdict::NotMeasured,
+            (Some(_), None) => Verdict::NotJudged,
+            (Some(_), Some(ratio)) if ratio <= self.ratio_max => Verdict::Met,
+            (Some(_), Some(_)) => Verdict::Missed,
+        };
+        Judged { target: self, ratio, verdict }
+    }
+
+    /// For a table: `1.25 bare`.
+    pub(crate) fn words(self) -> String {
+        let to = match self.to {
+            To::Bare => "bare",
+            To::Peer(name) => name,
+            To::BestPeer => "best",
+            To::Own(_) => "empty",
+        };
+        format!("{:.2} {to}", self.ratio_max)
+    }
+}
+
+impl Judged {
+    /// For a table: `met`, and if it is not, by how much.
+    pub(crate) fn words(&self) -> String {
+        match (self.verdict, self.ratio) {
+            (Verdict::Met, _) => "met".to_string(),
+            (Verdict::Missed, Some(ratio)) => format!("missed, {ratio:.2}"),
+            (Verdict::NotMeasured, _) => "not measured".to_string(),
+            (Verdict::Missed | Verdict::NotJudged, _) => "not judged".to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::Figure;
+    use super::super::table::Role;
+    use super::*;
+
+    fn table(lines: &[(&'static str, &str)]) -> Table {
+        let mut table = Table::new(&[
+            ("mpich", Role::Peer),
+            ("openmpi_ucx", Role::Peer),
+            ("bare", Role::Bare),
+            ("ferrywire", Role::Ours),
+        ]);
+        for (contender, line) in lines {
+            table.add(contender, &Figure::parse(line).expect("a figure"));
+        }
+        table
+    }
+
+    fn verdict(target: Target, lines: &[(&'static str, &str)]) -> Verdict {
+        target.judge(&table(lines)).verdict
+    }
+
+    const LATENCY: &str = "latency bytes=8";
+
+    #[test]
+    fn a_ratio_at_its_limit_is_met() {
+        let target = Target { figure: LATENCY, ratio_max: 1.25, to: To::Bare };
+        let bare = ("bare", "latency bytes=8 ns=200");
+        let ours = |line| verdict(target, &[bare, ("ferrywire", line)]);
+        assert_eq!(ours("latency bytes=8 ns=250"), Verdict::Met);
+        assert_eq!(ours("latency bytes=8 ns=250.1"), Verdict::Missed);
+    }
+
+    #[test]
+    fn the_best_peer_is_the_fastest_and_a_named_peer_is_itself() {
+        let lines = [
+            ("mpich", "latency bytes=8 ns=100"),
+            ("openmpi_ucx", "latency bytes=8 ns=300"),
+            ("ferrywire", "latency bytes=8 ns=150"),
+        ];
+        let best = Target { figure: LATENCY, ratio_max: 1.0, to: To::BestPeer };
+        let named = Target { to: To::Peer("openmpi_ucx"), ..best };
+        assert_eq!(best.judge(&table(&lines)).ratio, Some(1.5));
+        assert_eq!(best.judge(&table(&lines)).words(), "missed, 1.50");
+        assert_eq!(named.judge(&table(&lines)).ratio, Some(0.5));
+        assert_eq!(named.judge(&table(&lines)).words(), "met");
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_not_our_fault_but_a_figure_of_ours_is() {
+        let target = Target { figure: LATENCY, ratio_max: 1.0, to: To::BestPeer };
+        let ours = ("ferrywire", "latency bytes=8 ns=150");
+        assert_eq!(verdict(target, &[ours]), Verdict::NotJudged);
+        assert_eq!(verdict(target, &[("mpich", "latency bytes=8 ns=1")]), Verdict::NotMeasured);
+        assert_eq!(verdict(target, &[]), Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn our_own_empty_queue_is_another_row() {
+        let target = Target {
+            figure: "unexpected depth=2",
+            ratio_max: 1.3,
+            to: To::Own("unexpected depth=0"),
+        };
+        let deep = ("ferrywire", "unexpected depth=2 ns=12");
+        let empty = ("ferrywire", "unexpected depth=0 ns=10");
+        assert_eq!(verdict(target, &[deep, empty]), Verdict::Met);
+        assert_eq!(verdict(target, &[deep]), Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn targets_are_times_of_figures_that_programs_print() {
+        let sources =
+            [super::super::contender::source("pingpong"), super::super::contender::source("queue")];
+        for target in TARGETS {
+            let name = target.figure.split(' ').next().expect("a name");
+            let printed =
+                sources.iter().any(|source| source.contains(&format!("figure(\"{name} ")));
+            assert!(printed, "no program prints {name}");
+        }
+    }
+}

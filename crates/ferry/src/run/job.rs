@@ -1,0 +1,486 @@
+//! The life of a job: one loop that waits for signals, output, input, words of ranks and time.
+
+mod close;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use ferrywire_host::meet::{Member, Word};
+use ferrywire_host::{Process, Segment};
+
+use super::input::Input;
+use super::keeper::Keeper;
+use super::output::{Gave, Sink, Stream};
+use super::report::Failure;
+use super::start::Rank;
+use super::sys::{self, Ending, Pid, Signals};
+
+/// From the request to end until the end: SIGTERM, this long, SIGKILL.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How long a rank that was killed may take before we go without it.
+const KILLED_MAX: Duration = Duration::from_millis(400);
+
+/// After such a silence, a line without end on a terminal is taken for a question.
+const QUESTION: Duration = Duration::from_millis(100);
+
+/// A keeper that is killed is replaced; beyond this somebody means it.
+const KEEPERS_MAX: u32 = 8;
+
+/// Signals that the launcher waits for. All but the first two are passed on to the ranks.
+pub(super) const SIGNALS: &[i32] = &[
+    libc::SIGCHLD,
+    libc::SIGXFSZ,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+/// What the launcher knows about a running job.
+pub(super) struct Job {
+    pub(super) signals: Signals,
+    pub(super) keeper: Keeper,
+    pub(super) ranks: Vec<Rank>,
+    pub(super) input: Input,
+    pub(super) out: Sink,
+    pub(super) err: Sink,
+    /// The number of the job.
+    pub(super) number: u32,
+    /// What all its processes have in their environment.
+    pub(super) mark: String,
+    pub(super) crowded: bool,
+    pub(super) timeout: Option<(Instant, f64)>,
+    pub(super) course: Course,
+}
+
+/// How far it has come.
+pub(super) struct Course {
+    phase: Phase,
+    failure: Option<Failure>,
+    welcomed: bool,
+    /// The last signal that was passed on to the ranks to end them.
+    passed_on: Option<i32>,
+    keepers: u32,
+}
+
+impl Course {
+    pub(super) fn new() -> Course {
+        Course {
+            phase: Phase::Running,
+            failure: None,
+            welcomed: false,
+            passed_on: None,
+            keepers: 1,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Running,
+    /// Asked to end.
+    Ending {
+        kill_at: Instant,
+    },
+    Killed {
+        leave_at: Instant,
+    },
+}
+
+/// What a descriptor of the loop belongs to. Numbers are those of ranks.
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    Place(usize),
+    Out(usize),
+    Err(usize),
+    Input,
+    InputPipe(usize),
+    Sink,
+}
+
+impl Job {
+    /// Runs it to its end. Gives the exit code.
+    pub(super) fn run(mut self) -> u8 {
+        while self.ranks.iter().any(|rank| rank.ending.is_none()) && !self.is_left() {
+            self.turn();
+        }
+        self.close()
+    }
+
+    /// A rank that does not even die of SIGKILL is not waited for.
+    fn is_left(&self) -> bool {
+        matches!(self.course.phase, Phase::Killed { leave_at } if Instant::now() >= leave_at)
+    }
+
+    fn turn(&mut self) {
+        let (mut set, sources) = self.watched();
+        if let Err(error) = sys::poll(&mut set, self.patience_ms()) {
+            panic!("poll of {} descriptors: {error}", set.len());
+        }
+        let ready = set.iter().zip(sources).filter(|(entry, _)| entry.revents != 0);
+        let ready: Vec<Source> = ready.map(|(_, source)| source).collect();
+        if ready.is_empty() {
+            self.show_questions();
+        }
+        for source in ready {
+            self.on_ready(source);
+        }
+        self.on_time(Instant::now());
+        self.out.poll();
+        self.err.poll();
+        if self.out.broken {
+            // Nobody reads it. The ranks learn it as they would from a pipe of their own.
+            self.ranks.iter_mut().for_each(|rank| rank.out = None);
+        }
+    }
+
+    /// All that can wake us.
+    fn watched(&self) -> (Vec<libc::pollfd>, Vec<Source>) {
+        let mut set = Vec::with_capacity(8 + 3 * self.ranks.len());
+        let mut sources = Vec::with_capacity(set.capacity());
+        let mut watch = |descriptor: BorrowedFd<'_>, events, source| {
+            set.push(libc::pollfd { fd: descriptor.as_raw_fd(), events, revents: 0 });
+            sources.push(source);
+        };
+        watch(self.signals.as_fd(), libc::POLLIN, Source::Signals);
+        for (at, rank) in self.ranks.iter().enumerate() {
+            if let Some(place) = &rank.place {
+                watch(place.as_fd(), libc::POLLIN, Source::Place(at));
+            }
+            if let Some(stream) = rank.out.as_ref().filter(|_| !self.out.is_full()) {
+                watch(stream.pipe.as_fd(), libc::POLLIN, Source::Out(at));
+            }
+            if let Some(stream) = rank.err.as_ref().filter(|_| !self.err.is_full()) {
+                watch(stream.pipe.as_fd(), libc::POLLIN, Source::Err(at));
+            }
+        }
+        for (at, pipe) in self.input.busy() {
+            watch(pipe, libc::POLLOUT, Source::InputPipe(at));
+        }
+        if let Some(source) = self.input.source() {
+            watch(source, libc::POLLIN, Source::Input);
+        }
+        for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+            watch(sink.as_fd(), libc::POLLOUT, Source::Sink);
+        }
+        (set, sources)
+    }
+
+    /// Until when there is nothing to do by itself.
+    fn patience_ms(&self) -> Option<u64> {
+        let phase = match self.course.phase {
+            Phase::Running => self.timeout.map(|(at, _)| at),
+            Phase::Ending { kill_at } => Some(kill_at),
+            Phase::Killed { leave_at } => Some(leave_at),
+        };
+        let question = self.has_question().then(|| Instant::now() + QUESTION);
+        let next = [phase, question].into_iter().flatten().min()?;
+        let left = next.saturating_duration_since(Instant::now());
+        // Rounded up: a moment too early is a turn for nothing.
+        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1))
+    }
+
+    fn on_ready(&mut self, source: Source) {
+        match source {
+            Source::Signals => self.on_signals(),
+            Source::Place(at) => {
+                self.hear(at);
+                self.judge(&[]);
+            }
+            Source::Out(at) => read(&mut self.ranks[at].out, &mut self.out),
+            Source::Err(at) => read(&mut self.ranks[at].err, &mut self.err),
+            Source::Input => self.input.on_readable(),
+            Source::InputPipe(at) => self.input.on_empty(at),
+            // Written at the end of each turn.
+            Source::Sink => {}
+        }
+    }
+
+    fn on_time(&mut self, now: Instant) {
+        match self.course.phase {
+            Phase::Running => {
+                if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
+                    let running = self.running();
+                    self.fail(Failure::TimeOut { seconds, running });
+                }
+            }
+            Phase::Ending { kill_at } if now >= kill_at => self.kill(),
+            Phase::Ending { .. } | Phase::Killed { .. } => {}
+        }
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = self.signals.poll() {
+            match signal {
+                libc::SIGCHLD => self.on_children(),
+                // A file or the job's memory may not be so large: the call says so itself.
+                libc::SIGXFSZ => {}
+                libc::SIGTSTP => {
+                    self.signal_groups(libc::SIGTSTP);
+                    // We go on with SIGCONT, which is then the next signal here.
+                    sys::stop_self();
+                }
+                libc::SIGINT | libc::SIGQUIT if self.course.passed_on == Some(signal) => {
+                    self.course.failure.get_or_insert(Failure::Killed { signal });
+                    self.kill();
+                }
+                libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP => {
+                    self.course.passed_on = Some(signal);
+                    self.signal_groups(signal);
+                }
+                other => self.signal_groups(other),
+            }
+        }
+    }
+
+    /// Takes all children that have ended. Several may have, and one signal told of them.
+    fn on_children(&mut self) {
+        let mut fresh = Vec::new();
+        while let Some((pid, ending)) = sys::reap() {
+            if pid == self.keeper.pid {
+                self.replace_keeper();
+            } else if let Some(at) = self.ranks.iter().position(|rank| rank.pid == pid) {
+                self.on_ended(at, ending);
+                fresh.push(at);
+            }
+        }
+        for rank in self.ranks.iter_mut().filter(|rank| rank.ending.is_some()) {
+            if !rank.group_gone && !sys::signal_group(rank.pid, 0) {
+                rank.group_gone = true;
+                self.keeper.forget(rank.pid);
+            }
+        }
+        self.judge(&fresh);
+    }
+
+    /// What a rank said before its end counts, and comes before what we say about it.
+    fn on_ended(&mut self, at: usize, ending: Ending) {
+        self.hear(at);
+        self.ranks[at].ending = Some(ending);
+    }
+
+    fn replace_keeper(&mut self) {
+        if self.course.keepers >= KEEPERS_MAX {
+            self.fail(Failure::NoKeeper { tried: self.course.keepers });
+            return;
+        }
+        let groups = self.ranks.iter().filter(|rank| !rank.group_gone).map(|rank| rank.pid);
+        match Keeper::start(&self.mark, groups) {
+            Ok(keeper) => {
+                self.keeper = keeper;
+                self.course.keepers += 1;
+            }
+            Err(_) => self.fail(Failure::NoKeeper { tried: self.course.keepers }),
+        }
+    }
+
+    /// All words of one rank.
+    fn hear(&mut self, at: usize) {
+        while let Some(place) = &mut self.ranks[at].place {
+            match place.poll() {
+                Ok(None) => return,
+                Ok(Some(word)) => self.on_word(at, word),
+                Err(_) => self.ranks[at].place = None,
+            }
+        }
+    }
+
+    fn on_word(&mut self, at: usize, word: Word) {
+        let rank = &mut self.ranks[at];
+        match word {
+            Word::Hello(hello) => rank.hello = Some(hello),
+            Word::Goodbye => rank.goodbye = true,
+            Word::Abort { code, text } => {
+                let failure = Failure::Abort { rank: number(at), pid: rank.pid, code, text };
+                self.fail(failure);
+            }
+            // Whoever it was has been told, and says so himself.
+            Word::Refused(_) => {}
+            Word::Closed => rank.place = None,
+        }
+    }
+
+    /// Looks whether all are there, and whether something has gone wrong. `fresh` are the ranks
+    /// whose end was just seen.
+    fn judge(&mut self, fresh: &[usize]) {
+        let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
+        let due = !self.course.welcomed && matches!(self.course.phase, Phase::Running);
+        if let Some(waiting) = waiting.filter(|_| due) {
+            if self.ranks.iter().all(|rank| rank.hello.is_some()) {
+                self.welcome();
+            } else if let Some(failure) = self.absent(waiting) {
+                self.fail(failure);
+            }
+        }
+        let failures = fresh.iter().filter_map(|at| self.verdict(*at));
+        // The first of the heaviest: of two deaths at one moment, which was first is not known.
+        if let Some(failure) = failures.rev().max_by_key(Failure::weight) {
+            self.fail(failure);
+        }
+    }
+
+    /// A rank that will never come, though `waiting` is there.
+    fn absent(&self, waiting: usize) -> Option<Failure> {
+        let at = self
+            .ranks
+            .iter()
+            .position(|rank| rank.ending == Some(Ending::Exit(0)) && rank.hello.is_none())?;
+        let pid = self.ranks[at].pid;
+        Some(Failure::Absent { rank: number(at), pid, waiting: number(waiting) })
+    }
+
+    /// What the end of one rank means.
+    fn verdict(&self, at: usize) -> Option<Failure> {
+        let rank = &self.ranks[at];
+        let (number, pid) = (number(at), rank.pid);
+        match rank.ending? {
+            Ending::Exit(0) => {
+                let unfinished = rank.hello.is_some() && !rank.goodbye;
+                let others = self.ranks.iter().any(|other| other.ending.is_none());
+                (unfinished && others).then_some(Failure::Unfinished { rank: number, pid })
+            }
+            ending => Some(Failure::Ended { rank: number, pid, ending }),
+        }
+    }
+
+    /// All have said hello.
+    fn welcome(&mut self) {
+        self.course.welcomed = true;
+        let size = number(self.ranks.len());
+        let segment = match Segment::create(size, self.number, self.crowded) {
+            Ok(segment) => segment,
+            Err(error) => return self.fail_to_welcome(size, error),
+        };
+        for (at, rank) in self.ranks.iter().enumerate() {
+            if let Some(hello) = rank.hello {
+                let process = Process { pid: hello.pid, probe: hello.probe_address };
+                segment.introduce(number(at), process);
+            }
+        }
+        for (at, rank) in self.ranks.iter().enumerate() {
+            let member = Member { rank: number(at), size, job: self.number, crowded: self.crowded };
+            if let Some(place) = &rank.place {
+                // One that does not get it has just died, which we shall hear.
+                let _ = place.welcome(member, segment.file().as_fd());
+            }
+        }
+    }
+
+    /// There is no memory for the job. All ranks wait for a welcome, and end by themselves when
+    /// they have been told why there is none.
+    fn fail_to_welcome(&mut self, size: u32, error: io::Error) {
+        let failure = Failure::NoSegment { size, bytes: Segment::bytes(size), error };
+        let text = failure.to_string();
+        self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
+            place.refuse(&text);
+        });
+        self.course.failure.get_or_insert(failure);
+        self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
+    }
+
+    /// The job has failed. The first failure is the one that counts; it ends everything.
+    fn fail(&mut self, failure: Failure) {
+        self.course.failure.get_or_insert(failure);
+        if matches!(self.course.phase, Phase::Running) {
+            self.signal_groups(libc::SIGTERM);
+            // Who is stopped could not hear it.
+            self.signal_groups(libc::SIGCONT);
+            self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
+        }
+    }
+
+    fn kill(&mut self) {
+        self.signal_groups(libc::SIGKILL);
+        self.course.phase = Phase::Killed { leave_at: Instant::now() + KILLED_MAX };
+    }
+
+    fn signal_groups(&self, signal: i32) {
+        for rank in self.ranks.iter().filter(|rank| !rank.group_gone) {
+            sys::signal_group(rank.pid, signal);
+        }
+    }
+
+    fn has_question(&self) -> bool {
+        let waits = |stream: &Option<Stream>| stream.as_ref().is_some_and(Stream::waits);
+        self.out.is_terminal && self.ranks.iter().any(|rank| waits(&rank.out))
+            || self.err.is_terminal && self.ranks.iter().any(|rank| waits(&rank.err))
+    }
+
+    fn show_questions(&mut self) {
+        let (out, err) = (self.out.is_terminal, self.err.is_terminal);
+        for rank in &mut self.ranks {
+            if let Some(stream) = rank.out.as_mut().filter(|_| out) {
+                stream.flush(&mut self.out);
+            }
+            if let Some(stream) = rank.err.as_mut().filter(|_| err) {
+                stream.flush(&mut self.err);
+            }
+        }
+    }
+
+    fn running(&self) -> Vec<u32> {
+        let ranks = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ending.is_none());
+        ranks.map(|(at, _)| number(at)).collect()
+    }
+}
+
+/// Reads a stream that is ready; forgets it at its end.
+fn read(stream: &mut Option<Stream>, sink: &mut Sink) {
+    if let Some(open) = stream
+        && open.poll(sink) == Gave::End
+    {
+        open.flush(sink);
+        *stream = None;
+    }
+}
+
+fn number(at: usize) -> u32 {
+    u32::try_from(at).expect("ranks are counted in 32 bits")
+}
+
+/// The children that this process has now.
+fn children() -> Vec<Pid> {
+    let own = sys::own_pid();
+    match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        Ok(text) => text.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
+        // A kernel that does not list them.
+        Err(_) => children_by_search(own),
+    }
+}
+
+fn children_by_search(own: Pid) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<Pid>().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(own)).collect()
+}
+
+/// From `/proc/PID/stat`: `pid (name) state parent ...`, where the name may hold anything.
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found_either_way() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat starts");
+        let pid = Pid::try_from(child.id()).expect("small");
+        assert_eq!(parent_of(pid), Some(sys::own_pid()));
+        assert!(children_by_search(sys::own_pid()).contains(&pid));
+        drop(child.stdin.take());
+        child.wait().expect("cat ends");
+    }
+}

@@ -1,0 +1,122 @@
+//! The end of a job: nothing is left running, all output is out, and what went wrong is said.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use super::super::keeper::Keeper;
+use super::super::output::{Gave, Sink, Stream};
+use super::super::report::{self, Failure, name_of};
+use super::super::sys;
+use super::{Job, children, number};
+
+/// How long the end of what ranks left behind may take.
+const SWEEP_MAX: Duration = Duration::from_millis(250);
+
+/// More than any pipe holds. Whoever writes more after the end is not listened to.
+const READS_AFTER_END_MAX: usize = 32;
+
+impl Job {
+    /// Ends what is left and reports. Gives the exit code.
+    pub(super) fn close(mut self) -> u8 {
+        self.signal_groups(libc::SIGKILL);
+        self.sweep();
+        for rank in &mut self.ranks {
+            drain(&mut rank.out, &mut self.out);
+            drain(&mut rank.err, &mut self.err);
+        }
+        self.write_out();
+        for line in self.report() {
+            self.err.say(&format!("ferry run: {line}"));
+        }
+        self.write_out();
+        let code = self.course.failure.as_ref().map_or(0, Failure::exit_code);
+        dismiss(self.keeper);
+        code
+    }
+
+    /// Kills what ranks started and left behind, also what hid from its group: the orphans of our
+    /// ranks are our children. Each that dies may leave us its own.
+    fn sweep(&self) {
+        let until = Instant::now() + SWEEP_MAX;
+        loop {
+            while sys::reap().is_some() {}
+            let left: Vec<_> =
+                children().into_iter().filter(|pid| *pid != self.keeper.pid).collect();
+            if left.is_empty() || Instant::now() >= until {
+                return;
+            }
+            left.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+            wait_for_signal(self, 10);
+            while self.signals.poll().is_some() {}
+        }
+    }
+
+    /// Writes what waits to be written, unless the user has enough.
+    fn write_out(&mut self) {
+        loop {
+            self.out.poll();
+            self.err.poll();
+            if self.out.is_empty() && self.err.is_empty() {
+                return;
+            }
+            wait_for_signal(self, 1000);
+            while let Some(signal) = self.signals.poll() {
+                if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGQUIT | libc::SIGHUP) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn report(&self) -> Vec<String> {
+        let Some(failure) = &self.course.failure else { return Vec::new() };
+        // Whoever pressed Ctrl-C knows what happened.
+        if let (Failure::Ended { .. }, Some(passed_on)) = (failure, self.course.passed_on)
+            && i32::from(failure.exit_code()) == 128 + passed_on
+        {
+            return vec![format!("ended by {}", name_of(passed_on))];
+        }
+        let first = match failure {
+            Failure::Ended { rank, .. }
+            | Failure::Unfinished { rank, .. }
+            | Failure::Absent { rank, .. }
+            | Failure::Abort { rank, .. } => Some(*rank),
+            _ => None,
+        };
+        let ranks = self.ranks.iter().enumerate().map(|(at, rank)| (number(at), rank.ending));
+        let others: Vec<_> = ranks.filter(|(rank, _)| Some(*rank) != first).collect();
+        std::iter::once(failure.to_string()).chain(report::others(&others)).collect()
+    }
+}
+
+/// Waits until a signal comes, or output can be written again.
+fn wait_for_signal(job: &Job, timeout_ms: u64) {
+    let mut set = vec![libc::pollfd {
+        fd: job.signals.as_fd().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    for sink in [&job.out, &job.err].into_iter().filter(|sink| !sink.is_empty()) {
+        let fd = sink.as_fd().as_raw_fd();
+        set.push(libc::pollfd { fd, events: libc::POLLOUT, revents: 0 });
+    }
+    let _ = sys::poll(&mut set, Some(timeout_ms));
+}
+
+/// What is in the pipe, whether or not somebody still holds its other end.
+fn drain(stream: &mut Option<Stream>, sink: &mut Sink) {
+    let Some(mut open) = stream.take() else { return };
+    for _ in 0..READS_AFTER_END_MAX {
+        if open.poll(sink) != Gave::Something {
+            break;
+        }
+    }
+    open.flush(sink);
+}
+
+/// The keeper goes when there is nothing left to keep, and leaves no corpse.
+fn dismiss(keeper: Keeper) {
+    let pid = keeper.pid;
+    keeper.dismiss();
+    sys::wait_for(pid);
+}

@@ -1,0 +1,363 @@
+//! The language of `ferry run`: one table of options, and a parser that walks it.
+//!
+//! It is not the language of the other commands. MPI's launchers write long options with one dash,
+//! separate programs by a colon, and stop at the first word that is no option; scripts rely on it.
+//! One dash or two, `-name value` or `-name=value`: both are taken everywhere.
+
+mod table;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use table::{Meaning, Row, TABLE};
+
+/// Everything the command line asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Options {
+    pub(super) programs: Vec<Program>,
+    /// For all programs, in the order given.
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) inherit: Inherit,
+    pub(super) label: bool,
+    pub(super) files: Files,
+    pub(super) stdin: Stdin,
+    pub(super) timeout_seconds: Option<f64>,
+    pub(super) dry_run: bool,
+    /// Options of others that mean nothing here, as they were written.
+    pub(super) ignored: Vec<String>,
+}
+
+/// One program and how often to start it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Program {
+    /// The program and its arguments.
+    pub(super) words: Vec<OsString>,
+    pub(super) ranks: u32,
+    pub(super) environment: Vec<(String, String)>,
+    /// If it has a word of its own.
+    pub(super) inherit: Option<Inherit>,
+    pub(super) folder: Option<String>,
+}
+
+/// What of the launcher's environment a program gets.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) enum Inherit {
+    #[default]
+    All,
+    Only(Vec<String>),
+}
+
+/// Where output goes instead of the launcher's own.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Files {
+    pub(super) folder: Option<String>,
+    /// Patterns in which `%r` stands for the rank.
+    pub(super) out: Option<String>,
+    pub(super) err: Option<String>,
+}
+
+/// Who gets the launcher's input.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stdin {
+    None,
+    All,
+    Rank(u32),
+}
+
+impl Default for Stdin {
+    fn default() -> Stdin {
+        Stdin::Rank(0)
+    }
+}
+
+/// What the command line comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Asked {
+    Run(Options),
+    Help,
+    Version,
+}
+
+/// What is wrong with a command line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum BadOptions {
+    Unknown { option: String, nearest: Option<&'static str> },
+    NoValue { option: String },
+    BadValue { option: String, value: String, wanted: &'static str },
+    Hosts { option: String },
+    Unsupported { option: String, instead: &'static str },
+    NoProgram,
+    EmptyProgram,
+}
+
+impl fmt::Display for BadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadOptions::Unknown { option, nearest: Some(nearest) } => {
+                write!(f, "there is no option {option}; the nearest is {nearest}")
+            }
+            BadOptions::Unknown { option, nearest: None } => {
+                write!(f, "there is no option {option}; ferry run --help lists them")
+            }
+            BadOptions::NoValue { option } => write!(f, "{option} wants a value after it"),
+            BadOptions::BadValue { option, value, wanted } => {
+                write!(f, "{option} {value}: {wanted} is wanted")
+            }
+            BadOptions::Hosts { option } => write!(
+                f,
+                "{option}: several hosts are not supported yet; all ranks run on this one"
+            ),
+            BadOptions::Unsupported { option, instead } => {
+                write!(f, "{option} is not supported; {instead}")
+            }
+            BadOptions::NoProgram => {
+                write!(f, "no program to run; for example: ferry run -n 4 ./program")
+            }
+            BadOptions::EmptyProgram => write!(f, "no program before or after a ':'"),
+        }
+    }
+}
+
+/// Parses what follows `ferry run`, or `mpiexec`.
+pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
+    let mut options = Options::default();
+    let mut words = Words { arguments, at: 0 };
+    loop {
+        let mut program = Program { ranks: 1, ..Program::default() };
+        if let Some(asked) = parse_options(&mut words, &mut options, &mut program)? {
+            return Ok(asked);
+        }
+        program.words = words.until_colon();
+        if program.words.is_empty() {
+            let alone = options.programs.is_empty() && words.is_empty();
+            return Err(if alone { BadOptions::NoProgram } else { BadOptions::EmptyProgram });
+        }
+        options.programs.push(program);
+        // What stopped the program was a colon, if anything.
+        if words.next().is_none() {
+            return Ok(Asked::Run(options));
+        }
+    }
+}
+
+/// What `--help` says about the options: those of the table that have a line of their own.
+pub(super) fn lines_of_help() -> String {
+    let lines = TABLE.iter().filter(|row| !row.help.is_empty());
+    lines.map(|row| format!("  {:<26} {}\n", row.shown, row.help)).collect()
+}
+
+/// The options before one program. Some ask for something else than to run.
+fn parse_options(
+    words: &mut Words<'_>,
+    options: &mut Options,
+    program: &mut Program,
+) -> Result<Option<Asked>, BadOptions> {
+    while let Some(word) = words.peek().and_then(OsStr::to_str) {
+        // A single dash, or no dash, begins the program.
+        let Some(name) = word.strip_prefix('-').filter(|name| !name.is_empty()) else { break };
+        words.next();
+        if name == "-" {
+            break;
+        }
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (name, None),
+        };
+        let name = name.strip_prefix('-').unwrap_or(name);
+        let option = word.split('=').next().unwrap_or(word).to_owned();
+        let Some(row) = TABLE.iter().find(|row| row.names.contains(&name)) else {
+            return Err(BadOptions::Unknown { option, nearest: nearest(name) });
+        };
+        let mut values = Values { option: &option, value, words };
+        match row.meaning {
+            Meaning::Help => return Ok(Some(Asked::Help)),
+            Meaning::Version => return Ok(Some(Asked::Version)),
+            _ => apply(row, &mut values, options, program)?,
+        }
+    }
+    Ok(None)
+}
+
+fn apply(
+    row: &Row,
+    values: &mut Values<'_, '_>,
+    options: &mut Options,
+    program: &mut Program,
+) -> Result<(), BadOptions> {
+    match row.meaning {
+        Meaning::Ranks => program.ranks = values.positive()?,
+        Meaning::Environment => program.environment.extend(values.variable()?),
+        Meaning::GlobalEnvironment => options.environment.extend(values.variable()?),
+        Meaning::Export => program.environment.extend(values.exported()?),
+        Meaning::InheritAll => program.inherit = Some(Inherit::All),
+        Meaning::InheritNone => program.inherit = Some(Inherit::Only(Vec::new())),
+        Meaning::InheritList => program.inherit = Some(values.names()?),
+        Meaning::GlobalInheritAll => options.inherit = Inherit::All,
+        Meaning::GlobalInheritNone => options.inherit = Inherit::Only(Vec::new()),
+        Meaning::GlobalInheritList => options.inherit = values.names()?,
+        Meaning::Folder => program.folder = Some(values.take()?),
+        Meaning::Label => options.label = true,
+        Meaning::Output => options.files.folder = Some(values.take()?),
+        Meaning::OutPattern => options.files.out = Some(values.take()?),
+        Meaning::ErrPattern => options.files.err = Some(values.take()?),
+        Meaning::Stdin => options.stdin = values.stdin()?,
+        Meaning::Timeout => options.timeout_seconds = Some(values.seconds()?),
+        Meaning::DryRun => options.dry_run = true,
+        Meaning::Fine => {}
+        Meaning::Ignored { values: count } => {
+            for _ in 0..count {
+                values.take()?;
+            }
+            options.ignored.push(values.option.to_owned());
+        }
+        Meaning::Hosts => {
+            let hosts = values.take()?;
+            if !only_here(&hosts) {
+                return Err(BadOptions::Hosts { option: format!("{} {hosts}", values.option) });
+            }
+        }
+        Meaning::Unsupported { instead } => {
+            let option = values.option.to_owned();
+            return Err(BadOptions::Unsupported { option, instead });
+        }
+        Meaning::Help | Meaning::Version => {}
+    }
+    Ok(())
+}
+
+/// Whether a list of hosts, with or without numbers of slots, means this one only.
+fn only_here(hosts: &str) -> bool {
+    hosts.split(',').all(|host| {
+        let name = host.split(':').next().unwrap_or(host);
+        matches!(name, "localhost" | "127.0.0.1")
+    })
+}
+
+/// The command line, word by word.
+struct Words<'a> {
+    arguments: &'a [OsString],
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    fn peek(&self) -> Option<&'a OsStr> {
+        self.arguments.get(self.at).map(OsString::as_os_str)
+    }
+
+    fn next(&mut self) -> Option<&'a OsStr> {
+        let word = self.peek()?;
+        self.at += 1;
+        Some(word)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.at >= self.arguments.len()
+    }
+
+    fn until_colon(&mut self) -> Vec<OsString> {
+        let rest = self.arguments.get(self.at..).unwrap_or_default();
+        let count = rest.iter().position(|word| word == ":").unwrap_or(rest.len());
+        self.at += count;
+        rest[..count].to_vec()
+    }
+}
+
+/// The values of one option.
+struct Values<'a, 'w> {
+    option: &'a str,
+    /// What followed an equals sign.
+    value: Option<String>,
+    words: &'a mut Words<'w>,
+}
+
+impl Values<'_, '_> {
+    fn take(&mut self) -> Result<String, BadOptions> {
+        if let Some(value) = self.value.take() {
+            return Ok(value);
+        }
+        let Some(word) = self.words.next().filter(|word| *word != ":") else {
+            return Err(BadOptions::NoValue { option: self.option.to_owned() });
+        };
+        let text = word.to_str().map(str::to_owned);
+        text.ok_or_else(|| self.bad(word.to_string_lossy().into_owned(), "text in UTF-8"))
+    }
+
+    fn bad(&self, value: String, wanted: &'static str) -> BadOptions {
+        BadOptions::BadValue { option: self.option.to_owned(), value, wanted }
+    }
+
+    fn positive(&mut self) -> Result<u32, BadOptions> {
+        let value = self.take()?;
+        match value.parse() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(self.bad(value, "a number of ranks, 1 or more,")),
+        }
+    }
+
+    fn seconds(&mut self) -> Result<f64, BadOptions> {
+        let value = self.take()?;
+        match value.parse() {
+            Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
+            _ => Err(self.bad(value, "a number of seconds above 0")),
+        }
+    }
+
+    fn stdin(&mut self) -> Result<Stdin, BadOptions> {
+        let value = self.take()?;
+        match value.as_str() {
+            "none" => Ok(Stdin::None),
+            "all" => Ok(Stdin::All),
+            _ => match value.parse() {
+                Ok(rank) => Ok(Stdin::Rank(rank)),
+                Err(_) => Err(self.bad(value, "none, all or a rank")),
+            },
+        }
+    }
+
+    /// `NAME,NAME`: what is inherited, and nothing else.
+    fn names(&mut self) -> Result<Inherit, BadOptions> {
+        Ok(Inherit::Only(self.take()?.split(',').map(str::to_owned).collect()))
+    }
+
+    /// `NAME=VALUE`, or `NAME VALUE` as Hydra writes it.
+    fn variable(&mut self) -> Result<Option<(String, String)>, BadOptions> {
+        let first = self.take()?;
+        if let Some((name, value)) = first.split_once('=') {
+            return Ok(Some((name.to_owned(), value.to_owned())));
+        }
+        Ok(Some((first, self.take()?)))
+    }
+
+    /// `NAME=VALUE`, or `NAME` alone as Open MPI writes it, which says what is so anyway.
+    fn exported(&mut self) -> Result<Option<(String, String)>, BadOptions> {
+        let word = self.take()?;
+        Ok(word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())))
+    }
+}
+
+/// The known option that differs least from `name`, if it is close enough to be meant.
+fn nearest(name: &str) -> Option<&'static str> {
+    let names = TABLE.iter().flat_map(|row| row.names.iter());
+    let close = names.map(|known| (distance(name, known), *known)).min()?;
+    let enough = close.0 <= 1 + name.len() / 4;
+    enough.then(|| table::spelled(close.1))
+}
+
+/// How many letters to add, drop or change to come from one word to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, against) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *against);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests;

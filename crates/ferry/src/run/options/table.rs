@@ -1,0 +1,272 @@
+//! Every option that `ferry run` knows, of its own and of MPICH's and Open MPI's launchers.
+//!
+//! Names stand without dashes. A row with a help text is ours; the others are here so that the
+//! command lines people have keep working.
+
+/// One option.
+pub(super) struct Row {
+    pub(super) names: &'static [&'static str],
+    pub(super) meaning: Meaning,
+    /// How `--help` writes the option.
+    pub(super) shown: &'static str,
+    /// What `--help` says. Empty: not shown.
+    pub(super) help: &'static str,
+}
+
+/// What an option does.
+#[derive(Clone, Copy)]
+pub(super) enum Meaning {
+    Ranks,
+    Environment,
+    GlobalEnvironment,
+    Export,
+    InheritAll,
+    InheritNone,
+    InheritList,
+    GlobalInheritAll,
+    GlobalInheritNone,
+    GlobalInheritList,
+    Folder,
+    Label,
+    Output,
+    OutPattern,
+    ErrPattern,
+    Stdin,
+    Timeout,
+    DryRun,
+    Help,
+    Version,
+    /// Asks for what is so anyway.
+    Fine,
+    /// Of no meaning here; so many words follow.
+    Ignored {
+        values: usize,
+    },
+    Hosts,
+    Unsupported {
+        instead: &'static str,
+    },
+}
+
+const fn ours(
+    names: &'static [&'static str],
+    meaning: Meaning,
+    shown: &'static str,
+    help: &'static str,
+) -> Row {
+    Row { names, meaning, shown, help }
+}
+
+const fn theirs(names: &'static [&'static str], meaning: Meaning) -> Row {
+    Row { names, meaning, shown: "", help: "" }
+}
+
+pub(super) const TABLE: &[Row] = &[
+    ours(&["n", "np", "c"], Meaning::Ranks, "-n N, -np N", "start N ranks of the program (1)"),
+    ours(
+        &["x"],
+        Meaning::Export,
+        "-x NAME=VALUE",
+        "set a variable for this program; all others are exported as they are",
+    ),
+    ours(&["env"], Meaning::Environment, "-env NAME=VALUE", "the same"),
+    ours(
+        &["genv"],
+        Meaning::GlobalEnvironment,
+        "-genv NAME=VALUE",
+        "set a variable for all programs",
+    ),
+    ours(
+        &["wdir", "wd", "chdir"],
+        Meaning::Folder,
+        "--wdir DIR",
+        "start this program in DIR; a relative program is looked up there",
+    ),
+    ours(
+        &["label", "l", "tag-output", "prepend-rank"],
+        Meaning::Label,
+        "-l, --label",
+        "begin each line of output with its rank",
+    ),
+    ours(
+        &["output", "output-filename"],
+        Meaning::Output,
+        "--output DIR",
+        "write output to DIR/rank.N.out and DIR/rank.N.err",
+    ),
+    ours(
+        &["stdin", "s"],
+        Meaning::Stdin,
+        "--stdin none|all|RANK",
+        "who reads the standard input (0)",
+    ),
+    ours(
+        &["timeout"],
+        Meaning::Timeout,
+        "--timeout SECONDS",
+        "end the job after that time, with exit code 124",
+    ),
+    ours(&["dry-run"], Meaning::DryRun, "--dry-run", "print what would be started, and stop"),
+    ours(&["help", "h", "?"], Meaning::Help, "-h, --help", "print this"),
+    ours(&["version", "V", "info"], Meaning::Version, "-V, --version", "print the version"),
+    // What others have for the same, or for what is so anyway.
+    theirs(&["outfile-pattern", "outfile"], Meaning::OutPattern),
+    theirs(&["errfile-pattern", "errfile"], Meaning::ErrPattern),
+    theirs(&["envall"], Meaning::InheritAll),
+    theirs(&["envnone"], Meaning::InheritNone),
+    theirs(&["envlist"], Meaning::InheritList),
+    theirs(&["genvall"], Meaning::GlobalInheritAll),
+    theirs(&["genvnone"], Meaning::GlobalInheritNone),
+    theirs(&["genvlist"], Meaning::GlobalInheritList),
+    theirs(&["oversubscribe", "allow-run-as-root"], Meaning::Fine),
+    theirs(&["host", "hosts", "H", "hostfile", "machinefile", "machine", "f"], Meaning::Hosts),
+    theirs(
+        &["configfile", "app"],
+        Meaning::Unsupported {
+            instead: "write the programs on the command line, with ':' between",
+        },
+    ),
+    // Open MPI: no word follows.
+    theirs(
+        &[
+            "report-bindings",
+            "display-map",
+            "display-allocation",
+            "display-devel-map",
+            "nooversubscribe",
+            "no-oversubscribe",
+            "use-hwthread-cpus",
+            "bind-to-core",
+            "bind-to-socket",
+            "bind-to-none",
+            "bynode",
+            "byslot",
+            "pernode",
+            "nolocal",
+            "quiet",
+            "q",
+            "v",
+            "verbose",
+            "get-stack-traces",
+            "report-state-on-timeout",
+            "enable-recovery",
+            "merge-stderr-to-stdout",
+            "timestamp-output",
+            "tv",
+        ],
+        Meaning::Ignored { values: 0 },
+    ),
+    // Open MPI: one word follows.
+    theirs(
+        &[
+            "bind-to",
+            "map-by",
+            "rank-by",
+            "npernode",
+            "N",
+            "npersocket",
+            "cpus-per-proc",
+            "cpus-per-rank",
+            "cpu-set",
+            "cpu-list",
+            "slot-list",
+            "rankfile",
+            "rf",
+            "prefix",
+            "tune",
+            "am",
+            "path",
+            "personality",
+            "display",
+            "prtemca-file",
+            "default-hostfile",
+            "runtime-options",
+            "with-ft",
+        ],
+        Meaning::Ignored { values: 1 },
+    ),
+    theirs(&["mca", "gmca", "prtemca", "pmixmca", "omca"], Meaning::Ignored { values: 2 }),
+    // Hydra: no word follows.
+    theirs(
+        &[
+            "disable-hostname-propagation",
+            "enable-x",
+            "disable-x",
+            "disable-auto-cleanup",
+            "print-all-exitcodes",
+            "print-rank-map",
+            "usize-local",
+            "skip-launch-node",
+        ],
+        Meaning::Ignored { values: 0 },
+    ),
+    // Hydra: one word follows.
+    theirs(
+        &[
+            "ppn",
+            "perhost",
+            "iface",
+            "launcher",
+            "launcher-exec",
+            "bootstrap",
+            "bootstrap-exec",
+            "rmk",
+            "binding",
+            "membind",
+            "topolib",
+            "localhost",
+            "demux",
+            "ckpoint-interval",
+            "ckpoint-prefix",
+            "gpus-per-proc",
+            "prepend-pattern",
+            "usize",
+            "arch",
+            "nameserver",
+            "order-nodes",
+            "pmi-port",
+            "hostlist",
+        ],
+        Meaning::Ignored { values: 1 },
+    ),
+];
+
+/// The option as one writes it: one dash for a letter, two for a word.
+pub(super) fn spelled(name: &'static str) -> &'static str {
+    // The few that are suggested often have their usual spelling; the rest are themselves.
+    SPELLED.iter().find(|spelled| spelled.trim_start_matches('-') == name).copied().unwrap_or(name)
+}
+
+/// Names with dashes, for suggestions.
+const SPELLED: &[&str] = &[
+    "-n",
+    "-np",
+    "-x",
+    "-env",
+    "-genv",
+    "--wdir",
+    "--chdir",
+    "-l",
+    "--label",
+    "--tag-output",
+    "--prepend-rank",
+    "--output",
+    "--stdin",
+    "--timeout",
+    "--dry-run",
+    "--help",
+    "--version",
+    "--oversubscribe",
+    "--allow-run-as-root",
+    "--bind-to",
+    "--map-by",
+    "--mca",
+    "--host",
+    "--hostfile",
+    "-ppn",
+    "-envall",
+    "-genvall",
+    "--report-bindings",
+    "-launcher",
+    "-iface",
+];

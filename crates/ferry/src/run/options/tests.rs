@@ -1,0 +1,156 @@
+//! Command lines as people write them.
+
+use super::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+fn run(line: &str) -> Options {
+    match parse(&words(line)) {
+        Ok(Asked::Run(options)) => options,
+        other => panic!("'{line}' gives {other:?}"),
+    }
+}
+
+fn wrong(line: &str) -> String {
+    parse(&words(line)).expect_err(line).to_string()
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn the_number_of_ranks_has_many_spellings() {
+    for line in ["-n 3 a", "-np 3 a", "--np 3 a", "--n 3 a", "-c 3 a", "-n=3 a", "--np=3 a"] {
+        assert_eq!(run(line).programs[0].ranks, 3, "{line}");
+    }
+    assert_eq!(run("a").programs[0].ranks, 1);
+    assert_eq!(run("-n 100000 a").programs[0].ranks, 100_000);
+}
+
+#[test]
+fn the_first_word_without_a_dash_ends_the_options() {
+    assert_eq!(run("-n 2 a -n 5 --label").programs[0].words, words("a -n 5 --label"));
+    assert_eq!(run("-- -odd").programs[0].words, words("-odd"));
+    assert_eq!(run("- x").programs[0].words, words("- x"));
+}
+
+#[test]
+fn programs_are_separated_by_colons_and_have_their_own_options() {
+    let options = run("-genv G=1 -n 1 -x A=1 a x : -n 2 -wdir /tmp b : c");
+    assert_eq!(options.environment, [pair("G", "1")]);
+    let ranks: Vec<u32> = options.programs.iter().map(|program| program.ranks).collect();
+    assert_eq!(ranks, [1, 2, 1]);
+    assert_eq!(options.programs[0].words, words("a x"));
+    assert_eq!(options.programs[0].environment, [pair("A", "1")]);
+    assert_eq!(options.programs[1].folder.as_deref(), Some("/tmp"));
+    assert!(options.programs[1].environment.is_empty());
+    assert_eq!(options.programs[2].words, words("c"));
+}
+
+#[test]
+fn variables_are_set_as_either_family_writes_them() {
+    assert_eq!(run("-env A=1 a").programs[0].environment, [pair("A", "1")]);
+    assert_eq!(run("-env A 1 a").programs[0].environment, [pair("A", "1")]);
+    assert_eq!(run("-genv A 1 a").environment, [pair("A", "1")]);
+    assert_eq!(run("-x A=b=c a").programs[0].environment, [pair("A", "b=c")]);
+    assert_eq!(run("-x A=1 -x B=2 a").programs[0].environment.len(), 2);
+    assert!(run("-x PATH a").programs[0].environment.is_empty());
+    assert_eq!(run("-envnone a").programs[0].inherit, Some(Inherit::Only(Vec::new())));
+    assert_eq!(run("-genvnone a : b").inherit, Inherit::Only(Vec::new()));
+    assert_eq!(run("-genvlist A,B a").inherit, Inherit::Only(vec!["A".to_owned(), "B".to_owned()]));
+    assert_eq!(run("-envall a").programs[0].inherit, Some(Inherit::All));
+}
+
+#[test]
+fn folders_labels_files_input_and_time() {
+    for line in ["-wdir /x a", "--wdir /x a", "--chdir /x a", "-wd /x a", "--wdir=/x a"] {
+        assert_eq!(run(line).programs[0].folder.as_deref(), Some("/x"), "{line}");
+    }
+    for line in ["-l a", "--label a", "--tag-output a", "-prepend-rank a"] {
+        assert!(run(line).label, "{line}");
+    }
+    assert_eq!(run("--output d a").files.folder.as_deref(), Some("d"));
+    assert_eq!(run("-outfile-pattern o.%r a").files.out.as_deref(), Some("o.%r"));
+    assert_eq!(run("--stdin none a").stdin, Stdin::None);
+    assert_eq!(run("-stdin all a").stdin, Stdin::All);
+    assert_eq!(run("-s 2 a").stdin, Stdin::Rank(2));
+    assert_eq!(run("a").stdin, Stdin::Rank(0));
+    assert_eq!(run("--timeout 1.5 a").timeout_seconds, Some(1.5));
+    assert_eq!(run("-timeout 10 a").timeout_seconds, Some(10.0));
+    assert!(run("--dry-run a").dry_run);
+}
+
+#[test]
+fn options_of_open_mpi_are_taken() {
+    let options = run(
+        "--oversubscribe --allow-run-as-root --bind-to core --map-by node:PE=2 --mca btl self,tcp \
+         --report-bindings -npernode 2 -np 4 ./a.out",
+    );
+    assert_eq!(options.programs[0].ranks, 4);
+    assert_eq!(options.programs[0].words, ["./a.out"]);
+    assert_eq!(
+        options.ignored,
+        ["--bind-to", "--map-by", "--mca", "--report-bindings", "-npernode"]
+    );
+}
+
+#[test]
+fn options_of_hydra_are_taken() {
+    let options =
+        run("-launcher ssh -iface eth0 -ppn 2 -bind-to core -genvall -hosts localhost -n 2 ./a");
+    assert_eq!(options.programs[0].ranks, 2);
+    assert_eq!(options.ignored, ["-launcher", "-iface", "-ppn", "-bind-to"]);
+}
+
+#[test]
+fn hosts_other_than_this_are_an_error() {
+    for line in ["-host a,b x", "-hosts n1 x", "--hostfile h x", "-f h x", "-H n1:4 x"] {
+        assert!(wrong(line).contains("several hosts are not supported yet"), "{line}");
+    }
+    assert_eq!(run("--host localhost:4 -n 4 a").programs[0].ranks, 4);
+}
+
+#[test]
+fn mistakes_are_named_with_what_is_near() {
+    assert_eq!(wrong("--lable a"), "there is no option --lable; the nearest is --label");
+    assert_eq!(wrong("--timout 3 a"), "there is no option --timout; the nearest is --timeout");
+    assert!(wrong("--something-else a").contains("ferry run --help"));
+    assert_eq!(wrong("-n"), "-n wants a value after it");
+    assert!(wrong("-n 0 a").contains("1 or more"));
+    assert!(wrong("-n four a").contains("-n four"));
+    assert!(wrong("--timeout -1 a").contains("seconds"));
+    assert!(wrong("--timeout nan a").contains("seconds"));
+    assert!(wrong("--stdin some a").contains("none, all or a rank"));
+    assert!(wrong("-configfile x").contains("':'"));
+}
+
+#[test]
+fn a_program_is_needed() {
+    assert!(wrong("").contains("no program"));
+    assert!(wrong("-n 4").contains("no program"));
+    assert!(wrong("a :").contains("':'"));
+    assert!(wrong(": a").contains("':'"));
+    assert!(wrong("a : -n 2 : b").contains("':'"));
+}
+
+#[test]
+fn no_name_is_in_two_rows() {
+    let mut names: Vec<&str> = TABLE.iter().flat_map(|row| row.names.iter().copied()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn help_has_a_line_for_each_of_ours() {
+    let help = lines_of_help();
+    for name in ["-np", "--label", "--output", "--stdin", "--timeout", "--dry-run", "--wdir"] {
+        assert!(help.contains(name), "{name}");
+    }
+    assert_eq!(parse(&words("-n 2 --help")), Ok(Asked::Help));
+    assert_eq!(parse(&words("--version")), Ok(Asked::Version));
+}

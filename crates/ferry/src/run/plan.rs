@@ -1,0 +1,177 @@
+//! What exactly to start: programs found, environments made, files named.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::options::{Files, Inherit, Options, Program, Stdin};
+use super::program::{self, NoProgram};
+use super::report::Ranks;
+
+/// A job before its start.
+pub(super) struct Plan {
+    pub(super) parts: Vec<Part>,
+    pub(super) size: u32,
+    pub(super) label: bool,
+    pub(super) files: Files,
+}
+
+/// One program of it.
+pub(super) struct Part {
+    pub(super) file: PathBuf,
+    /// The program's own name and its arguments, as the user wrote them.
+    pub(super) words: Vec<OsString>,
+    pub(super) first: u32,
+    pub(super) ranks: u32,
+    pub(super) folder: Option<PathBuf>,
+    /// `None`: as the launcher has it.
+    pub(super) base: Option<BTreeMap<OsString, OsString>>,
+    pub(super) set: Vec<(String, String)>,
+}
+
+/// Why a job cannot be planned.
+#[derive(Debug)]
+pub(super) enum BadPlan {
+    Program(NoProgram),
+    NoFolder { folder: PathBuf },
+    TooManyRanks,
+    NoReader { rank: u32, size: u32 },
+}
+
+impl BadPlan {
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            BadPlan::Program(error) => error.exit_code(),
+            BadPlan::NoFolder { .. } | BadPlan::TooManyRanks | BadPlan::NoReader { .. } => 1,
+        }
+    }
+}
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadPlan::Program(error) => write!(f, "{error}"),
+            BadPlan::NoFolder { folder } => {
+                write!(f, "there is no folder {} to start in", folder.display())
+            }
+            BadPlan::NoReader { rank, size } => {
+                write!(f, "--stdin {rank}: there is no rank {rank} in a job of {size}")
+            }
+            BadPlan::TooManyRanks => write!(f, "ranks are counted in 32 bits; this is more"),
+        }
+    }
+}
+
+impl Plan {
+    pub(super) fn new(options: &Options) -> Result<Plan, BadPlan> {
+        let mut parts = Vec::new();
+        let mut size: u32 = 0;
+        for program in &options.programs {
+            parts.push(Part::new(program, size, options)?);
+            size = size.checked_add(program.ranks).ok_or(BadPlan::TooManyRanks)?;
+        }
+        if let Stdin::Rank(rank) = options.stdin
+            && rank >= size
+        {
+            return Err(BadPlan::NoReader { rank, size });
+        }
+        Ok(Plan { parts, size, label: options.label, files: options.files.clone() })
+    }
+
+    /// The plan in words, for `--dry-run`.
+    pub(super) fn told(&self, cores: u32, crowded: bool) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            let ranks: Vec<u32> = (part.first..part.first + part.ranks).collect();
+            let words: Vec<String> = part.words.iter().skip(1).map(|word| quoted(word)).collect();
+            let file = quoted(part.file.as_os_str());
+            let line = format!("{}: {file} {}", Ranks(&ranks), words.join(" "));
+            let _ = writeln!(text, "{}", line.trim_end());
+            if let Some(folder) = &part.folder {
+                let _ = writeln!(text, "  in {}", folder.display());
+            }
+            for (name, value) in &part.set {
+                let _ = writeln!(text, "  with {name}={}", quoted(OsStr::new(value)));
+            }
+        }
+        let waiting = if crowded { "waiting sleeps" } else { "waiting may spin" };
+        let _ = write!(text, "{} ranks on {cores} cores: {waiting}", self.size);
+        text
+    }
+}
+
+impl Part {
+    fn new(program: &Program, first: u32, options: &Options) -> Result<Part, BadPlan> {
+        let base = base_of(program.inherit.as_ref().unwrap_or(&options.inherit));
+        // The program's own come last, and win.
+        let set: Vec<_> = options.environment.iter().chain(&program.environment).cloned().collect();
+        let folder = program.folder.as_ref().map(PathBuf::from);
+        if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(BadPlan::NoFolder { folder: folder.clone() });
+        }
+        let path = path_of(base.as_ref(), &set);
+        let file = program::find(
+            &program.words[0],
+            &absolute(folder.as_deref().unwrap_or(Path::new(""))),
+            path.as_deref(),
+        )
+        .map_err(BadPlan::Program)?;
+        Ok(Part {
+            file,
+            words: program.words.clone(),
+            first,
+            ranks: program.ranks,
+            folder,
+            base,
+            set,
+        })
+    }
+}
+
+fn absolute(folder: &Path) -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")).join(folder)
+}
+
+fn base_of(inherit: &Inherit) -> Option<BTreeMap<OsString, OsString>> {
+    let Inherit::Only(names) = inherit else { return None };
+    let named = |name: &OsString| names.iter().any(|wanted| name == OsStr::new(wanted));
+    Some(std::env::vars_os().filter(|(name, _)| named(name)).collect())
+}
+
+/// The PATH that the program will have.
+fn path_of(
+    base: Option<&BTreeMap<OsString, OsString>>,
+    set: &[(String, String)],
+) -> Option<OsString> {
+    let given = set.iter().rev().find(|(name, _)| name == "PATH");
+    match (given, base) {
+        (Some((_, value)), _) => Some(value.into()),
+        (None, Some(base)) => base.get(OsStr::new("PATH")).cloned(),
+        (None, None) => std::env::var_os("PATH"),
+    }
+}
+
+/// A word as one would write it in a shell.
+fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_when_they_need_it() {
+        assert_eq!(quoted(OsStr::new("a.out")), "a.out");
+        assert_eq!(quoted(OsStr::new("a b")), "'a b'");
+        assert_eq!(quoted(OsStr::new("it's")), r"'it'\''s'");
+        assert_eq!(quoted(OsStr::new("")), "''");
+    }
+}

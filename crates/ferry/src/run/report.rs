@@ -1,0 +1,235 @@
+//! How ranks ended, in words: the first failure first, then the others in few words.
+
+use std::fmt;
+use std::io;
+
+use super::sys::{Ending, Pid};
+
+/// Why a job failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// A rank ended badly.
+    Ended { rank: u32, pid: Pid, ending: Ending },
+    /// A rank that had joined ended without a goodbye, and others still ran.
+    Unfinished { rank: u32, pid: Pid },
+    /// A rank ended without joining, and another waits for it.
+    Absent { rank: u32, pid: Pid, waiting: u32 },
+    /// A rank asked for the end.
+    Abort { rank: u32, pid: Pid, code: i32, text: String },
+    /// The time was over.
+    TimeOut { seconds: f64, running: Vec<u32> },
+    /// There was no memory for the job.
+    NoSegment { size: u32, bytes: u64, error: io::Error },
+    /// The user would not wait.
+    Killed { signal: i32 },
+    /// Keepers do not live here.
+    NoKeeper { tried: u32 },
+}
+
+impl Failure {
+    /// What `ferry run` exits with.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Ended { ending, .. } => code_of(*ending),
+            Failure::Abort { code, .. } => code_of_abort(*code),
+            Failure::TimeOut { .. } => 124,
+            Failure::Killed { signal } => code_of(Ending::Signal(*signal)),
+            Failure::Unfinished { .. }
+            | Failure::Absent { .. }
+            | Failure::NoSegment { .. }
+            | Failure::NoKeeper { .. } => 1,
+        }
+    }
+
+    /// How likely this is a cause rather than a consequence, for failures seen at the same moment.
+    pub(super) fn weight(&self) -> u32 {
+        match self {
+            Failure::Abort { .. } => 4,
+            Failure::Ended { ending: Ending::Signal(signal), .. } => match *signal {
+                libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGPIPE => 1,
+                _ => 3,
+            },
+            Failure::Ended { .. } => 2,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Ended { rank, pid, ending } => {
+                write!(f, "rank {rank} (pid {pid}) {}", Told(*ending))
+            }
+            Failure::Unfinished { rank, pid } => write!(
+                f,
+                "rank {rank} (pid {pid}) ended (exit code 0) without finalising, while others ran"
+            ),
+            Failure::Absent { rank, pid, waiting } => write!(
+                f,
+                "rank {rank} (pid {pid}) ended (exit code 0) without joining, and rank {waiting} \
+                 waits for it"
+            ),
+            Failure::Abort { rank, pid, code, text } if text.is_empty() => {
+                write!(f, "rank {rank} (pid {pid}) aborted the job with code {code}")
+            }
+            Failure::Abort { rank, pid, code, text } => {
+                write!(f, "rank {rank} (pid {pid}) aborted the job with code {code}: {text}")
+            }
+            Failure::TimeOut { seconds, running } => write!(
+                f,
+                "the job ran longer than {seconds} s (--timeout); still running: {}",
+                Ranks(running)
+            ),
+            Failure::NoSegment { size, bytes, error } => {
+                write!(f, "cannot reserve {bytes} bytes of memory for {size} ranks: {error}")
+            }
+            Failure::Killed { signal } => {
+                write!(f, "killed the job at the second {}", name_of(*signal))
+            }
+            Failure::NoKeeper { tried } => write!(
+                f,
+                "something killed the process that guards the job, {tried} times; nobody would \
+                 clean up after us"
+            ),
+        }
+    }
+}
+
+/// What became of the other ranks, if there is anything to say. `None` stands for a rank that
+/// could not be ended.
+pub(super) fn others(endings: &[(u32, Option<Ending>)]) -> Option<String> {
+    let mut kinds: Vec<(Option<Ending>, Vec<u32>)> = Vec::new();
+    for (rank, ending) in endings {
+        match kinds.iter_mut().find(|(kind, _)| kind == ending) {
+            Some((_, ranks)) => ranks.push(*rank),
+            None => kinds.push((*ending, vec![*rank])),
+        }
+    }
+    let parts: Vec<String> = kinds
+        .iter()
+        .map(|(ending, ranks)| match ending {
+            Some(ending) => format!("{} {}", Ranks(ranks), Told(*ending)),
+            None => format!("{} could not be ended", Ranks(ranks)),
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("then {}", parts.join("; ")))
+}
+
+/// The exit code of a shell for the same ending.
+fn code_of(ending: Ending) -> u8 {
+    match ending {
+        Ending::Exit(code) => code,
+        Ending::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+    }
+}
+
+/// The low bits, as with any exit code; but an abort is never a success.
+fn code_of_abort(code: i32) -> u8 {
+    match code.to_le_bytes()[0] {
+        0 => 1,
+        low => low,
+    }
+}
+
+/// An ending as the end of a sentence.
+struct Told(Ending);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // A shell that runs the program says so of its death.
+            Ending::Exit(code) if (129..=159).contains(&code) => {
+                let signal = i32::from(code) - 128;
+                write!(f, "ended with exit code {code}, as a shell says {}", name_of(signal))
+            }
+            Ending::Exit(code) => write!(f, "ended with exit code {code}"),
+            Ending::Signal(signal) => write!(f, "died of {}", name_of(signal)),
+        }
+    }
+}
+
+/// Ranks as `rank 3` or `ranks 0-2, 5`.
+pub(super) struct Ranks<'a>(pub(super) &'a [u32]);
+
+impl fmt::Display for Ranks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", if self.0.len() == 1 { "rank " } else { "ranks " })?;
+        for (at, run) in self.0.chunk_by(|one, next| one + 1 == *next).enumerate() {
+            let comma = if at > 0 { ", " } else { "" };
+            match run {
+                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
+                [only] => write!(f, "{comma}{only}")?,
+                [] => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a signal.
+pub(super) fn name_of(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL (illegal instruction)",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT (abort)",
+        libc::SIGBUS => "SIGBUS (bad memory access)",
+        libc::SIGFPE => "SIGFPE (arithmetic)",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV (bad memory access)",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE (nobody reads its output)",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU (limit of CPU time)",
+        libc::SIGXFSZ => "SIGXFSZ (limit of file size)",
+        libc::SIGSYS => "SIGSYS (forbidden system call)",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_told_in_few_words() {
+        assert_eq!(Ranks(&[4]).to_string(), "rank 4");
+        assert_eq!(Ranks(&[0, 1, 2, 5, 7, 8]).to_string(), "ranks 0-2, 5, 7-8");
+    }
+
+    #[test]
+    fn the_others_are_grouped_by_how_they_ended() {
+        let term = Some(Ending::Signal(libc::SIGTERM));
+        let endings = [(0, term), (1, term), (3, Some(Ending::Exit(0))), (4, term), (5, None)];
+        assert_eq!(
+            others(&endings).expect("something"),
+            "then ranks 0-1, 4 died of SIGTERM; rank 3 ended with exit code 0; rank 5 could not \
+             be ended"
+        );
+        assert_eq!(others(&[]), None);
+    }
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        let ended = |ending| Failure::Ended { rank: 0, pid: 2, ending }.exit_code();
+        assert_eq!(ended(Ending::Exit(7)), 7);
+        assert_eq!(ended(Ending::Signal(libc::SIGSEGV)), 139);
+        let abort = |code| Failure::Abort { rank: 0, pid: 2, code, text: String::new() };
+        assert_eq!(abort(5).exit_code(), 5);
+        assert_eq!(abort(0).exit_code(), 1);
+        assert_eq!(abort(256).exit_code(), 1);
+        assert_eq!(abort(-1).exit_code(), 255);
+    }
+
+    #[test]
+    fn a_shells_word_for_a_signal_is_explained() {
+        assert!(Told(Ending::Exit(139)).to_string().contains("SIGSEGV"));
+        assert!(!Told(Ending::Exit(3)).to_string().contains("shell"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Starting the processes of the ranks.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, PipeReader};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use ferrywire_host::meet::{self, Hello, Place};
+
+use super::input::Input;
+use super::keeper;
+use super::output::Stream;
+use super::plan::{Part, Plan};
+use super::sys::{self, Child, Ending, Pid, Signals};
+
+/// Open files that the launcher needs for each rank, and for itself.
+const FILES_PER_RANK: u64 = 3;
+const FILES_OF_ITS_OWN: u64 = 24;
+
+/// A rank, as the launcher knows it.
+pub(super) struct Rank {
+    /// Its process, and its process group.
+    pub(super) pid: Pid,
+    /// `None` once nobody can speak on it.
+    pub(super) place: Option<Place>,
+    pub(super) hello: Option<Hello>,
+    pub(super) goodbye: bool,
+    pub(super) out: Option<Stream>,
+    pub(super) err: Option<Stream>,
+    pub(super) ending: Option<Ending>,
+    /// Nobody of its group is left.
+    pub(super) group_gone: bool,
+}
+
+/// Why a job cannot be started.
+#[derive(Debug)]
+pub(super) enum NotStarted {
+    Files { size: u32, needed: u64, limit: u64 },
+    OutputFile { path: PathBuf, error: io::Error },
+    Pipes { rank: u32, error: io::Error },
+    Program { rank: u32, size: u32, file: PathBuf, error: io::Error },
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotStarted::Files { size, needed, limit } => write!(
+                f,
+                "{size} ranks need {needed} open files, and the limit is {limit} (ulimit -Hn)"
+            ),
+            NotStarted::OutputFile { path, error } => {
+                write!(f, "cannot write to {}: {error}", path.display())
+            }
+            NotStarted::Pipes { rank, error } => {
+                write!(f, "cannot make the pipes of rank {rank}: {error}")
+            }
+            NotStarted::Program { rank, size, file, error } => {
+                write!(f, "cannot start {} as rank {rank} of {size}: {error}", file.display())
+            }
+        }
+    }
+}
+
+impl NotStarted {
+    /// As a shell answers when the kernel will not run a file.
+    pub(super) fn exit_code(&self) -> u8 {
+        if matches!(self, NotStarted::Program { .. }) { 126 } else { 1 }
+    }
+}
+
+/// What is the same for all ranks.
+pub(super) struct Start<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) signals: &'a Signals,
+    pub(super) files: libc::rlimit,
+    pub(super) coloured: Coloured,
+    pub(super) mark: &'a str,
+}
+
+/// Which labels may have a colour: those that a terminal shows.
+#[derive(Clone, Copy)]
+pub(super) struct Coloured {
+    pub(super) out: bool,
+    pub(super) err: bool,
+}
+
+impl Start<'_> {
+    /// Whether there are files enough. Seen before the start, not in the middle of it.
+    pub(super) fn check(&self) -> Result<(), NotStarted> {
+        let size = self.plan.size;
+        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(size);
+        let limit = self.files.rlim_max;
+        if needed > limit { Err(NotStarted::Files { size, needed, limit }) } else { Ok(()) }
+    }
+
+    pub(super) fn rank(
+        &self,
+        part: &Part,
+        rank: u32,
+        input: &mut Input,
+    ) -> Result<Rank, NotStarted> {
+        let pipes = |error| NotStarted::Pipes { rank, error };
+        let (place, meeting) = Place::open(rank).map_err(pipes)?;
+        let (out, stdout) = self.stream(rank, "out", self.plan.files.out.as_deref())?;
+        let (err, stderr) = self.stream(rank, "err", self.plan.files.err.as_deref())?;
+        let mut command = self.command(part, rank);
+        command.stdin(input.of_rank(rank).map_err(pipes)?).stdout(stdout).stderr(stderr);
+        command.env(meet::VARIABLE, meeting.as_raw_fd().to_string());
+        command.process_group(0);
+        Child::new(meeting.as_raw_fd(), self.files, self.signals).prepare(&mut command);
+        let child = command.spawn().map_err(|error| NotStarted::Program {
+            rank,
+            size: self.plan.size,
+            file: part.file.clone(),
+            error,
+        })?;
+        Ok(Rank {
+            pid: Pid::try_from(child.id()).expect("process numbers are small"),
+            place: Some(place),
+            hello: None,
+            goodbye: false,
+            out,
+            err,
+            ending: None,
+            group_gone: false,
+        })
+    }
+
+    fn command(&self, part: &Part, rank: u32) -> Command {
+        let mut command = Command::new(&part.file);
+        command.arg0(&part.words[0]).args(&part.words[1..]);
+        if let Some(base) = &part.base {
+            command.env_clear().envs(base);
+        }
+        command.envs(part.set.iter().map(|(name, value)| (name, value)));
+        command.env("FERRY_RANK", rank.to_string()).env("FERRY_SIZE", self.plan.size.to_string());
+        command.env(keeper::VARIABLE, self.mark);
+        if let Some(folder) = &part.folder {
+            command.current_dir(folder);
+        }
+        command
+    }
+
+    /// Where a rank writes: to a file, or to us.
+    fn stream(
+        &self,
+        rank: u32,
+        ending: &str,
+        pattern: Option<&str>,
+    ) -> Result<(Option<Stream>, Stdio), NotStarted> {
+        if let Some(path) = self.file_of(rank, ending, pattern) {
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            let file = made.and_then(|()| File::create(&path));
+            let file = file.map_err(|error| NotStarted::OutputFile { path, error })?;
+            return Ok((None, Stdio::from(file)));
+        }
+        let pipes = |error| NotStarted::Pipes { rank, error };
+        let (pipe, theirs): (PipeReader, _) = io::pipe().map_err(pipes)?;
+        sys::never_block(pipe.as_fd()).map_err(pipes)?;
+        let number = 2 * usize::try_from(rank).expect("ranks fit") + usize::from(ending == "err");
+        let coloured = if ending == "err" { self.coloured.err } else { self.coloured.out };
+        Ok((Some(Stream::new(pipe, self.label(rank, coloured), number)), Stdio::from(theirs)))
+    }
+
+    fn file_of(&self, rank: u32, ending: &str, pattern: Option<&str>) -> Option<PathBuf> {
+        if let Some(pattern) = pattern {
+            return Some(PathBuf::from(pattern.replace("%r", &rank.to_string())));
+        }
+        let folder = self.plan.files.folder.as_ref()?;
+        Some(PathBuf::from(folder).join(format!("rank.{rank}.{ending}")))
+    }
+
+    fn label(&self, rank: u32, coloured: bool) -> String {
+        match (self.plan.label, coloured) {
+            (false, _) => String::new(),
+            (true, false) => format!("[{rank}] "),
+            // Six colours that can be read on white and on black.
+            (true, true) => format!("\x1b[3{}m[{rank}]\x1b[0m ", 1 + rank % 6),
+        }
+    }
+}

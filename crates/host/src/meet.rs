@@ -1,0 +1,266 @@
+//! How the ranks of a job meet: through the launcher, on a socket that each inherits.
+//!
+//! A rank says hello and waits. When all have said it, each is told who it is and gets the job's
+//! segment, a file without a name. There is nothing in the file system to find, to squat or to
+//! leave behind, and both sides ask the kernel who the other is. See decision 0014.
+//!
+//! | side | type | calls |
+//! |---|---|---|
+//! | rank | [`Meeting`], then [`Line`] | [`from_environment`], `join`; `goodbye`, `abort` |
+//! | launcher | [`Place`], one for each rank | `open`; `poll`, `welcome`, `refuse` |
+
+mod place;
+mod socket;
+mod wire;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+pub use place::{Place, Word};
+use socket::Patience;
+pub use wire::{Hello, Member, TEXT_BYTES_MAX, VERSION};
+use wire::{Message, Unreadable};
+
+/// The environment variable in which a rank finds the number of its end.
+pub const VARIABLE: &str = "FERRY_MEET";
+
+/// What stands between a process and its job.
+#[derive(Debug)]
+pub enum MeetError {
+    /// The variable does not hold a number.
+    NotANumber {
+        /// What it holds.
+        value: String,
+    },
+    /// The number does not name the launcher's socket.
+    NotASocket {
+        /// The number.
+        number: RawFd,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The other end of our socket was made by somebody else.
+    StrangeLauncher {
+        /// By whom.
+        uid: u32,
+        /// Who we are.
+        own: u32,
+    },
+    /// The process that said hello belongs to somebody else.
+    StrangeRank {
+        /// Where it spoke.
+        rank: u32,
+        /// To whom it belongs.
+        uid: u32,
+        /// Who we are.
+        own: u32,
+    },
+    /// Another process of this rank has joined before.
+    Taken {
+        /// The rank.
+        rank: u32,
+        /// That process.
+        by: u32,
+    },
+    /// A process that is not the rank spoke for it.
+    NotTheRank {
+        /// The rank.
+        rank: u32,
+        /// The process.
+        pid: u32,
+    },
+    /// Two processes of one rank wait on the same socket.
+    Crossed {
+        /// Ours.
+        own: u32,
+        /// To whom the answer went that we took.
+        other: u32,
+    },
+    /// The launcher said no.
+    Refused {
+        /// Why.
+        text: String,
+    },
+    /// The launcher closed the socket.
+    LauncherGone,
+    /// The other side speaks another version.
+    Version {
+        /// Which.
+        theirs: u16,
+    },
+    /// The other side says what is no message, or not the one that was due.
+    Malformed,
+    /// The welcome came without a segment: this process may have no descriptor left.
+    NoSegment,
+    /// A system call failed.
+    Os {
+        /// While doing what.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for MeetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use MeetError as E;
+        match self {
+            E::NotANumber { value } => write!(
+                f,
+                "{VARIABLE} is '{value}', which is no number: ferry run sets it, nobody else should"
+            ),
+            E::NotASocket { number, error } => write!(
+                f,
+                "{VARIABLE} says {number}, which is not the launcher's socket here ({error}): \
+                 a program that a rank starts cannot join its job (unset {VARIABLE} to run it alone), \
+                 and what stands between ferry run and a rank must not close inherited files"
+            ),
+            E::StrangeLauncher { uid, own } => write!(
+                f,
+                "the launcher belongs to user {uid}, this process to user {own}: start both as the \
+                 same user"
+            ),
+            E::StrangeRank { rank, uid, own } => write!(
+                f,
+                "a process of user {uid} asked to be rank {rank} of a job of user {own}: start both \
+                 as the same user"
+            ),
+            E::Taken { rank, by } => write!(
+                f,
+                "the place of rank {rank} is taken by pid {by}: a process that a rank starts cannot \
+                 join the job; unset {VARIABLE} in it to run it alone"
+            ),
+            E::NotTheRank { rank, pid } => {
+                write!(f, "pid {pid} spoke for rank {rank} without being it")
+            }
+            E::Crossed { own, other } => write!(
+                f,
+                "pids {own} and {other} tried to join as the same rank at the same time: a rank is \
+                 one process"
+            ),
+            E::Refused { text } => write!(f, "{text}"),
+            E::LauncherGone => write!(f, "the launcher is gone: the job is over"),
+            E::Version { theirs } => write!(
+                f,
+                "the other side of the meeting speaks version {theirs}, this one {VERSION}: use the \
+                 ferry that came with the library"
+            ),
+            E::Malformed => write!(
+                f,
+                "what came over the meeting is no message: use the ferry that came with the library"
+            ),
+            E::NoSegment => write!(
+                f,
+                "the job's memory did not arrive: this process may have no free file number left \
+                 (ulimit -n)"
+            ),
+            E::Os { what, error } => write!(f, "cannot {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for MeetError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            MeetError::NotASocket { error, .. } | MeetError::Os { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// An invitation that this process was started with.
+#[derive(Debug)]
+pub struct Meeting {
+    value: String,
+}
+
+/// The invitation in the environment. `None` without a launcher: a job of one.
+pub fn from_environment(read: impl Fn(&str) -> Option<String>) -> Option<Meeting> {
+    read(VARIABLE).map(|value| Meeting { value })
+}
+
+impl Meeting {
+    /// Says hello, and waits until all ranks of the job have. Gives the place in the job, its
+    /// segment, and the line to the launcher.
+    ///
+    /// Others may try to read eight bytes at `probe_address` of this process, to learn whether
+    /// they can.
+    pub fn join(self, probe_address: u64) -> Result<(Member, OwnedFd, Line), MeetError> {
+        let number = self.value.trim().parse().ok();
+        let number: RawFd = number.ok_or(MeetError::NotANumber { value: self.value })?;
+        let socket =
+            socket::inherited(number).map_err(|error| MeetError::NotASocket { number, error })?;
+        let line = Line { socket };
+        line.check_launcher()?;
+        let pid = std::process::id();
+        line.say(&Message::Hello(Hello { pid, probe_address }), "say hello to the launcher")?;
+        let (member, segment) = line.wait_for_welcome(pid)?;
+        Ok((member, segment, line))
+    }
+}
+
+/// The line of a rank to its launcher.
+#[derive(Debug)]
+pub struct Line {
+    socket: OwnedFd,
+}
+
+impl Line {
+    /// The rank has finalised: that it ends is no longer news.
+    pub fn goodbye(&self) -> Result<(), MeetError> {
+        self.say(&Message::Goodbye, "say goodbye to the launcher")
+    }
+
+    /// Asks for the end of the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
+    pub fn abort(&self, code: i32, text: &str) -> Result<(), MeetError> {
+        let message = Message::Abort { code, text: text.to_owned() };
+        self.say(&message, "tell the launcher to end the job")
+    }
+
+    fn check_launcher(&self) -> Result<(), MeetError> {
+        let uid = socket::peer_uid(self.socket.as_fd())
+            .map_err(|error| MeetError::Os { what: "ask who the launcher is", error })?;
+        let own = socket::own_uid();
+        if trusts(own, uid) { Ok(()) } else { Err(MeetError::StrangeLauncher { uid, own }) }
+    }
+
+    fn say(&self, message: &Message, what: &'static str) -> Result<(), MeetError> {
+        let sent = socket::send(self.socket.as_fd(), &message.emit(), None, Patience::Wait);
+        sent.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => MeetError::LauncherGone,
+            _ => MeetError::Os { what, error },
+        })
+    }
+
+    fn wait_for_welcome(&self, own: u32) -> Result<(Member, OwnedFd), MeetError> {
+        let parcel = socket::receive(self.socket.as_fd(), Patience::Wait).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::ConnectionReset => MeetError::LauncherGone,
+                _ => MeetError::Os { what: "hear from the launcher", error },
+            }
+        })?;
+        if parcel.bytes.is_empty() {
+            return Err(MeetError::LauncherGone);
+        }
+        match Message::parse(&parcel.bytes) {
+            Ok(Message::Welcome { to, .. } | Message::Refused { to, .. }) if to != own => {
+                Err(MeetError::Crossed { own, other: to })
+            }
+            Ok(Message::Welcome { member, .. }) => {
+                Ok((member, parcel.descriptor.ok_or(MeetError::NoSegment)?))
+            }
+            Ok(Message::Refused { text, .. }) => Err(MeetError::Refused { text }),
+            Ok(_) | Err(Unreadable::Malformed) => Err(MeetError::Malformed),
+            Err(Unreadable::Version(theirs)) => Err(MeetError::Version { theirs }),
+        }
+    }
+}
+
+/// Whom a process of `own` meets: itself, and root, who could do anything anyway.
+fn trusts(own: u32, other: u32) -> bool {
+    other == own || other == 0
+}
+
+#[cfg(test)]
+mod tests;

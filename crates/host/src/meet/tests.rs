@@ -1,0 +1,163 @@
+//! Both sides of a meeting over a real pair of sockets.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::thread;
+
+use super::*;
+
+fn meeting(theirs: &OwnedFd) -> Meeting {
+    let number = theirs.as_raw_fd().to_string();
+    from_environment(|name| (name == VARIABLE).then(|| number.clone())).expect("invited")
+}
+
+/// Waits for the next word, as a launcher would with poll.
+fn next(place: &mut Place) -> Word {
+    loop {
+        if let Some(word) = place.poll().expect("the socket works") {
+            return word;
+        }
+        thread::yield_now();
+    }
+}
+
+fn segment() -> File {
+    File::open("/dev/zero").expect("a file that stands for the segment")
+}
+
+const MEMBER: Member = Member { rank: 1, size: 2, job: 99, crowded: true };
+
+/// A place whose rank has been welcomed.
+fn joined() -> (Place, Line) {
+    let (mut place, theirs) = Place::open(1).expect("open");
+    let rank = thread::spawn(move || meeting(&theirs).join(0xabcd));
+    let Word::Hello(hello) = next(&mut place) else { panic!("hello comes first") };
+    assert_eq!(hello, Hello { pid: std::process::id(), probe_address: 0xabcd });
+    place.welcome(MEMBER, segment().as_fd()).expect("welcomed");
+    let (member, memory, line) = rank.join().expect("no panic").expect("joined");
+    assert_eq!(member, MEMBER);
+    assert!(memory.as_raw_fd() > 2);
+    (place, line)
+}
+
+#[test]
+fn without_the_variable_there_is_no_meeting() {
+    assert!(from_environment(|_| None).is_none());
+}
+
+#[test]
+fn a_rank_joins_says_goodbye_and_is_gone() {
+    let (mut place, line) = joined();
+    line.goodbye().expect("said");
+    assert!(matches!(next(&mut place), Word::Goodbye));
+    drop(line);
+    assert!(matches!(next(&mut place), Word::Closed));
+}
+
+#[test]
+fn an_abort_carries_code_and_text() {
+    let (mut place, line) = joined();
+    line.abort(-7, "no such file").expect("said");
+    let Word::Abort { code, text } = next(&mut place) else { panic!("abort comes") };
+    assert_eq!((code, text.as_str()), (-7, "no such file"));
+}
+
+#[test]
+fn a_second_hello_is_refused_and_names_who_is_there() {
+    let (mut place, theirs) = Place::open(3).expect("open");
+    let line = Line { socket: theirs };
+    let hello = Message::Hello(Hello { pid: std::process::id(), probe_address: 0 });
+    line.say(&hello, "say hello").expect("said");
+    assert!(matches!(next(&mut place), Word::Hello(_)));
+    line.say(&hello, "say hello").expect("said");
+    assert!(matches!(next(&mut place), Word::Refused(MeetError::Taken { rank: 3, .. })));
+    let Err(MeetError::Refused { text }) = line.wait_for_welcome(std::process::id()) else {
+        panic!("refused")
+    };
+    let expected = format!("the place of rank 3 is taken by pid {}", std::process::id());
+    assert!(text.starts_with(&expected), "{text}");
+}
+
+#[test]
+fn an_answer_to_another_process_is_told_apart() {
+    let (mut place, theirs) = Place::open(0).expect("open");
+    let line = Line { socket: theirs };
+    line.say(&Message::Hello(Hello { pid: 1, probe_address: 0 }), "say hello").expect("said");
+    assert!(matches!(next(&mut place), Word::Hello(_)));
+    place.refuse("no");
+    let answer = line.wait_for_welcome(2);
+    assert!(matches!(answer, Err(MeetError::Crossed { own: 2, other: 1 })), "{answer:?}");
+}
+
+#[test]
+fn a_launcher_that_is_gone_is_an_error() {
+    let (place, theirs) = Place::open(0).expect("open");
+    drop(place);
+    let answer = meeting(&theirs).join(0);
+    assert!(matches!(answer, Err(MeetError::LauncherGone)), "{answer:?}");
+}
+
+#[test]
+fn a_launcher_that_cannot_make_the_segment_says_why() {
+    let (mut place, theirs) = Place::open(0).expect("open");
+    let rank = thread::spawn(move || meeting(&theirs).join(0));
+    assert!(matches!(next(&mut place), Word::Hello(_)));
+    place.refuse("no memory: 4096 bytes wanted");
+    let answer = rank.join().expect("no panic").expect_err("refused");
+    assert_eq!(answer.to_string(), "no memory: 4096 bytes wanted");
+}
+
+#[test]
+fn nonsense_is_refused_and_changes_nothing() {
+    let (mut place, theirs) = Place::open(0).expect("open");
+    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x01\x00\x09\x00"] {
+        socket::send(theirs.as_fd(), bytes, None, Patience::Wait).expect("sent");
+        let word = next(&mut place);
+        assert!(matches!(word, Word::Refused(MeetError::Malformed)), "{word:?}");
+    }
+    // Even a packet of no bytes is not the end.
+    socket::send(theirs.as_fd(), b"", None, Patience::Wait).expect("sent");
+    assert!(matches!(next(&mut place), Word::Refused(MeetError::Malformed)));
+    // Nor can one speak for a rank that is not there.
+    socket::send(theirs.as_fd(), &Message::Goodbye.emit(), None, Patience::Wait).expect("sent");
+    assert!(matches!(next(&mut place), Word::Refused(MeetError::NotTheRank { .. })));
+    // A flood that nobody reads the answers of does not block the launcher.
+    for _ in 0..10_000 {
+        socket::send(theirs.as_fd(), b"x", None, Patience::Wait).expect("sent");
+        assert!(matches!(next(&mut place), Word::Refused(_)));
+    }
+    // A descriptor that comes along is closed, not kept.
+    let hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
+    socket::send(theirs.as_fd(), &hello, Some(theirs.as_fd()), Patience::Wait).expect("sent");
+    assert!(matches!(next(&mut place), Word::Hello(_)));
+    drop(theirs);
+    assert!(matches!(next(&mut place), Word::Closed));
+}
+
+#[test]
+fn another_version_is_told_so() {
+    let (mut place, theirs) = Place::open(0).expect("open");
+    let mut hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
+    hello[4] = 200;
+    socket::send(theirs.as_fd(), &hello, None, Patience::Wait).expect("sent");
+    assert!(matches!(next(&mut place), Word::Refused(MeetError::Version { theirs: 200 })));
+}
+
+#[test]
+fn a_value_that_is_no_socket_is_explained() {
+    let with = |value: &str| {
+        let meeting = from_environment(|_| Some(value.to_owned())).expect("invited");
+        meeting.join(0).expect_err("nobody there").to_string()
+    };
+    assert!(with("seven").contains("'seven'"));
+    assert!(with("1048576").contains("unset FERRY_MEET"));
+    assert!(with("99999999999999").contains("no number"));
+}
+
+#[test]
+fn only_oneself_and_root_are_trusted() {
+    assert!(trusts(1000, 1000));
+    assert!(trusts(1000, 0));
+    assert!(!trusts(1000, 1001));
+    assert!(!trusts(0, 1000));
+}

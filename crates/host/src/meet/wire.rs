@@ -1,0 +1,251 @@
+//! What launcher and ranks say to each other, as bytes. One message is one packet of the socket.
+//!
+//! ```text
+//! 0        4          6       8
+//! | "FMET" | version  | kind  | body ...
+//! ```
+//!
+//! All numbers are little-endian. The head and a refusal keep their form in every version, so that
+//! two versions can at least tell each other that they differ.
+
+const MAGIC: [u8; 4] = *b"FMET";
+
+/// The version of the meeting that this library speaks.
+pub const VERSION: u16 = 1;
+
+/// The longest text in a message. Longer ones are cut.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// The longest message: a head, a number and a text.
+pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
+
+/// What a rank says of itself when it comes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello {
+    /// Its process, as it counts itself.
+    pub pid: u32,
+    /// Where it has eight bytes that others may try to read.
+    pub probe_address: u64,
+}
+
+/// What a rank is told about the job it has joined.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Member {
+    /// Its own position.
+    pub rank: u32,
+    /// How many there are.
+    pub size: u32,
+    /// The number of the job.
+    pub job: u32,
+    /// Whether the ranks outnumber the cores, so that waiting should sleep.
+    pub crowded: bool,
+}
+
+/// One message of the meeting.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Message {
+    /// Rank to launcher: I am here.
+    Hello(Hello),
+    /// Launcher to the process `to`: all are here, and this is you. The segment comes with it.
+    Welcome { to: u32, member: Member },
+    /// Launcher to the process `to`: you cannot join, and this is why.
+    Refused { to: u32, text: String },
+    /// Rank to launcher: I have finalised.
+    Goodbye,
+    /// Rank to launcher: end the job with this code.
+    Abort { code: i32, text: String },
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Unreadable {
+    /// Of another version.
+    Version(u16),
+    /// Not of this protocol, or broken.
+    Malformed,
+}
+
+const HELLO: u16 = 1;
+const WELCOME: u16 = 2;
+const REFUSED: u16 = 3;
+const GOODBYE: u16 = 4;
+const ABORT: u16 = 5;
+
+impl Message {
+    pub(super) fn emit(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.kind().to_le_bytes());
+        match self {
+            Message::Hello(hello) => {
+                bytes.extend(hello.pid.to_le_bytes());
+                bytes.extend(hello.probe_address.to_le_bytes());
+            }
+            Message::Welcome { to, member } => {
+                let flags = u32::from(member.crowded);
+                // Addresses of ranks on networks will follow this count. There are none yet.
+                let cards = 0;
+                for number in [*to, member.rank, member.size, member.job, flags, cards] {
+                    bytes.extend(number.to_le_bytes());
+                }
+            }
+            Message::Refused { to, text } => {
+                bytes.extend(to.to_le_bytes());
+                bytes.extend(shortened(text).bytes());
+            }
+            Message::Goodbye => {}
+            Message::Abort { code, text } => {
+                bytes.extend(code.to_le_bytes());
+                bytes.extend(shortened(text).bytes());
+            }
+        }
+        bytes
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Message, Unreadable> {
+        let mut body = Reader(bytes);
+        if body.take::<4>()? != MAGIC {
+            return Err(Unreadable::Malformed);
+        }
+        let version = u16::from_le_bytes(body.take()?);
+        let kind = u16::from_le_bytes(body.take()?);
+        if version != VERSION && kind != REFUSED {
+            return Err(Unreadable::Version(version));
+        }
+        let message = match kind {
+            HELLO => Message::Hello(Hello { pid: body.u32()?, probe_address: body.u64()? }),
+            WELCOME => Message::Welcome { to: body.u32()?, member: body.member()? },
+            REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
+            GOODBYE => Message::Goodbye,
+            ABORT => Message::Abort { code: body.i32()?, text: body.text() },
+            _ => return Err(Unreadable::Malformed),
+        };
+        if body.0.is_empty() { Ok(message) } else { Err(Unreadable::Malformed) }
+    }
+
+    fn kind(&self) -> u16 {
+        match self {
+            Message::Hello(_) => HELLO,
+            Message::Welcome { .. } => WELCOME,
+            Message::Refused { .. } => REFUSED,
+            Message::Goodbye => GOODBYE,
+            Message::Abort { .. } => ABORT,
+        }
+    }
+}
+
+/// The text up to the limit, cut between characters.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+/// What is left of a message.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(Unreadable::Malformed)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u32(&mut self) -> Result<u32, Unreadable> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn i32(&mut self) -> Result<i32, Unreadable> {
+        self.take().map(i32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Unreadable> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    /// All the rest. It comes from another process, so it may not be text at all.
+    fn text(&mut self) -> String {
+        let text = String::from_utf8_lossy(self.0).into_owned();
+        self.0 = &[];
+        text
+    }
+
+    fn member(&mut self) -> Result<Member, Unreadable> {
+        let [rank, size, job, flags, cards] =
+            [self.u32()?, self.u32()?, self.u32()?, self.u32()?, self.u32()?];
+        if rank >= size || flags > 1 || cards != 0 {
+            return Err(Unreadable::Malformed);
+        }
+        Ok(Member { rank, size, job, crowded: flags == 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Message> {
+        let member = Member { rank: 2, size: 3, job: 77, crowded: true };
+        vec![
+            Message::Hello(Hello { pid: 4711, probe_address: 0x7fff_0000_1234 }),
+            Message::Welcome { to: 4711, member },
+            Message::Refused { to: 4711, text: "no room".into() },
+            Message::Goodbye,
+            Message::Abort { code: -3, text: "the grid is empty".into() },
+        ]
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        for message in all() {
+            assert_eq!(Message::parse(&message.emit()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn short_long_and_odd_bytes_are_malformed_and_never_a_panic() {
+        for message in all() {
+            let bytes = message.emit();
+            for length in 0..bytes.len() {
+                let _ = Message::parse(&bytes[..length]);
+            }
+            for at in 0..bytes.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut changed = bytes.clone();
+                    changed[at] = value;
+                    let _ = Message::parse(&changed);
+                }
+            }
+        }
+        let mut long = Message::Goodbye.emit();
+        long.push(0);
+        assert_eq!(Message::parse(&long), Err(Unreadable::Malformed));
+        assert_eq!(Message::parse(b""), Err(Unreadable::Malformed));
+        assert_eq!(Message::parse(b"GET / HTTP/1.1\r\n"), Err(Unreadable::Malformed));
+    }
+
+    #[test]
+    fn a_rank_outside_the_job_is_malformed() {
+        let member = Member { rank: 3, size: 3, job: 1, crowded: false };
+        let bytes = Message::Welcome { to: 1, member }.emit();
+        assert_eq!(Message::parse(&bytes), Err(Unreadable::Malformed));
+    }
+
+    #[test]
+    fn another_version_is_told_apart_and_its_refusal_is_read() {
+        let mut hello = all()[0].emit();
+        hello[4] = 9;
+        assert_eq!(Message::parse(&hello), Err(Unreadable::Version(9)));
+        let mut refused = all()[2].emit();
+        refused[4] = 9;
+        assert_eq!(Message::parse(&refused), Ok(all()[2].clone()));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let text = "é".repeat(TEXT_BYTES_MAX);
+        let bytes = Message::Abort { code: 1, text }.emit();
+        assert!(bytes.len() <= MESSAGE_BYTES_MAX);
+        let Ok(Message::Abort { text, .. }) = Message::parse(&bytes) else { panic!() };
+        assert_eq!(text, "é".repeat(TEXT_BYTES_MAX / 2));
+    }
+}
