@@ -5,9 +5,12 @@ mod callgrind;
 mod compare;
 mod contender;
 mod figure;
+#[allow(unsafe_code)]
+mod machine;
 mod matching;
 mod table;
 mod target;
+mod worker;
 mod workload;
 
 use std::process::ExitCode;
@@ -35,6 +38,9 @@ pub(crate) enum Bench {
     /// Measures the machine itself, for `pingpong`.
     #[command(hide = true)]
     Bare(bare::Options),
+    /// A rank of our own column.
+    #[command(hide = true)]
+    Worker(worker::Worker),
     /// The second process of `bare`.
     #[command(hide = true)]
     Partner(bare::Partner),
@@ -50,6 +56,7 @@ impl Bench {
             Bench::Wait(options) => Comparison::Wait.run(options),
             Bench::Start(options) => Comparison::Start.run(options),
             Bench::Bare(options) => options.run(),
+            Bench::Worker(worker) => worker.run(),
             Bench::Partner(partner) => partner.run(),
         }
     }

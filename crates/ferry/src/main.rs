@@ -1,5 +1,5 @@
 //! The command of Ferrywire.
-// System calls are in two files, which allow it for themselves.
+// System calls are in a few files, which allow it for themselves.
 #![deny(unsafe_code)]
 
 mod bench;

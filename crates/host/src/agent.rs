@@ -54,9 +54,9 @@ fn run(shared: &Shared) {
         let expecting = core.nic.is_expecting() && !core.is_led();
         if expecting {
             core.guarded = true;
-            core.port.rail.thirst(false);
             doorbell.arm(Sleeper::Agent, true);
-            if core.has_work(shared) {
+            let moved = core.port.rail.thirst(false);
+            if moved || core.has_work(shared) {
                 continue;
             }
         }

@@ -1,6 +1,7 @@
 //! What has ended, and who waits for it.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::task::Waker;
 use std::thread::Thread;
 
@@ -11,6 +12,8 @@ use ferrywire_nic::{Outcome, Ticket};
 #[derive(Default)]
 pub(crate) struct Completions {
     slots: Vec<Slot>,
+    /// Outcomes whose slot another operation needed before anybody asked for them.
+    late: HashMap<Ticket, Outcome>,
     /// Those to wake as soon as nobody holds the lock: they may call us at once.
     pub(crate) to_wake: Vec<Sleeping>,
     /// Operations that go on though nobody will ask how they ended.
@@ -57,8 +60,7 @@ impl Completions {
         self.count += 1;
         let slot = self.slot(ticket);
         if slot.generation != ticket.generation() {
-            *slot = Slot { generation: ticket.generation(), state: State::Over(outcome) };
-            return;
+            return self.replace(ticket, State::Over(outcome));
         }
         match std::mem::replace(&mut slot.state, State::Over(outcome)) {
             State::Open | State::Over(_) => {}
@@ -78,7 +80,7 @@ impl Completions {
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         let slot = self.slots.get_mut(ticket.index() as usize)?;
         if slot.generation != ticket.generation() {
-            return None;
+            return self.late.remove(&ticket);
         }
         let State::Over(outcome) = slot.state else { return None };
         slot.state = State::Open;
@@ -87,18 +89,31 @@ impl Completions {
 
     /// Wakes `sleeping` when the operation is over.
     pub(crate) fn watch(&mut self, ticket: Ticket, sleeping: Sleeping) {
-        let slot = self.slot(ticket);
-        *slot = Slot { generation: ticket.generation(), state: State::Awaited(sleeping) };
+        self.replace(ticket, State::Awaited(sleeping));
     }
 
     /// Nobody will ask for the outcome. `keep` lives until the operation is over.
     pub(crate) fn detach(&mut self, ticket: Ticket, keep: Option<Keep>) {
+        if self.late.remove(&ticket).is_some() {
+            return;
+        }
         let slot = self.slot(ticket);
         let over = slot.generation == ticket.generation()
             && matches!(slot.state, State::Over(outcome) if outcome != Outcome::Released);
-        let state = if over { State::Open } else { State::Detached(keep) };
-        *slot = Slot { generation: ticket.generation(), state };
+        self.replace(ticket, if over { State::Open } else { State::Detached(keep) });
         self.detached += usize::from(!over);
+    }
+
+    /// Gives the slot to `ticket`. What was said of the one before may still be asked for.
+    fn replace(&mut self, ticket: Ticket, state: State) {
+        let generation = ticket.generation();
+        let slot = std::mem::replace(self.slot(ticket), Slot { generation, state });
+        if slot.generation != generation
+            && let State::Over(outcome) = slot.state
+        {
+            let before = u64::from(slot.generation) << 32 | u64::from(ticket.index());
+            self.late.insert(Ticket::from_bits(before), outcome);
+        }
     }
 
     #[inline]

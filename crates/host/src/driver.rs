@@ -62,6 +62,12 @@ pub(crate) struct Core {
     leader_asleep: bool,
     /// Threads that wait for the leader to leave.
     followers: Vec<std::thread::Thread>,
+    /// Those of them that wait for something that has no ticket: whatever happens may be it.
+    lookers: Vec<std::thread::Thread>,
+    /// The leader waits for such a thing.
+    leader_looks: bool,
+    /// Nothing is moved between processes any more.
+    lost: bool,
     /// The doorbell is armed for the agent.
     pub(crate) guarded: bool,
     /// The agent sleeps without a limit: it does not know yet that something is outstanding.
@@ -91,6 +97,9 @@ impl Driver {
             led: false,
             leader_asleep: false,
             followers: Vec::new(),
+            lookers: Vec::new(),
+            leader_looks: false,
+            lost: false,
             guarded: false,
             agent_unaware: false,
             closing: false,
@@ -223,6 +232,21 @@ impl Driver {
         Inside { core, driver: self, count }
     }
 
+    /// Nothing is moved straight between this rank's memory and others' any more, in its name.
+    pub(crate) fn stop_transfers(&self) {
+        let mut inside = self.enter();
+        inside.core.lost = true;
+        inside.core.port.transfers.clear();
+    }
+
+    /// Everything open ends, and so does whatever is posted from now on, as if everybody were gone.
+    pub(crate) fn give_up(&self, because_of: Peer) {
+        let mut inside = self.enter();
+        let Core { nic, port, .. } = &mut *inside.core;
+        nic.abandon_wildcards(because_of, port);
+        (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
+    }
+
     /// Ends the whole job, with this exit code and for this reason.
     pub fn abort(&self, code: i32, text: &str) -> ! {
         match &self.line {
@@ -293,6 +317,7 @@ impl Inside<'_> {
         }
         self.core.led = true;
         shared.attention.set(true);
+        self.core.leader_looks = ticket.is_none();
         let mut patience = Patience::new(shared.segment.is_crowded());
         let mut naps = 0;
         let result = loop {
@@ -303,6 +328,7 @@ impl Inside<'_> {
             if busy {
                 patience.renew();
                 naps = 0;
+                self.core.call_lookers();
             }
             if shared.core.is_wanted() {
                 self.wake_others();
@@ -339,12 +365,16 @@ impl Inside<'_> {
                 return Some(result);
             }
             let me = std::thread::current();
-            if let Some(ticket) = ticket {
-                self.core.port.completions.watch(ticket, Sleeping::Thread(me.clone()));
+            match ticket {
+                Some(ticket) => {
+                    self.core.port.completions.watch(ticket, Sleeping::Thread(me.clone()));
+                }
+                None => self.core.lookers.push(me.clone()),
             }
             self.core.followers.push(me.clone());
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
+            self.core.lookers.retain(|thread| thread.id() != me.id());
         }
         over(&mut self.core)
     }
@@ -356,11 +386,10 @@ impl Inside<'_> {
         let doorbell = shared.doorbell();
         doorbell.arm(Sleeper::Caller, true);
         let leaving = self.core.closing;
-        if leaving || self.core.port.rail.is_stuck() {
-            self.core.port.rail.thirst(leaving);
-        }
+        let thirsty = leaving || self.core.port.rail.is_stuck();
+        let moved = thirsty && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
-        if self.core.has_work(shared) {
+        if moved || self.core.has_work(shared) {
             return doorbell.disarm();
         }
         let roomy = !shared.segment.is_crowded();
@@ -384,10 +413,14 @@ impl Inside<'_> {
     #[inline(always)]
     fn leave(&mut self) {
         let shared = &*self.driver.shared;
+        if !self.core.lookers.is_empty() {
+            self.core.call_lookers();
+        }
         self.wake_others();
         if self.core.led {
             // What we did may be what the leader waits for.
-            if self.core.leader_asleep && self.core.port.completions.count != self.count {
+            let news = self.core.port.completions.count != self.count || self.core.leader_looks;
+            if self.core.leader_asleep && news {
                 shared.doorbell().ring(true);
             }
         } else if let Some(next) = self.core.followers.first() {
@@ -411,7 +444,8 @@ impl Inside<'_> {
         // Where ringers have no fence the agent looks by itself now and then, once it knows that it
         // has to; otherwise it is enough to look now.
         let unaware = !crowded && self.core.agent_unaware;
-        if !agent_runs && (unaware || crowded && self.core.has_work(shared)) {
+        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
+        if !agent_runs && (unaware || moved || crowded && self.core.has_work(shared)) {
             shared.doorbell().ring(true);
         }
     }
@@ -456,10 +490,20 @@ impl Core {
         busy
     }
 
+    /// Something has happened: those who wait for they know not what shall look.
+    #[inline(always)]
+    fn call_lookers(&mut self) {
+        let lookers = self.lookers.drain(..).map(Sleeping::Thread);
+        self.port.completions.to_wake.extend(lookers);
+    }
+
     /// Moves a piece of the transfer whose turn it is.
     #[inline(never)]
     fn move_piece(&mut self) -> bool {
         let Some(mut transfer) = self.port.transfers.pop_front() else { return false };
+        if self.lost {
+            return false;
+        }
         let left = transfer.into.len - transfer.done;
         let piece = left.min(PIECE_BYTES_MAX);
         if piece > 0 {

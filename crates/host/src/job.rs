@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrywire_nic::Limits;
+use ferrywire_nic::{Limits, Peer};
 
 use crate::cores;
 use crate::driver::Driver;
@@ -58,6 +58,14 @@ pub fn local(ranks: u32, crowded: bool, combine: Combine) -> io::Result<Vec<Driv
     let limits = limits(ranks);
     let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine, None);
     Ok((0..ranks).map(driver).collect())
+}
+
+/// Ends a job of threads that cannot go on without `lost`: every operation of these drivers, open or
+/// to come, fails. They must be all drivers of the job that there still are.
+pub fn end<'a>(drivers: impl Iterator<Item = &'a Driver> + Clone, lost: Peer) {
+    // An operation that has failed gives its memory back, so nobody may be about to touch it.
+    drivers.clone().for_each(Driver::stop_transfers);
+    drivers.for_each(|driver| driver.give_up(lost));
 }
 
 /// Whether so many ranks in this process would have to share cores.

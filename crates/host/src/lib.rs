@@ -45,6 +45,9 @@ mod sync;
 #[cfg(not(loom))]
 mod sys;
 
+/// What the driver speaks of, for those who use it.
+#[cfg(not(loom))]
+pub use ferrywire_nic as nic;
 #[cfg(not(loom))]
 pub use {
     completion::Keep,

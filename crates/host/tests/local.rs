@@ -3,7 +3,7 @@
 use std::thread;
 
 use ferrywire_host::{Driver, job, memory};
-use ferrywire_nic::{Mask, MatchWord, Mode, Operator, Outcome, Peer, Received};
+use ferrywire_nic::{Mask, MatchWord, Mode, Operator, Outcome, Peer, Posted, Received};
 
 fn sum(_: Operator, source: &[u8], into: &mut [u8]) {
     for (into, from) in into.chunks_exact_mut(8).zip(source.chunks_exact(8)) {
@@ -96,6 +96,95 @@ fn many_ranks_pass_a_token() {
                 send(driver, (me + 1) % size, lap, &token);
                 if me == 0 {
                     receive(driver, size - 1, lap, &mut token);
+                }
+            }
+        });
+    }
+}
+
+/// Posts a receive and leaves it.
+fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Posted {
+    let word = MatchWord::new(0, from, tag);
+    // SAFETY: the tests below keep the bytes until the operation is over.
+    unsafe {
+        driver.submit(|nic, port| {
+            let into = memory::lend_mut(bytes);
+            nic.post_receive(Some(Peer(from)), word, Mask::EXACT, into, port)
+        })
+    }
+}
+
+#[test]
+fn an_outcome_waits_until_it_is_asked_for() {
+    run(2, true, |driver| {
+        if driver.me().0 == 0 {
+            for tag in 0..10 {
+                receive(driver, 1, tag, &mut [0; 8]);
+                send(driver, 1, tag, &[1; 8]);
+                send(driver, 1, 100 + tag, &[1; 8]);
+            }
+            return;
+        }
+        let mut bytes = [[0; 8]; 10];
+        let mut tickets = Vec::new();
+        for (tag, bytes) in (0..).zip(&mut bytes) {
+            let Posted::Pending(ticket) = post_receive(driver, 0, tag, bytes) else {
+                panic!("nothing has been sent yet");
+            };
+            tickets.push(ticket);
+            send(driver, 0, tag, &[2; 8]);
+            // When this is here, so is what was sent before it, and its place is given to others.
+            receive(driver, 0, 100 + tag, &mut [0; 8]);
+        }
+        for ticket in tickets {
+            assert!(matches!(driver.wait(ticket), Outcome::Received(_)));
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_probes_while_another_waits_sees_what_comes() {
+    for crowded in [false, true] {
+        run(2, crowded, |driver| {
+            let probe = || {
+                // SAFETY: it lends nothing.
+                unsafe {
+                    driver
+                        .wait_for(|nic, port| nic.probe(MatchWord::new(0, 0, 7), Mask::EXACT, port))
+                };
+                receive(driver, 0, 7, &mut [0; 8]);
+                send(driver, 0, 8, &[0; 8]);
+            };
+            if driver.me().0 == 0 {
+                receive(driver, 1, 6, &mut [0; 8]);
+                send(driver, 1, 7, &[0; 8]);
+                receive(driver, 1, 8, &mut [0; 8]);
+                send(driver, 1, 9, &[0; 8]);
+            } else {
+                thread::scope(|scope| {
+                    scope.spawn(|| receive(driver, 0, 9, &mut [0; 8]));
+                    scope.spawn(probe);
+                    send(driver, 0, 6, &[0; 8]);
+                });
+            }
+        });
+    }
+}
+
+/// Frames of all lengths end exactly where the data lines do, sooner or later.
+#[test]
+fn long_frames_come_round_the_ring_whole() {
+    for crowded in [false, true] {
+        run(2, crowded, |driver| {
+            for number in 0..3000_u32 {
+                let len = 60 + number as usize * 7 % 200;
+                let byte = u8::try_from(number % 251).expect("a byte");
+                if driver.me().0 == 0 {
+                    send(driver, 1, 0, &vec![byte; len]);
+                } else {
+                    let mut bytes = vec![0; len];
+                    receive(driver, 0, 0, &mut bytes);
+                    assert!(bytes.iter().all(|&found| found == byte), "message {number}");
                 }
             }
         });

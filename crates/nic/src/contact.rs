@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
+use crate::op::{Op, State};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::types::{Fault, Peer, Span, Ticket, Time};
@@ -34,6 +35,23 @@ impl<V: Variant> Nic<V> {
             self.abandon(ticket, Fault::PeerDown(peer), port);
         }
         self.invite_everywhere(port);
+    }
+
+    /// Whether `peer` is known to be gone.
+    pub fn is_down(&self, peer: Peer) -> bool {
+        self.peers.find(peer).is_some_and(|at| self.peers[at].down)
+    }
+
+    /// Receives that anybody could have answered end as if only `peer` could, and it is down. For those
+    /// who know that nobody will.
+    pub fn abandon_wildcards(&mut self, peer: Peer, port: &mut impl Port) {
+        let is_open = |op: &Op| op.peer.is_none() && matches!(op.state, State::Posted { .. });
+        let open: Vec<Ticket> =
+            self.ops.iter().filter(|(_, op)| is_open(op)).map(|(ticket, _)| ticket).collect();
+        for ticket in open {
+            self.abandon(ticket, Fault::PeerDown(peer), port);
+        }
+        self.settle(port);
     }
 
     /// Takes back all that was set aside for a peer.

@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use crate::out;
 
 use super::figure::median;
+use super::machine::pin;
 
 #[allow(unsafe_code)]
 mod exchange;
@@ -78,7 +79,7 @@ impl Partner {
     }
 
     fn answer(&self) -> Result<(), String> {
-        exchange::pin(1).map_err(|cause| format!("no second processor: {cause}"))?;
+        pin(1).map_err(|cause| format!("no second processor: {cause}"))?;
         let mut second = Second::new(&std::io::stdin())
             .map_err(|cause| format!("the standard input cannot be mapped: {cause}"))?;
         let mut trips = 0..self.trips;
@@ -94,7 +95,7 @@ impl Partner {
 impl Exchange {
     /// Nanoseconds one way: the median of several rounds.
     fn measure(self, quick: bool) -> Result<f64, String> {
-        exchange::pin(0).map_err(|cause| format!("no first processor: {cause}"))?;
+        pin(0).map_err(|cause| format!("no first processor: {cause}"))?;
         let (mut first, file) =
             First::new().map_err(|cause| format!("memory cannot be shared: {cause}"))?;
         let (rounds, trips) = self.effort(quick);

@@ -121,6 +121,9 @@ impl Shm {
 
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
+        if let Some(ring) = self.rings[to.0 as usize].as_mut() {
+            ring.producer.await_move();
+        }
         if !self.stuck.contains(&to) {
             self.stuck.push(to);
         }
@@ -237,7 +240,8 @@ impl Rail for Shm {
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let rings = &mut self.rings;
         self.stuck.retain(|&peer| {
-            let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.look());
+            let moved =
+                rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.has_moved());
             if moved {
                 show(peer);
             }
@@ -256,15 +260,20 @@ impl Rail for Shm {
 
 impl Shm {
     /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
-    /// about to leave.
-    pub(crate) fn thirst(&mut self, leaving: bool) {
+    /// about to leave. True if it has happened already: then nobody may wake us.
+    pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
+        let mut moved = false;
         for (rank, ring) in (0..).zip(&mut self.rings) {
-            if let Some(ring) = ring
-                && (self.stuck.contains(&Peer(rank)) || leaving && !ring.producer.is_drained())
-            {
+            let Some(ring) = ring else { continue };
+            if self.stuck.contains(&Peer(rank)) {
                 ring.producer.thirst();
+                moved |= ring.producer.has_moved();
+            } else if leaving && !ring.producer.is_drained() {
+                ring.producer.thirst();
+                moved |= ring.producer.look();
             }
         }
+        moved
     }
 
     /// Whether everything that was sent has been taken, by everybody who still can.

@@ -124,6 +124,8 @@ pub(crate) struct Producer {
     used: u32,
     /// A frame found no room among the data lines: more would be better.
     cramped: bool,
+    /// The consumer has moved since a frame last found no room.
+    moved: bool,
     /// Data lines that each slot holds, those skipped at the end of the ring included.
     held: [u16; SLOTS as usize],
 }
@@ -132,7 +134,8 @@ impl Producer {
     /// `lines` data lines may be used at first.
     pub(crate) fn new(ring: Ring, lines: u32) -> Producer {
         let held = [0; SLOTS as usize];
-        Producer { ring, tail: 0, seen: 0, lines, next: 0, used: 0, cramped: false, held }
+        let (tail, seen, next, used) = (0, 0, 0, 0);
+        Producer { ring, tail, seen, lines, next, used, cramped: false, moved: false, held }
     }
 
     /// Puts a frame into the ring: `envelope`, then `payload`.
@@ -238,13 +241,15 @@ impl Producer {
             }
         }
         // A frame is in one piece: what is left before the end may have to be skipped.
-        let skip = if self.next + lines > self.lines { self.lines - self.next } else { 0 };
+        let wraps = self.next + lines > self.lines;
+        let skip = if wraps { self.lines - self.next } else { 0 };
         let held = skip + lines;
         if self.used + held > self.lines {
             self.cramped = true;
             return Err(Stuck::Full);
         }
-        let first = if skip > 0 { 0 } else { self.next };
+        // Not `skip > 0`: there may be nothing left to skip.
+        let first = if wraps { 0 } else { self.next };
         self.next = first + lines;
         self.used += held;
         Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
@@ -278,11 +283,23 @@ impl Producer {
             return false;
         }
         let moved = consumed != self.seen;
+        self.moved |= moved;
         while self.seen != consumed {
             self.used -= u32::from(self.held[(self.seen % SLOTS) as usize]);
             self.seen = self.seen.wrapping_add(1);
         }
         moved
+    }
+
+    /// A frame found no room.
+    pub(crate) fn await_move(&mut self) {
+        self.moved = false;
+    }
+
+    /// Whether the consumer has moved since then, whoever looked first.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        self.look();
+        self.moved
     }
 
     /// Asks to be woken when there is room. Whoever sleeps looks again after this.

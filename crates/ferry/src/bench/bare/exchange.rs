@@ -4,7 +4,7 @@
 //! a file without a name, which the first makes and the second maps again. A side whose partner
 //! falls silent gives up after a while instead of spinning for ever.
 //!
-//! All that is unsafe in this command is here.
+//! Here and in `machine.rs` is all that is unsafe in `ferry bench`.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -144,17 +144,6 @@ impl Second {
         control.pong.0.store(self.turn, Release);
         Ok(())
     }
-}
-
-/// Binds this thread, and what it starts, to one processor.
-pub(super) fn pin(cpu: usize) -> io::Result<()> {
-    // SAFETY: I4: a set of bits; all zero is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: I4: it checks the number against the size of the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: I4: the set is ours, and its size is what we say.
-    let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What both sides see at the beginning of the memory.

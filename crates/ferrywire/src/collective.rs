@@ -1,0 +1,540 @@
+//! Collectives: what all ranks of a communicator do together.
+//!
+//! Each is a schedule that the NIC runs, made in one place for both ways of calling it. Up to 65,535 may be
+//! open at the same time on one communicator: that is how many numbers there are to tell them apart.
+//!
+//! Invariants, cited below by number.
+//!   I1. A blocking call borrows its buffers until it returns, and returns when the schedule is over, or
+//!       when it has been released: then it needs nothing but its work space, which the driver keeps.
+//!   I2. A request keeps what its schedule was lent, as `request.rs` says.
+
+use std::sync::Arc;
+
+use ferrywire_host::nic::{Operator, Outcome, Posted, Schedule, Span};
+use ferrywire_host::{Keep, memory};
+use ferrywire_mpi::collective as algorithm;
+use ferrywire_mpi::operation::Operation;
+
+use crate::address::Rank;
+use crate::comm::{Comm, What};
+use crate::error::{Error, With};
+use crate::plain::{self, Buffer, Number, Numbers, Plain};
+use crate::request::{End, Kept, Request, sealed};
+
+/// A collective that goes on by itself, and gives `R`.
+pub type CollectiveRequest<R> = Request<Collecting<R>>;
+
+/// What a collective is lent.
+pub struct Collecting<R> {
+    result: R,
+    #[expect(dead_code, reason = "it is read by others, until the schedule is over")]
+    source: Option<Keep>,
+    work: Vec<u8>,
+}
+
+impl<R> sealed::Sealed for Collecting<R> {}
+
+impl<R: Send + Unpin + 'static> Kept for Collecting<R> {
+    type Output = R;
+    const REVOCABLE: bool = false;
+
+    fn finish(self, end: End<'_>) -> Result<R, Error> {
+        match end.outcome {
+            Outcome::Done | Outcome::Released => Ok(self.result),
+            other => Err(end.comm.error(end.what, other)),
+        }
+    }
+
+    fn still_needed(&mut self) -> Option<Keep> {
+        Some(Box::new(std::mem::take(&mut self.work)))
+    }
+}
+
+/// A schedule, and the room that it needs to work in.
+struct Plan {
+    schedule: Schedule,
+    work: Vec<u8>,
+}
+
+impl Plan {
+    fn new(work_bytes: u64, make: impl FnOnce(Span) -> Schedule) -> Plan {
+        let mut work = vec![0; crate::comm::size(work_bytes)];
+        let schedule = make(memory::lend_mut(&mut work));
+        Plan { schedule, work }
+    }
+}
+
+/// How each collective is made: from spans to a plan.
+impl Comm {
+    fn plan_allreduce(&self, operator: Operator, element_bytes: u64, bytes: Span) -> Plan {
+        Plan::new(bytes.len, |work| {
+            algorithm::allreduce(self.member(), operator, element_bytes, bytes, work)
+        })
+    }
+
+    fn plan_reduce(&self, root: u32, operator: Operator, bytes: Span) -> Plan {
+        let me = self.member();
+        Plan::new(algorithm::reduce_work_bytes(me, root, bytes.len), |work| {
+            algorithm::reduce(me, root, operator, bytes, work)
+        })
+    }
+
+    fn plan_scan(&self, operator: Operator, bytes: Span) -> Plan {
+        Plan::new(bytes.len, |work| algorithm::scan(self.member(), operator, bytes, work))
+    }
+
+    fn plan_exscan(&self, operator: Operator, bytes: Span) -> Plan {
+        Plan::new(algorithm::exscan_work_bytes(bytes.len), |work| {
+            algorithm::exscan(self.member(), operator, bytes, work)
+        })
+    }
+
+    fn plan_gather(&self, root: u32, mine: Span, all: Span) -> Plan {
+        let me = self.member();
+        Plan::new(algorithm::gather_work_bytes(me, root, mine.len), |work| {
+            algorithm::gather(me, root, mine, all, work)
+        })
+    }
+
+    fn plan_scatter(&self, root: u32, all: Span, mine: Span) -> Plan {
+        let me = self.member();
+        Plan::new(algorithm::scatter_work_bytes(me, root, mine.len), |work| {
+            algorithm::scatter(me, root, all, mine, work)
+        })
+    }
+
+    fn plan_allgather(&self, mine: Span, all: Span) -> Plan {
+        let me = self.member();
+        Plan::new(algorithm::allgather_work_bytes(me, mine.len), |work| {
+            algorithm::allgather(me, mine, all, work)
+        })
+    }
+
+    fn plan(&self, schedule: Schedule) -> Plan {
+        Plan { schedule, work: Vec::new() }
+    }
+
+    /// Runs a plan, and waits until it is over or its caller is released.
+    ///
+    /// # Safety
+    /// What the plan was made of is borrowed during the call.
+    unsafe fn run(&self, what: What, plan: Plan) -> Result<(), Error> {
+        let Plan { schedule, work } = plan;
+        let (schedule, instance) = (Arc::new(schedule), self.next_instance());
+        // SAFETY: I1, and the caller vouches for it.
+        let posted = unsafe {
+            self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
+        };
+        let outcome = match posted {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => {
+                let outcome = self.driver().wait(ticket);
+                if outcome == Outcome::Released {
+                    self.driver().detach(ticket, Some(Box::new(work)));
+                }
+                outcome
+            }
+        };
+        match outcome {
+            Outcome::Done | Outcome::Released => Ok(()),
+            other => Err(self.error(what, other)),
+        }
+    }
+
+    /// Begins a plan.
+    ///
+    /// # Safety
+    /// What the plan was made of is on the heap, in `result` and `source`.
+    unsafe fn begin<R: Send + Unpin + 'static>(
+        &self,
+        what: What,
+        plan: Plan,
+        result: R,
+        source: Option<Keep>,
+    ) -> CollectiveRequest<R> {
+        let Plan { schedule, work } = plan;
+        let kept = Collecting { result, source, work };
+        let (schedule, instance) = (Arc::new(schedule), self.next_instance());
+        // SAFETY: I2, and the caller vouches for it.
+        let posted = unsafe {
+            self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
+        };
+        Request::new(self, what, posted, kept)
+    }
+
+    fn operator<B: Numbers + ?Sized>(
+        &self,
+        what: What,
+        operation: Operation,
+    ) -> Result<Operator, Error> {
+        plain::operator_of::<B>(operation).ok_or_else(|| {
+            let (call, number) = (self.call(what), B::SORT);
+            Error::Unsuitable { call, operation, number }
+        })
+    }
+
+    /// How many items everybody's together are.
+    fn times_size(&self, items: usize) -> usize {
+        items * self.size() as usize
+    }
+
+    fn check_items(
+        &self,
+        what: What,
+        buffer: &'static str,
+        items: usize,
+        wanted: usize,
+    ) -> Result<(), Error> {
+        match items == wanted {
+            true => Ok(()),
+            false => Err(Error::WrongLength { call: self.call(what), buffer, items, wanted }),
+        }
+    }
+}
+
+impl Comm {
+    /// Returns when all ranks have called it.
+    pub fn barrier(&self) -> Result<(), Error> {
+        let plan = self.plan(algorithm::barrier(self.member()));
+        // SAFETY: it lends nothing.
+        unsafe { self.run(self.what_all("barrier"), plan) }
+    }
+
+    /// Like [`barrier`](Comm::barrier), as a future.
+    pub fn ibarrier(&self) -> CollectiveRequest<()> {
+        let plan = self.plan(algorithm::barrier(self.member()));
+        // SAFETY: it lends nothing.
+        unsafe { self.begin(self.what_all("ibarrier"), plan, (), None) }
+    }
+
+    /// Gives the root's data to everybody. All ranks pass buffers of the same length.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let mut data = if world.rank() == 1 { [1, 2, 3] } else { [0; 3] };
+    ///     world.broadcast(&mut data, 1).unwrap();
+    ///     assert_eq!(data, [1, 2, 3]);
+    /// });
+    /// ```
+    pub fn broadcast<B: Buffer + ?Sized>(
+        &self,
+        data: &mut B,
+        root: impl Into<Rank>,
+    ) -> Result<(), Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
+        let what = what("broadcast", bytes, root.into());
+        let root = self.root_of(what)?;
+        let plan = self.plan(algorithm::broadcast(self.member(), root, bytes));
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Like [`broadcast`](Comm::broadcast), as a future that gives the data back.
+    pub fn ibroadcast<T: Plain>(
+        &self,
+        mut data: Vec<T>,
+        root: impl Into<Rank>,
+    ) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
+        let what = what("ibroadcast", bytes, root.into());
+        let root = self.root_of(what)?;
+        let plan = self.plan(algorithm::broadcast(self.member(), root, bytes));
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, data, None) })
+    }
+
+    /// Combines everybody's numbers, place by place; everybody gets the result, the same to the last bit.
+    ///
+    /// ```
+    /// use ferrywire::Operation;
+    /// ferrywire::local(4, |world| {
+    ///     let mut pair = [1.0, f64::from(world.rank())];
+    ///     world.allreduce(&mut pair, Operation::Sum).unwrap();
+    ///     assert_eq!(pair, [4.0, 6.0]);
+    /// });
+    /// ```
+    pub fn allreduce<B: Numbers + ?Sized>(
+        &self,
+        data: &mut B,
+        operation: Operation,
+    ) -> Result<(), Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
+        let what = What { bytes: Some(bytes.len), ..self.what_all("allreduce") };
+        let operator = self.operator::<B>(what, operation)?;
+        let plan = self.plan_allreduce(operator, B::SORT.bytes(), bytes);
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Like [`allreduce`](Comm::allreduce), as a future that gives the result.
+    pub fn iallreduce<T: Number>(
+        &self,
+        mut data: Vec<T>,
+        operation: Operation,
+    ) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
+        let what = What { bytes: Some(bytes.len), ..self.what_all("iallreduce") };
+        let operator = self.operator::<T>(what, operation)?;
+        let plan = self.plan_allreduce(operator, <T as Numbers>::SORT.bytes(), bytes);
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, data, None) })
+    }
+
+    /// Combines everybody's numbers, place by place; the root gets the result in its buffer, and the
+    /// others keep theirs as they are.
+    ///
+    /// Only the root waits. On the other ranks it returns as soon as their numbers are copied, and
+    /// those of late ranks are combined and passed on while the caller computes.
+    pub fn reduce<B: Numbers + ?Sized>(
+        &self,
+        data: &mut B,
+        operation: Operation,
+        root: impl Into<Rank>,
+    ) -> Result<(), Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
+        let what = what("reduce", bytes, root.into());
+        let root = self.root_of(what)?;
+        let operator = self.operator::<B>(what, operation)?;
+        let plan = self.plan_reduce(root, operator, bytes);
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Like [`reduce`](Comm::reduce), as a future that gives the result at the root, and elsewhere the
+    /// data as it was.
+    pub fn ireduce<T: Number>(
+        &self,
+        mut data: Vec<T>,
+        operation: Operation,
+        root: impl Into<Rank>,
+    ) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
+        let what = what("ireduce", bytes, root.into());
+        let root = self.root_of(what)?;
+        let operator = self.operator::<T>(what, operation)?;
+        let plan = self.plan_reduce(root, operator, bytes);
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, data, None) })
+    }
+
+    /// Combines the numbers of all ranks up to ours, place by place.
+    ///
+    /// ```
+    /// use ferrywire::Operation;
+    /// ferrywire::local(4, |world| {
+    ///     let mut sum = world.rank() + 1;
+    ///     world.scan(&mut sum, Operation::Sum).unwrap();
+    ///     assert_eq!(sum, [1, 3, 6, 10][world.rank() as usize]);
+    /// });
+    /// ```
+    pub fn scan<B: Numbers + ?Sized>(
+        &self,
+        data: &mut B,
+        operation: Operation,
+    ) -> Result<(), Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
+        let what = What { bytes: Some(bytes.len), ..self.what_all("scan") };
+        let operator = self.operator::<B>(what, operation)?;
+        let plan = self.plan_scan(operator, bytes);
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Like [`scan`](Comm::scan), as a future that gives the result.
+    pub fn iscan<T: Number>(
+        &self,
+        mut data: Vec<T>,
+        operation: Operation,
+    ) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
+        let what = What { bytes: Some(bytes.len), ..self.what_all("iscan") };
+        let operator = self.operator::<T>(what, operation)?;
+        let plan = self.plan_scan(operator, bytes);
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, data, None) })
+    }
+
+    /// Combines the numbers of all ranks before ours. Rank 0 keeps its own.
+    pub fn exscan<B: Numbers + ?Sized>(
+        &self,
+        data: &mut B,
+        operation: Operation,
+    ) -> Result<(), Error> {
+        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
+        let what = What { bytes: Some(bytes.len), ..self.what_all("exscan") };
+        let operator = self.operator::<B>(what, operation)?;
+        let plan = self.plan_exscan(operator, bytes);
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Gathers everybody's items at the root, in the order of ranks. All ranks pass as many; only the
+    /// root gets them.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let all = world.gather(&world.rank(), 0).unwrap();
+    ///     assert_eq!(all, (world.rank() == 0).then(|| vec![0, 1, 2]));
+    /// });
+    /// ```
+    pub fn gather<B: Buffer + ?Sized>(
+        &self,
+        mine: &B,
+        root: impl Into<Rank>,
+    ) -> Result<Option<Vec<B::Item>>, Error> {
+        let items = mine.items().len();
+        let mine = memory::lend(plain::bytes(mine.items()));
+        let what = what("gather", mine, root.into());
+        let root = self.root_of(what)?;
+        let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(items)));
+        let plan = self.plan_gather(root, mine, lend_some(&mut all));
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }?;
+        Ok(all)
+    }
+
+    /// Like [`gather`](Comm::gather), as a future.
+    pub fn igather<T: Plain>(
+        &self,
+        mine: Vec<T>,
+        root: impl Into<Rank>,
+    ) -> Result<CollectiveRequest<Option<Vec<T>>>, Error> {
+        let span = memory::lend(plain::bytes(&mine));
+        let what = what("igather", span, root.into());
+        let root = self.root_of(what)?;
+        let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(mine.len())));
+        let plan = self.plan_gather(root, span, lend_some(&mut all));
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, all, Some(Box::new(mine))) })
+    }
+
+    /// Gives everybody its part of what the root has: `mine` gets as many items as it has room for, and
+    /// `all` has as many for each rank, in the order of ranks. Only the root passes it.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let all = (world.rank() == 0).then_some([1, 2, 3, 4, 5, 6]);
+    ///     let mut mine = [0; 2];
+    ///     world.scatter(all.as_ref().map(|all| &all[..]), &mut mine, 0).unwrap();
+    ///     assert_eq!(mine, [[1, 2], [3, 4], [5, 6]][world.rank() as usize]);
+    /// });
+    /// ```
+    pub fn scatter<T: Plain>(
+        &self,
+        all: Option<&[T]>,
+        mine: &mut [T],
+        root: impl Into<Rank>,
+    ) -> Result<(), Error> {
+        let items = mine.len();
+        let mine = memory::lend_mut(plain::bytes_mut(mine));
+        let what = what("scatter", mine, root.into());
+        let root = self.root_of(what)?;
+        let all = if self.rank() == root { all.unwrap_or(&[]) } else { &[] };
+        if self.rank() == root {
+            self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
+        }
+        let plan = self.plan_scatter(root, memory::lend(plain::bytes(all)), mine);
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }
+    }
+
+    /// Like [`scatter`](Comm::scatter), as a future that gives our `items` items.
+    pub fn iscatter<T: Plain>(
+        &self,
+        all: Option<Vec<T>>,
+        items: usize,
+        root: impl Into<Rank>,
+    ) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let mut mine = plain::zeroed::<T>(items);
+        let span = memory::lend_mut(plain::bytes_mut(&mut mine));
+        let what = what("iscatter", span, root.into());
+        let root = self.root_of(what)?;
+        let all = all.filter(|_| self.rank() == root).unwrap_or_default();
+        if self.rank() == root {
+            self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
+        }
+        let plan = self.plan_scatter(root, memory::lend(plain::bytes(&all)), span);
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, mine, Some(Box::new(all))) })
+    }
+
+    /// Gathers everybody's items for everybody, in the order of ranks. All ranks pass as many.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let squares = world.allgather(&(world.rank() * world.rank())).unwrap();
+    ///     assert_eq!(squares, [0, 1, 4]);
+    /// });
+    /// ```
+    pub fn allgather<B: Buffer + ?Sized>(&self, mine: &B) -> Result<Vec<B::Item>, Error> {
+        let mut all = plain::zeroed(self.times_size(mine.items().len()));
+        let mine = memory::lend(plain::bytes(mine.items()));
+        let what = What { bytes: Some(mine.len), ..self.what_all("allgather") };
+        let plan = self.plan_allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }?;
+        Ok(all)
+    }
+
+    /// Like [`allgather`](Comm::allgather), as a future.
+    pub fn iallgather<T: Plain>(&self, mine: Vec<T>) -> CollectiveRequest<Vec<T>> {
+        let mut all = plain::zeroed::<T>(self.times_size(mine.len()));
+        let span = memory::lend(plain::bytes(&mine));
+        let what = What { bytes: Some(span.len), ..self.what_all("iallgather") };
+        let plan = self.plan_allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
+        // SAFETY: I2.
+        unsafe { self.begin(what, plan, all, Some(Box::new(mine))) }
+    }
+
+    /// Gives everybody a part of ours, and gets a part of everybody's: both in the order of ranks, and
+    /// as many items for each.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let rank = world.rank();
+    ///     let got = world.alltoall(&[10 * rank, 10 * rank + 1, 10 * rank + 2]).unwrap();
+    ///     assert_eq!(got, [rank, 10 + rank, 20 + rank]);
+    /// });
+    /// ```
+    pub fn alltoall<T: Plain>(&self, ours: &[T]) -> Result<Vec<T>, Error> {
+        let source = memory::lend(plain::bytes(ours));
+        let what = What { bytes: Some(source.len), ..self.what_all("alltoall") };
+        self.check_blocks(what, "what we give", ours.len())?;
+        let mut got = plain::zeroed::<T>(ours.len());
+        let into = memory::lend_mut(plain::bytes_mut(&mut got));
+        let plan = self.plan(algorithm::alltoall(self.member(), source, into));
+        // SAFETY: I1.
+        unsafe { self.run(what, plan) }?;
+        Ok(got)
+    }
+
+    /// Like [`alltoall`](Comm::alltoall), as a future.
+    pub fn ialltoall<T: Plain>(&self, ours: Vec<T>) -> Result<CollectiveRequest<Vec<T>>, Error> {
+        let source = memory::lend(plain::bytes(&ours));
+        let what = What { bytes: Some(source.len), ..self.what_all("ialltoall") };
+        self.check_blocks(what, "what we give", ours.len())?;
+        let mut got = plain::zeroed::<T>(ours.len());
+        let into = memory::lend_mut(plain::bytes_mut(&mut got));
+        let plan = self.plan(algorithm::alltoall(self.member(), source, into));
+        // SAFETY: I2.
+        Ok(unsafe { self.begin(what, plan, got, Some(Box::new(ours))) })
+    }
+
+    /// Items that are to be shared out evenly among the ranks.
+    fn check_blocks(&self, what: What, buffer: &'static str, items: usize) -> Result<(), Error> {
+        self.check_items(what, buffer, items, items.next_multiple_of(self.size() as usize))
+    }
+
+    fn root_of(&self, what: What) -> Result<u32, Error> {
+        let With::Root(root) = what.with else { unreachable!("it has a root") };
+        self.rank_of(what, root.0)
+    }
+}
+
+fn what(name: &'static str, bytes: Span, root: Rank) -> What {
+    What { name, bytes: Some(bytes.len), with: With::Root(root), tag: None }
+}
+
+fn lend_some<T: Plain>(items: &mut Option<Vec<T>>) -> Span {
+    items.as_mut().map_or(Span::EMPTY, |items| memory::lend_mut(plain::bytes_mut(items)))
+}

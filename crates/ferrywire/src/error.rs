@@ -1,0 +1,232 @@
+//! What can go wrong, in words: which call, with whom, how many bytes, why, and what to do.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ferrywire_mpi::operation::{self, Operation};
+
+use crate::address::{Rank, Source, TAG_MAX, Tag};
+
+/// Why a call did not do what it was asked to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The message is longer than what it was to be received into. What fits is there.
+    Truncated {
+        /// What was asked for.
+        call: Box<Call>,
+        /// Bytes of the message.
+        bytes: u64,
+    },
+    /// The message cannot be made of items of the type. It is gone.
+    Misfit {
+        /// What was asked for.
+        call: Box<Call>,
+        /// Bytes of the message.
+        bytes: u64,
+        /// Bytes of one item.
+        item_bytes: usize,
+    },
+    /// A rank without which this cannot be done is not there any more.
+    RankLost {
+        /// What was asked for.
+        call: Box<Call>,
+        /// The rank, as the communicator counts, if it is a member.
+        rank: Option<u32>,
+        /// The rank, as the world counts.
+        world_rank: u32,
+        /// What became of it.
+        loss: Loss,
+    },
+    /// There is no such rank.
+    NoSuchRank {
+        /// What was asked for.
+        call: Box<Call>,
+        /// How many ranks the communicator has.
+        size: u32,
+    },
+    /// There is no such tag.
+    NoSuchTag {
+        /// What was asked for.
+        call: Box<Call>,
+    },
+    /// The operation makes no sense for such numbers.
+    Unsuitable {
+        /// What was asked for.
+        call: Box<Call>,
+        /// The operation.
+        operation: Operation,
+        /// The numbers.
+        number: operation::Number,
+    },
+    /// A buffer of a collective has the wrong length.
+    WrongLength {
+        /// What was asked for.
+        call: Box<Call>,
+        /// Which buffer.
+        buffer: &'static str,
+        /// The items that it has.
+        items: usize,
+        /// The items that it should have, or a divisor of them.
+        wanted: usize,
+    },
+    /// It was taken back, or another part of it failed.
+    Cancelled {
+        /// What was asked for.
+        call: Box<Call>,
+    },
+    /// A value cannot be made to bytes, or the bytes are no such value.
+    Value {
+        /// What was asked for.
+        call: Box<Call>,
+        /// What the serialiser says.
+        why: String,
+    },
+    /// There have been too many communicators.
+    TooManyComms {
+        /// What was asked for.
+        call: Box<Call>,
+    },
+    /// This process could not join its job.
+    Join {
+        /// What stood in the way.
+        why: String,
+    },
+}
+
+/// What became of a rank.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Loss {
+    /// It has left the job.
+    Left,
+    /// It panicked, and took the job with it.
+    Panicked,
+    /// The machine does not let us reach it.
+    Unreachable(String),
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Call {
+    /// The name of the call.
+    pub name: &'static str,
+    /// The communicator.
+    pub comm: Arc<str>,
+    /// Bytes that were to be sent, or could be received.
+    pub bytes: Option<u64>,
+    /// With whom.
+    pub with: With,
+    /// Under which tag.
+    pub tag: Option<Tag>,
+}
+
+/// The other side of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum With {
+    /// Everybody.
+    All,
+    /// Everybody, and this root.
+    Root(Rank),
+    /// Bytes go to this one.
+    To(Rank),
+    /// Bytes come from here.
+    From(Source),
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Truncated { call, bytes } if call.is_collective() => write!(
+                f,
+                "{call}: another rank has {bytes} bytes; all ranks must pass buffers that fit"
+            ),
+            Error::Truncated { call, bytes } => write!(
+                f,
+                "{call}: the message has {bytes} bytes; receive into a longer buffer or use \
+                 receive_vec"
+            ),
+            Error::Misfit { call, bytes, item_bytes } => write!(
+                f,
+                "{call}: the message has {bytes} bytes, which is no whole number of items of \
+                 {item_bytes} bytes; receive the type that was sent"
+            ),
+            Error::RankLost { call, rank, world_rank, loss } => {
+                write!(f, "{call}: ")?;
+                match rank {
+                    Some(rank) if rank == world_rank => write!(f, "rank {rank}")?,
+                    Some(rank) => write!(f, "rank {rank}, which is rank {world_rank} of world,")?,
+                    None => write!(f, "rank {world_rank} of world")?,
+                }
+                write!(f, " {loss}")
+            }
+            Error::NoSuchRank { call, size: 1 } => write!(f, "{call}: there is only rank 0"),
+            Error::NoSuchRank { call, size } => {
+                write!(f, "{call}: there are ranks 0 to {}", size - 1)
+            }
+            Error::NoSuchTag { call } => write!(f, "{call}: tags go from 0 to {TAG_MAX}"),
+            Error::Unsuitable { call, operation, number } => {
+                write!(f, "{call}: {operation:?} makes no sense for numbers of type {number:?}")
+            }
+            Error::WrongLength { call, buffer, items, wanted } => {
+                write!(f, "{call}: {buffer} has {items} items; pass {wanted}")
+            }
+            Error::Cancelled { call } => write!(f, "{call}: cancelled"),
+            Error::Value { call, why } => write!(
+                f,
+                "{call}: {why}; receive a value of the type that was sent, by receive_value what \
+                 was sent by send_value"
+            ),
+            Error::TooManyComms { call } => write!(
+                f,
+                "{call}: all {COMMS_MAX} communicators of a job have been made; keep them instead \
+                 of making them again"
+            ),
+            Error::Join { why } => write!(f, "this process cannot join its job: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Left => write!(f, "has left the job"),
+            Loss::Panicked => write!(f, "panicked; its own message says why"),
+            Loss::Unreachable(why) => write!(f, "cannot be reached: {why}"),
+        }
+    }
+}
+
+impl Call {
+    fn is_collective(&self) -> bool {
+        matches!(self.with, With::All | With::Root(_))
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if let Some(bytes) = self.bytes {
+            write!(f, " of {bytes} byte{}", if bytes == 1 { "" } else { "s" })?;
+        }
+        match self.with {
+            With::All => {}
+            With::Root(root) => write!(f, " with root {}", root.0)?,
+            With::To(rank) => write!(f, " to {rank}")?,
+            With::From(source) => write!(f, " from {source}")?,
+        }
+        if let Some(tag) = self.tag {
+            write!(f, ", {tag}")?;
+        }
+        if &*self.comm != WORLD {
+            write!(f, ", in {}", self.comm)?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of the communicator of all ranks.
+pub(crate) const WORLD: &str = "world";
+/// Communicators that a job can have, since group ids have 16 bits and each takes two.
+pub(crate) const COMMS_MAX: u16 = 1 << 15;

@@ -1,0 +1,133 @@
+//! Message passing for Rust programs: ranks that send each other what they know.
+//!
+//! A job is a number of *ranks* that run the same program and share no memory. Each knows its number, and
+//! they send each other messages.
+//!
+//! ```
+//! # fn main() -> Result<(), ferrywire::Error> {
+//! let world = ferrywire::init()?;
+//! println!("rank {} of {}", world.rank(), world.size());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`init`] joins the job that the launcher started, or makes a job of one. [`local`] runs a program
+//! with as many ranks as you like, as threads of one process: `cargo test` needs no launcher.
+//!
+//! # Messages
+//!
+//! A message has a target, a tag that you choose, and a buffer of [`Plain`] items. Who receives says from
+//! whom and under which tag, or [`ANY`].
+//!
+//! ```
+//! use ferrywire::ANY;
+//!
+//! ferrywire::local(3, |world| {
+//!     if world.rank() == 0 {
+//!         for _ in 1..world.size() {
+//!             let (name, status) = world.receive_vec::<u8>(ANY, 7).unwrap();
+//!             assert_eq!(name, format!("rank {}", status.source).as_bytes());
+//!         }
+//!     } else {
+//!         world.send(format!("rank {}", world.rank()).as_bytes(), 0, 7).unwrap();
+//!     }
+//! });
+//! ```
+//!
+//! Structs of plain fields travel as they are if they derive [`Plain`]; whatever serde can serialise
+//! goes with [`send_value`](Comm::send_value).
+//!
+//! # Not waiting
+//!
+//! What is begun goes on by itself. In a [`scope`](Comm::scope) messages use borrowed buffers and cost no
+//! allocation; the scope ends when they are over. A [`Request`] owns its buffer and is a `Future`:
+//!
+//! ```
+//! # fn block_on<F: Future>(future: F) -> F::Output {
+//! #     struct Unpark(std::thread::Thread);
+//! #     impl std::task::Wake for Unpark {
+//! #         fn wake(self: std::sync::Arc<Self>) { self.0.unpark() }
+//! #     }
+//! #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+//! #     let mut context = std::task::Context::from_waker(&waker);
+//! #     let mut future = std::pin::pin!(future);
+//! #     loop {
+//! #         match future.as_mut().poll(&mut context) {
+//! #             std::task::Poll::Ready(result) => return result,
+//! #             std::task::Poll::Pending => std::thread::park(),
+//! #         }
+//! #     }
+//! # }
+//! ferrywire::local(2, |world| {
+//!     let other = 1 - world.rank();
+//!     block_on(async {
+//!         let received = world.irecv::<f64>(2, other, 0)?;
+//!         world.isend(vec![1.0, 2.0], other, 0)?.await?;
+//!         let (items, _) = received.await?;
+//!         assert_eq!(items, [1.0, 2.0]);
+//!         Ok::<_, ferrywire::Error>(())
+//!     })
+//!     .unwrap();
+//! });
+//! ```
+//!
+//! # Together
+//!
+//! Collectives are called by all ranks of a communicator, in the same order.
+//!
+//! ```
+//! use ferrywire::Operation;
+//!
+//! let largest = ferrywire::local(4, |world| {
+//!     let mut value = (world.rank() * 7) % 5;
+//!     world.allreduce(&mut value, Operation::Max).unwrap();
+//!     value
+//! });
+//! assert_eq!(largest, [4, 4, 4, 4]);
+//! ```
+//!
+//! [`split`](Comm::split) and [`dup`](Comm::dup) make other communicators, whose messages never meet.
+//!
+//! # When something goes wrong
+//!
+//! Every call says what it was asked for, why it failed and what to do:
+//!
+//! ```
+//! ferrywire::local(2, |world| {
+//!     if world.rank() == 0 {
+//!         world.send(&[1u64, 2, 3], 1, 7).unwrap();
+//!     } else {
+//!         let error = world.receive(&mut [0u64; 1], 0, 7).unwrap_err();
+//!         assert_eq!(
+//!             error.to_string(),
+//!             "receive of 8 bytes from rank 0, tag 7: the message has 24 bytes; \
+//!              receive into a longer buffer or use receive_vec",
+//!         );
+//!     }
+//! });
+//! ```
+
+mod address;
+mod collective;
+mod comm;
+mod error;
+mod job;
+mod local;
+mod plain;
+mod request;
+mod scope;
+#[cfg(feature = "serde")]
+mod value;
+mod world;
+
+pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
+pub use collective::{Collecting, CollectiveRequest};
+pub use comm::{Comm, Probed, Status};
+pub use error::{Call, Error, Loss, With};
+pub use ferrywire_derive::Plain;
+pub use ferrywire_mpi::operation::Operation;
+pub use local::local;
+pub use plain::{Buffer, Number, Numbers, Plain};
+pub use request::{Kept, OwnedBuffer, ReceiveRequest, Receiving, Request, SendRequest, Sending};
+pub use scope::{Scope, Scoped, ScopedResult};
+pub use world::{World, init};

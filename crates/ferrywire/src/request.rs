@@ -1,0 +1,266 @@
+//! Operations that go on while the caller does something else, as futures that own their buffers.
+//!
+//! Invariants, cited below by number.
+//!   I1. The buffers that an operation was lent are on the heap, in `kept`: moving the request does not
+//!       move them, and leaking it leaks them. They are let go when the operation is over and not before:
+//!       who drops the request hands them to the driver.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
+use ferrywire_host::{Keep, memory};
+
+use crate::address::{Rank, Source, Tag};
+use crate::comm::{Comm, Status, What};
+use crate::error::Error;
+use crate::plain::{self, Plain};
+
+/// An operation that goes on by itself.
+///
+/// It is a [`Future`], for any runtime; or [`wait`](Request::wait) for it, or [`test`](Request::test)
+/// it. It progresses whether or not anybody does. Dropping it lets go of it: a send or a collective goes
+/// on to its end, a receive is taken back.
+#[must_use = "a receive that is dropped is taken back, and of a send nobody hears whether it went well"]
+pub struct Request<K: Kept> {
+    comm: Comm,
+    what: What,
+    state: State,
+    kept: Option<K>,
+}
+
+/// A send. It gives the buffer back.
+pub type SendRequest<T> = Request<Sending<T>>;
+/// A receive. It gives what was received, and who sent it.
+pub type ReceiveRequest<T> = Request<Receiving<T>>;
+
+enum State {
+    Open(Ticket),
+    Over(Outcome),
+    Told,
+}
+
+/// What an operation was lent, and what becomes of it.
+pub trait Kept: Send + Unpin + Sized + 'static + sealed::Sealed {
+    /// What the request gives when it is over.
+    type Output;
+
+    /// Whether dropping the request takes the operation back.
+    #[doc(hidden)]
+    const REVOCABLE: bool;
+
+    /// What the request gives, if the operation went well.
+    #[doc(hidden)]
+    fn finish(self, end: End<'_>) -> Result<Self::Output, Error>;
+
+    /// What an operation that goes on after its caller was released still needs.
+    #[doc(hidden)]
+    fn still_needed(&mut self) -> Option<Keep> {
+        None
+    }
+}
+
+/// How an operation ended, and what it was.
+#[doc(hidden)]
+pub struct End<'a> {
+    pub(crate) comm: &'a Comm,
+    pub(crate) what: What,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for super::Sending<T> {}
+    impl<T> Sealed for super::Receiving<T> {}
+}
+
+/// What a send is lent.
+pub struct Sending<T>(Vec<T>);
+
+impl<T: Plain> Kept for Sending<T> {
+    type Output = Vec<T>;
+    const REVOCABLE: bool = false;
+
+    fn finish(self, end: End<'_>) -> Result<Vec<T>, Error> {
+        end.comm.sent(end.what, end.outcome).map(|()| self.0)
+    }
+}
+
+/// What a receive is lent.
+pub struct Receiving<T>(Vec<T>);
+
+impl<T: Plain> Kept for Receiving<T> {
+    type Output = (Vec<T>, Status);
+    const REVOCABLE: bool = true;
+
+    fn finish(mut self, end: End<'_>) -> Result<(Vec<T>, Status), Error> {
+        let status = end.comm.received(end.what, plain::unit::<T>(), end.outcome)?;
+        self.0.truncate(status.count);
+        Ok((self.0, status))
+    }
+}
+
+/// What can be given away to be sent: a vector, a boxed slice, an array.
+pub trait OwnedBuffer {
+    /// What it consists of.
+    type Item: Plain;
+
+    /// The items on the heap.
+    fn into_vec(self) -> Vec<Self::Item>;
+}
+
+impl<T: Plain> OwnedBuffer for Vec<T> {
+    type Item = T;
+
+    fn into_vec(self) -> Vec<T> {
+        self
+    }
+}
+
+impl<T: Plain> OwnedBuffer for Box<[T]> {
+    type Item = T;
+
+    fn into_vec(self) -> Vec<T> {
+        self.into_vec()
+    }
+}
+
+impl<T: Plain, const N: usize> OwnedBuffer for [T; N] {
+    type Item = T;
+
+    fn into_vec(self) -> Vec<T> {
+        self.into()
+    }
+}
+
+impl Comm {
+    /// Begins to send, and does not wait. The buffer is given away, and comes back when the request is
+    /// over.
+    ///
+    /// ```
+    /// ferrywire::local(2, |world| {
+    ///     let other = 1 - world.rank();
+    ///     let received = world.irecv::<u64>(3, other, 0).unwrap();
+    ///     let sent = world.isend(vec![1u64, 2, 3], other, 0).unwrap();
+    ///     // … compute …
+    ///     let (items, status) = received.wait().unwrap();
+    ///     assert_eq!((items, status.source), (vec![1, 2, 3], other));
+    ///     let buffer = sent.wait().unwrap();
+    ///     assert_eq!(buffer.len(), 3);
+    /// });
+    /// ```
+    pub fn isend<B: OwnedBuffer>(
+        &self,
+        data: B,
+        to: impl Into<Rank>,
+        tag: impl Into<Tag>,
+    ) -> Result<SendRequest<B::Item>, Error> {
+        let (to, tag) = (to.into(), tag.into());
+        let data = data.into_vec();
+        let bytes = plain::bytes(&data);
+        let what = What::sending("isend", bytes, to, tag);
+        let (peer, word) = self.address(what, to, tag)?;
+        let source = memory::lend(bytes);
+        let kept = Sending(data);
+        // SAFETY: I1.
+        let posted = unsafe {
+            self.driver()
+                .submit(|nic, port| nic.post_send(peer, word, source, Mode::Standard, port))
+        };
+        Ok(Request::new(self, what, posted, kept))
+    }
+
+    /// Begins to receive up to `count` items, and does not wait.
+    pub fn irecv<T: Plain>(
+        &self,
+        count: usize,
+        from: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<ReceiveRequest<T>, Error> {
+        let (from, tag) = (from.into(), tag.into());
+        let mut items = plain::zeroed::<T>(count);
+        let bytes = plain::bytes_mut(&mut items);
+        let what = What::receiving("irecv", bytes, from, tag);
+        let wanted = self.wanted(what, from, tag)?;
+        let into = memory::lend_mut(bytes);
+        let kept = Receiving(items);
+        // SAFETY: I1.
+        let posted = unsafe { self.driver().submit(self.post_receive(wanted, into)) };
+        Ok(Request::new(self, what, posted, kept))
+    }
+}
+
+impl<K: Kept> Request<K> {
+    pub(crate) fn new(comm: &Comm, what: What, posted: Posted, kept: K) -> Request<K> {
+        let state = match posted {
+            Posted::Done(outcome) => State::Over(outcome),
+            Posted::Pending(ticket) => State::Open(ticket),
+        };
+        Request { comm: comm.clone(), what, state, kept: Some(kept) }
+    }
+
+    /// Waits until it is over.
+    pub fn wait(mut self) -> Result<K::Output, Error> {
+        if let State::Open(ticket) = self.state {
+            let outcome = self.comm.driver().wait(ticket);
+            self.end(ticket, outcome);
+        }
+        self.tell()
+    }
+
+    /// Gives the result if it is over, and nothing if it is not. The result is given once.
+    pub fn test(&mut self) -> Option<Result<K::Output, Error>> {
+        if let State::Open(ticket) = self.state {
+            let outcome = self.comm.driver().test(ticket)?;
+            self.end(ticket, outcome);
+        }
+        match self.state {
+            State::Told => None,
+            _ => Some(self.tell()),
+        }
+    }
+
+    /// It is over, or its caller was released: then what it still needs stays with the driver.
+    fn end(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.state = State::Over(outcome);
+        if outcome == Outcome::Released {
+            let keep = self.kept.as_mut().and_then(K::still_needed);
+            self.comm.driver().detach(ticket, keep);
+        }
+    }
+
+    fn tell(&mut self) -> Result<K::Output, Error> {
+        let State::Over(outcome) = std::mem::replace(&mut self.state, State::Told) else {
+            panic!("a request gives its result once");
+        };
+        let kept = self.kept.take().expect("what is not told is kept");
+        kept.finish(End { comm: &self.comm, what: self.what, outcome })
+    }
+}
+
+impl<K: Kept> Future for Request<K> {
+    type Output = Result<K::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::Open(ticket) = self.state {
+            match self.comm.driver().poll(ticket, context.waker()) {
+                Poll::Ready(outcome) => self.end(ticket, outcome),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(self.tell())
+    }
+}
+
+impl<K: Kept> Drop for Request<K> {
+    fn drop(&mut self) {
+        let State::Open(ticket) = self.state else { return };
+        let driver = self.comm.driver();
+        if K::REVOCABLE {
+            driver.cancel(ticket);
+        }
+        let keep = self.kept.take().map(|kept| Box::new(kept) as Keep);
+        driver.detach(ticket, keep);
+    }
+}

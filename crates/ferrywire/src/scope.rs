@@ -1,0 +1,278 @@
+//! Operations on borrowed buffers that are over before the borrow ends.
+//!
+//! Modelled on `std::thread::scope`: the closure may begin as many operations as it likes, and `scope`
+//! does not return, nor unwind, before all of them are over. So a request is only a number: leaking it
+//! leaks nothing, and no message costs an allocation.
+//!
+//! Invariants, cited below by number.
+//!   I1. Buffers are borrowed for `'scope`, which outlasts `scope`'s call of the closure, and the end of
+//!       that call waits for every ticket in `open`.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
+
+use crate::address::{Rank, Source, Tag};
+use crate::comm::{Comm, Status, What};
+use crate::error::Error;
+use crate::plain::{self, Buffer};
+
+/// Where operations on borrowed buffers begin: see [`Comm::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    comm: &'env Comm,
+    open: RefCell<Slots>,
+    /// The first error of an operation that nobody waited for.
+    failed: Cell<Option<Error>>,
+    // Both invariant, as in `std::thread::Scope`: otherwise they could shrink to nothing.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// An operation of a scope. Wait for it, or leave it to the end of the scope.
+pub struct Scoped<'scope, R> {
+    comm: &'scope Comm,
+    open: &'scope RefCell<Slots>,
+    failed: &'scope Cell<Option<Error>>,
+    state: State,
+    what: What,
+    unit: usize,
+    result: PhantomData<R>,
+}
+
+enum State {
+    Open(u32),
+    Over(Outcome),
+    Refused(Error),
+    Told,
+}
+
+/// What an operation of a scope gives.
+pub trait ScopedResult: Sized {
+    #[doc(hidden)]
+    fn of(comm: &Comm, what: ScopedWhat, outcome: Outcome) -> Result<Self, Error>;
+}
+
+/// What was asked for.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct ScopedWhat {
+    what: What,
+    unit: usize,
+}
+
+impl ScopedResult for () {
+    fn of(comm: &Comm, what: ScopedWhat, outcome: Outcome) -> Result<(), Error> {
+        comm.sent(what.what, outcome)
+    }
+}
+
+impl ScopedResult for Status {
+    fn of(comm: &Comm, what: ScopedWhat, outcome: Outcome) -> Result<Status, Error> {
+        comm.received(what.what, what.unit, outcome)
+    }
+}
+
+/// The tickets of operations that nobody has waited for. Places are used again.
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Option<(Ticket, What)>>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn claim(&mut self, ticket: Ticket, what: What) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some((ticket, what));
+            return slot;
+        }
+        self.slots.push(Some((ticket, what)));
+        u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 operations")
+    }
+
+    fn release(&mut self, slot: u32) {
+        self.slots[slot as usize] = None;
+        self.free.push(slot);
+    }
+
+    fn ticket(&self, slot: u32) -> Ticket {
+        self.slots[slot as usize].expect("an open operation has its slot").0
+    }
+}
+
+impl Comm {
+    /// Runs `body`, which may begin operations on borrowed buffers, and returns when all of them are over.
+    ///
+    /// An operation that `body` did not wait for and that failed is the error. If `body` panics, what
+    /// can be taken back is, and the panic goes on when all is over.
+    ///
+    /// ```
+    /// ferrywire::local(3, |world| {
+    ///     let (rank, size) = (world.rank(), world.size());
+    ///     let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+    ///     let mine = [rank; 4];
+    ///     let (mut from_left, mut from_right) = ([0; 4], [0; 4]);
+    ///     world.scope(|s| {
+    ///         s.receive(&mut from_left, left, 0);
+    ///         s.receive(&mut from_right, right, 1);
+    ///         s.send(&mine, right, 0);
+    ///         s.send(&mine, left, 1);
+    ///         // … compute what needs no neighbour …
+    ///     }).unwrap();
+    ///     assert_eq!((from_left, from_right), ([left; 4], [right; 4]));
+    /// });
+    /// ```
+    ///
+    /// A buffer that is being received into cannot be touched before the scope ends:
+    ///
+    /// ```compile_fail
+    /// ferrywire::local(1, |world| {
+    ///     let mut buffer = [0; 4];
+    ///     world.scope(|s| {
+    ///         s.receive(&mut buffer, 0, 0);
+    ///         buffer[0] = 1;
+    ///     }).unwrap();
+    /// });
+    /// ```
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> Result<R, Error> {
+        let scope = Scope {
+            comm: self,
+            open: RefCell::default(),
+            failed: Cell::new(None),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        let mut failed = scope.failed.take();
+        let open = scope.open.take().slots;
+        if result.is_err() {
+            open.iter().flatten().for_each(|&(ticket, _)| self.driver().cancel(ticket));
+        }
+        for (ticket, what) in open.into_iter().flatten() {
+            let outcome = self.driver().wait(ticket);
+            if failed.is_none() && !matches!(outcome, Outcome::Done | Outcome::Received(_)) {
+                failed = Some(self.error(what, outcome));
+            }
+        }
+        match (result, failed) {
+            (Err(panic), _) => resume_unwind(panic),
+            (Ok(_), Some(error)) => Err(error),
+            (Ok(result), None) => Ok(result),
+        }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Begins to send.
+    pub fn send<B: Buffer + ?Sized>(
+        &'scope self,
+        data: &'scope B,
+        to: impl Into<Rank>,
+        tag: impl Into<Tag>,
+    ) -> Scoped<'scope, ()> {
+        let (to, tag) = (to.into(), tag.into());
+        let bytes = plain::bytes(data.items());
+        let what = What::sending("send", bytes, to, tag);
+        let (peer, word) = match self.comm.address(what, to, tag) {
+            Ok(address) => address,
+            Err(error) => return self.scoped(State::Refused(error), what, 1),
+        };
+        let source = memory::lend(bytes);
+        // SAFETY: I1.
+        let posted = unsafe {
+            self.comm
+                .driver()
+                .submit(|nic, port| nic.post_send(peer, word, source, Mode::Standard, port))
+        };
+        self.posted(posted, what, 1)
+    }
+
+    /// Begins to receive.
+    pub fn receive<B: Buffer + ?Sized>(
+        &'scope self,
+        into: &'scope mut B,
+        from: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Scoped<'scope, Status> {
+        let (from, tag) = (from.into(), tag.into());
+        let bytes = plain::bytes_mut(into.items_mut());
+        let what = What::receiving("receive", bytes, from, tag);
+        let wanted = match self.comm.wanted(what, from, tag) {
+            Ok(wanted) => wanted,
+            Err(error) => return self.scoped(State::Refused(error), what, B::UNIT),
+        };
+        let into = memory::lend_mut(bytes);
+        // SAFETY: I1.
+        let posted = unsafe { self.comm.driver().submit(self.comm.post_receive(wanted, into)) };
+        self.posted(posted, what, B::UNIT)
+    }
+
+    fn posted<R: ScopedResult>(
+        &'scope self,
+        posted: Posted,
+        what: What,
+        unit: usize,
+    ) -> Scoped<'scope, R> {
+        let state = match posted {
+            Posted::Done(outcome) => State::Over(outcome),
+            Posted::Pending(ticket) => State::Open(self.open.borrow_mut().claim(ticket, what)),
+        };
+        self.scoped(state, what, unit)
+    }
+
+    fn scoped<R>(&'scope self, state: State, what: What, unit: usize) -> Scoped<'scope, R> {
+        let Scope { comm, open, failed, .. } = self;
+        Scoped { comm, open, failed, state, what, unit, result: PhantomData }
+    }
+}
+
+impl<R: ScopedResult> Scoped<'_, R> {
+    /// Waits until it is over.
+    pub fn wait(mut self) -> Result<R, Error> {
+        let outcome = match std::mem::replace(&mut self.state, State::Told) {
+            State::Open(slot) => {
+                let ticket = self.open.borrow().ticket(slot);
+                let outcome = self.comm.driver().wait(ticket);
+                self.open.borrow_mut().release(slot);
+                outcome
+            }
+            State::Over(outcome) => outcome,
+            State::Refused(error) => return Err(error),
+            State::Told => unreachable!("it is told once, and then it is gone"),
+        };
+        R::of(self.comm, ScopedWhat { what: self.what, unit: self.unit }, outcome)
+    }
+
+    /// Takes it back if it is not too late, and waits until it is over. Whether it was taken back is
+    /// told.
+    pub fn cancel(mut self) -> bool {
+        let State::Open(slot) = std::mem::replace(&mut self.state, State::Told) else {
+            return false;
+        };
+        let ticket = self.open.borrow().ticket(slot);
+        self.comm.driver().cancel(ticket);
+        let outcome = self.comm.driver().wait(ticket);
+        self.open.borrow_mut().release(slot);
+        outcome == Outcome::Cancelled
+    }
+}
+
+impl<R> Drop for Scoped<'_, R> {
+    /// Nobody waits for it: what went wrong already is for the scope to tell.
+    fn drop(&mut self) {
+        let error = match std::mem::replace(&mut self.state, State::Told) {
+            State::Refused(error) => error,
+            State::Over(outcome @ (Outcome::Failed(_) | Outcome::Cancelled)) => {
+                self.comm.error(self.what, outcome)
+            }
+            State::Over(_) | State::Open(_) | State::Told => return,
+        };
+        let first = self.failed.take().unwrap_or(error);
+        self.failed.set(Some(first));
+    }
+}

@@ -1,0 +1,69 @@
+//! All ranks of a job: how a process joins, and how it leaves.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use ferrywire_host::{Driver, job};
+use ferrywire_mpi::operation::combine;
+
+use crate::comm::Comm;
+use crate::error::Error;
+use crate::job::{Job, Lost};
+
+/// The communicator of all ranks of the job, and the job itself.
+///
+/// A rank leaves the job when its last communicator is dropped, this one included. It stays until
+/// everybody has taken what it sent to them, or cannot any more. A process that ends before that, by
+/// `std::process::exit` say, leaves at once.
+#[derive(Clone)]
+pub struct World {
+    comm: Comm,
+}
+
+impl World {
+    pub(crate) fn new(job: Arc<Job>) -> World {
+        World { comm: Comm::world(job) }
+    }
+
+    /// The communicator of all ranks.
+    pub fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
+    /// Ends the whole job, with a code and a reason for those who started it.
+    pub fn abort(&self, code: i32, reason: impl fmt::Display) -> ! {
+        self.comm.driver().abort(code, &reason.to_string())
+    }
+}
+
+impl Deref for World {
+    type Target = Comm;
+
+    fn deref(&self) -> &Comm {
+        &self.comm
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.comm.fmt(f)
+    }
+}
+
+/// Joins the job that this process was started for; without a launcher, a job of one.
+///
+/// ```
+/// let world = ferrywire::init().unwrap();
+/// println!("rank {} of {}", world.rank(), world.size());
+/// ```
+pub fn init() -> Result<World, Error> {
+    let driver = join()?;
+    Ok(World::new(Arc::new(Job::new(driver, Lost::nobody()))))
+}
+
+/// How this process comes to its driver: the one place that knows.
+fn join() -> Result<Driver, Error> {
+    job::join(|name| std::env::var(name).ok(), combine)
+        .map_err(|error| Error::Join { why: error.to_string() })
+}

@@ -1,0 +1,225 @@
+//! Requests: futures on one thread and on several, dropped, leaked, tested.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+
+use common::{block_on, local};
+use ferrywire::{ANY, Comm};
+
+#[test]
+fn all_to_all_as_futures() {
+    for ranks in 1..=8 {
+        local(ranks, |world| {
+            for count in [1, 100, 50_000] {
+                let received: Vec<_> =
+                    (0..ranks).map(|from| world.irecv::<u32>(count, from, 0).unwrap()).collect();
+                let sent: Vec<_> = (0..ranks)
+                    .map(|to| world.isend(vec![world.rank(); count], to, 0).unwrap())
+                    .collect();
+                block_on(async {
+                    for (from, request) in (0..).zip(received) {
+                        let (items, status) = request.await.unwrap();
+                        assert_eq!((status.source, items), (from, vec![from; count]));
+                    }
+                    for request in sent {
+                        assert_eq!(request.await.unwrap().len(), count);
+                    }
+                });
+                world.barrier().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn boxes_and_arrays_can_be_given_away() {
+    local(1, |world| {
+        let boxed: Box<[u8]> = Box::new([1, 2]);
+        world.isend(boxed, 0, 0).unwrap().wait().unwrap();
+        world.isend([3u8, 4], 0, 0).unwrap().wait().unwrap();
+        assert_eq!(world.receive_vec::<u8>(0, 0).unwrap().0, [1, 2]);
+        assert_eq!(world.receive_vec::<u8>(0, 0).unwrap().0, [3, 4]);
+    });
+}
+
+#[test]
+fn a_test_tells_once() {
+    local(2, |world| {
+        let other = 1 - world.rank();
+        let mut received = world.irecv::<u8>(8, other, 0).unwrap();
+        assert!(received.test().is_none());
+        world.barrier().unwrap();
+        world.send(&[5u8; 3], other, 0).unwrap();
+        let (items, _) = loop {
+            if let Some(result) = received.test() {
+                break result.unwrap();
+            }
+            thread::yield_now();
+        };
+        assert_eq!(items, [5; 3]);
+        assert!(received.test().is_none());
+    });
+}
+
+#[test]
+fn a_send_that_is_dropped_arrives_all_the_same() {
+    local(2, |world| {
+        if world.rank() == 0 {
+            for count in [1usize, 1000, 1_000_000] {
+                drop(world.isend(vec![7u8; count], 1, 0).unwrap());
+            }
+            // And then the rank leaves.
+        } else {
+            for count in [1usize, 1000, 1_000_000] {
+                assert_eq!(world.receive_vec::<u8>(0, 0).unwrap().0, vec![7; count]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_receive_that_is_dropped_takes_nothing() {
+    local(2, |world| {
+        if world.rank() == 0 {
+            world.barrier().unwrap();
+            world.send(&1u8, 1, 0).unwrap();
+        } else {
+            drop(world.irecv::<u8>(1, 0, 0).unwrap());
+            drop(world.irecv::<u8>(1, ANY, ANY).unwrap());
+            world.barrier().unwrap();
+            assert_eq!(world.receive_one::<u8>(0, 0).unwrap().0, 1);
+        }
+    });
+}
+
+#[test]
+fn a_receive_that_is_dropped_while_its_bytes_come_does_no_harm() {
+    local(2, |world| {
+        for lap in 0..50u8 {
+            if world.rank() == 0 {
+                world.barrier().unwrap();
+                drop(world.isend(vec![lap; 3_000_000], 1, 0).unwrap());
+                world.send(&lap, 1, 1).unwrap();
+            } else {
+                let request = world.irecv::<u8>(3_000_000, 0, 0).unwrap();
+                world.barrier().unwrap();
+                drop(request);
+                world.receive_one::<u8>(0, 1).unwrap();
+                // It was taken back in time, or it was not.
+                if world.iprobe(0, 0).unwrap().is_some() {
+                    world.receive_vec::<u8>(0, 0).unwrap();
+                }
+            }
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn leaked_requests_leak_their_buffers_and_no_more() {
+    local(2, |world| {
+        let other = 1 - world.rank();
+        for count in [1usize, 100, 100_000] {
+            std::mem::forget(world.irecv::<u8>(count, other, 0).unwrap());
+            std::mem::forget(world.isend(vec![1u8; count], other, 0).unwrap());
+            // Whatever is allocated now must not be where those bytes land.
+            let other_memory = vec![2u8; count];
+            world.barrier().unwrap();
+            world.sendrecv(&1u8, other, 1, &mut 0u8, other, 1).unwrap();
+            assert!(other_memory.iter().all(|&byte| byte == 2));
+        }
+        // The last message that somebody still looks at is not one of those.
+        assert_eq!(world.iprobe(ANY, ANY).unwrap(), None);
+    });
+}
+
+/// A few threads that run whatever task is ready.
+struct Pool {
+    ready: Arc<Mutex<Receiver<Arc<Task>>>>,
+}
+
+struct Task {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+    ready: Sender<Arc<Task>>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        let task = Arc::clone(&self);
+        // Nobody is there any more when all tasks are over.
+        let _ = self.ready.send(task);
+    }
+}
+
+impl Pool {
+    /// Runs all futures to their end on `threads` threads.
+    fn run(threads: usize, futures: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>) {
+        let (ready, queue) = channel();
+        let pool = Pool { ready: Arc::new(Mutex::new(queue)) };
+        for future in futures {
+            let task = Task { future: Mutex::new(Some(future)), ready: ready.clone() };
+            ready.send(Arc::new(task)).unwrap();
+        }
+        // The queue ends when the last task does.
+        drop(ready);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| pool.work());
+            }
+        });
+    }
+
+    fn work(&self) {
+        loop {
+            let next = self.ready.lock().unwrap().recv();
+            let Ok(task) = next else { return };
+            let mut place = task.future.lock().unwrap();
+            let Some(mut future) = place.take() else { continue };
+            let waker = Waker::from(Arc::clone(&task));
+            if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                *place = Some(future);
+            }
+        }
+    }
+}
+
+#[test]
+fn futures_on_a_pool_of_threads() {
+    async fn echo(comm: Comm, tag: u32) {
+        for lap in 0..30u32 {
+            let (items, _) = comm.irecv::<u32>(2000, 0, tag).unwrap().await.unwrap();
+            assert!(items.iter().all(|&item| item == lap * 100 + tag));
+            comm.isend(items, 0, tag).unwrap().await.unwrap();
+        }
+    }
+    async fn ask(comm: Comm, rank: u32, tag: u32) {
+        for lap in 0..30u32 {
+            let count = if lap % 7 == 0 { 2000 } else { 3 };
+            let value = lap * 100 + tag;
+            let sent = comm.isend(vec![value; count], rank, tag).unwrap();
+            let (items, _) = comm.irecv::<u32>(2000, rank, tag).unwrap().await.unwrap();
+            assert_eq!(items, vec![value; count]);
+            sent.await.unwrap();
+        }
+    }
+    local(4, |world| {
+        let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+        for tag in 0..8 {
+            if world.rank() == 0 {
+                for rank in 1..world.size() {
+                    futures.push(Box::pin(ask(world.comm().clone(), rank, tag)));
+                }
+            } else {
+                futures.push(Box::pin(echo(world.comm().clone(), tag)));
+            }
+        }
+        Pool::run(3, futures);
+    });
+}
