@@ -612,6 +612,8 @@ impl Core {
         self.port.transfers.is_empty()
             && self.port.completions.detached == 0
             && self.port.rail.is_drained()
+            // What found no room yet is still to go: somebody may wait for the answer in it.
+            && self.nic.holdings().backlog == 0
     }
 }
 
