@@ -163,7 +163,8 @@ fn every_operation_on_every_number() {
     for ranks in [1, 3, 4] {
         local(ranks, |world| {
             check_integers!(world, i8, i16, i32, i64, u8, u16, u32, u64, isize, usize);
-            let cases: [(Operation, fn(f64, f64) -> f64); 4] = [
+            type Case<T> = (Operation, fn(T, T) -> T);
+            let cases: [Case<f64>; 4] = [
                 (Operation::Sum, |a, b| a + b),
                 (Operation::Product, |a, b| a * b),
                 (Operation::Min, f64::min),

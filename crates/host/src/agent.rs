@@ -62,8 +62,20 @@ fn run(shared: &Shared) {
         }
         let patience = (expecting && !crowded).then_some(TICK);
         core.agent_unaware = patience.is_none();
+        // What the doorbell says while somebody leads is the leader's business.
+        let word = match (expecting, core.is_led()) {
+            (true, _) => Some(Sleeper::Agent as u32),
+            (false, true) => doorbell.peek(),
+            (false, false) => {
+                doorbell.disarm();
+                Some(0)
+            }
+        };
         drop(core);
-        doorbell.sleep_as(Sleeper::Agent, expecting, patience);
+        match word {
+            Some(word) => doorbell.sleep_while(word, Sleeper::Agent, patience),
+            None => std::thread::yield_now(),
+        }
         core = shared.core.lock();
     }
 }

@@ -372,6 +372,7 @@ impl Inside<'_> {
                 None => self.core.lookers.push(me.clone()),
             }
             self.core.followers.push(me.clone());
+            self.rouse_leader();
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
             self.core.lookers.retain(|thread| thread.id() != me.id());
@@ -412,21 +413,28 @@ impl Inside<'_> {
     /// The application goes: somebody else may have to look after what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
-        let shared = &*self.driver.shared;
         if !self.core.lookers.is_empty() {
             self.core.call_lookers();
         }
         self.wake_others();
         if self.core.led {
-            // What we did may be what the leader waits for.
-            let news = self.core.port.completions.count != self.count || self.core.leader_looks;
-            if self.core.leader_asleep && news {
-                shared.doorbell().ring(true);
-            }
+            self.rouse_leader();
         } else if let Some(next) = self.core.followers.first() {
             next.unpark();
         } else if self.core.nic.is_expecting() && !self.core.closing {
             self.hand_over();
+        }
+    }
+
+    /// The leader sleeps, and what we did may be what it waits for, or leave it something to do.
+    fn rouse_leader(&mut self) {
+        let core = &*self.core;
+        if core.leader_asleep {
+            let shared = &*self.driver.shared;
+            let news = core.leader_looks || core.port.completions.count != self.count;
+            if news || core.has_work(shared) || core.port.rail.is_stuck() {
+                shared.doorbell().ring(true);
+            }
         }
     }
 
@@ -608,6 +616,8 @@ impl Core {
         self.port.transfers.is_empty()
             && self.port.completions.detached == 0
             && self.port.rail.is_drained()
+            // What found no room yet is still to go: somebody may wait for the answer in it.
+            && self.nic.holdings().backlog == 0
     }
 }
 

@@ -190,3 +190,37 @@ fn long_frames_come_round_the_ring_whole() {
         });
     }
 }
+
+/// Whoever leaves has answered everybody, even if the answers found no room at first.
+#[test]
+fn nobody_leaves_with_answers_that_others_wait_for() {
+    for _ in 0..10 {
+        run(4, true, |driver| {
+            let me = driver.me().0;
+            let mut bytes = vec![[0; 4]; 8000];
+            let mut open = Vec::new();
+            for (number, bytes) in (0..).zip(&mut bytes) {
+                let posted = post_receive(driver, number % 4, number / 4, bytes);
+                open.extend(matches!(posted, Posted::Pending(_)).then_some(posted));
+            }
+            for number in 0..8000 {
+                let word = MatchWord::new(0, me, number / 4);
+                // SAFETY: the bytes live for ever.
+                let posted = unsafe {
+                    driver.submit(|nic, port| {
+                        let source = memory::lend(&[1; 4]);
+                        nic.post_send(Peer(number % 4), word, source, Mode::Standard, port)
+                    })
+                };
+                open.push(posted);
+            }
+            for posted in open {
+                let outcome = match posted {
+                    Posted::Done(outcome) => outcome,
+                    Posted::Pending(ticket) => driver.wait(ticket),
+                };
+                assert!(matches!(outcome, Outcome::Done | Outcome::Received(_)), "{outcome:?}");
+            }
+        });
+    }
+}

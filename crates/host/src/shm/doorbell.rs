@@ -43,16 +43,17 @@ impl Doorbell {
             // Pairs with the fence in `arm`: either we see the sleeper, or it what we brought.
             fence(Ordering::SeqCst);
         }
-        if self.sleeper.load(Ordering::Relaxed) != 0 {
+        if is_armed(self.sleeper.load(Ordering::Relaxed)) {
             self.wake();
         }
     }
 
     #[cold]
     fn wake(&self) {
-        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake.
-        let sleeper = self.sleeper.swap(0, Ordering::AcqRel);
-        if sleeper != 0 {
+        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. That it
+        // has rung stays to be seen: whoever is about to sleep unarmed may be the one it was for.
+        let sleeper = self.sleeper.swap(RUNG, Ordering::AcqRel);
+        if is_armed(sleeper) {
             park::wake(&self.sleeper, sleeper);
         }
     }
@@ -75,18 +76,30 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until somebody rings, or for `patience`; not at all if somebody has rung since `arm`.
-    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        self.sleep_as(who, true, patience);
+    /// What it says now, for one who wants to sleep without arming it. Nothing if somebody has rung: then
+    /// whoever it was for is about to see to it.
+    pub(crate) fn peek(&self) -> Option<u32> {
+        Some(self.sleeper.load(Ordering::Relaxed)).filter(|&word| word != RUNG)
     }
 
-    /// The same; if the doorbell is not `armed`, not at all if it is armed by now.
-    pub(crate) fn sleep_as(&self, who: Sleeper, armed: bool, patience: Option<Duration>) {
-        let expected = if armed { who as u32 } else { 0 };
-        park::wait(&self.sleeper, expected, who as u32, patience);
+    /// Sleeps until somebody rings, or for `patience`; not at all if somebody has rung since `arm`.
+    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
+        self.sleep_while(who as u32, who, patience);
+    }
+
+    /// The same; not at all if it does not say `word` any more.
+    pub(crate) fn sleep_while(&self, word: u32, who: Sleeper, patience: Option<Duration>) {
+        park::wait(&self.sleeper, word, who as u32, patience);
         // Pairs with the Release in `wake`.
         self.sleeper.load(Ordering::Acquire);
     }
+}
+
+/// Somebody has rung, and nobody has armed or disarmed it since.
+const RUNG: u32 = 1 << 31;
+
+fn is_armed(word: u32) -> bool {
+    word != 0 && word != RUNG
 }
 
 #[cfg(not(loom))]
