@@ -33,6 +33,29 @@ use ferrywire_mpi::operation::{self, Operation};
 /// });
 /// ```
 ///
+/// What is not plain is an error of the compiler: padding, fields that are not plain, a layout that is
+/// not fixed, enums.
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy, ferrywire::Plain)]
+/// #[repr(C)]
+/// struct Padded(u8, u32);
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, ferrywire::Plain)]
+/// #[repr(C)]
+/// struct Flag(bool);
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, ferrywire::Plain)]
+/// struct Loose(u32, u32);
+/// ```
+/// ```compile_fail
+/// #[derive(Clone, Copy, ferrywire::Plain)]
+/// #[repr(u8)]
+/// enum Color { Red, Green }
+/// ```
+///
 /// # Safety
 /// Every pattern of bits is a value of the type, and it has no padding and no pointers: its bytes can be
 /// read, and can be replaced by any others. The derive checks that.

@@ -43,6 +43,9 @@ fn run(shared: &Shared) {
     let mut core = shared.core.lock();
     while !core.closing {
         let busy = core.turn(shared);
+        if busy {
+            core.call_lookers();
+        }
         let to_wake = std::mem::take(&mut core.port.completions.to_wake);
         if busy || !to_wake.is_empty() {
             drop(core);

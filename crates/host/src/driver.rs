@@ -500,7 +500,7 @@ impl Core {
 
     /// Something has happened: those who wait for they know not what shall look.
     #[inline(always)]
-    fn call_lookers(&mut self) {
+    pub(crate) fn call_lookers(&mut self) {
         let lookers = self.lookers.drain(..).map(Sleeping::Thread);
         self.port.completions.to_wake.extend(lookers);
     }
