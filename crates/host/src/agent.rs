@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::completion::Sleeping;
 use crate::driver::Shared;
@@ -40,6 +40,8 @@ impl Agent {
 fn run(shared: &Shared) {
     let crowded = shared.segment.is_crowded();
     let doorbell = shared.doorbell();
+    // Nothing has been outstanding for a whole tick.
+    let mut idle = false;
     let mut core = shared.core.lock();
     while !core.closing {
         let busy = core.turn(shared);
@@ -63,7 +65,10 @@ fn run(shared: &Shared) {
                 continue;
             }
         }
-        let patience = (expecting && !crowded).then_some(TICK);
+        // Where ringers have no fence it looks by itself now and then, for as long as there has been
+        // something to look for. Whoever leaves something need not wake it for that every time.
+        idle &= !core.nic.is_expecting();
+        let patience = (!crowded && !idle).then_some(TICK);
         core.agent_unaware = patience.is_none();
         // What the doorbell says while somebody leads is the leader's business.
         let word = match (expecting, core.is_led()) {
@@ -75,10 +80,12 @@ fn run(shared: &Shared) {
             }
         };
         drop(core);
+        let since = Instant::now();
         match word {
             Some(word) => doorbell.sleep_while(word, Sleeper::Agent, patience),
             None => std::thread::yield_now(),
         }
+        idle = since.elapsed() >= TICK;
         core = shared.core.lock();
     }
 }
