@@ -341,8 +341,9 @@ impl Inside<'_> {
                     self.wake_others();
                     self.core.unlocked(std::thread::yield_now);
                 }
+                // Whoever was let in meanwhile may have brought what we wait for.
+                Next::Sleep if self.wake_others() => {}
                 Next::Sleep => {
-                    self.wake_others();
                     self.sleep(naps == 0);
                     naps += 1;
                 }
@@ -401,13 +402,16 @@ impl Inside<'_> {
         doorbell.disarm();
     }
 
-    /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock.
+    /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock
+    /// meanwhile. True if there were any.
     #[inline(always)]
-    fn wake_others(&mut self) {
-        if !self.core.port.completions.to_wake.is_empty() {
+    fn wake_others(&mut self) -> bool {
+        let any = !self.core.port.completions.to_wake.is_empty();
+        if any {
             let list = std::mem::take(&mut self.core.port.completions.to_wake);
             self.core.unlocked(|| list.into_iter().for_each(Sleeping::wake));
         }
+        any
     }
 
     /// The application goes: somebody else may have to look after what is outstanding.
