@@ -44,7 +44,8 @@ fn run(shared: &Shared) {
     let mut idle = false;
     let mut core = shared.core.lock();
     while !core.closing {
-        let busy = core.turn(shared);
+        // A caller who waits turns by itself, and nobody would wake it for what we found.
+        let busy = !core.is_led() && core.turn(shared);
         if busy {
             core.call_lookers();
         }

@@ -43,6 +43,8 @@ pub type Keep = Box<dyn Any + Send>;
 pub(crate) enum Sleeping {
     Thread(Thread),
     Task(Waker),
+    /// Something to let go: it may be the last hold on what calls us when it goes.
+    Nobody(Keep),
 }
 
 impl Sleeping {
@@ -50,6 +52,7 @@ impl Sleeping {
         match self {
             Sleeping::Thread(thread) => thread.unpark(),
             Sleeping::Task(waker) => waker.wake(),
+            Sleeping::Nobody(keep) => drop(keep),
         }
     }
 }
@@ -70,7 +73,7 @@ impl Completions {
             State::Detached(keep) => {
                 slot.state = State::Open;
                 self.detached -= 1;
-                drop(keep);
+                self.to_wake.extend(keep.map(Sleeping::Nobody));
             }
         }
     }
@@ -89,6 +92,14 @@ impl Completions {
 
     /// Wakes `sleeping` when the operation is over.
     pub(crate) fn watch(&mut self, ticket: Ticket, sleeping: Sleeping) {
+        let slot = self.slot(ticket);
+        if slot.generation == ticket.generation()
+            && let (State::Awaited(Sleeping::Task(old)), Sleeping::Task(new)) =
+                (&slot.state, &sleeping)
+            && old.will_wake(new)
+        {
+            return;
+        }
         self.replace(ticket, State::Awaited(sleeping));
     }
 
@@ -108,11 +119,15 @@ impl Completions {
     fn replace(&mut self, ticket: Ticket, state: State) {
         let generation = ticket.generation();
         let slot = std::mem::replace(self.slot(ticket), Slot { generation, state });
-        if slot.generation != generation
-            && let State::Over(outcome) = slot.state
-        {
-            let before = u64::from(slot.generation) << 32 | u64::from(ticket.index());
-            self.late.insert(Ticket::from_bits(before), outcome);
+        match slot.state {
+            State::Over(outcome) if slot.generation != generation => {
+                let before = u64::from(slot.generation) << 32 | u64::from(ticket.index());
+                self.late.insert(Ticket::from_bits(before), outcome);
+            }
+            State::Awaited(Sleeping::Task(waker)) => {
+                self.to_wake.push(Sleeping::Nobody(Box::new(waker)));
+            }
+            _ => {}
         }
     }
 

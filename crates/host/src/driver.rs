@@ -229,7 +229,7 @@ impl Driver {
             self.shared.doorbell().disarm();
         }
         let count = core.port.completions.count;
-        Inside { core, driver: self, count }
+        Inside { core, driver: self, count, panicking: std::thread::panicking() }
     }
 
     /// Nothing is moved straight between this rank's memory and others' any more, in its name.
@@ -291,6 +291,8 @@ struct Inside<'a> {
     driver: &'a Driver,
     /// Completions when we came.
     count: u64,
+    /// Whether the thread was unwinding already when it came.
+    panicking: bool,
 }
 
 impl Inside<'_> {
@@ -454,10 +456,10 @@ impl Inside<'_> {
             agent_runs = true;
         }
         // Where ringers have no fence the agent looks by itself now and then, once it knows that it
-        // has to; otherwise it is enough to look now.
+        // has to; and what is there already rings for nobody.
         let unaware = !crowded && self.core.agent_unaware;
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
-        if !agent_runs && (unaware || moved || crowded && self.core.has_work(shared)) {
+        if !agent_runs && (unaware || moved || self.core.has_work(shared)) {
             shared.doorbell().ring(true);
         }
     }
@@ -466,6 +468,10 @@ impl Inside<'_> {
 impl Drop for Inside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        if std::thread::panicking() != self.panicking {
+            // A bug of ours. Buffers that are lent would be taken back without the NIC knowing it.
+            std::process::abort();
+        }
         self.leave();
     }
 }
