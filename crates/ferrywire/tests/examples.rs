@@ -3,15 +3,15 @@
 
 mod common;
 
-#[path = "../examples/async_server.rs"]
+#[path = "../../../examples/async_server.rs"]
 mod async_server;
-#[path = "../examples/pi.rs"]
+#[path = "../../../examples/pi.rs"]
 mod pi;
-#[path = "../examples/ring.rs"]
+#[path = "../../../examples/ring.rs"]
 mod ring;
-#[path = "../examples/stencil.rs"]
+#[path = "../../../examples/stencil.rs"]
 mod stencil;
-#[path = "../examples/work_queue.rs"]
+#[path = "../../../examples/work_queue.rs"]
 mod work_queue;
 
 use common::local;

@@ -375,6 +375,8 @@ impl Inside<'_> {
                 None => self.core.lookers.push(me.clone()),
             }
             self.core.followers.push(me.clone());
+            // What we have asked for may be the leader's to do.
+            self.rouse_leader();
             self.rouse_leader();
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
