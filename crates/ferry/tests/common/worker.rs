@@ -319,19 +319,24 @@ fn strike_later(death: &Death) {
 fn strike(death: &Death) {
     let path = read("EVENT").expect("a path");
     fs::write(&path, format!("{} {}", std::process::id(), now_ns())).expect("written");
-    let signals = match death.way.as_str() {
+    let number = match death.way.as_str() {
         "panic" => panic!("as the test wants it"),
         "exit" => std::process::exit(EXIT_CODE),
         "KILL" => libc::SIGKILL,
         "TERM" => libc::SIGTERM,
         _ => libc::SIGSEGV,
     };
-    let whom =
-        if death.of_launcher { std::os::unix::process::parent_id() } else { std::process::id() };
-    // The first SIGSEGV that is not a fault only takes the handler of the standard library away.
-    for _ in 0..if signals == libc::SIGSEGV { 2 } else { 1 } {
-        signal(whom, signals);
-        thread::sleep(Duration::from_millis(1));
+    if !death.of_launcher {
+        // The standard library has a handler for SIGSEGV, which returns if nothing was at fault.
+        // SAFETY: sets what the system does by itself; no handler is installed.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+        signal(std::process::id(), number);
+        hold();
+    }
+    // The launcher has the same handler, which goes at the first signal.
+    let launcher = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == launcher && signal(launcher, number) {
+        thread::sleep(Duration::from_millis(if number == libc::SIGSEGV { 2 } else { 30_000 }));
     }
     hold();
 }
