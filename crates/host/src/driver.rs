@@ -28,7 +28,8 @@ use crate::shm::{ShmInlet, rail};
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
     shared: Arc<Shared>,
-    agent: OnceLock<Agent>,
+    /// Started when it is first needed, if it can be.
+    agent: OnceLock<Option<Agent>>,
     /// The line to the launcher, if there is one.
     line: Option<Line>,
     /// The process that joined. One that it forks has no part in the job.
@@ -249,7 +250,7 @@ impl Drop for Driver {
             inside.drive(None, |core| core.is_quiet().then_some(()));
         }
         self.shared.segment.bury(self.shared.me);
-        if let Some(agent) = self.agent.take() {
+        if let Some(agent) = self.agent.take().flatten() {
             agent.end(&self.shared);
         }
         if let Some(line) = &self.line {
