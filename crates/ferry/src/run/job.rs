@@ -135,9 +135,17 @@ impl Job {
         self.on_time(Instant::now());
         self.out.poll();
         self.err.poll();
+        self.look_at_output();
         if self.out.broken {
             // Nobody reads it. The ranks learn it as they would from a pipe of their own.
             self.ranks.iter_mut().for_each(|rank| rank.out = None);
+        }
+    }
+
+    /// Output that is lost is a failure of the job, as it would be of each rank.
+    fn look_at_output(&mut self) {
+        if let Some(error) = self.out.trouble.take() {
+            self.fail(Failure::NoOutput { error });
         }
     }
 

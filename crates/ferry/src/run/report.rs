@@ -20,6 +20,8 @@ pub(super) enum Failure {
     TimeOut { seconds: f64, running: Vec<u32> },
     /// There was no memory for the job.
     NoSegment { size: u32, bytes: u64, error: io::Error },
+    /// What ranks print cannot be written.
+    NoOutput { error: io::Error },
     /// The user would not wait.
     Killed { signal: i32 },
     /// Keepers do not live here.
@@ -37,6 +39,7 @@ impl Failure {
             Failure::Unfinished { .. }
             | Failure::Absent { .. }
             | Failure::NoSegment { .. }
+            | Failure::NoOutput { .. }
             | Failure::NoKeeper { .. } => 1,
         }
     }
@@ -83,6 +86,9 @@ impl fmt::Display for Failure {
             ),
             Failure::NoSegment { size, bytes, error } => {
                 write!(f, "cannot reserve {bytes} bytes of memory for {size} ranks: {error}")
+            }
+            Failure::NoOutput { error } => {
+                write!(f, "what the ranks print cannot be written: {error}")
             }
             Failure::Killed { signal } => {
                 write!(f, "killed the job at the second {}", name_of(*signal))
