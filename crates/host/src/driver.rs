@@ -240,14 +240,24 @@ impl Driver {
 
 impl Drop for Driver {
     /// Stays until everybody has taken what was sent to them, or cannot any more.
+    ///
+    /// Not in a panic: that is no leaving in order, and whoever should take it may be busy. The job
+    /// ends, before anybody can take our silence for the failure; and so does this process, since
+    /// memory that is lent goes with the stack.
     fn drop(&mut self) {
         if self.process != std::process::id() {
             return;
         }
+        let panicking = std::thread::panicking();
+        if panicking && self.line.is_some() {
+            self.abort(PANIC_CODE, "it panicked");
+        }
         {
             let mut inside = self.enter();
             inside.core.closing = true;
-            inside.drive(None, |core| core.is_quiet().then_some(()));
+            if !panicking {
+                inside.drive(None, |core| core.is_quiet().then_some(()));
+            }
         }
         self.shared.segment.bury(self.shared.me);
         if let Some(agent) = self.agent.take().flatten() {
@@ -564,6 +574,8 @@ impl Core {
     }
 }
 
+/// What a Rust program exits with that panics.
+const PANIC_CODE: i32 = 101;
 /// How long the launcher may take to end us.
 const ABORT_MAX: Duration = Duration::from_secs(5);
 /// Frames taken before anything else gets a turn.
