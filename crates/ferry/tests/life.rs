@@ -49,7 +49,7 @@ impl Story {
         let of_launcher = draw(4) == 0;
         // A launcher can be killed, not told to panic.
         let way = WAYS[usize::try_from(draw(if of_launcher { 3 } else { 5 })).expect("small")];
-        let moment = MOMENTS[usize::try_from(draw(6)).expect("small")];
+        let moment = MOMENTS[usize::try_from(draw(7)).expect("small")];
         // Nobody panics while asleep.
         let way = if way == "panic" && moment == "sleeping" { "exit" } else { way };
         let after_us = match moment {
@@ -76,6 +76,11 @@ impl Story {
         match (*of_launcher, way.as_str()) {
             (true, "TERM") => (Some("ended by SIGTERM".into()), Ok(128 + signal)),
             (true, _) => (None, Err(signal)),
+            // The library tells the launcher; before it has joined, only the exit code does.
+            (false, "panic") if !matches!(self.death.moment.as_str(), "before" | "joining") => (
+                Some(format!("rank {rank} (pid {pid}) aborted the job with code 101: it panicked")),
+                Ok(101),
+            ),
             (false, "panic") => ended(101),
             (false, "exit") => ended(EXIT_CODE),
             (false, _) => {

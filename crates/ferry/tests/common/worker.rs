@@ -26,8 +26,11 @@ const NEIGHBOUR_GONE: i32 = 99;
 /// A tag that nobody sends.
 const NEVER: u32 = 0xffff;
 
-pub(crate) const MOMENTS: [&str; 6] =
-    ["before", "joining", "talking", "sleeping", "computing", "finalising"];
+/// How long ranks compute.
+const COMPUTE: Duration = Duration::from_secs(10);
+
+pub(crate) const MOMENTS: [&str; 7] =
+    ["before", "joining", "talking", "sleeping", "computing", "deaf", "finalising"];
 pub(crate) const WAYS: [&str; 5] = ["KILL", "SEGV", "TERM", "panic", "exit"];
 
 /// Who dies, of what, and when.
@@ -233,7 +236,15 @@ fn die(death: &Death) {
                 lament(&driver);
             }
         }
-        "computing" => compute(&driver, death, victim),
+        "computing" => {
+            leave_to_agent(&driver);
+            compute(death, victim);
+        }
+        "deaf" => {
+            let right = (rank + 1) % driver.size();
+            let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
+            compute(death, victim);
+        }
         "finalising" => finalise(driver, death, victim),
         _ => {}
     }
@@ -257,22 +268,26 @@ fn talk(driver: &Driver, death: &Death, victim: bool) {
     }
 }
 
-/// Leaves long messages to the agent, and calls nobody.
-fn compute(driver: &Driver, death: &Death, victim: bool) {
+/// Long messages that are under way while nobody calls.
+fn leave_to_agent(driver: &Driver) {
     let (me, size) = (driver.me().0, driver.size());
     let (left, right) = ((me + size - 1) % size, (me + 1) % size);
     for round in 0..4 {
         let _ = post_receive(driver, left, round, lent(vec![0; 1 << 20]));
         let _ = post_send(driver, right, round, lent(vec![1; 1 << 20]));
     }
+}
+
+/// Computes, and calls nobody, for longer than any job may take to end.
+fn compute(death: &Death, victim: bool) {
     if victim && death.way != "panic" {
         strike_later(death);
     }
-    let until = Instant::now() + death.after;
+    let start = Instant::now();
     let mut sum = 0_u64;
-    loop {
+    while start.elapsed() < COMPUTE {
         (0..10_000).for_each(|number| sum = std::hint::black_box(sum.wrapping_add(number)));
-        if victim && death.way == "panic" && Instant::now() > until {
+        if victim && death.way == "panic" && start.elapsed() > death.after {
             strike(death);
         }
     }
