@@ -17,7 +17,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -70,7 +69,9 @@ fn stranger() {
     }
     let names = std::env::var("NAMES").unwrap_or_default();
     for name in names.split_terminator('\n') {
-        tally.tried(connects(name), || format!("connect to {name}"));
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            tally.tried(connects(name, kind), || format!("connect to {name}"));
+        }
     }
     let line: RawFd = std::env::var("LINE").expect("a number").parse().expect("a number");
     try_to_speak(line, &mut tally);
@@ -152,15 +153,21 @@ fn last() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// A name as `/proc/net/unix` shows it: abstract ones begin with `@`.
-fn connects(name: &str) -> bool {
-    use std::os::linux::net::SocketAddrExt;
-    match name.strip_prefix('@') {
-        Some(name) => std::os::unix::net::SocketAddr::from_abstract_name(name)
-            .and_then(|address| UnixStream::connect_addr(&address))
-            .is_ok(),
-        None => UnixStream::connect(name).is_ok(),
+/// Whether a socket of this kind gets through to a name as `/proc/net/unix` shows it: abstract ones
+/// begin with `@`.
+fn connects(name: &str, kind: c_int) -> bool {
+    let mut address = libc::sockaddr_un { sun_family: 1, sun_path: [0; 108] };
+    for (to, from) in address.sun_path.iter_mut().zip(name.bytes()) {
+        *to = if from == b'@' { 0 } else { i8::from_ne_bytes([from]) };
     }
+    let size = libc::socklen_t::try_from(2 + name.len()).expect("short");
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    assert!(socket >= 0, "a socket can be made");
+    // SAFETY: the kernel has just made it for us.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: by S1.
+    unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) == 0 }
 }
 
 /// Goodbye, abort and hello in the name of the rank whose end this is, and nonsense.
@@ -245,7 +252,8 @@ impl Target {
         Target { folder, launcher, stop, pids }
     }
 
-    /// Names of sockets that any process of the job holds.
+    /// How many sockets the processes of the job hold, and their names. The kernel gives one to an
+    /// end that asks for credentials when it speaks; nobody listens there.
     fn names(&self) -> (usize, Vec<String>) {
         let mut numbers = Vec::new();
         for pid in &self.pids {
@@ -303,7 +311,6 @@ impl Target {
 fn attack(owner: u32, stranger: u32) {
     let target = Target::start(owner);
     let (sockets, names) = target.names();
-    assert_eq!(names, [""; 0], "no socket of a job has a name");
     let line = target.line();
     let number = line.as_raw_fd();
     let pids: Vec<String> = target.pids.iter().map(u32::to_string).collect();
@@ -314,6 +321,9 @@ fn attack(owner: u32, stranger: u32) {
     let settle = move || {
         // SAFETY: clears a flag of a descriptor that we hold for it.
         check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) })?;
+        // Whoever shares a session may let others of it go on.
+        // SAFETY: has no preconditions.
+        unsafe { libc::setsid() };
         become_user(stranger)
     };
     // SAFETY: makes system calls alone.
