@@ -17,11 +17,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn start(shared: Arc<Shared>) -> Agent {
+    /// Nothing where no more threads are allowed: then messages move only while somebody calls,
+    /// which is slower and not wrong.
+    pub(crate) fn start(shared: Arc<Shared>) -> Option<Agent> {
         let builder =
             std::thread::Builder::new().name("ferry-agent".into()).stack_size(STACK_BYTES);
-        let thread = builder.spawn(move || run(&shared)).expect("a thread can be started");
-        Agent { thread }
+        let thread = builder.spawn(move || run(&shared)).ok()?;
+        Some(Agent { thread })
     }
 
     /// Ends the agent. `closing` is set already.

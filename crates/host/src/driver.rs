@@ -28,7 +28,8 @@ use crate::shm::{ShmInlet, rail};
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
     shared: Arc<Shared>,
-    agent: OnceLock<Agent>,
+    /// Started when it is first needed, if it can be.
+    agent: OnceLock<Option<Agent>>,
     /// The line to the launcher, if there is one.
     line: Option<Line>,
     /// The process that joined. One that it forks has no part in the job.
@@ -265,17 +266,27 @@ impl Driver {
 
 impl Drop for Driver {
     /// Stays until everybody has taken what was sent to them, or cannot any more.
+    ///
+    /// Not in a panic: that is no leaving in order, and whoever should take it may be busy. The job
+    /// ends, before anybody can take our silence for the failure; and so does this process, since
+    /// memory that is lent goes with the stack.
     fn drop(&mut self) {
         if self.process != std::process::id() {
             return;
         }
+        let panicking = std::thread::panicking();
+        if panicking && self.line.is_some() {
+            self.abort(PANIC_CODE, "it panicked");
+        }
         {
             let mut inside = self.enter();
             inside.core.closing = true;
-            inside.drive(None, |core| core.is_quiet().then_some(()));
+            if !panicking {
+                inside.drive(None, |core| core.is_quiet().then_some(()));
+            }
         }
         self.shared.segment.bury(self.shared.me);
-        if let Some(agent) = self.agent.take() {
+        if let Some(agent) = self.agent.take().flatten() {
             agent.end(&self.shared);
         }
         if let Some(line) = &self.line {
@@ -633,6 +644,8 @@ impl Core {
     }
 }
 
+/// What a Rust program exits with that panics.
+const PANIC_CODE: i32 = 101;
 /// How long the launcher may take to end us.
 const ABORT_MAX: Duration = Duration::from_secs(5);
 /// Frames taken before anything else gets a turn.

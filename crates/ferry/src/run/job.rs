@@ -135,9 +135,17 @@ impl Job {
         self.on_time(Instant::now());
         self.out.poll();
         self.err.poll();
+        self.look_at_output();
         if self.out.broken {
             // Nobody reads it. The ranks learn it as they would from a pipe of their own.
             self.ranks.iter_mut().for_each(|rank| rank.out = None);
+        }
+    }
+
+    /// Output that is lost is a failure of the job, as it would be of each rank.
+    fn look_at_output(&mut self) {
+        if let Some(error) = self.out.trouble.take() {
+            self.fail(Failure::NoOutput { error });
         }
     }
 
@@ -364,19 +372,27 @@ impl Job {
                 segment.introduce(number(at), process);
             }
         }
+        let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
             let member = Member { rank: number(at), size, job: self.number, crowded: self.crowded };
-            if let Some(place) = &rank.place {
-                // One that does not get it has just died, which we shall hear.
-                let _ = place.welcome(member, segment.file().as_fd());
+            let welcomed =
+                rank.place.as_ref().map(|place| place.welcome(member, segment.file().as_fd()));
+            if let Some(Err(error)) = welcomed
+                && !has_left(&error)
+            {
+                let rank = Failure::NoWelcome { rank: number(at), pid: rank.pid, error };
+                failure.get_or_insert(rank);
             }
+        }
+        if let Some(failure) = failure {
+            self.fail(failure);
         }
     }
 
     /// There is no memory for the job. All ranks wait for a welcome, and end by themselves when
     /// they have been told why there is none.
     fn fail_to_welcome(&mut self, size: u32, error: io::Error) {
-        let failure = Failure::NoSegment { size, bytes: Segment::bytes(size), error };
+        let failure = Failure::NoSegment { size, error };
         let text = failure.to_string();
         self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
             place.refuse(&text);
@@ -439,6 +455,11 @@ fn read(stream: &mut Option<Stream>, sink: &mut Sink) {
         open.flush(sink);
         *stream = None;
     }
+}
+
+/// Whether nobody is at the other end any more. Of what he died, we shall hear.
+fn has_left(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn number(at: usize) -> u32 {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, IsTerminal, PipeReader, Read, Result, Write};
+use std::io::{Error, ErrorKind, IsTerminal, PipeReader, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::sys;
@@ -107,8 +107,10 @@ pub(super) struct Sink {
     queue: VecDeque<u8>,
     /// The stream whose line has been begun and not ended.
     open: Option<usize>,
-    /// Nobody reads it any more.
+    /// Nobody reads it any more, or it cannot be written.
     pub(super) broken: bool,
+    /// Why it cannot be written, until somebody asks.
+    pub(super) trouble: Option<Error>,
     pub(super) is_terminal: bool,
 }
 
@@ -117,7 +119,14 @@ impl Sink {
     pub(super) fn new(target: impl AsFd) -> Result<Sink> {
         let target = File::from(target.as_fd().try_clone_to_owned()?);
         let is_terminal = target.is_terminal();
-        Ok(Sink { target, queue: VecDeque::new(), open: None, broken: false, is_terminal })
+        Ok(Sink {
+            target,
+            queue: VecDeque::new(),
+            open: None,
+            broken: false,
+            trouble: None,
+            is_terminal,
+        })
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -154,9 +163,11 @@ impl Sink {
                 Ok(count) => drop(self.queue.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => {
+                Err(error) => {
                     self.broken = true;
                     self.queue.clear();
+                    // A reader who has seen enough is not trouble.
+                    self.trouble = Some(error).filter(|why| why.kind() != ErrorKind::BrokenPipe);
                 }
             }
         }

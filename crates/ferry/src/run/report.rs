@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use ferrywire_host::Segment;
+
 use super::sys::{Ending, Pid};
 
 /// Why a job failed.
@@ -19,7 +21,11 @@ pub(super) enum Failure {
     /// The time was over.
     TimeOut { seconds: f64, running: Vec<u32> },
     /// There was no memory for the job.
-    NoSegment { size: u32, bytes: u64, error: io::Error },
+    NoSegment { size: u32, error: io::Error },
+    /// A rank could not be told that all are there.
+    NoWelcome { rank: u32, pid: Pid, error: io::Error },
+    /// What ranks print cannot be written.
+    NoOutput { error: io::Error },
     /// The user would not wait.
     Killed { signal: i32 },
     /// Keepers do not live here.
@@ -37,6 +43,8 @@ impl Failure {
             Failure::Unfinished { .. }
             | Failure::Absent { .. }
             | Failure::NoSegment { .. }
+            | Failure::NoWelcome { .. }
+            | Failure::NoOutput { .. }
             | Failure::NoKeeper { .. } => 1,
         }
     }
@@ -81,8 +89,18 @@ impl fmt::Display for Failure {
                 "the job ran longer than {seconds} s (--timeout); still running: {}",
                 Ranks(running)
             ),
-            Failure::NoSegment { size, bytes, error } => {
-                write!(f, "cannot reserve {bytes} bytes of memory for {size} ranks: {error}")
+            Failure::NoSegment { size, error } => write!(
+                f,
+                "cannot reserve {} bytes of memory for {size} ranks: {error} ({} bytes of address \
+                 space are wanted, ulimit -v)",
+                Segment::bytes(*size),
+                Segment::address_bytes(*size)
+            ),
+            Failure::NoWelcome { rank, pid, error } => {
+                write!(f, "cannot give rank {rank} (pid {pid}) the memory of the job: {error}")
+            }
+            Failure::NoOutput { error } => {
+                write!(f, "what the ranks print cannot be written: {error}")
             }
             Failure::Killed { signal } => {
                 write!(f, "killed the job at the second {}", name_of(*signal))

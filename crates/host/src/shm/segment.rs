@@ -101,8 +101,7 @@ pub struct Process {
 impl Segment {
     /// Makes the segment of a new job. `crowded` if its ranks have to share cores.
     pub fn create(ranks: u32, job: u32, crowded: bool) -> io::Result<Segment> {
-        let bytes = arena_start(ranks) + u64::from(ranks) * u64::from(ranks) * RING_BYTES;
-        let bytes = bytes.min(arena_start(ranks) + ARENA_BYTES_MAX);
+        let bytes = Segment::address_bytes(ranks);
         let file = map::memory_file(bytes)?;
         map::reserve(&file, 0, arena_start(ranks))?;
         let map = Map::new(&file, usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?)?;
@@ -120,6 +119,12 @@ impl Segment {
     /// Bytes that are set aside for so many ranks before any of them talk.
     pub fn bytes(ranks: u32) -> u64 {
         arena_start(ranks)
+    }
+
+    /// Bytes of address space for all rings that so many ranks can have.
+    pub fn address_bytes(ranks: u32) -> u64 {
+        let rings = u64::from(ranks) * u64::from(ranks) * RING_BYTES;
+        arena_start(ranks) + rings.min(ARENA_BYTES_MAX)
     }
 
     /// The segment that another process has made and handed to us.

@@ -25,6 +25,7 @@ impl Job {
             drain(&mut rank.err, &mut self.err);
         }
         self.write_out();
+        self.look_at_output();
         for line in self.report() {
             self.err.say(&format!("ferry run: {line}"));
         }

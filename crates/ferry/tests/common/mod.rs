@@ -1,0 +1,194 @@
+//! What the tests of whole jobs have in common: a rank that talks, a folder that goes away, a look
+//! at who is left, and the system calls that this takes.
+//!
+//! Invariants, cited below by number.
+//!   T1. Every pointer given to the kernel is to a live value of the size that is told with it.
+//!   T2. Between fork and exec only calls are made that are safe in a signal handler.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub(crate) mod worker;
+
+use std::ffi::c_int;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
+
+/// No test waits longer than this for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How this test program is started as a rank.
+pub(crate) const MEMBER: [&str; 5] =
+    ["member", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+
+pub(crate) fn me() -> PathBuf {
+    std::env::current_exe().expect("a path")
+}
+
+/// A folder that goes with the test. Everybody may enter it.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("ferry-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        names_in(&self.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// How a command ended, and what it said.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs a command to its end. One that does not end is killed, and the test fails. Its output goes to
+/// files, so that whoever inherits it does not keep us.
+pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
+    let (out, err) = (folder.join("stdout"), folder.join("stderr"));
+    command.stdout(fs::File::create(&out).expect("a file"));
+    command.stderr(fs::File::create(&err).expect("a file"));
+    let mut child = command.stdin(Stdio::null()).spawn().expect("the command starts");
+    let ended = wait(&mut child, PATIENCE);
+    let read = |path: &Path| {
+        let text = String::from_utf8_lossy(&fs::read(path).expect("written")).into_owned();
+        let _ = fs::remove_file(path);
+        text
+    };
+    let (out, err) = (read(&out), read(&err));
+    let Some(status) = ended else { panic!("the job has not ended\n{out}\n{err}") };
+    Ended { status, out, err }
+}
+
+/// Waits for the end; kills whoever does not come to it.
+pub(crate) fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + patience;
+    loop {
+        if let Some(status) = child.try_wait().expect("our child") {
+            return Some(status);
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Nanoseconds on a clock that all processes share.
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: by T1.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let part = |number: i64| u64::try_from(number).expect("time goes forward");
+    part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
+}
+
+pub(crate) fn is_root() -> bool {
+    // SAFETY: has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Sends a signal. Says whether somebody was there to get it.
+pub(crate) fn signal(pid: u32, signal: c_int) -> bool {
+    let pid = libc::pid_t::try_from(pid).expect("small");
+    assert!(pid > 1, "neither everybody nor the first process is ours");
+    // SAFETY: sends a signal.
+    unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// Orphans of what we start become our children, so that none is overlooked.
+pub(crate) fn adopt_orphans() {
+    let on: libc::c_ulong = 1;
+    // SAFETY: sets an attribute of this process.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on) }, 0);
+}
+
+/// A process that is there, dead or alive.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) pid: u32,
+    pub(crate) is_dead: bool,
+    pub(crate) name: String,
+}
+
+/// All processes that are our children, or have `mark` in their environment.
+pub(crate) fn left(mark: &str) -> Vec<Found> {
+    let own = std::process::id();
+    pids().filter(|pid| *pid != own).filter_map(|pid| found(pid, own, mark)).collect()
+}
+
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("processes are listed");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn found(pid: u32, own: u32, mark: &str) -> Option<Found> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, rest) = stat.rsplit_once(')')?;
+    let mut words = rest.split_whitespace();
+    let is_dead = words.next()? == "Z";
+    let parent: u32 = words.next()?.parse().ok()?;
+    (parent == own || has_mark(pid, mark)).then(|| Found { pid, is_dead, name: name.to_owned() })
+}
+
+pub(crate) fn has_mark(pid: u32, mark: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}
+
+/// Buries a child that is dead.
+pub(crate) fn bury(pid: u32) {
+    let pid = libc::pid_t::try_from(pid).expect("small");
+    // SAFETY: a null pointer asks for nothing back.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+}
+
+/// What a process is allowed before it becomes the launcher.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+    // SAFETY: by T1.
+    check(unsafe { libc::setrlimit(resource, &raw const limit) })
+}
+
+/// Becomes another user for good, with none of the rights of the one before.
+pub(crate) fn become_user(uid: u32) -> io::Result<()> {
+    // SAFETY: no groups: no pointer is read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: has no preconditions.
+    check(unsafe { libc::setgid(uid) })?;
+    // SAFETY: has no preconditions.
+    check(unsafe { libc::setuid(uid) })
+}
+
+pub(crate) fn check(code: c_int) -> io::Result<()> {
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

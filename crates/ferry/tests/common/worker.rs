@@ -1,0 +1,363 @@
+//! A rank that joins through the library and talks in a ring, short messages and long ones, until it
+//! is done, or until it dies as it was told.
+//!
+//! Invariants, cited below by number.
+//!   W1. Buffers that are lent are leaked: whatever happens to the thread, they stay.
+
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferrywire_host::{Driver, job, memory};
+use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted, Ticket};
+
+use super::{now_ns, signal};
+
+/// Short, inside a frame, of several frames, and long enough to be under way when death comes.
+const LENGTHS: [u64; 6] = [8, 1 << 20, 3000, 64, 40_000, 1 << 20];
+
+/// What a rank exits with that was told to.
+pub(crate) const EXIT_CODE: i32 = 41;
+/// What a rank exits with whose neighbour is gone.
+const NEIGHBOUR_GONE: i32 = 99;
+
+/// A tag that nobody sends.
+const NEVER: u32 = 0xffff;
+
+/// How long ranks compute.
+const COMPUTE: Duration = Duration::from_secs(10);
+
+pub(crate) const MOMENTS: [&str; 7] =
+    ["before", "joining", "talking", "sleeping", "computing", "deaf", "finalising"];
+pub(crate) const WAYS: [&str; 5] = ["KILL", "SEGV", "TERM", "panic", "exit"];
+
+/// Who dies, of what, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Death {
+    pub(crate) rank: u32,
+    /// The rank does not end itself but its launcher.
+    pub(crate) of_launcher: bool,
+    pub(crate) way: String,
+    pub(crate) moment: String,
+    pub(crate) after: Duration,
+}
+
+impl Death {
+    pub(crate) fn told(&self) -> String {
+        let who = if self.of_launcher { "launcher" } else { "rank" };
+        format!("{} {who} {} {} {}", self.rank, self.way, self.moment, self.after.as_micros())
+    }
+}
+
+impl FromStr for Death {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Death, Self::Err> {
+        let words: Vec<&str> = text.split(' ').collect();
+        Ok(Death {
+            rank: words[0].parse()?,
+            of_launcher: words[1] == "launcher",
+            way: words[2].into(),
+            moment: words[3].into(),
+            after: Duration::from_micros(words[4].parse()?),
+        })
+    }
+}
+
+fn read(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The whole life of a rank. `WORK` says what it does.
+pub(crate) fn rank() {
+    let Some(work) = read("WORK") else { return };
+    match work.as_str() {
+        "ring" => ring(|round| round == 12),
+        "until" => {
+            let path = PathBuf::from(read("UNTIL").expect("a path"));
+            ring(|_| path.exists());
+        }
+        "die" => die(&read("DEATH").expect("who").parse().expect("a death")),
+        other => panic!("no such work: {other}"),
+    }
+}
+
+fn join() -> Driver {
+    if read("UNREADABLE").is_some() {
+        let off: libc::c_ulong = 0;
+        // SAFETY: sets an attribute of this process.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, off) };
+    }
+    match job::join(read, |_, _, _| {}) {
+        Ok(driver) => driver,
+        Err(error) => {
+            eprintln!("cannot join: {error}");
+            std::process::exit(9);
+        }
+    }
+}
+
+/// Messages around until `enough`. Rank 0 decides, and the first byte of a round tells the others.
+fn ring(enough: impl Fn(u32) -> bool) {
+    let driver = join();
+    let mut round = 0;
+    loop {
+        let last = driver.me().0 == 0 && enough(round);
+        let Some(stop) = exchange(&driver, round, last) else { lament(&driver) };
+        round += 1;
+        if last || stop {
+            break;
+        }
+    }
+    println!("rank {} exchanged {round} rounds", driver.me().0);
+}
+
+/// One round: a word that says whether it is the last one, and then bytes of some length, which are
+/// checked. Nothing if a neighbour is gone.
+fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
+    let (me, size) = (driver.me().0, driver.size());
+    let (left, right) = ((me + size - 1) % size, (me + 1) % size);
+    let tag = round % 1000;
+    let mut stop = vec![u8::from(last)];
+    if me > 0 {
+        stop = receive(driver, left, tag, 1)?;
+    }
+    if right > 0 {
+        send(driver, right, tag, &stop)?;
+    }
+    let len = LENGTHS[(round % 6) as usize];
+    let (out, into) = (lent(pattern(me, round, len)), lent(vec![0; length(len)]));
+    let arrival = post_receive(driver, left, tag + 1000, into);
+    let departure = post_send(driver, right, tag + 1000, out);
+    over(driver, arrival)?;
+    over(driver, departure)?;
+    // SAFETY: both operations are over: nobody else has it.
+    let (out, into) = unsafe { (Box::from_raw(out), Box::from_raw(into)) };
+    drop(out);
+    assert!(into == pattern(left, round, len).into(), "round {round}: {len} bytes from {left}");
+    Some(stop[0] != 0)
+}
+
+fn pattern(rank: u32, round: u32, len: u64) -> Vec<u8> {
+    let start = u64::from(rank) * 31 + u64::from(round) * 7;
+    (start..start + len).map(|at| (at % 251).to_le_bytes()[0]).collect()
+}
+
+fn length(len: u64) -> usize {
+    usize::try_from(len).expect("fits")
+}
+
+/// W1.
+fn lent(bytes: Vec<u8>) -> *mut [u8] {
+    Box::into_raw(bytes.into_boxed_slice())
+}
+
+fn post_send(driver: &Driver, to: u32, tag: u32, bytes: *mut [u8]) -> Posted {
+    let word = MatchWord::new(0, driver.me().0, tag);
+    // SAFETY: W1.
+    let bytes = unsafe { &*bytes };
+    // SAFETY: W1.
+    unsafe {
+        driver.submit(|nic, port| {
+            nic.post_send(Peer(to), word, memory::lend(bytes), Mode::Standard, port)
+        })
+    }
+}
+
+fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: *mut [u8]) -> Posted {
+    let word = MatchWord::new(0, from, tag);
+    // SAFETY: W1.
+    let bytes = unsafe { &mut *bytes };
+    // SAFETY: W1.
+    unsafe {
+        driver.submit(|nic, port| {
+            let into = memory::lend_mut(bytes);
+            nic.post_receive(Some(Peer(from)), word, Mask::EXACT, into, port)
+        })
+    }
+}
+
+fn send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Option<()> {
+    over(driver, post_send(driver, to, tag, lent(bytes.to_vec())))
+}
+
+fn receive(driver: &Driver, from: u32, tag: u32, len: usize) -> Option<Vec<u8>> {
+    let into = lent(vec![0; len]);
+    over(driver, post_receive(driver, from, tag, into))?;
+    // SAFETY: the operation is over: nobody else has it.
+    Some(unsafe { Box::from_raw(into) }.into_vec())
+}
+
+fn over(driver: &Driver, posted: Posted) -> Option<()> {
+    let outcome = match posted {
+        Posted::Done(outcome) => outcome,
+        Posted::Pending(ticket) => wait(driver, ticket),
+    };
+    matches!(outcome, Outcome::Done | Outcome::Received(_)).then_some(())
+}
+
+fn wait(driver: &Driver, ticket: Ticket) -> Outcome {
+    driver.wait(ticket)
+}
+
+/// A neighbour is gone. Says so and ends, as any program would that checks what it is told.
+fn lament(driver: &Driver) -> ! {
+    let troubles = (0..driver.size()).filter_map(|rank| driver.trouble(Peer(rank)));
+    eprintln!("a neighbour is gone: {:?}", troubles.collect::<Vec<_>>());
+    std::process::exit(NEIGHBOUR_GONE);
+}
+
+/// A life of which one rank's ends as `death` says.
+fn die(death: &Death) {
+    let rank: u32 = read("FERRY_RANK").expect("a rank").parse().expect("a number");
+    let victim = rank == death.rank;
+    match death.moment.as_str() {
+        "before" if victim => {
+            thread::sleep(death.after);
+            strike(death);
+        }
+        "joining" if victim && death.way == "panic" => strike(death),
+        "joining" if victim => strike_later(death),
+        "joining" => thread::sleep(death.after * (rank % 3)),
+        _ => {}
+    }
+    let driver = join();
+    tell_segment(rank);
+    match death.moment.as_str() {
+        "talking" => talk(&driver, death, victim),
+        "sleeping" => {
+            if victim {
+                strike_later(death);
+            }
+            let right = (rank + 1) % driver.size();
+            if receive(&driver, right, NEVER, 8).is_none() {
+                lament(&driver);
+            }
+        }
+        "computing" => {
+            leave_to_agent(&driver);
+            compute(death, victim);
+        }
+        "deaf" => {
+            let right = (rank + 1) % driver.size();
+            let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
+            compute(death, victim);
+        }
+        "finalising" => finalise(driver, death, victim),
+        _ => {}
+    }
+    if victim || death.moment != "finalising" {
+        hold();
+    }
+}
+
+fn talk(driver: &Driver, death: &Death, victim: bool) {
+    let until = Instant::now() + death.after;
+    if victim && death.way != "panic" {
+        strike_later(death);
+    }
+    for round in 0.. {
+        if exchange(driver, round, false).is_none() {
+            lament(driver);
+        }
+        if victim && death.way == "panic" && Instant::now() > until {
+            strike(death);
+        }
+    }
+}
+
+/// Long messages that are under way while nobody calls.
+fn leave_to_agent(driver: &Driver) {
+    let (me, size) = (driver.me().0, driver.size());
+    let (left, right) = ((me + size - 1) % size, (me + 1) % size);
+    for round in 0..4 {
+        let _ = post_receive(driver, left, round, lent(vec![0; 1 << 20]));
+        let _ = post_send(driver, right, round, lent(vec![1; 1 << 20]));
+    }
+}
+
+/// Computes, and calls nobody, for longer than any job may take to end.
+fn compute(death: &Death, victim: bool) {
+    if victim && death.way != "panic" {
+        strike_later(death);
+    }
+    let start = Instant::now();
+    let mut sum = 0_u64;
+    while start.elapsed() < COMPUTE {
+        (0..10_000).for_each(|number| sum = std::hint::black_box(sum.wrapping_add(number)));
+        if victim && death.way == "panic" && start.elapsed() > death.after {
+            strike(death);
+        }
+    }
+}
+
+fn finalise(driver: Driver, death: &Death, victim: bool) {
+    for round in 0..3 {
+        if exchange(&driver, round, false).is_none() {
+            lament(&driver);
+        }
+    }
+    // Something that is still on its way when we go.
+    let right = (driver.me().0 + 1) % driver.size();
+    let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
+    if victim && death.way == "panic" {
+        strike(death);
+    }
+    if victim {
+        strike_later(death);
+    }
+    drop(driver);
+}
+
+/// The memory of the job, so that whoever asks later can see that nobody has it.
+fn tell_segment(rank: u32) {
+    let Some(path) = read("EVENT").filter(|_| rank == 0) else { return };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let line = maps.lines().find(|line| line.contains("/memfd:ferrywire"));
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    if let [_, _, _, device, inode, ..] = words[..] {
+        fs::write(format!("{path}.segment"), format!("{device} {inode}")).expect("written");
+    }
+}
+
+fn strike_later(death: &Death) {
+    let death = death.clone();
+    thread::spawn(move || {
+        thread::sleep(death.after);
+        strike(&death);
+    });
+}
+
+/// Dies, or ends the launcher and waits for what comes of it.
+fn strike(death: &Death) {
+    let path = read("EVENT").expect("a path");
+    fs::write(&path, format!("{} {}", std::process::id(), now_ns())).expect("written");
+    let number = match death.way.as_str() {
+        "panic" => panic!("as the test wants it"),
+        "exit" => std::process::exit(EXIT_CODE),
+        "KILL" => libc::SIGKILL,
+        "TERM" => libc::SIGTERM,
+        _ => libc::SIGSEGV,
+    };
+    if !death.of_launcher {
+        // The standard library has a handler for SIGSEGV, which returns if nothing was at fault.
+        // SAFETY: sets what the system does by itself; no handler is installed.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+        signal(std::process::id(), number);
+        hold();
+    }
+    // The launcher has the same handler, which goes at the first signal.
+    let launcher = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == launcher && signal(launcher, number) {
+        thread::sleep(Duration::from_millis(if number == libc::SIGSEGV { 2 } else { 30_000 }));
+    }
+    hold();
+}
+
+/// Whoever waits for the end does not wait for ever.
+fn hold() {
+    thread::sleep(Duration::from_secs(30));
+    std::process::exit(98);
+}

@@ -1,0 +1,392 @@
+//! Jobs in places that are not made for them: without shared memory, without the right to read
+//! others, without network, with little memory, few files, a full disk.
+//!
+//! Each runs a job of a few ranks that exchange short and long messages and check the bytes. What a
+//! place does not allow is a sentence and an exit code, never SIGBUS and never a hang. Where a place
+//! cannot be made, because that takes root, the test says so in one line beginning with "not tested".
+//!
+//!     cargo test -p ferrywire-ferry --test hostile -- --nocapture
+
+mod common;
+
+use std::ffi::c_int;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::worker;
+use common::{Ended, Folder, MEMBER, become_user, check, is_root, limit};
+
+/// A user who exists nowhere, so that no process of his is counted but ours.
+const SOMEBODY: u32 = 61_234;
+
+/// A rank, for the tests below.
+#[test]
+#[ignore = "is started by other tests, as a rank"]
+fn member() {
+    worker::rank();
+}
+
+/// A place with the launcher and the rank's program in it, which every user can reach.
+struct Place {
+    folder: Folder,
+    ferry: PathBuf,
+    rank: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let folder = Folder::new(name);
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("ours");
+        let copy = |from: &Path, name: &str| {
+            let path = folder.join(name);
+            fs::copy(from, &path).expect("copied");
+            path
+        };
+        let (ferry, rank) = (copy(Path::new(common::FERRY), "ferry"), copy(&common::me(), "rank"));
+        Place { folder, ferry, rank }
+    }
+
+    /// A job of so many ranks, started through `before`, which ends where the command begins.
+    fn job(&self, before: &[&str], ranks: u32, options: &[&str]) -> Command {
+        let mut words: Vec<String> = before.iter().map(|&word| word.to_owned()).collect();
+        words.extend([self.ferry.display().to_string(), "run".into(), "-n".into()]);
+        words.push(ranks.to_string());
+        words.extend(options.iter().map(|&word| word.to_owned()));
+        words.push(self.rank.display().to_string());
+        words.extend(MEMBER.map(str::to_owned));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env("WORK", "ring").env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    fn run(&self, command: Command) -> Ended {
+        common::finish(command, &self.folder)
+    }
+
+    /// Runs the command, which has to work and be silent about it.
+    fn works(&self, command: Command, ranks: u32) {
+        let ended = self.run(command);
+        assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+        assert_eq!(ended.err, "", "a healthy job is silent");
+        assert_eq!(ended.out.matches("exchanged 13 rounds").count(), ranks as usize);
+    }
+
+    /// Runs the command, which may fail if it says why. Says whether it worked.
+    fn works_or_says_why(&self, what: &str, command: Command) -> bool {
+        let Ended { status, out, err } = self.run(command);
+        let died = status.signal();
+        assert!(matches!(died, None | Some(libc::SIGKILL)), "{what}: {status}\n{out}{err}");
+        assert!(!err.contains("SIGBUS"), "{what}: {err}");
+        assert!(!err.contains("panicked"), "{what}: {err}");
+        let lines = || err.lines().filter(|line| !line.is_empty());
+        let said = lines().find(|line| line.contains("ferry run: ")).or(lines().next());
+        let said = said.unwrap_or("(killed)");
+        println!("{what}: {status}, {}", if status.success() { "" } else { said });
+        assert!(status.success() || died.is_some() || said != "(killed)", "{what}: no word\n{out}");
+        status.success()
+    }
+}
+
+/// Whether the kernel lets us make such a place; if not, the line that says so is printed.
+fn can(what: &str, command: &[&str]) -> bool {
+    let tried = Command::new(command[0]).args(&command[1..]).output();
+    let can = tried.is_ok_and(|output| output.status.success());
+    if !can {
+        println!("not tested: {what}: '{}' is not possible here", command.join(" "));
+    }
+    can
+}
+
+fn needs_root(what: &str) -> bool {
+    if !is_root() {
+        println!("not tested: {what}: takes root");
+    }
+    is_root()
+}
+
+/// A shell in its own mount namespace, which does `script` and becomes the command.
+fn mounted(script: &str) -> Vec<String> {
+    let script = format!("set -e; mount --make-rprivate /; {script}\nexec \"$@\"");
+    ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
+}
+
+fn words(of: &[String]) -> Vec<&str> {
+    of.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn many_ranks_on_few_cores() {
+    let place = Place::new("many");
+    place.works(place.job(&[], 32, &[]), 32);
+}
+
+#[test]
+fn without_shared_memory_in_the_file_system() {
+    if !can("/dev/shm absent", &["unshare", "-m", "true"]) {
+        return;
+    }
+    let place = Place::new("no-shm");
+    let script = "d=$(mktemp -d); mount -t tmpfs none $d; for f in null zero full urandom; do \
+                  touch $d/$f; mount --bind /dev/$f $d/$f; done; mount --move $d /dev; rmdir $d; \
+                  test ! -e /dev/shm";
+    place.works(place.job(&words(&mounted(script)), 3, &[]), 3);
+}
+
+#[test]
+fn with_a_megabyte_of_shared_memory_in_the_file_system() {
+    if !can("/dev/shm of 1 MB", &["unshare", "-m", "true"]) {
+        return;
+    }
+    let place = Place::new("small-shm");
+    let script = "mount -t tmpfs -o size=1m none /dev/shm";
+    place.works(place.job(&words(&mounted(script)), 4, &[]), 4);
+}
+
+#[test]
+fn where_nobody_may_read_the_memory_of_others() {
+    for error in [libc::EPERM, libc::ENOSYS] {
+        let place = Place::new(&format!("seccomp-{error}"));
+        let mut job = place.job(&[], 3, &[]);
+        // SAFETY: `forbid` makes system calls alone.
+        unsafe { job.pre_exec(move || forbid(error)) };
+        place.works(job, 3);
+    }
+}
+
+#[test]
+fn where_a_rank_does_not_let_itself_be_read() {
+    let place = Place::new("undumpable");
+    let mut job = place.job(&[], 3, &[]);
+    job.env("UNREADABLE", "1");
+    if is_root() {
+        // Root may read it all the same.
+        // SAFETY: makes system calls alone.
+        unsafe { job.pre_exec(|| become_user(SOMEBODY)) };
+    }
+    place.works(job, 3);
+}
+
+#[test]
+fn in_an_empty_network() {
+    let before = ["unshare", "-n"];
+    if can("an empty network", &["unshare", "-n", "true"]) {
+        let place = Place::new("net");
+        place.works(place.job(&before, 3, &[]), 3);
+    }
+}
+
+#[test]
+fn in_its_own_process_numbers() {
+    let before = ["unshare", "-pf", "--kill-child", "--mount-proc"];
+    if can("own process numbers", &["unshare", "-pf", "--mount-proc", "true"]) {
+        let place = Place::new("pid");
+        place.works(place.job(&before, 3, &[]), 3);
+    }
+}
+
+#[test]
+fn with_odd_or_no_variables() {
+    let place = Place::new("variables");
+    let long = place.folder.join(&"x".repeat(200));
+    fs::create_dir(&long).expect("a folder");
+    for folder in [long.as_path(), Path::new("/no/such/folder"), Path::new("")] {
+        let mut job = place.job(&[], 2, &[]);
+        job.env("TMPDIR", folder);
+        place.works(job, 2);
+        assert_eq!(common::names_in(folder), [""; 0], "nothing is made there");
+    }
+    let mut job = place.job(&[], 2, &[]);
+    job.env_remove("HOME");
+    place.works(job, 2);
+    place.works(place.job(&["/usr/bin/env", "-i", "WORK=ring"], 2, &[]), 2);
+}
+
+#[test]
+fn as_somebody_without_rights() {
+    if needs_root("another user") {
+        let place = Place::new("nobody");
+        let mut job = place.job(&[], 4, &[]);
+        // SAFETY: makes system calls alone.
+        unsafe { job.pre_exec(|| become_user(SOMEBODY + 1)) };
+        place.works(job, 4);
+    }
+}
+
+#[test]
+fn in_a_folder_that_cannot_be_written() {
+    if can("a read-only file system", &["unshare", "-m", "true"]) {
+        let place = Place::new("read-only");
+        let script = "mount -t tmpfs -o ro none /mnt; cd /mnt; ! touch x 2>/dev/null";
+        place.works(place.job(&words(&mounted(script)), 2, &[]), 2);
+    }
+}
+
+#[test]
+fn on_a_full_disk_output_is_lost_with_a_word() {
+    if !can("a full disk", &["unshare", "-m", "true"]) {
+        return;
+    }
+    let place = Place::new("full");
+    let script = "mount -t tmpfs -o size=16k none /mnt; mkdir /mnt/out; \
+                  head -c 100000 /dev/zero > /mnt/fill 2>/dev/null || true";
+    let job = place.job(&words(&mounted(script)), 2, &["--output", "/mnt/out"]);
+    let Ended { status, out, err } = place.run(job);
+    println!("full disk: {status}, {}", err.lines().next().unwrap_or_default());
+    assert!(!status.success(), "{out}{err}");
+    assert!(err.contains("rank ") || err.contains("/mnt/out"), "{err}");
+}
+
+#[test]
+fn without_standard_streams() {
+    let place = Place::new("closed");
+    for script in ["exec >&-", "exec 2>&-", "exec <&- >&- 2>&-"] {
+        let script = format!("{script}; exec \"$@\"");
+        let ended = place.run(place.job(&["sh", "-c", &script, "sh"], 2, &[]));
+        assert_eq!(ended.status.code(), Some(0), "{script}: {}", ended.err);
+    }
+    for program in ["echo x", "yes"] {
+        let mut job = Command::new("sh");
+        let script = format!("exec \"$0\" run -n 2 {program} >/dev/full");
+        job.args(["-c", &script]).arg(&place.ferry);
+        let ended = place.run(job);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+        let line = "ferry run: what the ranks print cannot be written: No space left";
+        assert!(ended.err.starts_with(line), "{}", ended.err);
+    }
+}
+
+/// A job under a limit, as a user to whom limits apply.
+fn limited(place: &Place, ranks: u32, resource: libc::__rlimit_resource_t, value: u64) -> Command {
+    let mut job = place.job(&[], ranks, &[]);
+    let root = is_root();
+    let settle = move || {
+        limit(resource, value)?;
+        if root { become_user(SOMEBODY + 2) } else { Ok(()) }
+    };
+    // SAFETY: makes system calls alone.
+    unsafe { job.pre_exec(settle) };
+    job
+}
+
+#[test]
+fn with_little_address_space() {
+    let place = Place::new("address-space");
+    place.works(limited(&place, 3, libc::RLIMIT_AS, 1 << 30), 3);
+    for megabytes in [4, 8, 12, 16, 24, 32, 64, 128] {
+        let job = limited(&place, 4, libc::RLIMIT_AS, megabytes << 20);
+        place.works_or_says_why(&format!("{megabytes} MB of address space"), job);
+    }
+    let job = limited(&place, 32, libc::RLIMIT_AS, 128 << 20);
+    place.works_or_says_why("128 MB of address space for each of 32 ranks", job);
+}
+
+#[test]
+fn with_few_open_files() {
+    let place = Place::new("files");
+    place.works(limited(&place, 3, libc::RLIMIT_NOFILE, 64), 3);
+    for files in [4, 6, 8, 10, 12, 16, 20, 30, 36] {
+        let job = limited(&place, 3, libc::RLIMIT_NOFILE, files);
+        place.works_or_says_why(&format!("{files} open files"), job);
+    }
+}
+
+#[test]
+fn with_few_processes() {
+    if !needs_root("a limit of processes for a user of its own") {
+        return;
+    }
+    let place = Place::new("processes");
+    place.works(limited(&place, 3, libc::RLIMIT_NPROC, 64), 3);
+    for processes in 1..12 {
+        let job = limited(&place, 3, libc::RLIMIT_NPROC, processes);
+        place.works_or_says_why(&format!("{processes} processes"), job);
+    }
+}
+
+#[test]
+fn with_little_memory() {
+    let Some(group) = Group::new() else { return };
+    let place = Place::new("memory");
+    let script = "echo $$ > $0/cgroup.procs; exec \"$@\"";
+    let path = group.0.to_str().expect("text").to_owned();
+    let before = ["sh", "-c", script, &path];
+    group.limit(1 << 30);
+    place.works(place.job(&before, 4, &[]), 4);
+    for kilobytes in [1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 24_000] {
+        group.limit(kilobytes << 10);
+        let job = place.job(&before, 4, &[]);
+        place.works_or_says_why(&format!("{kilobytes} KB of memory"), job);
+    }
+}
+
+/// A control group for memory, of either version.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Group> {
+        let name = format!("ferry-test-{}", std::process::id());
+        let roots = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+        for path in roots.map(|root| Path::new(root).join(&name)) {
+            if fs::create_dir(&path).is_ok() {
+                let group = Group(path);
+                if group.file().is_some() {
+                    return Some(group);
+                }
+            }
+        }
+        println!("not tested: little memory: no control group for memory can be made");
+        None
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        let files = ["memory.limit_in_bytes", "memory.max"].map(|name| self.0.join(name));
+        files.into_iter().find(|file| file.exists())
+    }
+
+    fn limit(&self, bytes: u64) {
+        // What the last job left in caches is let go first.
+        let _ = fs::write(self.0.join("memory.force_empty"), "0");
+        fs::write(self.file().expect("there"), bytes.to_string()).expect("limited");
+        let _ = fs::write(self.0.join("memory.swap.max"), "0");
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// From here on the calls that look into other processes fail.
+fn forbid(error: c_int) -> io::Result<()> {
+    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
+    let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(error).unwrap_or(1);
+    let calls = [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: u16::try_from(code).unwrap_or(0),
+        jt,
+        jf,
+        k,
+    };
+    let same = |call, jump| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, 0, call);
+    let mut filter = [
+        // The number of the call is the first word of what is judged.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        same(number(calls[0]), 3),
+        same(number(calls[1]), 2),
+        same(number(calls[2]), 1),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
+    ];
+    let program = libc::sock_fprog { len: 6, filter: filter.as_mut_ptr() };
+    let (on, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
+    // SAFETY: sets an attribute of this process.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, on, none, none, none) })?;
+    let mode: libc::c_ulong = 2;
+    // SAFETY: the program and its six steps live until the call returns.
+    check(unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) })
+}

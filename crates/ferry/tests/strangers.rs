@@ -1,0 +1,365 @@
+//! Another user on the same machine cannot open, read, squat or join a job: counted.
+//!
+//! A job runs, and a process of another user tries everything that the system offers to reach its
+//! launcher, its keeper, its ranks and their memory. It also gets a rank's end of the meeting, as if it
+//! had been passed on by mistake, and speaks on it. The job goes on meanwhile, checks every byte, and
+//! ends well. It takes root to play two users.
+//!
+//!     cargo test -p ferrywire-ferry --test strangers -- --nocapture
+//!
+//! Invariants, cited below by number.
+//!   S1. Every pointer given to the kernel is to a live value of the size that is told with it.
+
+mod common;
+
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Folder, MEMBER, PATIENCE, become_user, check, worker};
+use ferrywire_host::job;
+
+const RANKS: usize = 3;
+const STRANGER: u32 = 65_534;
+const ONE: u32 = 61_301;
+const ANOTHER: u32 = 61_302;
+
+/// Descriptors that a stranger asks for, by number.
+const NUMBERS: c_int = 40;
+
+/// A rank, for the tests below.
+#[test]
+#[ignore = "is started by other tests, as a rank"]
+fn member() {
+    worker::rank();
+}
+
+/// What a stranger tried, and what of it worked.
+#[derive(Default)]
+struct Tally {
+    attempts: u64,
+    successes: Vec<String>,
+}
+
+impl Tally {
+    fn tried(&mut self, worked: bool, what: impl FnOnce() -> String) {
+        self.attempts += 1;
+        if worked {
+            self.successes.push(what());
+        }
+    }
+}
+
+/// The other user, for the tests below.
+#[test]
+#[ignore = "is started by other tests, as another user"]
+fn stranger() {
+    let Ok(targets) = std::env::var("TARGETS") else { return };
+    let mut tally = Tally::default();
+    for pid in targets.split(' ').map(|word| word.parse().expect("a process")) {
+        try_files(pid, &mut tally);
+        try_calls(pid, &mut tally);
+    }
+    let names = std::env::var("NAMES").unwrap_or_default();
+    for name in names.split_terminator('\n') {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            tally.tried(connects(name, kind), || format!("connect to {name}"));
+        }
+    }
+    let line: RawFd = std::env::var("LINE").expect("a number").parse().expect("a number");
+    try_to_speak(line, &mut tally);
+    try_to_join(line, &mut tally);
+    println!("attempts {}", tally.attempts);
+    tally.successes.iter().for_each(|success| println!("success {success}"));
+}
+
+/// All that `/proc` shows of a process and its descriptors and mappings.
+fn try_files(pid: i32, tally: &mut Tally) {
+    let mut paths: Vec<String> =
+        ["mem", "maps", "environ", "auxv", "io", "stack", "syscall", "smaps", "pagemap", "cwd/x"]
+            .iter()
+            .map(|name| format!("/proc/{pid}/{name}"))
+            .collect();
+    paths.extend((0..NUMBERS).map(|number| format!("/proc/{pid}/fd/{number}")));
+    paths.extend((0..NUMBERS).map(|number| format!("/proc/{pid}/task/{pid}/fd/{number}")));
+    paths.extend((0..NUMBERS).map(|number| format!("/proc/{pid}/fdinfo/{number}")));
+    for name in common::names_in(Path::new(&format!("/proc/{pid}/map_files"))) {
+        paths.push(format!("/proc/{pid}/map_files/{name}"));
+    }
+    for path in paths {
+        // Some files open for anybody, and give nothing to who may not see it.
+        let read = File::open(&path).and_then(|mut file| {
+            let mut bytes = [0; 64];
+            io::Read::read(&mut file, &mut bytes)
+        });
+        tally.tried(read.is_ok_and(|count| count > 0), || format!("read {path}"));
+        let write = File::options().read(true).write(true).open(&path);
+        tally.tried(write.is_ok(), || format!("write {path}"));
+    }
+    for folder in ["fd", "map_files", "fdinfo", "task/../fd"] {
+        let listed = fs::read_dir(format!("/proc/{pid}/{folder}"));
+        let seen =
+            listed.is_ok_and(|mut entries| entries.next().is_some_and(|entry| entry.is_ok()));
+        tally.tried(seen, || format!("list {folder} of {pid}"));
+    }
+}
+
+/// Calls that reach into a process.
+fn try_calls(pid: i32, tally: &mut Tally) {
+    let mut bytes = [0_u8; 8];
+    let here = libc::iovec { iov_base: (&raw mut bytes).cast(), iov_len: 8 };
+    for address in [0x1000_usize, 0x40_0000, 0x5555_5555_4000, 0x7fff_ffff_0000] {
+        let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 8 };
+        // SAFETY: by S1; the kernel checks the address in the other process.
+        let read =
+            unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
+        // A fault would mean that we were let in and only missed.
+        let let_in = |code: isize| code >= 0 || last() == libc::EFAULT;
+        tally.tried(let_in(read), || format!("process_vm_readv of {pid}"));
+        // SAFETY: as above.
+        let write =
+            unsafe { libc::process_vm_writev(pid, &raw const here, 1, &raw const there, 1, 0) };
+        tally.tried(let_in(write), || format!("process_vm_writev of {pid}"));
+    }
+    for request in [libc::PTRACE_SEIZE, libc::PTRACE_ATTACH] {
+        let nothing: libc::c_ulong = 0;
+        // SAFETY: no pointer is read or written by these requests.
+        let code = unsafe { libc::ptrace(request, pid, nothing, nothing) };
+        tally.tried(code == 0, || format!("ptrace {request} of {pid}"));
+    }
+    for signal in [0, libc::SIGCONT, libc::SIGTERM, libc::SIGKILL] {
+        // SAFETY: sends a signal.
+        let code = unsafe { libc::kill(pid, signal) };
+        tally.tried(code == 0, || format!("signal {signal} to {pid}"));
+    }
+    // That a process can be watched for its end is no secret; its descriptors are.
+    // SAFETY: the call takes numbers only.
+    let watched = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    for number in 0..NUMBERS {
+        // SAFETY: the call takes numbers only.
+        let code = unsafe { libc::syscall(libc::SYS_pidfd_getfd, watched, number, 0) };
+        tally.tried(code >= 0, || format!("pidfd_getfd {number} of {pid}"));
+    }
+}
+
+fn last() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Whether a socket of this kind gets through to a name as `/proc/net/unix` shows it: abstract ones
+/// begin with `@`.
+fn connects(name: &str, kind: c_int) -> bool {
+    let mut address = libc::sockaddr_un { sun_family: 1, sun_path: [0; 108] };
+    for (to, from) in address.sun_path.iter_mut().zip(name.bytes()) {
+        *to = if from == b'@' { 0 } else { i8::from_ne_bytes([from]) };
+    }
+    let size = libc::socklen_t::try_from(2 + name.len()).expect("short");
+    // SAFETY: the call takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    assert!(socket >= 0, "a socket can be made");
+    // SAFETY: the kernel has just made it for us.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: by S1.
+    unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) == 0 }
+}
+
+/// Goodbye, abort and hello in the name of the rank whose end this is, and nonsense.
+fn try_to_speak(line: RawFd, tally: &mut Tally) {
+    let message = |kind: u16, body: &[u8]| {
+        let mut bytes = b"FMET\x01\x00".to_vec();
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(body);
+        bytes
+    };
+    let hello = [std::process::id().to_le_bytes(), [0; 4], [0; 4]].concat();
+    let words = [
+        message(4, &[]),
+        message(5, b"\x07\0\0\0the stranger says so"),
+        message(1, &hello),
+        message(2, &[0; 24]),
+        vec![0; 3000],
+    ];
+    for word in words {
+        // SAFETY: by S1.
+        let sent =
+            unsafe { libc::send(line, word.as_ptr().cast(), word.len(), libc::MSG_DONTWAIT) };
+        // That it can be sent is plain; whether it is believed shows in what becomes of the job,
+        // which is looked at by who started us.
+        tally.tried(false, || format!("{sent} bytes"));
+    }
+}
+
+/// Joins with the rank's own number, and with others.
+fn try_to_join(line: RawFd, tally: &mut Tally) {
+    for number in [line, 0, 1, 2, 3, 99, -1] {
+        let read = |name: &str| (name == "FERRY_MEET").then(|| number.to_string());
+        let joined = job::join(read, |_, _, _| {});
+        if let Err(error) = &joined {
+            println!("FERRY_MEET {number}: {error}");
+        }
+        tally.tried(joined.is_ok(), || format!("join by {number}"));
+    }
+}
+
+/// A job of `owner` that talks until it is told to stop.
+struct Target {
+    folder: Folder,
+    launcher: Child,
+    stop: std::path::PathBuf,
+    pids: Vec<u32>,
+}
+
+impl Target {
+    fn start(owner: u32) -> Target {
+        let folder = Folder::new(&format!("strangers-{owner}"));
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("ours");
+        let (ferry, rank) = (folder.join("ferry"), folder.join("rank"));
+        fs::copy(common::FERRY, &ferry).expect("copied");
+        fs::copy(common::me(), &rank).expect("copied");
+        let stop = folder.join("stop");
+        let mark = format!("{}-{owner}", std::process::id());
+        let mut job = Command::new(&ferry);
+        job.args(["run", "-n", &RANKS.to_string()]).arg(&rank).args(MEMBER);
+        job.envs([("WORK", "until"), ("STRANGERS", &mark)]).env("UNTIL", &stop);
+        job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: makes system calls alone.
+        unsafe { job.pre_exec(move || if owner == 0 { Ok(()) } else { become_user(owner) }) };
+        let mut launcher = job.spawn().expect("ferry starts");
+        let mark = format!("STRANGERS={mark}");
+        let until = Instant::now() + PATIENCE;
+        // Launcher, keeper, ranks; and the ranks have joined, so that there is memory to steal.
+        let joined = |pid: &u32| {
+            let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            maps.contains("memfd:ferrywire")
+        };
+        let mut pids: Vec<u32> = Vec::new();
+        while pids.iter().filter(|pid| joined(pid)).count() < RANKS {
+            if Instant::now() > until {
+                let _ = launcher.kill();
+                panic!("the job has not started");
+            }
+            thread::sleep(Duration::from_millis(5));
+            pids = common::pids().filter(|pid| common::has_mark(*pid, &mark)).collect();
+        }
+        assert_eq!(pids.len(), RANKS + 2, "launcher, keeper and ranks");
+        Target { folder, launcher, stop, pids }
+    }
+
+    /// How many sockets the processes of the job hold, and their names. The kernel gives one to an
+    /// end that asks for credentials when it speaks; nobody listens there.
+    fn names(&self) -> (usize, Vec<String>) {
+        let mut numbers = Vec::new();
+        for pid in &self.pids {
+            let folder = format!("/proc/{pid}/fd");
+            for name in common::names_in(Path::new(&folder)) {
+                let link = fs::read_link(format!("{folder}/{name}")).unwrap_or_default();
+                let link = link.to_string_lossy().into_owned();
+                if let Some(number) = link.strip_prefix("socket:[") {
+                    numbers.push(number.trim_end_matches(']').to_owned());
+                }
+            }
+        }
+        let table = fs::read_to_string("/proc/net/unix").expect("sockets are listed");
+        let names = table.lines().skip(1).filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ours = numbers.iter().any(|number| Some(&number.as_str()) == words.get(6));
+            words.get(7).filter(|_| ours).map(|&name| name.to_owned())
+        });
+        (numbers.len(), names.collect())
+    }
+
+    /// A rank's end of the meeting, as if it had been passed on by mistake.
+    fn line(&self) -> OwnedFd {
+        let ranks = self.pids.iter().filter_map(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let text = String::from_utf8_lossy(&environment).into_owned();
+            let value = text.split('\0').find_map(|word| word.strip_prefix("FERRY_MEET="))?;
+            Some((*pid, value.parse::<RawFd>().expect("a number")))
+        });
+        let (pid, number) = ranks.min().expect("a rank");
+        // SAFETY: the call takes numbers only.
+        let watched = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        // SAFETY: the call takes numbers only.
+        let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, watched, number, 0) };
+        let copy = RawFd::try_from(copy).expect("small");
+        assert!(copy >= 0, "{}", io::Error::last_os_error());
+        // SAFETY: the kernel has just made it for us.
+        unsafe { OwnedFd::from_raw_fd(copy) }
+    }
+
+    /// Ends it in order. Gives what it said if it did not end well.
+    fn end(mut self) -> Result<(), String> {
+        fs::write(&self.stop, "").expect("written");
+        let status = common::wait(&mut self.launcher, PATIENCE);
+        let output = self.launcher.wait_with_output().expect("an end");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        drop(self.folder);
+        let done = String::from_utf8_lossy(&output.stdout).matches("exchanged").count();
+        let well =
+            status.is_some_and(|status| status.success()) && said.is_empty() && done == RANKS;
+        if well { Ok(()) } else { Err(format!("{status:?}, {done} ranks were done: {said}")) }
+    }
+}
+
+fn attack(owner: u32, stranger: u32) {
+    let target = Target::start(owner);
+    let (sockets, names) = target.names();
+    let line = target.line();
+    let number = line.as_raw_fd();
+    let pids: Vec<String> = target.pids.iter().map(u32::to_string).collect();
+    let mut command = Command::new(target.folder.join("rank"));
+    command.args(["stranger", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.env("TARGETS", pids.join(" ")).env("NAMES", names.join("\n"));
+    command.env("LINE", number.to_string());
+    let settle = move || {
+        // SAFETY: clears a flag of a descriptor that we hold for it.
+        check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) })?;
+        // Whoever shares a session may let others of it go on.
+        // SAFETY: has no preconditions.
+        unsafe { libc::setsid() };
+        become_user(stranger)
+    };
+    // SAFETY: makes system calls alone.
+    unsafe { command.pre_exec(settle) };
+    let output = command.output().expect("the stranger starts");
+    drop(line);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let ended = target.end();
+    let successes: Vec<&str> = said.lines().filter(|line| line.starts_with("success")).collect();
+    let attempts = said.lines().find_map(|line| line.strip_prefix("attempts "));
+    println!(
+        "user {stranger} against a job of user {owner}: {} attempts, {} successes; {sockets} sockets, \
+         {} with a name",
+        attempts.unwrap_or("no"),
+        successes.len(),
+        names.len()
+    );
+    assert!(attempts.is_some(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(successes.is_empty(), "{successes:#?}");
+    ended.unwrap_or_else(|why| panic!("the job was disturbed: {why}\n{said}"));
+}
+
+#[test]
+fn a_job_of_root_is_closed_to_others() {
+    if common::is_root() {
+        attack(0, STRANGER);
+    } else {
+        println!("not tested: a job of root: takes root");
+    }
+}
+
+#[test]
+fn a_job_of_a_user_is_closed_to_another() {
+    if common::is_root() {
+        attack(ONE, ANOTHER);
+    } else {
+        println!("not tested: two users: takes root");
+    }
+}
