@@ -14,7 +14,7 @@ mod common;
 
 use std::ffi::c_int;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -97,7 +97,7 @@ fn try_files(pid: i32, tally: &mut Tally) {
         // Some files open for anybody, and give nothing to who may not see it.
         let read = File::open(&path).and_then(|mut file| {
             let mut bytes = [0; 64];
-            io::Read::read(&mut file, &mut bytes)
+            file.read(&mut bytes)
         });
         tally.tried(read.is_ok_and(|count| count > 0), || format!("read {path}"));
         let write = File::options().read(true).write(true).open(&path);
@@ -208,10 +208,21 @@ fn try_to_join(line: RawFd, tally: &mut Tally) {
     }
 }
 
+/// A launcher that does not outlive its test, whatever becomes of that.
+struct Launcher(Child);
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        // An error if it has ended, as it should have.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A job of `owner` that talks until it is told to stop.
 struct Target {
     folder: Folder,
-    launcher: Child,
+    launcher: Launcher,
     stop: std::path::PathBuf,
     pids: Vec<u32>,
 }
@@ -231,7 +242,7 @@ impl Target {
         job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: makes system calls alone.
         unsafe { job.pre_exec(move || if owner == 0 { Ok(()) } else { become_user(owner) }) };
-        let mut launcher = job.spawn().expect("ferry starts");
+        let launcher = Launcher(job.spawn().expect("ferry starts"));
         let mark = format!("STRANGERS={mark}");
         let until = Instant::now() + PATIENCE;
         // Launcher, keeper, ranks; and the ranks have joined, so that there is memory to steal.
@@ -241,10 +252,7 @@ impl Target {
         };
         let mut pids: Vec<u32> = Vec::new();
         while pids.iter().filter(|pid| joined(pid)).count() < RANKS {
-            if Instant::now() > until {
-                let _ = launcher.kill();
-                panic!("the job has not started");
-            }
+            assert!(Instant::now() < until, "the job has not started");
             thread::sleep(Duration::from_millis(5));
             pids = common::pids().filter(|pid| common::has_mark(*pid, &mark)).collect();
         }
@@ -297,11 +305,12 @@ impl Target {
     /// Ends it in order. Gives what it said if it did not end well.
     fn end(mut self) -> Result<(), String> {
         fs::write(&self.stop, "").expect("written");
-        let status = common::wait(&mut self.launcher, PATIENCE);
-        let output = self.launcher.wait_with_output().expect("an end");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        drop(self.folder);
-        let done = String::from_utf8_lossy(&output.stdout).matches("exchanged").count();
+        let status = common::wait(&mut self.launcher.0, PATIENCE);
+        let (mut out, mut said) = (String::new(), String::new());
+        let stdout = self.launcher.0.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
+        let stderr = self.launcher.0.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
+        assert!(matches!((stdout, stderr), (Some(Ok(_)), Some(Ok(_)))), "it can be heard");
+        let done = out.matches("exchanged").count();
         let well =
             status.is_some_and(|status| status.success()) && said.is_empty() && done == RANKS;
         if well { Ok(()) } else { Err(format!("{status:?}, {done} ranks were done: {said}")) }

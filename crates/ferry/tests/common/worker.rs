@@ -133,9 +133,10 @@ fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
     let departure = post_send(driver, right, tag + 1000, out);
     over(driver, arrival)?;
     over(driver, departure)?;
-    // SAFETY: both operations are over: nobody else has it.
-    let (out, into) = unsafe { (Box::from_raw(out), Box::from_raw(into)) };
-    drop(out);
+    // SAFETY: the send is over: nobody else has it.
+    drop(unsafe { Box::from_raw(out) });
+    // SAFETY: the receive is over: nobody else has it.
+    let into = unsafe { Box::from_raw(into) };
     assert!(into == pattern(left, round, len).into(), "round {round}: {len} bytes from {left}");
     Some(stop[0] != 0)
 }
