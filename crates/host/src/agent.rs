@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::completion::Sleeping;
-use crate::driver::Shared;
+use crate::driver::{Core, Shared};
 use crate::shm::doorbell::Sleeper;
 
 pub(crate) struct Agent {
@@ -42,8 +42,7 @@ impl Agent {
 fn run(shared: &Shared) {
     let crowded = shared.segment.is_crowded();
     let doorbell = shared.doorbell();
-    // Nothing has been outstanding for a whole tick.
-    let mut idle = false;
+    let mut watch = Watch::default();
     let mut core = shared.core.lock();
     while !core.closing {
         // A caller who waits turns by itself, and nobody would wake it for what we found.
@@ -58,8 +57,10 @@ fn run(shared: &Shared) {
             core = shared.core.lock();
             continue;
         }
-        // A caller who waits looks after everything, and arms the doorbell for itself.
-        let expecting = core.nic.is_expecting() && !core.is_led();
+        let calls = watch.calls(&core);
+        core.brisk = !crowded && calls > CALLS_PER_TICK_MAX;
+        // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
+        let expecting = core.nic.is_expecting() && !core.is_led() && !core.brisk;
         if expecting {
             core.guarded = true;
             doorbell.arm(Sleeper::Agent, true);
@@ -68,10 +69,9 @@ fn run(shared: &Shared) {
                 continue;
             }
         }
-        // Where ringers have no fence it looks by itself now and then, for as long as there has been
-        // something to look for. Whoever leaves something need not wake it for that every time.
-        idle &= !core.nic.is_expecting();
-        let patience = (!crowded && !idle).then_some(TICK);
+        // Where ringers have no fence it looks by itself for as long as the application comes and
+        // goes. When that has been away for two ticks, every store that was on its way has arrived.
+        let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
         core.agent_unaware = patience.is_none();
         // What the doorbell says while somebody leads is the leader's business.
         let word = match (expecting, core.is_led()) {
@@ -88,12 +88,43 @@ fn run(shared: &Shared) {
             Some(word) => doorbell.sleep_while(word, Sleeper::Agent, patience),
             None => std::thread::yield_now(),
         }
-        idle = since.elapsed() >= TICK;
+        watch.ticked = since.elapsed() >= TICK;
         core = shared.core.lock();
+    }
+}
+
+/// What the application has left to the agent, from one tick to the next.
+#[derive(Default)]
+struct Watch {
+    seen: u32,
+    /// The last sleep lasted a whole tick.
+    ticked: bool,
+    /// Ticks in which nothing was left.
+    quiet: u32,
+    calls: u32,
+}
+
+impl Watch {
+    /// How often something was left in the last tick.
+    fn calls(&mut self, core: &Core) -> u32 {
+        if self.ticked {
+            self.calls = core.handovers.wrapping_sub(self.seen);
+            self.quiet = if self.calls == 0 { self.quiet + 1 } else { 0 };
+        }
+        self.seen = if self.ticked { core.handovers } else { self.seen };
+        self.calls
+    }
+
+    /// Whether nothing has changed for so long that everything is where it was going.
+    fn is_quiet(&self, core: &Core) -> bool {
+        self.quiet >= 2 && core.handovers == self.seen
     }
 }
 
 /// It runs nothing of the user's.
 const STACK_BYTES: usize = 256 << 10;
 /// How late the agent may be if a ring got lost: see `doorbell.rs`.
-const TICK: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(1);
+/// An application that leaves something more often than this is not away between two calls: whoever rang at its door
+/// would ring for nothing, and the agent would be in its way.
+const CALLS_PER_TICK_MAX: u32 = 200;

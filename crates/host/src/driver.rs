@@ -71,6 +71,10 @@ pub(crate) struct Core {
     lost: bool,
     /// The doorbell is armed for the agent.
     pub(crate) guarded: bool,
+    /// How often the application has left something outstanding.
+    pub(crate) handovers: u32,
+    /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
+    pub(crate) brisk: bool,
     /// The agent sleeps without a limit: it does not know yet that something is outstanding.
     pub(crate) agent_unaware: bool,
     pub(crate) closing: bool,
@@ -102,6 +106,8 @@ impl Driver {
             leader_looks: false,
             lost: false,
             guarded: false,
+            handovers: 0,
+            brisk: false,
             agent_unaware: false,
             closing: false,
         };
@@ -459,6 +465,10 @@ impl Inside<'_> {
 
     /// The agent looks after what is outstanding.
     fn hand_over(&mut self) {
+        self.core.handovers = self.core.handovers.wrapping_add(1);
+        if self.core.brisk {
+            return;
+        }
         let shared = &self.driver.shared;
         let crowded = shared.segment.is_crowded();
         self.core.guarded = true;
