@@ -153,11 +153,17 @@ impl Comm {
         if result.is_err() {
             open.iter().flatten().for_each(|&(ticket, _)| self.driver().cancel(ticket));
         }
-        for (ticket, what) in open.into_iter().flatten() {
-            let outcome = self.driver().wait(ticket);
-            if failed.is_none() && !matches!(outcome, Outcome::Done | Outcome::Received(_)) {
-                failed = Some(self.error(what, outcome));
+        let left = || open.iter().flatten();
+        let mut bad = Vec::new();
+        let mut whats = left().map(|&(_, what)| what);
+        self.driver().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
+            let what = whats.next().expect("one for each ticket");
+            if !matches!(outcome, Outcome::Done | Outcome::Received(_)) {
+                bad.push((what, outcome));
             }
+        });
+        if let (None, Some(&(what, outcome))) = (&failed, bad.first()) {
+            failed = Some(self.error(what, outcome));
         }
         match (result, failed) {
             (Err(panic), _) => resume_unwind(panic),

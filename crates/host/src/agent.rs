@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::completion::Sleeping;
 use crate::driver::{Core, Shared};
+use crate::lock::Guard;
 use crate::shm::doorbell::Sleeper;
 
 pub(crate) struct Agent {
@@ -42,9 +43,12 @@ impl Agent {
 fn run(shared: &Shared) {
     let crowded = shared.segment.is_crowded();
     let doorbell = shared.doorbell();
-    let mut watch = Watch::default();
+    let mut watch = Watch::new();
     let mut core = shared.core.lock();
     while !core.closing {
+        if !crowded {
+            watch.look(&mut core);
+        }
         // A caller who waits turns by itself, and nobody would wake it for what we found.
         let busy = !core.is_led() && core.turn(shared);
         if busy {
@@ -57,8 +61,6 @@ fn run(shared: &Shared) {
             core = shared.core.lock();
             continue;
         }
-        let calls = watch.calls(&core);
-        core.brisk = !crowded && calls > CALLS_PER_TICK_MAX;
         // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
         let expecting = core.nic.is_expecting() && !core.is_led() && !core.brisk;
         if expecting {
@@ -83,36 +85,52 @@ fn run(shared: &Shared) {
             }
         };
         drop(core);
-        let since = Instant::now();
         match word {
             Some(word) => doorbell.sleep_while(word, Sleeper::Agent, patience),
             None => std::thread::yield_now(),
         }
-        watch.ticked = since.elapsed() >= TICK;
-        core = shared.core.lock();
+        core = enter(shared, crowded);
     }
 }
 
-/// What the application has left to the agent, from one tick to the next.
-#[derive(Default)]
+/// Where every rank has a core, whoever has the lock is a caller who will see to everything itself:
+/// the agent keeps out of its way for a while. On a crowded machine it may be one who sleeps.
+fn enter(shared: &Shared, crowded: bool) -> Guard<'_, Core> {
+    if crowded {
+        return shared.core.lock();
+    }
+    loop {
+        match shared.core.try_lock() {
+            Some(core) => return core,
+            None => std::thread::sleep(TICK / 4),
+        }
+    }
+}
+
+/// What the application leaves to the agent, tick by tick.
 struct Watch {
+    /// When the tick began.
+    since: Instant,
     seen: u32,
-    /// The last sleep lasted a whole tick.
-    ticked: bool,
     /// Ticks in which nothing was left.
     quiet: u32,
-    calls: u32,
 }
 
 impl Watch {
-    /// How often something was left in the last tick.
-    fn calls(&mut self, core: &Core) -> u32 {
-        if self.ticked {
-            self.calls = core.handovers.wrapping_sub(self.seen);
-            self.quiet = if self.calls == 0 { self.quiet + 1 } else { 0 };
+    fn new() -> Watch {
+        Watch { since: Instant::now(), seen: 0, quiet: 0 }
+    }
+
+    /// At the end of a tick, says whether the application comes and goes.
+    fn look(&mut self, core: &mut Core) {
+        if self.since.elapsed() < TICK {
+            return;
         }
-        self.seen = if self.ticked { core.handovers } else { self.seen };
-        self.calls
+        let calls = core.handovers.wrapping_sub(self.seen);
+        core.brisk = calls > CALLS_PER_TICK_MAX;
+        self.quiet = if calls == 0 { self.quiet + 1 } else { 0 };
+        self.seen = core.handovers;
+        self.since = Instant::now();
     }
 
     /// Whether nothing has changed for so long that everything is where it was going.

@@ -83,11 +83,17 @@ impl Completions {
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         let slot = self.slots.get_mut(ticket.index() as usize)?;
         if slot.generation != ticket.generation() {
-            return self.late.remove(&ticket);
+            return self.take_late(ticket);
         }
         let State::Over(outcome) = slot.state else { return None };
         slot.state = State::Open;
         Some(outcome)
+    }
+
+    #[inline]
+    fn take_late(&mut self, ticket: Ticket) -> Option<Outcome> {
+        // Mostly there are none, and whoever waits asks again and again.
+        if self.late.is_empty() { None } else { self.late.remove(&ticket) }
     }
 
     /// Wakes `sleeping` when the operation is over.

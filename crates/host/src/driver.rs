@@ -172,6 +172,12 @@ impl Driver {
         self.enter().wait(ticket)
     }
 
+    /// Waits until all these operations are over, and tells how each ended, in their order.
+    pub fn wait_each(&self, tickets: impl Iterator<Item = Ticket>, mut told: impl FnMut(Outcome)) {
+        let mut inside = self.enter();
+        tickets.for_each(|ticket| told(inside.wait(ticket)));
+    }
+
     /// How an operation ended, if it has.
     pub fn test(&self, ticket: Ticket) -> Option<Outcome> {
         let mut inside = self.enter();
@@ -479,10 +485,13 @@ impl Inside<'_> {
             agent_runs = true;
         }
         // Where ringers have no fence the agent looks by itself now and then, once it knows that it
-        // has to; and what is there already rings for nobody.
-        let unaware = !crowded && self.core.agent_unaware;
+        // has to; elsewhere what is there already rings for nobody.
+        let unaware = match crowded {
+            true => self.core.has_work(shared),
+            false => self.core.agent_unaware || !self.core.port.transfers.is_empty(),
+        };
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
-        if !agent_runs && (unaware || moved || self.core.has_work(shared)) {
+        if !agent_runs && (unaware || moved) {
             shared.doorbell().ring(true);
         }
     }

@@ -39,6 +39,11 @@ impl<T> Lock<T> {
         Guard { lock: self }
     }
 
+    /// The lock, if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.is_acquired().then(|| Guard { lock: self })
+    }
+
     #[inline(always)]
     fn acquire(&self) {
         if !self.is_acquired() {

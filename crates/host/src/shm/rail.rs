@@ -26,6 +26,7 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
         segment: Arc::clone(segment),
         me,
         welcome_bytes,
+        pid: std::process::id(),
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
@@ -51,6 +52,8 @@ pub struct Shm {
     me: u32,
     /// Credit that everybody has with everybody from the beginning.
     welcome_bytes: u32,
+    /// This process.
+    pid: u32,
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full.
     stuck: Vec<Peer>,
@@ -160,7 +163,7 @@ impl Shm {
     }
 
     fn is_here(&self, process: Process) -> bool {
-        process.pid == std::process::id()
+        process.pid == self.pid
     }
 
     /// Whether we may look into the memory of a process: we try.
