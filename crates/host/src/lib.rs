@@ -16,36 +16,24 @@
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
+//! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace by their own |
 //! | `sys/` | system calls |
 
-#[cfg(not(loom))]
 mod agent;
-#[cfg(not(loom))]
 mod completion;
-#[cfg(not(loom))]
 pub mod cores;
-#[cfg(not(loom))]
 mod driver;
-#[cfg(not(loom))]
 pub mod job;
-#[cfg(not(loom))]
 mod lock;
-#[cfg(not(loom))]
 pub mod meet;
-#[cfg(not(loom))]
 pub mod memory;
-#[cfg(not(loom))]
 mod patience;
-#[cfg(not(loom))]
 mod port;
-#[cfg(not(loom))]
 pub mod rail;
 pub mod shm;
 mod sync;
-#[cfg(not(loom))]
 mod sys;
 
-#[cfg(not(loom))]
 pub use {
     completion::Keep,
     driver::Driver,

@@ -7,12 +7,12 @@
 //! Invariants, cited below by number.
 //!   I1. `held` is 1 exactly while a `Guard` exists, and only its thread touches `value`.
 
-use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys::futex;
+use crate::sync::{
+    AtomicU32, Ordering, SPINS_MAX, UnsafeCell, YIELDS_MAX, park, spin_loop, yield_now,
+};
 
 pub(crate) struct Lock<T> {
     held: AtomicU32,
@@ -57,7 +57,7 @@ impl<T> Lock<T> {
         // Pairs with the Acquire in `is_acquired`.
         self.held.store(0, Ordering::Release);
         if self.is_wanted() {
-            futex::wake(&self.held, u32::MAX);
+            park::wake(&self.held, u32::MAX);
         }
     }
 
@@ -68,9 +68,9 @@ impl<T> Lock<T> {
         while !self.is_acquired() {
             tries += 1;
             match tries {
-                0..SPINS_MAX => std::hint::spin_loop(),
-                SPINS_MAX..YIELDS_MAX => std::thread::yield_now(),
-                _ => futex::wait(&self.held, 1, u32::MAX, Some(NAP)),
+                0..SPINS_MAX => spin_loop(),
+                SPINS_MAX..YIELDS_MAX => yield_now(),
+                _ => park::wait(&self.held, 1, u32::MAX, Some(NAP)),
             }
         }
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl<T> Guard<'_, T> {
         self.unlocked(|| {
             let mut tries = 0;
             while lock.is_wanted() && tries < YIELDS_MAX {
-                std::thread::yield_now();
+                yield_now();
                 tries += 1;
             }
         });
@@ -125,7 +125,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: I1.
-        unsafe { &*self.lock.value.get() }
+        unsafe { &*self.lock.value.with(|value| value) }
     }
 }
 
@@ -133,10 +133,8 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: I1.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { &mut *self.lock.value.with_mut(|value| value) }
     }
 }
 
-const SPINS_MAX: u32 = 64;
-const YIELDS_MAX: u32 = 80;
 const NAP: Duration = Duration::from_micros(50);

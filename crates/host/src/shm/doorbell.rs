@@ -12,9 +12,10 @@
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering, fence, park};
 
-/// One word in shared memory, alone in its line.
+/// One word in shared memory, alone in its line. It begins as zero.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Doorbell {
     sleeper: AtomicU32,
@@ -31,11 +32,6 @@ pub(crate) enum Sleeper {
 }
 
 impl Doorbell {
-    #[cfg(loom)]
-    pub(crate) fn new() -> Doorbell {
-        Doorbell { sleeper: AtomicU32::new(0) }
-    }
-
     /// Called by whoever has just made something visible to this rank.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) {
@@ -43,16 +39,18 @@ impl Doorbell {
             // Pairs with the fence in `arm`: either we see the sleeper, or it what we brought.
             fence(Ordering::SeqCst);
         }
-        if self.sleeper.load(Ordering::Relaxed) != 0 {
-            self.wake();
+        let sleeper = self.sleeper.load(Ordering::Relaxed);
+        if sleeper != 0 {
+            self.wake(sleeper);
         }
     }
 
     #[cold]
-    fn wake(&self) {
-        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake.
-        let sleeper = self.sleeper.swap(0, Ordering::AcqRel);
-        if sleeper != 0 {
+    fn wake(&self, sleeper: u32) {
+        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If it is
+        // nobody's by now, whoever was there is awake, and whoever has come since has looked.
+        let taken = self.sleeper.compare_exchange(sleeper, 0, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
             park::wake(&self.sleeper, sleeper);
         }
     }
@@ -87,32 +85,4 @@ impl Doorbell {
         // Pairs with the Release in `wake`.
         self.sleeper.load(Ordering::Acquire);
     }
-}
-
-#[cfg(not(loom))]
-mod park {
-    use super::{AtomicU32, Duration};
-    use crate::sys::futex;
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32, who: u32, patience: Option<Duration>) {
-        futex::wait(word, expected, who, patience);
-    }
-
-    pub(super) fn wake(word: &AtomicU32, who: u32) {
-        futex::wake(word, who);
-    }
-}
-
-/// Loom has no futex; a thread that sleeps lets the others go first.
-#[cfg(loom)]
-mod park {
-    use super::{AtomicU32, Duration, Ordering};
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32, _: u32, _: Option<Duration>) {
-        while word.load(Ordering::Acquire) == expected {
-            loom::thread::yield_now();
-        }
-    }
-
-    pub(super) fn wake(_: &AtomicU32, _: u32) {}
 }

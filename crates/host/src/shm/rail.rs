@@ -6,12 +6,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::Doorbell;
+use crate::shm::newcomers::Newcomers;
 use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
 use crate::shm::segment::{FIRST_LINES, Process, Segment};
 use crate::sys::reach;
@@ -35,7 +35,7 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
     (
         out,
         ShmInlet {
-            newcomers: segment.top_of_newcomers(me),
+            newcomers: segment.newcomers(me),
             segment,
             me,
             fenced,
@@ -276,8 +276,8 @@ impl Shm {
 pub struct ShmInlet {
     segment: Arc<Segment>,
     me: u32,
-    /// Not zero when somebody has made a ring to us.
-    newcomers: &'static AtomicU64,
+    /// Rings to us that somebody has made.
+    newcomers: &'static Newcomers,
     fenced: bool,
     rings: Vec<Incoming>,
     /// The ring that is looked at first, in turn.
@@ -293,7 +293,7 @@ impl ShmInlet {
     #[cold]
     fn welcome(&mut self) {
         let rings = &mut self.rings;
-        self.segment.newcomers(self.me, |from, ring: Ring| {
+        self.segment.welcome(self.me, |from, ring: Ring| {
             rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring) });
         });
     }
@@ -302,7 +302,7 @@ impl ShmInlet {
 impl Inlet for ShmInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        if self.newcomers.load(Ordering::Relaxed) != 0 {
+        if !self.newcomers.is_empty() {
             self.welcome();
         }
         let fenced = self.fenced;
@@ -336,8 +336,7 @@ impl Inlet for ShmInlet {
     }
 
     fn is_ready(&self) -> bool {
-        self.newcomers.load(Ordering::Relaxed) != 0
-            || self.rings.iter().any(|ring| ring.consumer.is_ready())
+        !self.newcomers.is_empty() || self.rings.iter().any(|ring| ring.consumer.is_ready())
     }
 }
 

@@ -14,11 +14,8 @@
 //!   I3. What comes from the other side is compared with the bounds of the ring before it is used.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
+pub(crate) use crate::sync::{DATA_LINES_MAX, SLOTS, UNTOLD_MAX};
 
-/// Slots of a ring, a power of two.
-pub(crate) const SLOTS: u32 = if cfg!(loom) { 2 } else { 128 };
-/// The most data lines that a ring can have.
-pub(crate) const DATA_LINES_MAX: u32 = if cfg!(loom) { 2 } else { 4096 };
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
 /// The bytes that fit beside an envelope of two words.
@@ -26,7 +23,8 @@ pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What the consumer tells the producer.
+/// What the consumer tells the producer. A ring begins with zeros, which are the defaults here.
+#[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Control {
     /// Slots that have been taken, since the beginning.
@@ -36,6 +34,7 @@ pub(crate) struct Control {
 }
 
 /// One frame, or where it is.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// Mark, then length and kind: see [`head`].
@@ -44,6 +43,7 @@ pub(crate) struct Slot {
 }
 
 /// Room for 64 bytes of long frames.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
 
@@ -51,13 +51,6 @@ pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Line {}
-
-#[cfg(not(loom))]
-const _: () = {
-    assert!(size_of::<Control>() == 128);
-    assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<Line>() == LINE_BYTES);
-};
 
 /// The three parts of a ring. They live in a mapping that whoever holds this keeps alive.
 #[derive(Clone, Copy)]
@@ -366,7 +359,7 @@ impl Consumer {
     pub(crate) fn advance(&mut self, fenced: bool) -> bool {
         self.next = self.next.wrapping_add(1);
         // Not for every slot: the producer would have to fetch the line from us each time.
-        self.next.wrapping_sub(self.told) >= SLOTS / 4 && self.publish(fenced)
+        self.next.wrapping_sub(self.told) >= UNTOLD_MAX && self.publish(fenced)
     }
 
     /// There was nothing to take: the producer may know all that we have taken.
