@@ -6,6 +6,8 @@ mod newcomers;
 pub(crate) mod rail;
 pub(crate) mod ring;
 pub(crate) mod segment;
+#[cfg(test)]
+mod tests;
 
 pub use rail::{Shm, ShmInlet};
 pub use segment::{Process, Segment};

@@ -140,6 +140,12 @@ fn every_kind_arrives() {
     });
 }
 
+/// The third frame begins at the first line again, exactly where the second ended at the last.
+#[test]
+fn long_frames_wrap_at_the_end() {
+    carry("long frames that wrap", &[100, 128, 70], 4);
+}
+
 /// The third frame does not fit before the end: a line is skipped.
 #[test]
 fn long_frames_skip_what_is_left() {

@@ -231,13 +231,14 @@ impl Producer {
             }
         }
         // A frame is in one piece: what is left before the end may have to be skipped.
-        let skip = if self.next + lines > self.lines { self.lines - self.next } else { 0 };
+        let wraps = self.next + lines > self.lines;
+        let skip = if wraps { self.lines - self.next } else { 0 };
         let held = skip + lines;
         if self.used + held > self.lines {
             self.cramped = true;
             return Err(Stuck::Full);
         }
-        let first = if skip > 0 { 0 } else { self.next };
+        let first = if wraps { 0 } else { self.next };
         self.next = first + lines;
         self.used += held;
         Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
