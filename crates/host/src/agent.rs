@@ -2,7 +2,7 @@
 //!
 //! It is started the first time that the application leaves something outstanding. It sleeps at the
 //! doorbell, and wakes when somebody brings something while the doorbell is armed for it. When
-//! nothing is outstanding, nobody rings.
+//! nothing is outstanding, or a caller looks after it, the agent sleeps until it is summoned.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,8 +26,13 @@ impl Agent {
 
     /// Ends the agent. `closing` is set already.
     pub(crate) fn end(self, shared: &Shared) {
+        // Whoever it wakes may have dropped the driver. Then it ends when it comes back from there.
+        if self.thread.thread().id() == std::thread::current().id() {
+            return;
+        }
         // It may be between two looks, so it is called until it has gone.
         while !self.thread.is_finished() {
+            shared.summons.call();
             shared.doorbell().arm(Sleeper::Agent, true);
             shared.doorbell().ring(true);
             std::thread::yield_now();
@@ -54,17 +59,22 @@ fn run(shared: &Shared) {
         let expecting = core.nic.is_expecting() && !core.is_led();
         if expecting {
             core.guarded = true;
-            core.port.rail.thirst(false);
             doorbell.arm(Sleeper::Agent, true);
-            if core.has_work(shared) {
+            let moved = core.port.rail.thirst(false);
+            if moved || core.has_work(shared) {
                 continue;
             }
         }
-        let patience = (expecting && !crowded).then_some(TICK);
-        core.agent_unaware = patience.is_none();
+        core.agent_idle = !expecting;
+        let heard = shared.summons.heard();
         drop(core);
-        doorbell.sleep_as(Sleeper::Agent, expecting, patience);
+        if expecting {
+            doorbell.sleep(Sleeper::Agent, (!crowded).then_some(TICK));
+        } else {
+            shared.summons.wait(heard);
+        }
         core = shared.core.lock();
+        core.agent_idle = false;
     }
 }
 

@@ -24,6 +24,7 @@ use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::segment::Segment;
 use crate::shm::{ShmInlet, rail};
+use crate::summons::Summons;
 
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) segment: Arc<Segment>,
     /// Ours, in the segment.
     doorbell: &'static Doorbell,
+    pub(crate) summons: Summons,
     me: u32,
 }
 
@@ -63,8 +65,8 @@ pub(crate) struct Core {
     followers: Vec<std::thread::Thread>,
     /// The doorbell is armed for the agent.
     pub(crate) guarded: bool,
-    /// The agent sleeps without a limit: it does not know yet that something is outstanding.
-    pub(crate) agent_unaware: bool,
+    /// The agent has nothing to guard, and sleeps until it is summoned.
+    pub(crate) agent_idle: bool,
     pub(crate) closing: bool,
 }
 
@@ -91,13 +93,14 @@ impl Driver {
             leader_asleep: false,
             followers: Vec::new(),
             guarded: false,
-            agent_unaware: false,
+            agent_idle: false,
             closing: false,
         };
         Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
                 doorbell: segment.doorbell(me),
+                summons: Summons::new(),
                 segment,
                 me,
             }),
@@ -218,7 +221,7 @@ impl Driver {
             self.shared.doorbell().disarm();
         }
         let count = core.port.completions.count;
-        Inside { core, driver: self, count }
+        Inside { core, driver: self, count, leads: false }
     }
 
     /// Ends the whole job, with this exit code and for this reason.
@@ -265,6 +268,8 @@ struct Inside<'a> {
     driver: &'a Driver,
     /// Completions when we came.
     count: u64,
+    /// We are the leader.
+    leads: bool,
 }
 
 impl Inside<'_> {
@@ -290,8 +295,9 @@ impl Inside<'_> {
             return result;
         }
         self.core.led = true;
+        self.leads = true;
         let mut patience = Patience::new(shared.segment.is_crowded());
-        let mut naps = 0;
+        let mut napped = false;
         let result = loop {
             let busy = self.core.turn(shared);
             if let Some(result) = over(&mut self.core) {
@@ -299,7 +305,6 @@ impl Inside<'_> {
             }
             if busy {
                 patience.renew();
-                naps = 0;
             }
             if shared.core.is_wanted() {
                 self.wake_others();
@@ -312,15 +317,23 @@ impl Inside<'_> {
                     self.wake_others();
                     self.core.unlocked(std::thread::yield_now);
                 }
-                Next::Sleep => {
-                    self.wake_others();
-                    self.sleep(naps == 0);
-                    naps += 1;
-                }
+                // Whoever was woken may have done what we wait for: look again before sleeping.
+                Next::Sleep if self.wake_others() => {}
+                Next::Sleep => napped = self.sleep(napped),
             }
         };
-        self.core.led = false;
+        if napped {
+            shared.doorbell().disarm();
+        }
+        self.abdicate();
         result
+    }
+
+    /// Leads no longer. Also called when a panic ends the lead: others wait for it.
+    #[inline(always)]
+    fn abdicate(&mut self) {
+        self.core.led = false;
+        self.leads = false;
     }
 
     /// Waits while another thread leads. Nothing if it is our turn to lead.
@@ -338,6 +351,7 @@ impl Inside<'_> {
             if let Some(ticket) = ticket {
                 self.core.port.completions.watch(ticket, Sleeping::Thread(me.clone()));
             }
+            self.tell_leader();
             self.core.followers.push(me.clone());
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
@@ -345,51 +359,74 @@ impl Inside<'_> {
         over(&mut self.core)
     }
 
-    /// Sleeps at the doorbell.
+    /// Sleeps at the doorbell. Where ringers have no fence this is a nap at first, which leaves the
+    /// doorbell armed if nobody rang; true then. Only who has `napped` so sleeps for good: whatever
+    /// was on its way when the doorbell was armed has been seen by now.
     #[cold]
-    fn sleep(&mut self, nap: bool) {
+    fn sleep(&mut self, napped: bool) -> bool {
         let shared = &*self.driver.shared;
         let doorbell = shared.doorbell();
-        doorbell.arm(Sleeper::Caller, true);
-        let leaving = self.core.closing;
-        if leaving || self.core.port.rail.is_stuck() {
-            self.core.port.rail.thirst(leaving);
+        let settled = napped && doorbell.is_armed();
+        if !settled {
+            doorbell.arm(Sleeper::Caller, true);
         }
+        let leaving = self.core.closing;
+        let stuck = leaving || self.core.port.rail.is_stuck();
+        let moved = stuck && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
-        if self.core.has_work(shared) {
-            return doorbell.disarm();
+        if moved || self.core.has_work(shared) {
+            doorbell.disarm();
+            return false;
         }
         let roomy = !shared.segment.is_crowded();
-        let short = roomy && (nap || leaving || self.core.port.rail.is_stuck());
+        let short = roomy && (!settled || leaving || self.core.port.rail.is_stuck());
         self.core.leader_asleep = true;
         self.core.unlocked(|| doorbell.sleep(Sleeper::Caller, short.then_some(NAP)));
         self.core.leader_asleep = false;
+        if short && doorbell.is_armed() {
+            return true;
+        }
         doorbell.disarm();
+        false
     }
 
-    /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock.
+    /// Wakes those whose operations are over; true if there were any. They may call us at once, so
+    /// nobody holds the lock meanwhile.
     #[inline(always)]
-    fn wake_others(&mut self) {
-        if !self.core.port.completions.to_wake.is_empty() {
+    fn wake_others(&mut self) -> bool {
+        let some = !self.core.port.completions.to_wake.is_empty();
+        if some {
             let list = std::mem::take(&mut self.core.port.completions.to_wake);
             self.core.unlocked(|| list.into_iter().for_each(Sleeping::wake));
         }
+        some
     }
 
     /// The application goes: somebody else may have to look after what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
-        let shared = &*self.driver.shared;
+        if self.leads {
+            self.abdicate();
+        }
         self.wake_others();
         if self.core.led {
-            // What we did may be what the leader waits for.
-            if self.core.leader_asleep && self.core.port.completions.count != self.count {
-                shared.doorbell().ring(true);
-            }
+            self.tell_leader();
         } else if let Some(next) = self.core.followers.first() {
             next.unpark();
         } else if self.core.nic.is_expecting() && !self.core.closing {
             self.hand_over();
+        }
+    }
+
+    /// Wakes a leader that sleeps if we leave it something: what we did may be what it waits for, or
+    /// nobody else will do it.
+    #[cold]
+    fn tell_leader(&mut self) {
+        let shared = &*self.driver.shared;
+        let core = &self.core;
+        let news = || core.port.completions.count != self.count || core.port.rail.is_stuck();
+        if core.leader_asleep && (news() || core.has_work(shared)) {
+            shared.doorbell().ring(true);
         }
     }
 
@@ -399,15 +436,14 @@ impl Inside<'_> {
         let crowded = shared.segment.is_crowded();
         self.core.guarded = true;
         shared.doorbell().arm(Sleeper::Agent, crowded);
-        let mut agent_runs = false;
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
-            agent_runs = true;
-        }
-        // Where ringers have no fence the agent looks by itself now and then, once it knows that it
-        // has to; otherwise it is enough to look now.
-        let unaware = !crowded && self.core.agent_unaware;
-        if !agent_runs && (unaware || crowded && self.core.has_work(shared)) {
+        } else if self.core.agent_idle {
+            self.core.agent_idle = false;
+            shared.summons.call();
+        } else if crowded && (self.core.port.rail.is_stuck() || self.core.has_work(shared)) {
+            // It sleeps at the doorbell, and what is there already does not ring. Where ringers have
+            // no fence the agent looks by itself now and then.
             shared.doorbell().ring(true);
         }
     }

@@ -7,7 +7,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
-//! | `agent.rs` | the thread that drives while the application is away |
+//! | `agent.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
 //! | `job.rs` | how a rank comes to its driver |
 //! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
 //! | `port.rs` | how the NIC acts on the machine |
@@ -31,6 +31,7 @@ mod patience;
 mod port;
 pub mod rail;
 pub mod shm;
+mod summons;
 mod sync;
 mod sys;
 

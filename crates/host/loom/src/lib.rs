@@ -19,6 +19,8 @@ mod lock;
 mod newcomers;
 #[path = "../../src/shm/ring.rs"]
 mod ring;
+#[path = "../../src/summons.rs"]
+mod summons;
 mod sync;
 
 mod exclusion;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use loom::thread;
 
 use crate::doorbell::{Doorbell, Sleeper};
+use crate::lock::Lock;
 use crate::pipe::{Memory, payload, take};
 use crate::ring::{Event, Stuck};
+use crate::summons::Summons;
 use crate::sync::explore;
 
 /// A producer fills the ring and sleeps; a consumer takes everything, once, and rings if asked to.
@@ -33,8 +35,7 @@ fn thirst(name: &str, fenced: bool) {
         });
         while push(&mut producer, 2) == Err(Stuck::Full) {
             bell.arm(Sleeper::Caller, true);
-            producer.thirst();
-            if !producer.look() {
+            if !producer.thirst() {
                 bell.sleep(Sleeper::Caller, None);
             }
             bell.disarm();
@@ -112,8 +113,7 @@ fn a_flood_never_stops() {
             let [mine, theirs] = &*doors;
             while producer.push(&payload(2, 8), &[]) == Err(Stuck::Full) {
                 mine.arm(Sleeper::Caller, true);
-                producer.thirst();
-                if !producer.look() {
+                if !producer.thirst() {
                     mine.sleep(Sleeper::Caller, None);
                 }
                 mine.disarm();
@@ -141,5 +141,42 @@ fn a_flood_never_stops() {
             }
         }
         sender.join().expect("the sender is done");
+    });
+}
+
+/// What an agent and those who call it know under the lock.
+#[derive(Default)]
+struct Desk {
+    work: bool,
+    idle: bool,
+}
+
+/// Work that is left under the lock is found by an agent that has nothing to do.
+#[test]
+fn the_agent_hears_every_summons() {
+    explore("the agent and its summons", || {
+        let shared = Arc::new((Lock::new(Desk::default()), Summons::new()));
+        let other = Arc::clone(&shared);
+        let agent = thread::spawn(move || {
+            let (lock, summons) = &*other;
+            loop {
+                let mut desk = lock.lock();
+                if desk.work {
+                    break;
+                }
+                desk.idle = true;
+                let heard = summons.heard();
+                drop(desk);
+                summons.wait(heard);
+            }
+        });
+        let (lock, summons) = &*shared;
+        let mut desk = lock.lock();
+        desk.work = true;
+        if desk.idle {
+            summons.call();
+        }
+        drop(desk);
+        agent.join().expect("the agent is done");
     });
 }

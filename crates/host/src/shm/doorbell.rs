@@ -7,8 +7,8 @@
 //!
 //! On a crowded machine, where ranks sleep all the time, the ringer has that fence. Where every rank
 //! has a core it has none, because it would wait there for its own store at every message; then
-//! whoever sleeps naps once before it sleeps for good, and looks again in between. A store is on
-//! its way for nanoseconds, a nap lasts for microseconds.
+//! whoever sleeps naps once before it sleeps for good, and looks again in between, the doorbell armed
+//! all the time. A store is on its way for nanoseconds, a nap lasts for microseconds.
 
 use std::time::Duration;
 
@@ -65,6 +65,11 @@ impl Doorbell {
         }
     }
 
+    /// Whether it is armed, and nobody has rung.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.sleeper.load(Ordering::Relaxed) != 0
+    }
+
     /// Nobody needs to ring.
     #[inline(always)]
     pub(crate) fn disarm(&self) {
@@ -75,13 +80,7 @@ impl Doorbell {
 
     /// Sleeps until somebody rings, or for `patience`; not at all if somebody has rung since `arm`.
     pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        self.sleep_as(who, true, patience);
-    }
-
-    /// The same; if the doorbell is not `armed`, not at all if it is armed by now.
-    pub(crate) fn sleep_as(&self, who: Sleeper, armed: bool, patience: Option<Duration>) {
-        let expected = if armed { who as u32 } else { 0 };
-        park::wait(&self.sleeper, expected, who as u32, patience);
+        park::wait(&self.sleeper, who as u32, who as u32, patience);
         // Pairs with the Release in `wake`.
         self.sleeper.load(Ordering::Acquire);
     }

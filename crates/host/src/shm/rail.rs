@@ -52,8 +52,8 @@ pub struct Shm {
     /// Credit that everybody has with everybody from the beginning.
     welcome_bytes: u32,
     rings: Vec<Option<Box<Outgoing>>>,
-    /// Peers whose ring was full.
-    stuck: Vec<Peer>,
+    /// Peers whose ring was full, and what we knew to be taken from it then.
+    stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
 }
 
@@ -121,8 +121,10 @@ impl Shm {
 
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
-        if !self.stuck.contains(&to) {
-            self.stuck.push(to);
+        let seen = self.rings[to.0 as usize].as_ref().map_or(0, |ring| ring.producer.seen());
+        match self.stuck.iter_mut().find(|(peer, _)| *peer == to) {
+            Some(stuck) => stuck.1 = seen,
+            None => self.stuck.push((to, seen)),
         }
         Sent::Full
     }
@@ -232,8 +234,12 @@ impl Rail for Shm {
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let rings = &mut self.rings;
-        self.stuck.retain(|&peer| {
-            let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.look());
+        self.stuck.retain(|&(peer, seen)| {
+            // Somebody else may have looked since, so what counts is what it was then.
+            let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| {
+                ring.producer.look();
+                ring.producer.seen() != seen
+            });
             if moved {
                 show(peer);
             }
@@ -252,15 +258,19 @@ impl Rail for Shm {
 
 impl Shm {
     /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
-    /// about to leave.
-    pub(crate) fn thirst(&mut self, leaving: bool) {
+    /// about to leave. True if that is so already, and nobody will wake us.
+    #[must_use]
+    pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
+        let mut moved = false;
         for (rank, ring) in (0..).zip(&mut self.rings) {
-            if let Some(ring) = ring
-                && (self.stuck.contains(&Peer(rank)) || leaving && !ring.producer.is_drained())
-            {
-                ring.producer.thirst();
+            let Some(ring) = ring else { continue };
+            let stuck = self.stuck.iter().find(|(peer, _)| *peer == Peer(rank));
+            if stuck.is_some() || leaving && !ring.producer.is_drained() {
+                moved |= ring.producer.thirst();
+                moved |= stuck.is_some_and(|&(_, seen)| ring.producer.seen() != seen);
             }
         }
+        moved
     }
 
     /// Whether everything that was sent has been taken, by everybody who still can.

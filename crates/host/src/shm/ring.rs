@@ -221,7 +221,7 @@ impl Producer {
 
     /// Finds free data lines: the first, and how many are no longer free then.
     fn place(&mut self, lines: u32) -> Result<(u32, u16), Stuck> {
-        if self.used + lines > self.lines {
+        if self.used + self.skip(lines) + lines > self.lines {
             self.look();
         }
         if self.used == 0 {
@@ -230,18 +230,25 @@ impl Producer {
                 return Err(Stuck::Narrow);
             }
         }
-        // A frame is in one piece: what is left before the end may have to be skipped.
-        let wraps = self.next + lines > self.lines;
-        let skip = if wraps { self.lines - self.next } else { 0 };
-        let held = skip + lines;
+        let held = self.skip(lines) + lines;
         if self.used + held > self.lines {
             self.cramped = true;
             return Err(Stuck::Full);
         }
-        let first = if wraps { 0 } else { self.next };
+        let first = if self.wraps(lines) { 0 } else { self.next };
         self.next = first + lines;
         self.used += held;
         Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
+    }
+
+    /// Whether so many data lines begin at the first: a frame is in one piece.
+    fn wraps(&self, lines: u32) -> bool {
+        self.next + lines > self.lines
+    }
+
+    /// What is left before the end then, and has to be skipped.
+    fn skip(&self, lines: u32) -> u32 {
+        if self.wraps(lines) { self.lines - self.next } else { 0 }
     }
 
     /// How many data lines there would be after [`Producer::widen`] with a frame of `len` bytes
@@ -279,11 +286,19 @@ impl Producer {
         moved
     }
 
-    /// Asks to be woken when there is room. Whoever sleeps looks again after this.
-    pub(crate) fn thirst(&self) {
+    /// Slots that we know to be consumed, since the beginning.
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Asks to be woken when there is room. True if something has been consumed meanwhile, of which
+    /// nobody will tell us.
+    #[must_use]
+    pub(crate) fn thirst(&mut self) -> bool {
         self.ring.control.thirsty.store(1, Ordering::Relaxed);
         // Pairs with the fence in `Consumer::publish`: either we see its count, or it our thirst.
         fence(Ordering::SeqCst);
+        self.look()
     }
 
     /// Whether everything has been consumed.
