@@ -7,6 +7,7 @@
 //! Invariants, cited below by number.
 //!   I1. `held` is 1 exactly while a `Guard` exists, and only its thread touches `value`.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// It hands out the value, so it may be shared and sent if a reference to that may be.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Lock<T> {
@@ -36,7 +39,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.acquire();
-        Guard { lock: self }
+        Guard { lock: self, value: PhantomData }
     }
 
     #[inline(always)]

@@ -9,5 +9,5 @@ pub(crate) mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use rail::{Shm, ShmInlet};
+pub use rail::{Shm, ShmInlet, pair};
 pub use segment::{Process, Segment};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
+use crate::job;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::Newcomers;
@@ -43,6 +44,14 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
             hand: 0,
         },
     )
+}
+
+/// The rail between two ranks that are both in this process, open at both ends: for tests of rails.
+/// `crowded` as in [`Segment::create`].
+pub fn pair(crowded: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
+    let segment = Arc::new(Segment::create(2, 0, crowded)?);
+    [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
+    Ok([0, 1].map(|rank| open(&segment, rank, 0)))
 }
 
 /// The half that sends.
