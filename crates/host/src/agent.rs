@@ -2,7 +2,7 @@
 //!
 //! It is started the first time that the application leaves something outstanding. It sleeps at the
 //! doorbell, and wakes when somebody brings something while the doorbell is armed for it. When
-//! nothing is outstanding, nobody rings.
+//! nothing is outstanding, or a caller looks after it, the agent sleeps until it is summoned.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,8 +29,13 @@ impl Agent {
 
     /// Ends the agent. `closing` is set already.
     pub(crate) fn end(self, shared: &Shared) {
+        // Whoever it wakes may have dropped the driver. Then it ends when it comes back from there.
+        if self.thread.thread().id() == std::thread::current().id() {
+            return;
+        }
         // It may be between two looks, so it is called until it has gone.
         while !self.thread.is_finished() {
+            shared.summons.call();
             shared.doorbell().arm(Sleeper::Agent, true);
             shared.doorbell().ring(true);
             std::thread::yield_now();
@@ -74,22 +79,15 @@ fn run(shared: &Shared) {
         // Where ringers have no fence it looks by itself for as long as the application comes and
         // goes. When that has been away for two ticks, every store that was on its way has arrived.
         let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
-        core.agent_unaware = patience.is_none();
-        // What the doorbell says while somebody leads is the leader's business.
-        let word = match (expecting, core.is_led()) {
-            (true, _) => Some(Sleeper::Agent as u32),
-            (false, true) => doorbell.peek(),
-            (false, false) => {
-                doorbell.disarm();
-                Some(0)
-            }
-        };
+        core.agent_idle = patience.is_none() && !(crowded && expecting);
+        let heard = shared.summons.heard();
         drop(core);
-        match word {
-            Some(word) => doorbell.sleep_while(word, Sleeper::Agent, patience),
-            None => std::thread::yield_now(),
+        match expecting {
+            true => doorbell.sleep(Sleeper::Agent, patience),
+            false => shared.summons.wait(heard, patience),
         }
         core = enter(shared, crowded);
+        core.agent_idle = false;
     }
 }
 

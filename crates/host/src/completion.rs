@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::thread::Thread;
 
@@ -49,11 +50,12 @@ pub(crate) enum Sleeping {
 
 impl Sleeping {
     pub(crate) fn wake(self) {
-        match self {
+        // Code of the user's. If it panics, that is the user's affair, and we have others to wake.
+        let _ = catch_unwind(AssertUnwindSafe(|| match self {
             Sleeping::Thread(thread) => thread.unpark(),
             Sleeping::Task(waker) => waker.wake(),
             Sleeping::Nobody(keep) => drop(keep),
-        }
+        }));
     }
 }
 

@@ -24,6 +24,7 @@ use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::segment::{Attention, Segment};
 use crate::shm::{ShmInlet, rail};
+use crate::summons::Summons;
 
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     /// Ours, in the segment.
     doorbell: &'static Doorbell,
     attention: &'static Attention,
+    pub(crate) summons: Summons,
     me: u32,
 }
 
@@ -75,8 +77,8 @@ pub(crate) struct Core {
     pub(crate) handovers: u32,
     /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
     pub(crate) brisk: bool,
-    /// The agent sleeps without a limit: it does not know yet that something is outstanding.
-    pub(crate) agent_unaware: bool,
+    /// The agent sleeps until it is called: it does not look by itself for what is left to it.
+    pub(crate) agent_idle: bool,
     pub(crate) closing: bool,
 }
 
@@ -108,7 +110,7 @@ impl Driver {
             guarded: false,
             handovers: 0,
             brisk: false,
-            agent_unaware: false,
+            agent_idle: false,
             closing: false,
         };
         Driver {
@@ -116,6 +118,7 @@ impl Driver {
                 core: Lock::new(core),
                 doorbell: segment.doorbell(me),
                 attention: segment.attention(me),
+                summons: Summons::new(),
                 segment,
                 me,
             }),
@@ -344,7 +347,7 @@ impl Inside<'_> {
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
         let mut patience = Patience::new(shared.segment.is_crowded());
-        let mut naps = 0;
+        let mut napped = false;
         let result = loop {
             let busy = self.core.turn(shared);
             if let Some(result) = over(&mut self.core) {
@@ -352,7 +355,6 @@ impl Inside<'_> {
             }
             if busy {
                 patience.renew();
-                naps = 0;
                 self.core.call_lookers();
             }
             if shared.core.is_wanted() {
@@ -368,12 +370,12 @@ impl Inside<'_> {
                 }
                 // Whoever was let in meanwhile may have brought what we wait for.
                 Next::Sleep if self.wake_others() => {}
-                Next::Sleep => {
-                    self.sleep(naps == 0);
-                    naps += 1;
-                }
+                Next::Sleep => napped = self.sleep(napped),
             }
         };
+        if napped {
+            shared.doorbell().disarm();
+        }
         self.core.led = false;
         shared.attention.set(false);
         result
@@ -408,25 +410,35 @@ impl Inside<'_> {
         over(&mut self.core)
     }
 
-    /// Sleeps at the doorbell.
+    /// Sleeps at the doorbell, where ringers have no fence only for a nap at first. True if it was one
+    /// and nobody has rung: the doorbell stays armed, and whatever was on its way when it was armed has
+    /// been seen by the time that we come again.
     #[cold]
-    fn sleep(&mut self, nap: bool) {
+    fn sleep(&mut self, napped: bool) -> bool {
         let shared = &*self.driver.shared;
         let doorbell = shared.doorbell();
-        doorbell.arm(Sleeper::Caller, true);
+        let settled = napped && doorbell.is_armed();
+        if !settled {
+            doorbell.arm(Sleeper::Caller, true);
+        }
         let leaving = self.core.closing;
-        let thirsty = leaving || self.core.port.rail.is_stuck();
-        let moved = thirsty && self.core.port.rail.thirst(leaving);
+        let stuck = leaving || self.core.port.rail.is_stuck();
+        let moved = stuck && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
         if moved || self.core.has_work(shared) {
-            return doorbell.disarm();
+            doorbell.disarm();
+            return false;
         }
         let roomy = !shared.segment.is_crowded();
-        let short = roomy && (nap || leaving || self.core.port.rail.is_stuck());
+        let short = roomy && (!settled || stuck);
         self.core.leader_asleep = true;
         self.core.unlocked(|| doorbell.sleep(Sleeper::Caller, short.then_some(NAP)));
         self.core.leader_asleep = false;
+        if short && doorbell.is_armed() {
+            return true;
+        }
         doorbell.disarm();
+        false
     }
 
     /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock
@@ -479,19 +491,20 @@ impl Inside<'_> {
         let crowded = shared.segment.is_crowded();
         self.core.guarded = true;
         shared.doorbell().arm(Sleeper::Agent, crowded);
-        let mut agent_runs = false;
+        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
+        // What is there already does not ring. Where ringers have no fence the agent looks by itself now
+        // and then, so only what nobody else will ever do is worth waking it for.
+        let waiting = match crowded {
+            true => moved || self.core.has_work(shared),
+            false => moved || !self.core.port.transfers.is_empty(),
+        };
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
-            agent_runs = true;
-        }
-        // Where ringers have no fence the agent looks by itself now and then, once it knows that it
-        // has to; elsewhere what is there already rings for nobody.
-        let unaware = match crowded {
-            true => self.core.has_work(shared),
-            false => self.core.agent_unaware || !self.core.port.transfers.is_empty(),
-        };
-        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
-        if !agent_runs && (unaware || moved) {
+        } else if self.core.agent_idle {
+            self.core.agent_idle = false;
+            shared.summons.call();
+            shared.doorbell().ring(true);
+        } else if waiting {
             shared.doorbell().ring(true);
         }
     }

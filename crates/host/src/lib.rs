@@ -7,7 +7,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
-//! | `agent.rs` | the thread that drives while the application is away |
+//! | `agent.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
 //! | `job.rs` | how a rank comes to its driver |
 //! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
 //! | `port.rs` | how the NIC acts on the machine |
@@ -16,39 +16,27 @@
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
+//! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace by their own |
 //! | `sys/` | system calls |
 
-#[cfg(not(loom))]
 mod agent;
-#[cfg(not(loom))]
 mod completion;
-#[cfg(not(loom))]
 pub mod cores;
-#[cfg(not(loom))]
 mod driver;
-#[cfg(not(loom))]
 pub mod job;
-#[cfg(not(loom))]
 mod lock;
-#[cfg(not(loom))]
 pub mod meet;
-#[cfg(not(loom))]
 pub mod memory;
-#[cfg(not(loom))]
 mod patience;
-#[cfg(not(loom))]
 mod port;
-#[cfg(not(loom))]
 pub mod rail;
 pub mod shm;
+mod summons;
 mod sync;
-#[cfg(not(loom))]
 mod sys;
 
 /// What the driver speaks of, for those who use it.
-#[cfg(not(loom))]
 pub use ferrywire_nic as nic;
-#[cfg(not(loom))]
 pub use {
     completion::Keep,
     driver::Driver,

@@ -7,12 +7,13 @@
 //! Invariants, cited below by number.
 //!   I1. `held` is 1 exactly while a `Guard` exists, and only its thread touches `value`.
 
-use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys::futex;
+use crate::sync::{
+    AtomicU32, Ordering, SPINS_MAX, UnsafeCell, YIELDS_MAX, park, spin_loop, yield_now,
+};
 
 pub(crate) struct Lock<T> {
     held: AtomicU32,
@@ -26,6 +27,8 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// It hands out the value, so it may be shared and sent if a reference to that may be.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Lock<T> {
@@ -36,12 +39,12 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.acquire();
-        Guard { lock: self }
+        Guard { lock: self, value: PhantomData }
     }
 
     /// The lock, if nobody has it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.is_acquired().then(|| Guard { lock: self })
+        self.is_acquired().then(|| Guard { lock: self, value: PhantomData })
     }
 
     #[inline(always)]
@@ -62,7 +65,7 @@ impl<T> Lock<T> {
         // Pairs with the Acquire in `is_acquired`.
         self.held.store(0, Ordering::Release);
         if self.is_wanted() {
-            futex::wake(&self.held, u32::MAX);
+            park::wake(&self.held, u32::MAX);
         }
     }
 
@@ -73,9 +76,9 @@ impl<T> Lock<T> {
         while !self.is_acquired() {
             tries += 1;
             match tries {
-                0..SPINS_MAX => std::hint::spin_loop(),
-                SPINS_MAX..YIELDS_MAX => std::thread::yield_now(),
-                _ => futex::wait(&self.held, 1, u32::MAX, Some(NAP)),
+                0..SPINS_MAX => spin_loop(),
+                SPINS_MAX..YIELDS_MAX => yield_now(),
+                _ => park::wait(&self.held, 1, u32::MAX, Some(NAP)),
             }
         }
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -110,7 +113,7 @@ impl<T> Guard<'_, T> {
         self.unlocked(|| {
             let mut tries = 0;
             while lock.is_wanted() && tries < YIELDS_MAX {
-                std::thread::yield_now();
+                yield_now();
                 tries += 1;
             }
         });
@@ -130,7 +133,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: I1.
-        unsafe { &*self.lock.value.get() }
+        unsafe { &*self.lock.value.with(|value| value) }
     }
 }
 
@@ -138,10 +141,8 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: I1.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { &mut *self.lock.value.with_mut(|value| value) }
     }
 }
 
-const SPINS_MAX: u32 = 64;
-const YIELDS_MAX: u32 = 80;
 const NAP: Duration = Duration::from_micros(50);

@@ -2,13 +2,12 @@
 //! from one process into the other where the system permits them.
 
 pub(crate) mod doorbell;
-#[cfg(not(loom))]
+mod newcomers;
 pub(crate) mod rail;
 pub(crate) mod ring;
-#[cfg(not(loom))]
 pub(crate) mod segment;
+#[cfg(test)]
+mod tests;
 
-#[cfg(not(loom))]
-pub use rail::{Shm, ShmInlet};
-#[cfg(not(loom))]
+pub use rail::{Shm, ShmInlet, pair};
 pub use segment::{Process, Segment};

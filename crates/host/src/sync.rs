@@ -1,24 +1,34 @@
-//! Atomics and cells, from the standard library or from loom.
+//! What those who run at the same time share: atomics, cells, waiting, and how much of each.
 //!
-//! What two processes share is written against this module, so that loom can run every order in
-//! which their steps may fall (`RUSTFLAGS="--cfg loom"`).
+//! `lock.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
+//! `loom/` include those files and put a module of their own in the place of this one, so that loom
+//! can run every order in which their steps may fall.
 
-#[cfg(loom)]
-pub(crate) use loom::{
-    cell::UnsafeCell,
-    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
-};
-
-#[cfg(not(loom))]
+pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::thread::yield_now;
+
+pub(crate) use crate::sys::futex as park;
+
+/// Slots of a ring, a power of two.
+pub(crate) const SLOTS: u32 = 128;
+/// Slots that a consumer takes before it says so.
+pub(crate) const UNTOLD_MAX: u32 = SLOTS / 4;
+/// The most data lines that a ring can have.
+pub(crate) const DATA_LINES_MAX: u32 = 4096;
+/// Looks at a lock that is taken before yielding, and yields before napping.
+pub(crate) const SPINS_MAX: u32 = 64;
+pub(crate) const YIELDS_MAX: u32 = 80;
 
 /// A cell that is asked for its pointer in the way that loom can watch.
-#[cfg(not(loom))]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
     /// Hands out a pointer to read through.
     #[inline(always)]
     pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
@@ -29,5 +39,11 @@ impl<T> UnsafeCell<T> {
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
+    }
+}
+
+impl<const N: usize> Default for UnsafeCell<[u8; N]> {
+    fn default() -> UnsafeCell<[u8; N]> {
+        UnsafeCell::new([0; N])
     }
 }

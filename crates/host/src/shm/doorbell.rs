@@ -7,14 +7,15 @@
 //!
 //! On a crowded machine, where ranks sleep all the time, the ringer has that fence. Where every rank
 //! has a core it has none, because it would wait there for its own store at every message; then
-//! whoever sleeps naps once before it sleeps for good, and looks again in between. A store is on
-//! its way for nanoseconds, a nap lasts for microseconds.
+//! whoever sleeps naps once before it sleeps for good, and looks again in between, the doorbell armed
+//! all the time. A store is on its way for nanoseconds, a nap lasts for microseconds.
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering, fence, park};
 
-/// One word in shared memory, alone in its line.
+/// One word in shared memory, alone in its line. It begins as zero.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Doorbell {
     sleeper: AtomicU32,
@@ -31,11 +32,6 @@ pub(crate) enum Sleeper {
 }
 
 impl Doorbell {
-    #[cfg(loom)]
-    pub(crate) fn new() -> Doorbell {
-        Doorbell { sleeper: AtomicU32::new(0) }
-    }
-
     /// Called by whoever has just made something visible to this rank.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) {
@@ -43,17 +39,18 @@ impl Doorbell {
             // Pairs with the fence in `arm`: either we see the sleeper, or it what we brought.
             fence(Ordering::SeqCst);
         }
-        if is_armed(self.sleeper.load(Ordering::Relaxed)) {
-            self.wake();
+        let sleeper = self.sleeper.load(Ordering::Relaxed);
+        if sleeper != 0 {
+            self.wake(sleeper);
         }
     }
 
     #[cold]
-    fn wake(&self) {
-        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. That it
-        // has rung stays to be seen: whoever is about to sleep unarmed may be the one it was for.
-        let sleeper = self.sleeper.swap(RUNG, Ordering::AcqRel);
-        if is_armed(sleeper) {
+    fn wake(&self, sleeper: u32) {
+        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If it is
+        // nobody's by now, whoever was there is awake, and whoever has come since has looked.
+        let taken = self.sleeper.compare_exchange(sleeper, 0, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
             park::wake(&self.sleeper, sleeper);
         }
     }
@@ -68,6 +65,11 @@ impl Doorbell {
         }
     }
 
+    /// Whether it is armed, and nobody has rung.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.sleeper.load(Ordering::Relaxed) != 0
+    }
+
     /// Nobody needs to ring.
     #[inline(always)]
     pub(crate) fn disarm(&self) {
@@ -76,56 +78,10 @@ impl Doorbell {
         }
     }
 
-    /// What it says now, for one who wants to sleep without arming it. Nothing if somebody has rung: then
-    /// whoever it was for is about to see to it.
-    pub(crate) fn peek(&self) -> Option<u32> {
-        Some(self.sleeper.load(Ordering::Relaxed)).filter(|&word| word != RUNG)
-    }
-
     /// Sleeps until somebody rings, or for `patience`; not at all if somebody has rung since `arm`.
     pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        self.sleep_while(who as u32, who, patience);
-    }
-
-    /// The same; not at all if it does not say `word` any more.
-    pub(crate) fn sleep_while(&self, word: u32, who: Sleeper, patience: Option<Duration>) {
-        park::wait(&self.sleeper, word, who as u32, patience);
+        park::wait(&self.sleeper, who as u32, who as u32, patience);
         // Pairs with the Release in `wake`.
         self.sleeper.load(Ordering::Acquire);
     }
-}
-
-/// Somebody has rung, and nobody has armed or disarmed it since.
-const RUNG: u32 = 1 << 31;
-
-fn is_armed(word: u32) -> bool {
-    word != 0 && word != RUNG
-}
-
-#[cfg(not(loom))]
-mod park {
-    use super::{AtomicU32, Duration};
-    use crate::sys::futex;
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32, who: u32, patience: Option<Duration>) {
-        futex::wait(word, expected, who, patience);
-    }
-
-    pub(super) fn wake(word: &AtomicU32, who: u32) {
-        futex::wake(word, who);
-    }
-}
-
-/// Loom has no futex; a thread that sleeps lets the others go first.
-#[cfg(loom)]
-mod park {
-    use super::{AtomicU32, Duration, Ordering};
-
-    pub(super) fn wait(word: &AtomicU32, expected: u32, _: u32, _: Option<Duration>) {
-        while word.load(Ordering::Acquire) == expected {
-            loom::thread::yield_now();
-        }
-    }
-
-    pub(super) fn wake(_: &AtomicU32, _: u32) {}
 }

@@ -6,12 +6,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
+use crate::job;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::doorbell::Doorbell;
+use crate::shm::newcomers::Newcomers;
 use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
 use crate::shm::segment::{FIRST_LINES, Process, Segment};
 use crate::sys::reach;
@@ -36,7 +37,7 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
     (
         out,
         ShmInlet {
-            newcomers: segment.top_of_newcomers(me),
+            newcomers: segment.newcomers(me),
             segment,
             me,
             fenced,
@@ -44,6 +45,14 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
             hand: 0,
         },
     )
+}
+
+/// The rail between two ranks that are both in this process, open at both ends: for tests of rails.
+/// `crowded` as in [`Segment::create`].
+pub fn pair(crowded: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
+    let segment = Arc::new(Segment::create(2, 0, crowded)?);
+    [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
+    Ok([0, 1].map(|rank| open(&segment, rank, 0)))
 }
 
 /// The half that sends.
@@ -55,8 +64,8 @@ pub struct Shm {
     /// This process.
     pid: u32,
     rings: Vec<Option<Box<Outgoing>>>,
-    /// Peers whose ring was full.
-    stuck: Vec<Peer>,
+    /// Peers whose ring was full, and what we knew to be taken from it then.
+    stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
 }
 
@@ -124,11 +133,10 @@ impl Shm {
 
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
-        if let Some(ring) = self.rings[to.0 as usize].as_mut() {
-            ring.producer.await_move();
-        }
-        if !self.stuck.contains(&to) {
-            self.stuck.push(to);
+        let seen = self.rings[to.0 as usize].as_ref().map_or(0, |ring| ring.producer.seen());
+        match self.stuck.iter_mut().find(|(peer, _)| *peer == to) {
+            Some(stuck) => stuck.1 = seen,
+            None => self.stuck.push((to, seen)),
         }
         Sent::Full
     }
@@ -242,9 +250,12 @@ impl Rail for Shm {
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let rings = &mut self.rings;
-        self.stuck.retain(|&peer| {
-            let moved =
-                rings[peer.0 as usize].as_mut().is_none_or(|ring| ring.producer.has_moved());
+        self.stuck.retain(|&(peer, seen)| {
+            // Somebody else may have looked since, so what counts is what it was then.
+            let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| {
+                ring.producer.look();
+                ring.producer.seen() != seen
+            });
             if moved {
                 show(peer);
             }
@@ -263,17 +274,16 @@ impl Rail for Shm {
 
 impl Shm {
     /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
-    /// about to leave. True if it has happened already: then nobody may wake us.
+    /// about to leave. True if that is so already, and nobody will wake us.
+    #[must_use]
     pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
         let mut moved = false;
         for (rank, ring) in (0..).zip(&mut self.rings) {
             let Some(ring) = ring else { continue };
-            if self.stuck.contains(&Peer(rank)) {
-                ring.producer.thirst();
-                moved |= ring.producer.has_moved();
-            } else if leaving && !ring.producer.is_drained() {
-                ring.producer.thirst();
-                moved |= ring.producer.look();
+            let stuck = self.stuck.iter().find(|(peer, _)| *peer == Peer(rank));
+            if stuck.is_some() || leaving && !ring.producer.is_drained() {
+                moved |= ring.producer.thirst();
+                moved |= stuck.is_some_and(|&(_, seen)| ring.producer.seen() != seen);
             }
         }
         moved
@@ -292,8 +302,8 @@ impl Shm {
 pub struct ShmInlet {
     segment: Arc<Segment>,
     me: u32,
-    /// Not zero when somebody has made a ring to us.
-    newcomers: &'static AtomicU64,
+    /// Rings to us that somebody has made.
+    newcomers: &'static Newcomers,
     fenced: bool,
     rings: Vec<Incoming>,
     /// The ring that is looked at first, in turn.
@@ -309,7 +319,7 @@ impl ShmInlet {
     #[cold]
     fn welcome(&mut self) {
         let rings = &mut self.rings;
-        self.segment.newcomers(self.me, |from, ring: Ring| {
+        self.segment.welcome(self.me, |from, ring: Ring| {
             rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring) });
         });
     }
@@ -318,7 +328,7 @@ impl ShmInlet {
 impl Inlet for ShmInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        if self.newcomers.load(Ordering::Relaxed) != 0 {
+        if !self.newcomers.is_empty() {
             self.welcome();
         }
         let fenced = self.fenced;
@@ -352,8 +362,7 @@ impl Inlet for ShmInlet {
     }
 
     fn is_ready(&self) -> bool {
-        self.newcomers.load(Ordering::Relaxed) != 0
-            || self.rings.iter().any(|ring| ring.consumer.is_ready())
+        !self.newcomers.is_empty() || self.rings.iter().any(|ring| ring.consumer.is_ready())
     }
 }
 

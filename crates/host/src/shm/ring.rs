@@ -14,11 +14,8 @@
 //!   I3. What comes from the other side is compared with the bounds of the ring before it is used.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
+pub(crate) use crate::sync::{DATA_LINES_MAX, SLOTS, UNTOLD_MAX};
 
-/// Slots of a ring, a power of two.
-pub(crate) const SLOTS: u32 = if cfg!(loom) { 2 } else { 128 };
-/// The most data lines that a ring can have.
-pub(crate) const DATA_LINES_MAX: u32 = if cfg!(loom) { 2 } else { 4096 };
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
 /// The bytes that fit beside an envelope of two words.
@@ -26,7 +23,8 @@ pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What the consumer tells the producer.
+/// What the consumer tells the producer. A ring begins with zeros, which are the defaults here.
+#[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Control {
     /// Slots that have been taken, since the beginning.
@@ -36,6 +34,7 @@ pub(crate) struct Control {
 }
 
 /// One frame, or where it is.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// Mark, then length and kind: see [`head`].
@@ -44,6 +43,7 @@ pub(crate) struct Slot {
 }
 
 /// Room for 64 bytes of long frames.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
 
@@ -51,13 +51,6 @@ pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Line {}
-
-#[cfg(not(loom))]
-const _: () = {
-    assert!(size_of::<Control>() == 128);
-    assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<Line>() == LINE_BYTES);
-};
 
 /// The three parts of a ring. They live in a mapping that whoever holds this keeps alive.
 #[derive(Clone, Copy)]
@@ -124,8 +117,6 @@ pub(crate) struct Producer {
     used: u32,
     /// A frame found no room among the data lines: more would be better.
     cramped: bool,
-    /// The consumer has moved since a frame last found no room.
-    moved: bool,
     /// Data lines that each slot holds, those skipped at the end of the ring included.
     held: [u16; SLOTS as usize],
 }
@@ -135,7 +126,7 @@ impl Producer {
     pub(crate) fn new(ring: Ring, lines: u32) -> Producer {
         let held = [0; SLOTS as usize];
         let (tail, seen, next, used) = (0, 0, 0, 0);
-        Producer { ring, tail, seen, lines, next, used, cramped: false, moved: false, held }
+        Producer { ring, tail, seen, lines, next, used, cramped: false, held }
     }
 
     /// Puts a frame into the ring: `envelope`, then `payload`.
@@ -231,7 +222,7 @@ impl Producer {
 
     /// Finds free data lines: the first, and how many are no longer free then.
     fn place(&mut self, lines: u32) -> Result<(u32, u16), Stuck> {
-        if self.used + lines > self.lines {
+        if self.used + self.skip(lines) + lines > self.lines {
             self.look();
         }
         if self.used == 0 {
@@ -240,19 +231,25 @@ impl Producer {
                 return Err(Stuck::Narrow);
             }
         }
-        // A frame is in one piece: what is left before the end may have to be skipped.
-        let wraps = self.next + lines > self.lines;
-        let skip = if wraps { self.lines - self.next } else { 0 };
-        let held = skip + lines;
+        let held = self.skip(lines) + lines;
         if self.used + held > self.lines {
             self.cramped = true;
             return Err(Stuck::Full);
         }
-        // Not `skip > 0`: there may be nothing left to skip.
-        let first = if wraps { 0 } else { self.next };
+        let first = if self.wraps(lines) { 0 } else { self.next };
         self.next = first + lines;
         self.used += held;
         Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
+    }
+
+    /// Whether so many data lines begin at the first: a frame is in one piece.
+    fn wraps(&self, lines: u32) -> bool {
+        self.next + lines > self.lines
+    }
+
+    /// What is left before the end then, and has to be skipped.
+    fn skip(&self, lines: u32) -> u32 {
+        if self.wraps(lines) { self.lines - self.next } else { 0 }
     }
 
     /// How many data lines there would be after [`Producer::widen`] with a frame of `len` bytes
@@ -283,7 +280,6 @@ impl Producer {
             return false;
         }
         let moved = consumed != self.seen;
-        self.moved |= moved;
         while self.seen != consumed {
             self.used -= u32::from(self.held[(self.seen % SLOTS) as usize]);
             self.seen = self.seen.wrapping_add(1);
@@ -291,22 +287,19 @@ impl Producer {
         moved
     }
 
-    /// A frame found no room.
-    pub(crate) fn await_move(&mut self) {
-        self.moved = false;
+    /// Slots that we know to be consumed, since the beginning.
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen
     }
 
-    /// Whether the consumer has moved since then, whoever looked first.
-    pub(crate) fn has_moved(&mut self) -> bool {
-        self.look();
-        self.moved
-    }
-
-    /// Asks to be woken when there is room. Whoever sleeps looks again after this.
-    pub(crate) fn thirst(&self) {
+    /// Asks to be woken when there is room. True if something has been consumed meanwhile, of which
+    /// nobody will tell us.
+    #[must_use]
+    pub(crate) fn thirst(&mut self) -> bool {
         self.ring.control.thirsty.store(1, Ordering::Relaxed);
         // Pairs with the fence in `Consumer::publish`: either we see its count, or it our thirst.
         fence(Ordering::SeqCst);
+        self.look()
     }
 
     /// Whether everything has been consumed.
@@ -383,7 +376,7 @@ impl Consumer {
     pub(crate) fn advance(&mut self, fenced: bool) -> bool {
         self.next = self.next.wrapping_add(1);
         // Not for every slot: the producer would have to fetch the line from us each time.
-        self.next.wrapping_sub(self.told) >= SLOTS / 4 && self.publish(fenced)
+        self.next.wrapping_sub(self.told) >= UNTOLD_MAX && self.publish(fenced)
     }
 
     /// There was nothing to take: the producer may know all that we have taken.

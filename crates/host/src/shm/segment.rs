@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::shm::doorbell::Doorbell;
+use crate::shm::newcomers::{Label, Newcomers};
 use crate::shm::ring::{Control, DATA_LINES_MAX, LINE_BYTES, Line, Ring, SLOTS, Slot};
 use crate::sys::map::{self, Map};
 
@@ -66,12 +67,6 @@ impl Attention {
     }
 }
 
-/// Rings that have been made to reach this rank, and that it does not know yet: a stack.
-#[repr(C, align(64))]
-struct Newcomers {
-    top: AtomicU64,
-}
-
 #[repr(C, align(64))]
 struct Who {
     pid: AtomicU32,
@@ -79,14 +74,6 @@ struct Who {
     /// Where eight bytes are, in the memory of the process, that others may try to read; what is
     /// there is the address itself.
     probe: AtomicU64,
-}
-
-/// The head of a ring in the arena.
-#[repr(C, align(64))]
-struct Label {
-    from: AtomicU32,
-    /// The ring below it on the stack of newcomers.
-    below: AtomicU64,
 }
 
 /// What the card of a rank says of its process.
@@ -230,17 +217,8 @@ impl Segment {
         map::reserve(&self.file, at, DATA_OFFSET + FIRST_LINES as u64 * LINE_BYTES as u64)?;
         let ring = self.ring(at).ok_or(io::ErrorKind::InvalidData)?;
         let label = self.label(at).ok_or(io::ErrorKind::InvalidData)?;
-        label.from.store(from, Ordering::Relaxed);
-        let top = &self.card(to).newcomers.top;
-        let mut below = top.load(Ordering::Relaxed);
-        loop {
-            label.below.store(below, Ordering::Relaxed);
-            // Pairs with the Acquire in `newcomers`: the ring is made before it is found.
-            match top.compare_exchange_weak(below, at, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return Ok((ring, at)),
-                Err(now) => below = now,
-            }
-        }
+        self.card(to).newcomers.push(at, label, from);
+        Ok((ring, at))
     }
 
     /// Sets aside more data lines for a ring.
@@ -250,10 +228,10 @@ impl Segment {
         map::reserve(&self.file, start, u64::from(to - from) * line)
     }
 
-    /// Not zero when there are rings that lead to `rank` and that it has not been shown. Like a ring,
-    /// it is used only by those who hold the segment.
-    pub(crate) fn top_of_newcomers(&self, rank: u32) -> &'static AtomicU64 {
-        &self.card(rank).newcomers.top
+    /// The rings that lead to `rank` and that it has not been shown. Like a ring, the stack is used
+    /// only by those who hold the segment.
+    pub(crate) fn newcomers(&self, rank: u32) -> &'static Newcomers {
+        &self.card(rank).newcomers
     }
 
     /// Whether the user of a rank waits, under the same condition.
@@ -267,18 +245,15 @@ impl Segment {
     }
 
     /// Shows `rank` the rings that lead to it and that it has not been shown before.
-    pub(crate) fn newcomers(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
-        // Pairs with the Release in `connect`.
-        let mut at = self.card(rank).newcomers.top.swap(0, Ordering::Acquire);
-        // Each rank can be there once; a chain that is longer is broken.
-        for _ in 0..self.ranks {
-            let (Some(ring), Some(label)) = (self.ring(at), self.label(at)) else { return };
-            let from = label.from.load(Ordering::Relaxed);
-            if from < self.ranks {
+    pub(crate) fn welcome(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
+        let show = |at: u64, from: u32| {
+            if from < self.ranks
+                && let Some(ring) = self.ring(at)
+            {
                 show(from, ring);
             }
-            at = label.below.load(Ordering::Relaxed);
-        }
+        };
+        self.newcomers(rank).take(self.ranks, |at| self.label(at), show);
     }
 
     fn label(&self, at: u64) -> Option<&Label> {
@@ -334,6 +309,9 @@ const RING_BYTES: u64 =
     (DATA_OFFSET + DATA_LINES_MAX as u64 * LINE_BYTES as u64).next_multiple_of(PAGE_BYTES);
 
 const _: () = {
+    assert!(size_of::<Control>() == 128);
+    assert!(size_of::<Slot>() == 64);
+    assert!(size_of::<Line>() == LINE_BYTES);
     assert!(size_of::<Card>() == 256);
     assert!(size_of::<Header>() == 64);
     assert!(size_of::<Label>() as u64 <= CONTROL_OFFSET);

@@ -1,0 +1,182 @@
+//! Nobody sleeps while there is something to do: doorbells with rings behind them.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use crate::doorbell::{Doorbell, Sleeper};
+use crate::lock::Lock;
+use crate::pipe::{Memory, payload, take};
+use crate::ring::{Event, Stuck};
+use crate::summons::Summons;
+use crate::sync::explore;
+
+/// A producer fills the ring and sleeps; a consumer takes everything, once, and rings if asked to.
+fn thirst(name: &str, fenced: bool) {
+    explore(name, move || {
+        let memory = Memory::new();
+        let (mut producer, mut consumer) = memory.ends(1);
+        let bell = Arc::new(Doorbell::default());
+        let push =
+            |producer: &mut crate::ring::Producer, frame| producer.push(&payload(frame, 8), &[]);
+        push(&mut producer, 0).expect("there is room for the first");
+        push(&mut producer, 1).expect("and for the second");
+        let door = Arc::clone(&bell);
+        let receiver = thread::spawn(move || {
+            for frame in 0..2 {
+                let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
+                if take(&mut consumer, fenced, check).expect("it is there") {
+                    door.ring(fenced);
+                }
+            }
+            if consumer.rest(fenced) {
+                door.ring(fenced);
+            }
+        });
+        while push(&mut producer, 2) == Err(Stuck::Full) {
+            bell.arm(Sleeper::Caller, true);
+            if !producer.thirst() {
+                bell.sleep(Sleeper::Caller, None);
+            }
+            bell.disarm();
+        }
+        receiver.join().expect("the receiver is done");
+    });
+}
+
+#[test]
+fn room_wakes_whoever_is_thirsty() {
+    thirst("thirst, fenced", true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_a_fence_thirst_may_be_missed() {
+    thirst("thirst, not fenced", false);
+}
+
+/// A consumer sleeps whenever nothing is there; a producer brings `frames` and rings each time.
+fn arrivals(name: &str, frames: u8, rings_fenced: bool, arms_fenced: bool) {
+    explore(name, move || {
+        let memory = Memory::new();
+        let (mut producer, mut consumer) = memory.ends(1);
+        let bell = Arc::new(Doorbell::default());
+        let door = Arc::clone(&bell);
+        let sender = thread::spawn(move || {
+            for frame in 0..frames {
+                producer.push(&payload(frame, 8), &[]).expect("there is room");
+                door.ring(rings_fenced);
+            }
+        });
+        for frame in 0..frames {
+            let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
+            while take(&mut consumer, rings_fenced, check).is_none() {
+                bell.arm(Sleeper::Caller, arms_fenced);
+                if !consumer.is_ready() {
+                    bell.sleep(Sleeper::Caller, None);
+                }
+                bell.disarm();
+            }
+        }
+        sender.join().expect("the sender is done");
+    });
+}
+
+#[test]
+fn whatever_arrives_wakes_the_sleeper() {
+    arrivals("arrivals, fenced", 2, true, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_a_fence_of_the_ringer_an_arrival_may_be_missed() {
+    arrivals("arrivals, ringer not fenced", 1, false, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_a_fence_of_the_sleeper_an_arrival_may_be_missed() {
+    arrivals("arrivals, sleeper not fenced", 1, true, false);
+}
+
+/// Both sleep whenever they cannot go on: the producer of a full ring, the consumer of an empty one.
+#[test]
+fn a_flood_never_stops() {
+    explore("a flood, both asleep at times", || {
+        let memory = Memory::new();
+        let (mut producer, mut consumer) = memory.ends(1);
+        let bells = Arc::new([Doorbell::default(), Doorbell::default()]);
+        let doors = Arc::clone(&bells);
+        producer.push(&payload(0, 8), &[]).expect("there is room for the first");
+        producer.push(&payload(1, 8), &[]).expect("and for the second");
+        let sender = thread::spawn(move || {
+            let [mine, theirs] = &*doors;
+            while producer.push(&payload(2, 8), &[]) == Err(Stuck::Full) {
+                mine.arm(Sleeper::Caller, true);
+                if !producer.thirst() {
+                    mine.sleep(Sleeper::Caller, None);
+                }
+                mine.disarm();
+            }
+            theirs.ring(true);
+        });
+        let [theirs, mine] = &*bells;
+        for frame in 0..3 {
+            let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
+            loop {
+                if let Some(thirsty) = take(&mut consumer, true, check) {
+                    if thirsty {
+                        theirs.ring(true);
+                    }
+                    break;
+                }
+                if consumer.rest(true) {
+                    theirs.ring(true);
+                }
+                mine.arm(Sleeper::Caller, true);
+                if !consumer.is_ready() {
+                    mine.sleep(Sleeper::Caller, None);
+                }
+                mine.disarm();
+            }
+        }
+        sender.join().expect("the sender is done");
+    });
+}
+
+/// What an agent and those who call it know under the lock.
+#[derive(Default)]
+struct Desk {
+    work: bool,
+    idle: bool,
+}
+
+/// Work that is left under the lock is found by an agent that has nothing to do.
+#[test]
+fn the_agent_hears_every_summons() {
+    explore("the agent and its summons", || {
+        let shared = Arc::new((Lock::new(Desk::default()), Summons::new()));
+        let other = Arc::clone(&shared);
+        let agent = thread::spawn(move || {
+            let (lock, summons) = &*other;
+            loop {
+                let mut desk = lock.lock();
+                if desk.work {
+                    break;
+                }
+                desk.idle = true;
+                let heard = summons.heard();
+                drop(desk);
+                summons.wait(heard, None);
+            }
+        });
+        let (lock, summons) = &*shared;
+        let mut desk = lock.lock();
+        desk.work = true;
+        if desk.idle {
+            summons.call();
+        }
+        drop(desk);
+        agent.join().expect("the agent is done");
+    });
+}

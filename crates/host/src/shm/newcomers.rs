@@ -1,0 +1,63 @@
+//! Rings that lead to a rank and that it does not know yet: a stack in shared memory.
+//!
+//! Anybody puts a ring there; the rank takes all of them at once, so that none is ever taken off
+//! from between others. Rings are named by their places in the segment, and a place is never used
+//! twice. The label of a ring says what lies below it.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// The top of the stack: a place, or zero. Alone in its line.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Newcomers {
+    top: AtomicU64,
+}
+
+/// The head of a ring in the arena.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Label {
+    from: AtomicU32,
+    /// The ring below it on the stack of newcomers.
+    below: AtomicU64,
+}
+
+impl Newcomers {
+    /// Puts the ring at `at`, with this label and from this rank, on the stack.
+    pub(crate) fn push(&self, at: u64, label: &Label, from: u32) {
+        label.from.store(from, Ordering::Relaxed);
+        let mut below = self.top.load(Ordering::Relaxed);
+        loop {
+            label.below.store(below, Ordering::Relaxed);
+            // Pairs with the Acquire in `take`: the ring is made before it is found.
+            match self.top.compare_exchange_weak(below, at, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => below = now,
+            }
+        }
+    }
+
+    /// Whether there is nothing to take.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes everything, and shows where each ring is and from whom, the youngest first. `label` finds
+    /// a label; where it finds none the stack ends. At most `limit` are shown: each rank can be there
+    /// once, and a chain that is longer is broken.
+    pub(crate) fn take<'a>(
+        &self,
+        limit: u32,
+        label: impl Fn(u64) -> Option<&'a Label>,
+        mut show: impl FnMut(u64, u32),
+    ) {
+        // Pairs with the Release in `push`.
+        let mut at = self.top.swap(0, Ordering::Acquire);
+        for _ in 0..limit {
+            let Some(label) = label(at) else { return };
+            show(at, label.from.load(Ordering::Relaxed));
+            at = label.below.load(Ordering::Relaxed);
+        }
+    }
+}
