@@ -222,9 +222,13 @@ fn a_panic_ends_the_lead() {
                     unsafe { driver.wait_for::<()>(|_, _| panic!("on purpose")) }
                 };
                 thread::scope(|scope| assert!(scope.spawn(look).join().is_err()));
+                send(driver, 1, 1, &[0; 8]);
                 receive(driver, 1, 0, &mut [0; 8]);
             },
-            |driver| send(driver, 0, 0, &[0; 8]),
+            |driver| {
+                receive(driver, 0, 1, &mut [0; 8]);
+                send(driver, 0, 0, &[0; 8]);
+            },
         );
     });
 }
