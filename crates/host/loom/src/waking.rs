@@ -12,7 +12,7 @@ use crate::summons::Summons;
 use crate::sync::explore;
 
 /// A producer fills the ring and sleeps; a consumer takes everything, once, and rings if asked to.
-fn thirst(name: &str, fenced: bool) {
+fn thirst(name: &str, fenced: bool, looks: bool) {
     explore(name, move || {
         let memory = Memory::new();
         let (mut producer, mut consumer) = memory.ends(1);
@@ -35,7 +35,7 @@ fn thirst(name: &str, fenced: bool) {
         });
         while push(&mut producer, 2) == Err(Stuck::Full) {
             bell.arm(Sleeper::Caller, true);
-            if !producer.thirst() {
+            if !(producer.thirst() && looks) {
                 bell.sleep(Sleeper::Caller, None);
             }
             bell.disarm();
@@ -46,13 +46,19 @@ fn thirst(name: &str, fenced: bool) {
 
 #[test]
 fn room_wakes_whoever_is_thirsty() {
-    thirst("thirst, fenced", true);
+    thirst("thirst, fenced", true, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_a_fence_thirst_may_be_missed() {
-    thirst("thirst, not fenced", false);
+    thirst("thirst, not fenced", false, true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_a_look_after_it_thirst_may_be_late() {
+    thirst("thirst, without a look", true, false);
 }
 
 /// A consumer sleeps whenever nothing is there; a producer brings `frames` and rings each time.
