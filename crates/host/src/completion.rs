@@ -64,6 +64,18 @@ impl Completions {
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.count += 1;
         let slot = self.slot(ticket);
+        // Nobody has said anything of it, nor waits for word of the one before: most often.
+        if let State::Open = slot.state {
+            slot.generation = ticket.generation();
+            slot.state = State::Over(outcome);
+            return;
+        }
+        self.complete_slowly(ticket, outcome);
+    }
+
+    #[inline(never)]
+    fn complete_slowly(&mut self, ticket: Ticket, outcome: Outcome) {
+        let slot = self.slot(ticket);
         if slot.generation != ticket.generation() {
             return self.replace(ticket, State::Over(outcome));
         }
