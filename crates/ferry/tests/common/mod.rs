@@ -75,7 +75,19 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     let (out, err) = (folder.join("stdout"), folder.join("stderr"));
     command.stdout(fs::File::create(&out).expect("a file"));
     command.stderr(fs::File::create(&err).expect("a file"));
-    let mut child = command.stdin(Stdio::null()).spawn().expect("the command starts");
+    command.stdin(Stdio::null());
+    let deadline = Instant::now() + PATIENCE;
+    let mut child = loop {
+        match command.spawn() {
+            // A limit of processes, and some that have just been killed still count.
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
+                std::thread::yield_now();
+            }
+            started => break started.expect("the command starts"),
+        }
+    };
     let ended = wait(&mut child, PATIENCE);
     let read = |path: &Path| {
         let text = String::from_utf8_lossy(&fs::read(path).expect("written")).into_owned();
