@@ -9,9 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::completion::Sleeping;
-use crate::driver::{Core, Shared};
+use crate::driver::Shared;
 use crate::lock::Guard;
 use crate::shm::doorbell::Sleeper;
+use crate::turn::Core;
 
 pub(crate) struct Agent {
     thread: JoinHandle<()>,
@@ -55,7 +56,7 @@ fn run(shared: &Shared) {
             watch.look(&mut core);
         }
         // A caller who waits turns by itself, and nobody would wake it for what we found.
-        let busy = !core.is_led() && core.turn(shared);
+        let busy = !core.led && core.turn(shared);
         if busy {
             core.call_lookers();
         }
@@ -67,7 +68,7 @@ fn run(shared: &Shared) {
             continue;
         }
         // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
-        let expecting = core.nic.is_expecting() && !core.is_led() && !core.brisk;
+        let expecting = core.nic.is_expecting() && !core.led && !core.brisk;
         if expecting {
             core.guarded = true;
             doorbell.arm(Sleeper::Agent, true);
@@ -139,8 +140,8 @@ impl Watch {
 
 /// It runs nothing of the user's.
 const STACK_BYTES: usize = 256 << 10;
-/// How late the agent may be if a ring got lost: see `doorbell.rs`.
+/// How late the agent may be where ringers have no fence: see `doorbell.rs`.
 const TICK: Duration = Duration::from_millis(1);
-/// An application that leaves something more often than this is not away between two calls: whoever rang at its door
-/// would ring for nothing, and the agent would be in its way.
+/// An application that leaves something more often than this is not away between two calls: whoever
+/// rang at its door would ring for nothing, and the agent would be in its way.
 const CALLS_PER_TICK_MAX: u32 = 200;

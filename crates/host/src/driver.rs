@@ -6,25 +6,24 @@
 //! over or the leader leaves. When the last thread leaves and something is outstanding, the
 //! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
 
-use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Seal, Ticket, Time};
+use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
 
 use crate::agent::Agent;
 use crate::completion::{Keep, Sleeping};
 use crate::lock::{Guard, Lock};
 use crate::meet::Line;
 use crate::patience::{Next, Patience};
-use crate::port::{Combine, Direction, HostPort, Transfer};
-use crate::rail::{Arrival, Inlet, Rail};
+use crate::port::{Combine, HostPort};
+use crate::rail::Rail;
 use crate::shm::doorbell::{Doorbell, Sleeper};
+use crate::shm::rail;
 use crate::shm::segment::{Attention, Segment};
-use crate::shm::{ShmInlet, rail};
 use crate::summons::Summons;
+use crate::turn::Core;
 
 /// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
@@ -48,40 +47,6 @@ pub(crate) struct Shared {
     me: u32,
 }
 
-/// What the lock guards.
-pub(crate) struct Core {
-    pub(crate) nic: Nic,
-    pub(crate) port: HostPort,
-    inlet: ShmInlet,
-    /// Ranks that we know to be gone, counted.
-    gone: u32,
-    /// Why peers could not be reached, for those who ask.
-    troubles: HashMap<Peer, String>,
-    born: Instant,
-    turns: u32,
-    /// A thread of the application waits, and turns.
-    led: bool,
-    /// It sleeps at the doorbell.
-    leader_asleep: bool,
-    /// Threads that wait for the leader to leave.
-    followers: Vec<std::thread::Thread>,
-    /// Those of them that wait for something that has no ticket: whatever happens may be it.
-    lookers: Vec<std::thread::Thread>,
-    /// The leader waits for such a thing.
-    leader_looks: bool,
-    /// Nothing is moved between processes any more.
-    lost: bool,
-    /// The doorbell is armed for the agent.
-    pub(crate) guarded: bool,
-    /// How often the application has left something outstanding.
-    pub(crate) handovers: u32,
-    /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
-    pub(crate) brisk: bool,
-    /// The agent sleeps until it is called: it does not look by itself for what is left to it.
-    pub(crate) agent_idle: bool,
-    pub(crate) closing: bool,
-}
-
 impl Driver {
     /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
     pub(crate) fn new(
@@ -91,28 +56,9 @@ impl Driver {
         combine: Combine,
         line: Option<Line>,
     ) -> Driver {
-        let welcome = limits.credit_bytes;
-        let (rail, inlet) = rail::open(&segment, me, welcome);
-        let core = Core {
-            nic: Nic::new(Peer(me), segment.job(), limits),
-            port: HostPort::new(rail, combine),
-            inlet,
-            gone: 0,
-            troubles: HashMap::new(),
-            born: Instant::now(),
-            turns: 0,
-            led: false,
-            leader_asleep: false,
-            followers: Vec::new(),
-            lookers: Vec::new(),
-            leader_looks: false,
-            lost: false,
-            guarded: false,
-            handovers: 0,
-            brisk: false,
-            agent_idle: false,
-            closing: false,
-        };
+        let (rail, inlet) = rail::open(&segment, me, limits.credit_bytes);
+        let nic = Nic::new(Peer(me), segment.job(), limits);
+        let core = Core::new(nic, HostPort::new(rail, combine), inlet);
         Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
@@ -251,7 +197,7 @@ impl Driver {
     /// Nothing is moved straight between this rank's memory and others' any more, in its name.
     pub(crate) fn stop_transfers(&self) {
         let mut inside = self.enter();
-        inside.core.lost = true;
+        inside.core.stopped = true;
         inside.core.port.transfers.clear();
     }
 
@@ -402,7 +348,6 @@ impl Inside<'_> {
             self.core.followers.push(me.clone());
             // What we have asked for may be the leader's to do.
             self.rouse_leader();
-            self.rouse_leader();
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
             self.core.lookers.retain(|thread| thread.id() != me.id());
@@ -527,164 +472,9 @@ impl Shared {
     }
 }
 
-impl Core {
-    /// Looks around once; true if something happened.
-    #[inline]
-    pub(crate) fn turn(&mut self, shared: &Shared) -> bool {
-        let Core { nic, port, inlet, .. } = self;
-        let taken = inlet.poll(ARRIVALS_PER_TURN_MAX, |from, arrival| match arrival {
-            Arrival::Frame(raw) => nic.on_frame(from, Seal::Intact, raw, port),
-            Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
-        });
-        self.turns = self.turns.wrapping_add(1);
-        let mut busy = taken > 0;
-        if !self.port.transfers.is_empty() {
-            busy |= self.move_piece();
-        }
-        if self.port.rail.is_stuck() {
-            busy |= self.relieve();
-        }
-        if self.gone != shared.segment.gone() {
-            busy |= self.mourn(&shared.segment);
-        }
-        if self.turns.is_multiple_of(TURNS_PER_CLOCK) {
-            self.look_at_clock();
-        }
-        busy
-    }
-
-    /// Something has happened: those who wait for they know not what shall look.
-    #[inline(always)]
-    pub(crate) fn call_lookers(&mut self) {
-        let lookers = self.lookers.drain(..).map(Sleeping::Thread);
-        self.port.completions.to_wake.extend(lookers);
-    }
-
-    /// Moves a piece of the transfer whose turn it is.
-    #[inline(never)]
-    fn move_piece(&mut self) -> bool {
-        let Some(mut transfer) = self.port.transfers.pop_front() else { return false };
-        if self.lost {
-            return false;
-        }
-        let left = transfer.into.len - transfer.done;
-        let piece = left.min(PIECE_BYTES_MAX);
-        if piece > 0 {
-            if let Err(error) = self.copy_piece(&transfer, piece) {
-                self.lose(transfer.peer, &error);
-                return true;
-            }
-            transfer.done += piece;
-        }
-        if transfer.done < transfer.into.len {
-            self.port.transfers.push_back(transfer);
-            return true;
-        }
-        self.end_transfer(transfer)
-    }
-
-    fn copy_piece(&mut self, transfer: &Transfer, piece: u64) -> io::Result<()> {
-        let (from, into) =
-            (transfer.from.offset + transfer.done, transfer.into.offset + transfer.done);
-        let rail = &mut self.port.rail;
-        match transfer.direction {
-            // SAFETY: the NIC asked for it: `into` is lent until the transfer is over.
-            Direction::Read => unsafe { rail.read(transfer.peer, from, into, piece) },
-            // SAFETY: the NIC asked for it: `from` is lent until the transfer is over.
-            Direction::Write(_) => unsafe { rail.write(transfer.peer, from, into, piece) },
-        }
-    }
-
-    fn end_transfer(&mut self, transfer: Transfer) -> bool {
-        let Core { nic, port, .. } = self;
-        match transfer.direction {
-            Direction::Read => nic.on_read(transfer.ticket, port),
-            Direction::Write(notify) => {
-                let sent = port.rail.notify(transfer.peer, notify, transfer.into.len);
-                if sent == ferrywire_nic::Sent::Full {
-                    // All is written but the notice. It goes when there is room.
-                    port.transfers.push_back(transfer);
-                    return false;
-                }
-                nic.on_written(transfer.ticket, port);
-            }
-        }
-        true
-    }
-
-    /// Frames that found no room may go now.
-    #[cold]
-    fn relieve(&mut self) -> bool {
-        let (mut peers, mut lost) = (Vec::new(), Vec::new());
-        self.port.rail.poll_room(|peer| peers.push(peer));
-        self.port.rail.poll_lost(|peer, error| lost.push((peer, error)));
-        for &peer in &peers {
-            self.nic.on_room(peer, &mut self.port);
-        }
-        for (peer, error) in &lost {
-            self.lose(*peer, error);
-        }
-        !peers.is_empty() || !lost.is_empty()
-    }
-
-    /// The machine does not let us reach a peer.
-    fn lose(&mut self, peer: Peer, error: &io::Error) {
-        self.troubles.entry(peer).or_insert_with(|| error.to_string());
-        self.port.transfers.retain(|transfer| transfer.peer != peer);
-        self.nic.on_peer_down(peer, &mut self.port);
-    }
-
-    /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
-    /// still in the ring of one that died is lost.
-    #[cold]
-    fn mourn(&mut self, segment: &Segment) -> bool {
-        self.gone = segment.gone();
-        for rank in (0..segment.ranks()).filter(|&rank| segment.is_gone(rank)) {
-            self.port.transfers.retain(|transfer| transfer.peer != Peer(rank));
-            self.nic.on_peer_down(Peer(rank), &mut self.port);
-        }
-        true
-    }
-
-    #[cold]
-    fn look_at_clock(&mut self) {
-        let ns = self.born.elapsed().as_nanos();
-        self.port.now = Time(u64::try_from(ns).unwrap_or(u64::MAX));
-        if self.port.timer.is_some_and(|at| at <= self.port.now) {
-            self.nic.on_timer(&mut self.port);
-        }
-    }
-
-    pub(crate) fn is_led(&self) -> bool {
-        self.led
-    }
-
-    /// Whether a turn would do something.
-    pub(crate) fn has_work(&self, shared: &Shared) -> bool {
-        self.inlet.is_ready()
-            || !self.port.transfers.is_empty()
-            || self.gone != shared.segment.gone()
-    }
-
-    /// Whether we may go: nothing of ours is on its way.
-    fn is_quiet(&mut self) -> bool {
-        self.port.transfers.is_empty()
-            && self.port.completions.detached == 0
-            && self.port.rail.is_drained()
-            // What found no room yet is still to go: somebody may wait for the answer in it.
-            && self.nic.holdings().backlog == 0
-    }
-}
-
 /// What a Rust program exits with that panics.
 const PANIC_CODE: i32 = 101;
 /// How long the launcher may take to end us.
 const ABORT_MAX: Duration = Duration::from_secs(5);
-/// Frames taken before anything else gets a turn.
-const ARRIVALS_PER_TURN_MAX: usize = 64;
-/// Turns between two looks at the clock. No rail that loses frames is driven from here yet.
-const TURNS_PER_CLOCK: u32 = 4096;
-/// Bytes moved between two processes before anything else gets a turn.
-const PIECE_BYTES_MAX: u64 = 256 << 10;
 /// Long enough for any store to arrive: see `doorbell.rs`.
 const NAP: Duration = Duration::from_micros(200);

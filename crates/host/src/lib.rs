@@ -34,6 +34,7 @@ pub mod shm;
 mod summons;
 mod sync;
 mod sys;
+mod turn;
 
 /// What the driver speaks of, for those who use it.
 pub use ferrywire_nic as nic;

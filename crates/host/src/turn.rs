@@ -1,0 +1,227 @@
+//! One turn of a NIC: what has come is taken, what waits for its chance gets one.
+//!
+//! Also what the lock around a NIC guards, all in one value. Who turns, and when, is `driver.rs`.
+
+use std::collections::HashMap;
+use std::io;
+use std::thread::Thread;
+use std::time::Instant;
+
+use ferrywire_nic::{Nic, Peer, Seal, Sent, Time};
+
+use crate::completion::Sleeping;
+use crate::driver::Shared;
+use crate::port::{Direction, HostPort, Transfer};
+use crate::rail::{Arrival, Inlet, Rail};
+use crate::shm::ShmInlet;
+use crate::shm::segment::Segment;
+
+/// What the lock guards.
+pub(crate) struct Core {
+    pub(crate) nic: Nic,
+    pub(crate) port: HostPort,
+    inlet: ShmInlet,
+    /// Ranks that we know to be gone, counted.
+    gone: u32,
+    /// Why peers could not be reached, for those who ask.
+    pub(crate) troubles: HashMap<Peer, String>,
+    born: Instant,
+    turns: u32,
+    /// A thread of the application waits, and turns.
+    pub(crate) led: bool,
+    /// It sleeps at the doorbell.
+    pub(crate) leader_asleep: bool,
+    /// Threads that wait for the leader to leave.
+    pub(crate) followers: Vec<Thread>,
+    /// Those of them that wait for something that has no ticket: whatever happens may be it.
+    pub(crate) lookers: Vec<Thread>,
+    /// The leader waits for such a thing.
+    pub(crate) leader_looks: bool,
+    /// Nothing is moved straight between processes any more.
+    pub(crate) stopped: bool,
+    /// The doorbell is armed for the agent.
+    pub(crate) guarded: bool,
+    /// How often the application has left something outstanding.
+    pub(crate) handovers: u32,
+    /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
+    pub(crate) brisk: bool,
+    /// The agent sleeps until it is called: it does not look by itself for what is left to it.
+    pub(crate) agent_idle: bool,
+    /// The rank is leaving.
+    pub(crate) closing: bool,
+}
+
+impl Core {
+    pub(crate) fn new(nic: Nic, port: HostPort, inlet: ShmInlet) -> Core {
+        Core {
+            nic,
+            port,
+            inlet,
+            gone: 0,
+            troubles: HashMap::new(),
+            born: Instant::now(),
+            turns: 0,
+            led: false,
+            leader_asleep: false,
+            followers: Vec::new(),
+            lookers: Vec::new(),
+            leader_looks: false,
+            stopped: false,
+            guarded: false,
+            handovers: 0,
+            brisk: false,
+            agent_idle: false,
+            closing: false,
+        }
+    }
+
+    /// Looks around once; true if something happened.
+    #[inline]
+    pub(crate) fn turn(&mut self, shared: &Shared) -> bool {
+        let Core { nic, port, inlet, .. } = self;
+        let taken = inlet.poll(ARRIVALS_PER_TURN_MAX, |from, arrival| match arrival {
+            Arrival::Frame(raw) => nic.on_frame(from, Seal::Intact, raw, port),
+            Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
+        });
+        self.turns = self.turns.wrapping_add(1);
+        let mut busy = taken > 0;
+        if !self.port.transfers.is_empty() {
+            busy |= self.move_piece();
+        }
+        if self.port.rail.is_stuck() {
+            busy |= self.relieve();
+        }
+        if self.gone != shared.segment.gone() {
+            busy |= self.mourn(&shared.segment);
+        }
+        if self.turns.is_multiple_of(TURNS_PER_CLOCK) {
+            self.look_at_clock();
+        }
+        busy
+    }
+
+    /// Something has happened: those who wait for they know not what shall look.
+    #[inline(always)]
+    pub(crate) fn call_lookers(&mut self) {
+        let lookers = self.lookers.drain(..).map(Sleeping::Thread);
+        self.port.completions.to_wake.extend(lookers);
+    }
+
+    /// Moves a piece of the transfer whose turn it is.
+    #[inline(never)]
+    fn move_piece(&mut self) -> bool {
+        let Some(mut transfer) = self.port.transfers.pop_front() else { return false };
+        if self.stopped {
+            return false;
+        }
+        let left = transfer.into.len - transfer.done;
+        let piece = left.min(PIECE_BYTES_MAX);
+        if piece > 0 {
+            if let Err(error) = self.copy_piece(&transfer, piece) {
+                self.lose(transfer.peer, &error);
+                return true;
+            }
+            transfer.done += piece;
+        }
+        if transfer.done < transfer.into.len {
+            self.port.transfers.push_back(transfer);
+            return true;
+        }
+        self.end_transfer(transfer)
+    }
+
+    fn copy_piece(&mut self, transfer: &Transfer, piece: u64) -> io::Result<()> {
+        let (from, into) =
+            (transfer.from.offset + transfer.done, transfer.into.offset + transfer.done);
+        let rail = &mut self.port.rail;
+        match transfer.direction {
+            // SAFETY: the NIC asked for it: `into` is lent until the transfer is over.
+            Direction::Read => unsafe { rail.read(transfer.peer, from, into, piece) },
+            // SAFETY: the NIC asked for it: `from` is lent until the transfer is over.
+            Direction::Write(_) => unsafe { rail.write(transfer.peer, from, into, piece) },
+        }
+    }
+
+    fn end_transfer(&mut self, transfer: Transfer) -> bool {
+        let Core { nic, port, .. } = self;
+        match transfer.direction {
+            Direction::Read => nic.on_read(transfer.ticket, port),
+            Direction::Write(notify) => {
+                let sent = port.rail.notify(transfer.peer, notify, transfer.into.len);
+                if sent == Sent::Full {
+                    // All is written but the notice. It goes when there is room.
+                    port.transfers.push_back(transfer);
+                    return false;
+                }
+                nic.on_written(transfer.ticket, port);
+            }
+        }
+        true
+    }
+
+    /// Frames that found no room may go now.
+    #[cold]
+    fn relieve(&mut self) -> bool {
+        let (mut peers, mut lost) = (Vec::new(), Vec::new());
+        self.port.rail.poll_room(|peer| peers.push(peer));
+        self.port.rail.poll_lost(|peer, error| lost.push((peer, error)));
+        for &peer in &peers {
+            self.nic.on_room(peer, &mut self.port);
+        }
+        for (peer, error) in &lost {
+            self.lose(*peer, error);
+        }
+        !peers.is_empty() || !lost.is_empty()
+    }
+
+    /// The machine does not let us reach a peer.
+    fn lose(&mut self, peer: Peer, error: &io::Error) {
+        self.troubles.entry(peer).or_insert_with(|| error.to_string());
+        self.port.transfers.retain(|transfer| transfer.peer != peer);
+        self.nic.on_peer_down(peer, &mut self.port);
+    }
+
+    /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
+    /// still in the ring of one that died is lost.
+    #[cold]
+    fn mourn(&mut self, segment: &Segment) -> bool {
+        self.gone = segment.gone();
+        for rank in (0..segment.ranks()).filter(|&rank| segment.is_gone(rank)) {
+            self.port.transfers.retain(|transfer| transfer.peer != Peer(rank));
+            self.nic.on_peer_down(Peer(rank), &mut self.port);
+        }
+        true
+    }
+
+    #[cold]
+    fn look_at_clock(&mut self) {
+        let ns = self.born.elapsed().as_nanos();
+        self.port.now = Time(u64::try_from(ns).unwrap_or(u64::MAX));
+        if self.port.timer.is_some_and(|at| at <= self.port.now) {
+            self.nic.on_timer(&mut self.port);
+        }
+    }
+
+    /// Whether a turn would do something.
+    pub(crate) fn has_work(&self, shared: &Shared) -> bool {
+        self.inlet.is_ready()
+            || !self.port.transfers.is_empty()
+            || self.gone != shared.segment.gone()
+    }
+
+    /// Whether we may go: nothing of ours is on its way.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.port.transfers.is_empty()
+            && self.port.completions.detached == 0
+            && self.port.rail.is_drained()
+            // What found no room yet is still to go: somebody may wait for the answer in it.
+            && self.nic.holdings().backlog == 0
+    }
+}
+
+/// Frames taken before anything else gets a turn.
+const ARRIVALS_PER_TURN_MAX: usize = 64;
+/// Turns between two looks at the clock. No rail that loses frames is driven from here yet.
+const TURNS_PER_CLOCK: u32 = 4096;
+/// Bytes moved between two processes before anything else gets a turn.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
