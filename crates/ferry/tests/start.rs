@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use ferrywire_host::job;
+use ferrywire_host::{Operators, job};
 
 const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
 /// Runs of each kind, of which the one in the middle is told.
@@ -73,7 +73,7 @@ fn command(size: &str, role: &str) -> Command {
 
 fn rank(role: &str) {
     let before = if role == "measure" { private_kb() } else { 0 };
-    let joined = job::join(|name| std::env::var(name).ok(), |_, _, _| {});
+    let joined = job::join(|name| std::env::var(name).ok(), Operators::ours(|_, _, _| {}));
     let driver = joined.unwrap_or_else(|error| panic!("{error}"));
     if role == "measure" {
         println!("{}", private_kb() - before);

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Folder, MEMBER, PATIENCE, become_user, check, worker};
-use ferrywire_host::job;
+use ferrywire_host::{Operators, job};
 
 const RANKS: usize = 3;
 const STRANGER: u32 = 65_534;
@@ -200,7 +200,7 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
 fn try_to_join(line: RawFd, tally: &mut Tally) {
     for number in [line, 0, 1, 2, 3, 99, -1] {
         let read = |name: &str| (name == "FERRY_MEET").then(|| number.to_string());
-        let joined = job::join(read, |_, _, _| {});
+        let joined = job::join(read, Operators::ours(|_, _, _| {}));
         if let Err(error) = &joined {
             println!("FERRY_MEET {number}: {error}");
         }

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use ferrywire_host::job;
 use ferrywire_host::nic::Peer;
+use ferrywire_host::{Operators, job};
 use ferrywire_mpi::operation::combine;
 
 use crate::job::{Job, Lost};
@@ -31,7 +31,7 @@ use crate::world::World;
 /// If a rank does, or if there is no memory for so many.
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
-    let drivers = job::local(ranks, job::is_crowded(ranks), combine)
+    let drivers = job::local(ranks, job::is_crowded(ranks), Operators::ours(combine))
         .unwrap_or_else(|error| panic!("no room for a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
     let jobs: Vec<Arc<Job>> =

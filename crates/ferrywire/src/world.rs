@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ferrywire_host::{Driver, job};
+use ferrywire_host::{Driver, Operators, job};
 use ferrywire_mpi::operation::combine;
 
 use crate::comm::Comm;
@@ -64,6 +64,6 @@ pub fn init() -> Result<World, Error> {
 
 /// How this process comes to its driver: the one place that knows.
 fn join() -> Result<Driver, Error> {
-    job::join(|name| std::env::var(name).ok(), combine)
+    job::join(|name| std::env::var(name).ok(), Operators::ours(combine))
         .map_err(|error| Error::Join { why: error.to_string() })
 }

@@ -59,6 +59,7 @@ fn run(shared: &Shared) {
         let busy = !core.led && core.turn(shared);
         if busy {
             core.call_lookers();
+            core.call_tasks();
         }
         let to_wake = std::mem::take(&mut core.port.completions.to_wake);
         if busy || !to_wake.is_empty() {

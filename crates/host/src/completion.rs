@@ -125,14 +125,25 @@ impl Completions {
 
     /// Nobody will ask for the outcome. `keep` lives until the operation is over.
     pub(crate) fn detach(&mut self, ticket: Ticket, keep: Option<Keep>) {
-        if self.late.remove(&ticket).is_some() {
-            return;
+        match self.take(ticket) {
+            None | Some(Outcome::Released) => {
+                self.replace(ticket, State::Detached(keep));
+                self.detached += 1;
+            }
+            // Dropped when nobody holds the lock.
+            Some(_) => self.to_wake.extend(keep.map(Sleeping::Nobody)),
         }
-        let slot = self.slot(ticket);
-        let over = slot.generation == ticket.generation()
-            && matches!(slot.state, State::Over(outcome) if outcome != Outcome::Released);
-        self.replace(ticket, if over { State::Open } else { State::Detached(keep) });
-        self.detached += usize::from(!over);
+    }
+
+    /// Wakes all tasks, though what they wait for is not over: whoever polls may help.
+    pub(crate) fn call_tasks(&mut self) {
+        for slot in &mut self.slots {
+            if let State::Awaited(Sleeping::Task(_)) = slot.state
+                && let State::Awaited(task) = std::mem::replace(&mut slot.state, State::Open)
+            {
+                self.to_wake.push(task);
+            }
+        }
     }
 
     /// Gives the slot to `ticket`. What was said of the one before may still be asked for.

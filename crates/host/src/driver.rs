@@ -5,6 +5,9 @@
 //! *leader*: it turns, spins and sleeps at the doorbell. The others park until their operation is
 //! over or the leader leaves. When the last thread leaves and something is outstanding, the
 //! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
+//!
+//! Operators of the user's are run by threads of the user's that wait or look, without the lock and
+//! without leading: an operator may call us, and others who wait go on meanwhile.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -13,11 +16,11 @@ use std::time::Duration;
 use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
 
 use crate::agent::Agent;
-use crate::completion::{Keep, Sleeping};
+use crate::completion::{Completions, Keep, Sleeping};
 use crate::lock::{Guard, Lock};
 use crate::meet::Line;
 use crate::patience::{Next, Patience};
-use crate::port::{Combine, HostPort};
+use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::rail;
@@ -53,12 +56,12 @@ impl Driver {
         segment: Arc<Segment>,
         me: u32,
         limits: Limits,
-        combine: Combine,
+        operators: Operators,
         line: Option<Line>,
     ) -> Driver {
         let (rail, inlet) = rail::open(&segment, me, limits.credit_bytes);
         let nic = Nic::new(Peer(me), segment.job(), limits);
-        let core = Core::new(nic, HostPort::new(rail, combine), inlet);
+        let core = Core::new(nic, HostPort::new(rail, operators), inlet);
         Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
@@ -87,6 +90,11 @@ impl Driver {
     /// Why `peer` cannot be reached, if the machine is to blame.
     pub fn trouble(&self, peer: Peer) -> Option<String> {
         self.enter().core.troubles.get(&peer).cloned()
+    }
+
+    /// Reads what the NIC says of itself, such as its statistics. `read` must not call the driver.
+    pub fn inspect<T>(&self, read: impl FnOnce(&Nic) -> T) -> T {
+        read(&self.shared.core.lock().nic)
     }
 
     /// Asks the NIC for something.
@@ -133,7 +141,7 @@ impl Driver {
         if let Some(outcome) = inside.core.port.completions.take(ticket) {
             return Some(outcome);
         }
-        inside.core.turn(&self.shared);
+        inside.turn();
         inside.core.port.completions.take(ticket)
     }
 
@@ -143,7 +151,7 @@ impl Driver {
         if let Some(outcome) = inside.core.port.completions.take(ticket) {
             return Poll::Ready(outcome);
         }
-        inside.core.turn(&self.shared);
+        inside.turn();
         let completions = &mut inside.core.port.completions;
         match completions.take(ticket) {
             Some(outcome) => Poll::Ready(outcome),
@@ -152,6 +160,33 @@ impl Driver {
                 Poll::Pending
             }
         }
+    }
+
+    /// Waits until `look` has found among the outcomes that are there what it wants. It is asked
+    /// whenever something has ended, and must not call the driver.
+    pub fn wait_until<T>(&self, mut look: impl FnMut(&mut Finished<'_>) -> Option<T>) -> T {
+        let mut inside = self.enter();
+        let mut look = |core: &mut Core| look(&mut Finished(&mut core.port.completions));
+        match look(&mut inside.core) {
+            Some(found) => found,
+            None => inside.drive(None, look),
+        }
+    }
+
+    /// Turns once, and lets `look` see which outcomes are there. It must not call the driver.
+    pub fn look<T>(&self, look: impl FnOnce(&mut Finished<'_>) -> T) -> T {
+        let mut inside = self.enter();
+        inside.turn();
+        look(&mut Finished(&mut inside.core.port.completions))
+    }
+
+    /// Waits until one of these operations is over: which, and how it ended. For ever, if all of them
+    /// have been told before.
+    pub fn wait_any(&self, tickets: &[Ticket]) -> (usize, Outcome) {
+        self.wait_until(|finished| {
+            let mut each = tickets.iter().enumerate();
+            each.find_map(|(at, &ticket)| Some((at, finished.take(ticket)?)))
+        })
     }
 
     /// Looks around until `look` finds something.
@@ -168,7 +203,7 @@ impl Driver {
 
     /// Looks around once.
     pub fn turn(&self) {
-        self.enter().core.turn(&self.shared);
+        self.enter().turn();
     }
 
     /// Nobody will ask how an operation ended. `keep` lives until it has.
@@ -185,13 +220,11 @@ impl Driver {
 
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
-        let mut core = self.shared.core.lock();
-        if core.guarded {
-            core.guarded = false;
-            self.shared.doorbell().disarm();
-        }
-        let count = core.port.completions.count;
-        Inside { core, driver: self, count, panicking: std::thread::panicking() }
+        let core = self.shared.core.lock();
+        let panicking = std::thread::panicking();
+        let mut inside = Inside { core, driver: self, count: 0, panicking };
+        inside.come();
+        inside
     }
 
     /// Nothing is moved straight between this rank's memory and others' any more, in its name.
@@ -257,6 +290,16 @@ impl Drop for Driver {
     }
 }
 
+/// The outcomes that are there, for those who wait for several operations.
+pub struct Finished<'a>(&'a mut Completions);
+
+impl Finished<'_> {
+    /// How the operation ended, if it has. It is told once.
+    pub fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
+        self.0.take(ticket)
+    }
+}
+
 /// A thread of the application inside the library.
 struct Inside<'a> {
     core: Guard<'a, Core>,
@@ -276,6 +319,14 @@ impl Inside<'_> {
         self.drive(Some(ticket), |core| core.port.completions.take(ticket))
     }
 
+    /// Turns once, and does what is left to threads of the user's.
+    fn turn(&mut self) {
+        self.core.turn(&self.driver.shared);
+        if !self.core.port.reductions.is_empty() {
+            self.reduce();
+        }
+    }
+
     /// Turns until `over` says so.
     #[inline]
     fn drive<T>(
@@ -283,12 +334,30 @@ impl Inside<'_> {
         ticket: Option<Ticket>,
         mut over: impl FnMut(&mut Core) -> Option<T>,
     ) -> T {
-        let shared = &*self.driver.shared;
-        if self.core.led
-            && let Some(result) = self.follow(ticket, &mut over)
-        {
-            return result;
+        loop {
+            if self.core.led
+                && let Some(result) = self.follow(ticket, &mut over)
+            {
+                return result;
+            }
+            if let Some(result) = self.lead(ticket, &mut over) {
+                return result;
+            }
+            self.reduce();
+            if let Some(result) = over(&mut self.core) {
+                return result;
+            }
         }
+    }
+
+    /// Turns as the leader until `over` says so. Nothing if there is an operator of the user's to run.
+    #[inline]
+    fn lead<T>(
+        &mut self,
+        ticket: Option<Ticket>,
+        over: &mut impl FnMut(&mut Core) -> Option<T>,
+    ) -> Option<T> {
+        let shared = &*self.driver.shared;
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
@@ -297,7 +366,10 @@ impl Inside<'_> {
         let result = loop {
             let busy = self.core.turn(shared);
             if let Some(result) = over(&mut self.core) {
-                break result;
+                break Some(result);
+            }
+            if !self.core.port.reductions.is_empty() {
+                break None;
             }
             if busy {
                 patience.renew();
@@ -334,6 +406,9 @@ impl Inside<'_> {
         ticket: Option<Ticket>,
         over: &mut impl FnMut(&mut Core) -> Option<T>,
     ) -> Option<T> {
+        // What we did before may be what they wait for.
+        self.core.call_lookers();
+        self.wake_others();
         while self.core.led {
             if let Some(result) = over(&mut self.core) {
                 return Some(result);
@@ -370,7 +445,7 @@ impl Inside<'_> {
         let stuck = leaving || self.core.port.rail.is_stuck();
         let moved = stuck && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
-        if moved || self.core.has_work(shared) {
+        if moved || self.core.has_work_for_caller(shared) {
             doorbell.disarm();
             return false;
         }
@@ -386,6 +461,20 @@ impl Inside<'_> {
         false
     }
 
+    /// Runs the operators of the user's that wait for it. Nobody holds the lock meanwhile, nor do we
+    /// lead: they may call us, and whoever else waits turns. Nobody calls the agent: most of them are
+    /// done before it would be awake.
+    #[cold]
+    fn reduce(&mut self) {
+        while let Some(reduction) = self.core.port.reductions.pop() {
+            self.tell_others();
+            self.core.unlocked(|| reduction.run());
+            self.come();
+            let Core { nic, port, .. } = &mut *self.core;
+            nic.on_reduced(reduction.step, port);
+        }
+    }
+
     /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock
     /// meanwhile. True if there were any.
     #[inline(always)]
@@ -398,20 +487,41 @@ impl Inside<'_> {
         any
     }
 
+    /// We look after everything now.
+    #[inline(always)]
+    fn come(&mut self) {
+        if self.core.guarded {
+            self.core.guarded = false;
+            self.driver.shared.doorbell().disarm();
+        }
+        self.count = self.core.port.completions.count;
+    }
+
     /// The application goes: somebody else may have to look after what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
+        let others = self.tell_others();
+        if !others && self.core.nic.is_expecting() && !self.core.closing {
+            self.hand_over();
+        }
+    }
+
+    /// Those who wait inside may have to look after it. True if there are any.
+    #[inline(always)]
+    fn tell_others(&mut self) -> bool {
         if !self.core.lookers.is_empty() {
             self.core.call_lookers();
         }
+        self.core.call_tasks();
         self.wake_others();
         if self.core.led {
             self.rouse_leader();
         } else if let Some(next) = self.core.followers.first() {
             next.unpark();
-        } else if self.core.nic.is_expecting() && !self.core.closing {
-            self.hand_over();
+        } else {
+            return false;
         }
+        true
     }
 
     /// The leader sleeps, and what we did may be what it waits for, or leave it something to do.
@@ -420,7 +530,7 @@ impl Inside<'_> {
         if core.leader_asleep {
             let shared = &*self.driver.shared;
             let news = core.leader_looks || core.port.completions.count != self.count;
-            if news || core.has_work(shared) || core.port.rail.is_stuck() {
+            if news || core.has_work_for_caller(shared) || core.port.rail.is_stuck() {
                 shared.doorbell().ring(true);
             }
         }

@@ -11,7 +11,7 @@ use ferrywire_nic::{Limits, Peer};
 use crate::cores;
 use crate::driver::Driver;
 use crate::meet::{self, MeetError};
-use crate::port::Combine;
+use crate::port::Operators;
 use crate::shm::{Process, Segment};
 
 /// Why there is no driver.
@@ -38,25 +38,28 @@ impl std::error::Error for JoinError {}
 
 /// The driver of this process: of its rank in the job of the launcher that started it, or of the only
 /// rank of a job of one if none did. `read` reads the environment.
-pub fn join(read: impl Fn(&str) -> Option<String>, combine: Combine) -> Result<Driver, JoinError> {
+pub fn join(
+    read: impl Fn(&str) -> Option<String>,
+    operators: Operators,
+) -> Result<Driver, JoinError> {
     let process = this_process();
     let Some(meeting) = meet::from_environment(read) else {
-        let alone = local(1, false, combine).map_err(JoinError::Memory)?;
+        let alone = local(1, false, operators).map_err(JoinError::Memory)?;
         return Ok(alone.into_iter().next().expect("a job of one has one"));
     };
     let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
     let segment = Arc::new(Segment::open(file).map_err(JoinError::Memory)?);
     let limits = limits(segment.ranks());
-    Ok(Driver::new(segment, member.rank, limits, combine, Some(line)))
+    Ok(Driver::new(segment, member.rank, limits, operators, Some(line)))
 }
 
 /// A job of `ranks` threads of this process: the drivers, in the order of their ranks. `crowded` if
 /// they have to share cores.
-pub fn local(ranks: u32, crowded: bool, combine: Combine) -> io::Result<Vec<Driver>> {
+pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<Driver>> {
     let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
-    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), combine, None);
+    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), operators, None);
     Ok((0..ranks).map(driver).collect())
 }
 

@@ -40,7 +40,7 @@ mod turn;
 pub use ferrywire_nic as nic;
 pub use {
     completion::Keep,
-    driver::Driver,
-    port::{Combine, HostPort},
+    driver::{Driver, Finished},
+    port::{HostPort, Operators},
     shm::{Process, Segment},
 };

@@ -16,8 +16,22 @@ use crate::memory;
 use crate::rail::Rail;
 use crate::shm::Shm;
 
-/// Combines `source` into `into`, element by element. What operators mean is known above.
-pub type Combine = fn(operator: Operator, source: &[u8], into: &mut [u8]);
+/// What operators mean, which is known above.
+#[derive(Clone, Copy, Debug)]
+pub struct Operators {
+    /// Combines the first bytes into the second, element by element.
+    pub combine: fn(Operator, &[u8], &mut [u8]),
+    /// Whether an operator is code of the user's. Such a one runs only on a thread of the user's that
+    /// is inside a call, never under the lock of the driver, and may itself call the driver.
+    pub is_users: fn(Operator) -> bool,
+}
+
+impl Operators {
+    /// Operators of which none is the user's.
+    pub fn ours(combine: fn(Operator, &[u8], &mut [u8])) -> Operators {
+        Operators { combine, is_users: |_| false }
+    }
+}
 
 /// The port of a rank on a machine.
 pub struct HostPort {
@@ -26,7 +40,61 @@ pub struct HostPort {
     pub(crate) transfers: VecDeque<Transfer>,
     pub(crate) now: Time,
     pub(crate) timer: Option<Time>,
-    combine: Combine,
+    pub(crate) reductions: Reductions,
+    operators: Operators,
+}
+
+/// Reductions that wait for a thread of the user's.
+#[derive(Default)]
+pub(crate) struct Reductions {
+    queue: VecDeque<Reduction>,
+    /// Tasks have not been told that there is something to do for whoever polls.
+    news: bool,
+}
+
+impl Reductions {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn push(&mut self, reduction: Reduction) {
+        self.queue.push_back(reduction);
+        self.news = true;
+    }
+
+    /// The next one, for a thread that does it at once.
+    pub(crate) fn pop(&mut self) -> Option<Reduction> {
+        let next = self.queue.pop_front();
+        self.news &= !self.queue.is_empty();
+        next
+    }
+
+    /// Whether there are any that tasks have not been told of. They are now.
+    #[inline(always)]
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+}
+
+/// One of them. Its bytes stay lent until the NIC hears of the step, even if its run has failed.
+pub(crate) struct Reduction {
+    pub(crate) step: StepRef,
+    operator: Operator,
+    from: Span,
+    into: Span,
+    combine: fn(Operator, &[u8], &mut [u8]),
+}
+
+impl Reduction {
+    /// Runs code of the user's.
+    pub(crate) fn run(&self) {
+        // SAFETY: I1, I2: a run is not over before the NIC has heard of each step that it began.
+        let from = unsafe { memory::bytes(self.from) };
+        // SAFETY: as above.
+        let into = unsafe { memory::bytes_mut(self.into) };
+        (self.combine)(self.operator, from, into);
+    }
 }
 
 /// Bytes that are moved straight between two processes, a piece each turn.
@@ -49,14 +117,15 @@ pub(crate) enum Direction {
 }
 
 impl HostPort {
-    pub(crate) fn new(rail: Shm, combine: Combine) -> HostPort {
+    pub(crate) fn new(rail: Shm, operators: Operators) -> HostPort {
         HostPort {
             rail,
             completions: Completions::default(),
             transfers: VecDeque::new(),
             now: Time(0),
             timer: None,
-            combine,
+            reductions: Reductions::default(),
+            operators,
         }
     }
 }
@@ -103,7 +172,12 @@ impl Port for HostPort {
         unsafe { memory::fill(from, into) };
     }
 
-    fn reduce(&mut self, _: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+    fn reduce(&mut self, step: StepRef, operator: Operator, from: Span, into: Span) -> Progress {
+        if (self.operators.is_users)(operator) {
+            let combine = self.operators.combine;
+            self.reductions.push(Reduction { step, operator, from, into, combine });
+            return Progress::Later;
+        }
         // SAFETY: I1, I2.
         let from = unsafe { memory::bytes(from) };
         self.accumulate(operator, from, into);
@@ -113,7 +187,7 @@ impl Port for HostPort {
     fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span) {
         // SAFETY: I1, I2.
         let into = unsafe { memory::bytes_mut(into) };
-        (self.combine)(operator, bytes, into);
+        (self.operators.combine)(operator, bytes, into);
     }
 
     fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {

@@ -107,6 +107,14 @@ impl Core {
         self.port.completions.to_wake.extend(lookers);
     }
 
+    /// Something waits for a thread of the user's: tasks shall poll, since nobody else may come.
+    #[inline(always)]
+    pub(crate) fn call_tasks(&mut self) {
+        if self.port.reductions.take_news() {
+            self.port.completions.call_tasks();
+        }
+    }
+
     /// Moves a piece of the transfer whose turn it is.
     #[inline(never)]
     fn move_piece(&mut self) -> bool {
@@ -207,6 +215,11 @@ impl Core {
         self.inlet.is_ready()
             || !self.port.transfers.is_empty()
             || self.gone != shared.segment.gone()
+    }
+
+    /// Whether a thread of the user's would find something to do.
+    pub(crate) fn has_work_for_caller(&self, shared: &Shared) -> bool {
+        !self.port.reductions.is_empty() || self.has_work(shared)
     }
 
     /// Whether we may go: nothing of ours is on its way.

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ferrywire_host::{Driver, job, memory};
+use ferrywire_host::{Driver, Operators, job, memory};
 use ferrywire_nic::{Mask, MatchWord, Mode, Operator, Outcome, Peer, Posted, Received};
 
 fn sum(_: Operator, source: &[u8], into: &mut [u8]) {
@@ -35,7 +35,7 @@ fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Outcome {
 }
 
 fn run(ranks: u32, crowded: bool, rank: impl Fn(&Driver) + Sync) {
-    let drivers = job::local(ranks, crowded, sum).expect("a segment");
+    let drivers = job::local(ranks, crowded, Operators::ours(sum)).expect("a segment");
     thread::scope(|scope| {
         for driver in drivers {
             let rank = &rank;

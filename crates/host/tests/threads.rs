@@ -1,68 +1,21 @@
 //! Several threads in one rank, the agent, wakers, and what happens when they get in each other's
 //! way. Also run under the thread sanitizer: `tests/threads`.
 
+mod common;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
 
-use ferrywire_host::{Driver, job, memory};
-use ferrywire_nic::{Mask, MatchWord, Mode, Operator, Outcome, Peer, Posted, Ticket};
+use common::{end, post_receive, post_send, receive, send, waker};
+use ferrywire_host::{Driver, Operators};
+use ferrywire_nic::{Outcome, Posted, Ticket};
 
-/// Runs `story` twice, where ranks have cores of their own and where they share them. Ends the process if it takes
-/// too long: whoever waits for ever cannot be joined.
+/// A story of two ranks, told both ways.
 fn both_ways(story: impl Fn(Vec<Driver>) + Send + Sync + 'static) {
-    let (done, wait) = mpsc::channel::<()>();
-    let teller = thread::spawn(move || {
-        let _done = done;
-        for crowded in [false, true] {
-            story(job::local(2, crowded, nothing).expect("a segment"));
-        }
-    });
-    if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        eprintln!("{:?} waits for ever", thread::current().name());
-        std::process::abort();
-    }
-    teller.join().expect("the story has an end");
-}
-
-fn nothing(_: Operator, _: &[u8], _: &mut [u8]) {}
-
-fn post_send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Posted {
-    let word = MatchWord::new(0, driver.me().0, tag);
-    // SAFETY: whoever calls keeps the bytes until the operation is over.
-    unsafe {
-        driver.submit(|nic, port| {
-            nic.post_send(Peer(to), word, memory::lend(bytes), Mode::Standard, port)
-        })
-    }
-}
-
-fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Posted {
-    let word = MatchWord::new(0, from, tag);
-    let into = memory::lend_mut(bytes);
-    // SAFETY: whoever calls keeps the bytes until the operation is over.
-    unsafe {
-        driver.submit(|nic, port| nic.post_receive(Some(Peer(from)), word, Mask::EXACT, into, port))
-    }
-}
-
-fn end(driver: &Driver, posted: Posted) -> Outcome {
-    match posted {
-        Posted::Done(outcome) => outcome,
-        Posted::Pending(ticket) => driver.wait(ticket),
-    }
-}
-
-fn send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) {
-    assert_eq!(end(driver, post_send(driver, to, tag, bytes)), Outcome::Done);
-}
-
-fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) {
-    let outcome = end(driver, post_receive(driver, from, tag, bytes));
-    assert!(matches!(outcome, Outcome::Received(_)), "{outcome:?}");
+    common::both_ways(2, Operators::ours(|_, _, _| {}), story);
 }
 
 /// Both ranks of a pair, each in a thread.
@@ -72,20 +25,6 @@ fn pair(drivers: Vec<Driver>, zero: impl Fn(&Driver) + Send, one: impl Fn(&Drive
         scope.spawn(move || zero(&first));
         scope.spawn(move || one(&second));
     });
-}
-
-/// A waker that does what it is told, once.
-struct Does(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Wake for Does {
-    fn wake(self: Arc<Self>) {
-        let what = self.0.lock().expect("nobody panics here").take();
-        what.into_iter().for_each(|what| what());
-    }
-}
-
-fn waker(what: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Does(Mutex::new(Some(Box::new(what))))))
 }
 
 struct Unparks(Thread);
@@ -312,7 +251,6 @@ fn many_threads_share_a_rank() {
     });
 }
 
-const WATCHDOG: Duration = Duration::from_secs(100);
 const FLOOD: u32 = 20_000;
 const TASKS: u32 = 300;
 const STRESS: u32 = 1000;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::{Driver, job, memory};
+use ferrywire_host::{Driver, Operators, job, memory};
 use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted, Ticket};
 
 use super::{now_ns, signal};
@@ -90,7 +90,7 @@ fn join() -> Driver {
         // SAFETY: sets an attribute of this process.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, off) };
     }
-    match job::join(read, |_, _, _| {}) {
+    match job::join(read, Operators::ours(|_, _, _| {})) {
         Ok(driver) => driver,
         Err(error) => {
             eprintln!("cannot join: {error}");

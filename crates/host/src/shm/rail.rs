@@ -174,6 +174,12 @@ impl Shm {
         process.pid == self.pid
     }
 
+    /// The process of `peer`, unless it is this one.
+    fn elsewhere(&self, peer: Peer) -> Option<i32> {
+        let process = self.segment.process(peer.0);
+        (!self.is_here(process)).then(|| i32::try_from(process.pid).unwrap_or(0))
+    }
+
     /// Whether we may look into the memory of a process: we try.
     fn can_reach(&self, process: Process) -> bool {
         let mut found = 0_u64;
@@ -221,31 +227,31 @@ impl Rail for Shm {
     }
 
     unsafe fn read(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let process = self.segment.process(peer.0);
         let [from, into, len] = [from, into, len].map(address);
-        if self.is_here(process) {
-            // SAFETY: the caller vouches for `into`. `from` is lent by another rank of this process
-            // until we tell it that we are done.
-            unsafe { copy_here(from, into, len) };
-            return Ok(());
+        match self.elsewhere(peer) {
+            // SAFETY: the caller vouches for `into`.
+            Some(pid) => unsafe { reach::read(pid, from, into, len) },
+            None => {
+                // SAFETY: as above. `from` is lent by another rank of this process until we tell it
+                // that we are done.
+                unsafe { copy_here(from, into, len) };
+                Ok(())
+            }
         }
-        let pid = i32::try_from(process.pid).unwrap_or(0);
-        // SAFETY: the caller vouches for `into`.
-        unsafe { reach::read(pid, from, into, len) }
     }
 
     unsafe fn write(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let process = self.segment.process(peer.0);
         let [from, into, len] = [from, into, len].map(address);
-        if self.is_here(process) {
-            // SAFETY: the caller vouches for `from`. `into` is lent by another rank of this process
-            // until we tell it that we are done.
-            unsafe { copy_here(from, into, len) };
-            return Ok(());
+        match self.elsewhere(peer) {
+            // SAFETY: the caller vouches for `from`.
+            Some(pid) => unsafe { reach::write(pid, into, from, len) },
+            None => {
+                // SAFETY: as above. `into` is lent by another rank of this process until we tell it
+                // that we are done.
+                unsafe { copy_here(from, into, len) };
+                Ok(())
+            }
         }
-        let pid = i32::try_from(process.pid).unwrap_or(0);
-        // SAFETY: the caller vouches for `from`.
-        unsafe { reach::write(pid, into, from, len) }
     }
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {

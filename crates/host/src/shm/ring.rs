@@ -132,12 +132,7 @@ impl Producer {
     /// Puts a frame into the ring: `envelope`, then `payload`.
     #[inline]
     pub(crate) fn push(&mut self, envelope: &[u8], payload: &[u8]) -> Result<(), Stuck> {
-        if self.tail.wrapping_sub(self.seen) >= SLOTS {
-            self.look();
-            if self.tail.wrapping_sub(self.seen) >= SLOTS {
-                return Err(Stuck::Full);
-            }
-        }
+        self.find_slot()?;
         let len = envelope.len() + payload.len();
         if len > INLINE_BYTES {
             return self.push_long(envelope, payload);
@@ -159,12 +154,7 @@ impl Producer {
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> Result<(), Stuck> {
         debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
-        if self.tail.wrapping_sub(self.seen) >= SLOTS {
-            self.look();
-            if self.tail.wrapping_sub(self.seen) >= SLOTS {
-                return Err(Stuck::Full);
-            }
-        }
+        self.find_slot()?;
         self.ring.slot(self.tail).body.with_mut(|body| {
             let words = words.map(u64::to_le_bytes);
             // SAFETY: I2: the slot is ours, and two words fit it.
@@ -200,15 +190,25 @@ impl Producer {
 
     /// Tells the consumer that bytes have been written into its memory.
     pub(crate) fn push_landed(&mut self, ticket: u64, bytes: u64) -> Result<(), Stuck> {
-        self.look();
-        if self.tail.wrapping_sub(self.seen) >= SLOTS {
-            return Err(Stuck::Full);
-        }
+        self.find_slot()?;
         self.ring.slot(self.tail).body.with_mut(|body| {
             // SAFETY: I2: the slot is ours, and has room for two numbers.
             unsafe { body.cast::<[[u8; 8]; 2]>().write([ticket, bytes].map(u64::to_le_bytes)) };
         });
         self.publish(LANDED, 16, 0);
+        Ok(())
+    }
+
+    /// The slot at `tail` is ours to write (I2), or there is none.
+    #[inline(always)]
+    fn find_slot(&mut self) -> Result<(), Stuck> {
+        let is_full = |ring: &Producer| ring.tail.wrapping_sub(ring.seen) >= SLOTS;
+        if is_full(self) {
+            self.look();
+            if is_full(self) {
+                return Err(Stuck::Full);
+            }
+        }
         Ok(())
     }
 
