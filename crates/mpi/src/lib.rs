@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
+//! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 
 pub mod collective;
+pub mod datatype;
 pub mod group;
 pub mod operation;
