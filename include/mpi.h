@@ -615,7 +615,7 @@ typedef void MPI_T_event_dropped_cb_function(MPI_Count count,
  * ========================================================================================= */
 
 /* Point-to-point: blocking.
- * Messages of one sender to one receiver, in order. The call returns when the buffer is free again. */
+ * Messages of one sender to one receiver, in order. A call returns when its buffer is free. */
 int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
     MPI_Comm comm);
