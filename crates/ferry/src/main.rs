@@ -3,6 +3,9 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod compile;
+mod home;
+mod install;
 mod out;
 mod run;
 mod sim;
@@ -12,6 +15,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use compile::Language;
 
 /// An MPI whose network interface is software.
 #[derive(Parser)]
@@ -26,6 +31,21 @@ enum Command {
     /// Measures a part of Ferrywire on this machine, and judges it.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Compiles C with mpi.h and links it with the library, as `mpicc`.
+    #[command(disable_help_flag = true)]
+    Cc {
+        /// What the compiler gets, or `-show`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// The same for C++, as `mpicxx`.
+    #[command(disable_help_flag = true)]
+    Cxx {
+        /// What the compiler gets, or `-show`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    Install(install::Install),
     /// Starts the ranks of a job on this machine. Its options are described by `ferry run --help`.
     #[command(disable_help_flag = true)]
     Run {
@@ -40,11 +60,17 @@ enum Command {
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    // The language of `run` is not clap's, so its words do not go through clap. It knows the
-    // command all the same, to list it.
+    // The language of `run` is not clap's, and that of compilers is theirs, so their words do not go
+    // through clap. It knows the commands all the same, to list them.
     let called = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
     if called.is_some_and(run::answers_to) {
         return run::run(&words[1..]);
+    }
+    if let Some(language) = called.and_then(Language::of_command) {
+        return compile::compile(language, &words[1..]);
+    }
+    if let Some(language) = words.get(1).and_then(|word| Language::of_subcommand(word)) {
+        return compile::compile(language, &words[2..]);
     }
     if words.get(1).is_some_and(|word| word == "run") {
         return run::run(&words[2..]);
@@ -52,6 +78,9 @@ fn main() -> ExitCode {
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),
+        Command::Cc { arguments } => compile::compile(Language::C, &arguments),
+        Command::Cxx { arguments } => compile::compile(Language::Cxx, &arguments),
+        Command::Install(install) => install.run(),
         Command::Sim(sim) => sim.run(),
     }
 }

@@ -1,0 +1,65 @@
+//! What the tests of the library have in common: the library itself, and folders that go away.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The library, as this test was built. For a test cargo builds nothing that Rust cannot link with, so it
+/// is asked to.
+pub(crate) fn library() -> PathBuf {
+    built("ferrywire-abi").join("libmpi_abi.so")
+}
+
+/// The command.
+pub(crate) fn ferry() -> PathBuf {
+    built("ferrywire-ferry").join("ferry")
+}
+
+/// Builds a package of ours, and tells the folder where it is.
+fn built(package: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let folder = test.ancestors().nth(2).expect("two folders above").to_path_buf();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "-p", package, "--target-dir"]);
+    cargo.arg(folder.parent().expect("the folder of all profiles"));
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo starts");
+    assert!(status.success(), "{package} does not build");
+    folder
+}
+
+/// The folder of our header.
+pub(crate) fn include() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
+}
+
+/// The header of a peer with the same binary interface, where bench/peers/install puts it.
+pub(crate) fn other_header() -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    let path = home.join(".cache/ferrywire-peers/mpich/include/mpi_abi.h");
+    path.exists().then_some(path)
+}
+
+/// A folder that goes with the test.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("abi-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,271 @@
+//! `include/mpi.h` against all that it has to agree with: the standard ABI, another header of it, what the
+//! library exports, and what its sources define. The header is where callers look, and a difference
+//! would go unnoticed by every compiler.
+//!
+//! `header/facts.txt` states the ABI, a line for each constant, type and function.
+
+#[path = "header/c.rs"]
+mod c;
+mod common;
+#[path = "header/macros.rs"]
+mod macros;
+#[path = "header/rust.rs"]
+mod rust;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use c::{Header, Signature, Type};
+use common::{Folder, include, library, other_header};
+use rust::Sources;
+
+/// Functions of the standard.
+const FUNCTIONS: usize = 664;
+
+#[test]
+fn the_header_states_the_abi() {
+    let header = ours();
+    let facts = facts();
+    compare("include/mpi.h", &header.facts(), "facts.txt", &facts);
+    let plain = header.functions.keys().filter(|name| name.starts_with("MPI_")).count();
+    assert_eq!(plain, FUNCTIONS);
+}
+
+#[test]
+fn every_function_has_its_profiling_name() {
+    let header = ours();
+    for (name, signature) in &header.functions {
+        let other = name.strip_prefix('P').map_or_else(|| format!("P{name}"), String::from);
+        let twin = header.functions.get(&other).unwrap_or_else(|| panic!("no {other}"));
+        assert_eq!(signature, twin, "{name} and {other}");
+    }
+}
+
+/// MPICH's, which was written by others from the same standard.
+#[test]
+fn another_header_of_the_abi_says_the_same() {
+    let Some(path) = other_header() else {
+        println!("not tested: bench/peers/install has not put MPICH on this machine");
+        return;
+    };
+    let theirs = Header::parse(&fs::read_to_string(path).expect("text"));
+    let twins: Vec<&String> =
+        theirs.functions.keys().filter(|name| name.starts_with("MPI_")).collect();
+    assert!(twins.len() > FUNCTIONS - 10, "{}", twins.len());
+    let mut said = theirs.facts();
+    // What is an extension of theirs.
+    said.retain(|fact| !fact.split(' ').nth(1).unwrap_or_default().starts_with("MPIX_"));
+    let mut facts = facts();
+    facts.retain(|fact| !fact.split(' ').nth(1).unwrap_or_default().starts_with("MPIX_"));
+    // Theirs counts partitions of any length under the plain name, from before an erratum that gave
+    // them a name of their own.
+    for fact in facts.clone() {
+        if fact.contains(" MPI_Psend_init") || fact.contains(" MPI_Precv_init") {
+            facts.remove(&fact);
+        }
+    }
+    said.retain(|fact| !fact.contains(" MPI_Psend_init") && !fact.contains(" MPI_Precv_init"));
+    // How these types are made differs; `layouts_are_fixed` sees that they are the same.
+    for name in ["MPI_Aint", "MPI_Offset", "MPI_Count"] {
+        let its = |fact: &String| fact.starts_with(&format!("type {name} "));
+        facts.retain(|fact| !its(fact));
+        said.retain(|fact| !its(fact));
+    }
+    compare("MPICH", &said, "facts.txt", &facts);
+}
+
+#[test]
+fn the_header_compiles_without_warnings() {
+    let folder = Folder::new("compiles");
+    let source = folder.join("empty.c");
+    fs::write(
+        &source,
+        "#include <mpi.h>\n#include <mpi.h>\nint main(void) { return MPI_SUCCESS; }\n",
+    )
+    .expect("written");
+    let strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
+    for (compiler, language, standard) in
+        [("cc", "c", "-std=c99"), ("cc", "c", "-std=c11"), ("c++", "c++", "-std=c++11")]
+    {
+        let mut command = Command::new(compiler);
+        command.args(strict).args([standard, "-x", language]).arg("-I").arg(include());
+        let Ok(output) = command.arg(&source).output() else {
+            println!("not tested: there is no {compiler}");
+            continue;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn layouts_are_fixed() {
+    let Some(ours) = layout(&include(), "mpi.h") else {
+        println!("not tested: there is no cc");
+        return;
+    };
+    let expected = "MPI_Aint 8 signed\nMPI_Offset 8 signed\nMPI_Count 8 signed\n\
+                    MPI_Status 32 aligned 4\nMPI_SOURCE 0\nMPI_TAG 4\nMPI_ERROR 8\nMPI_internal 12\n\
+                    MPI_Comm 8\nMPI_T_enum 8\nMPI_T_cb_safety 4\nMPI_User_function * 8\n";
+    assert_eq!(ours, expected);
+    if let Some(path) = other_header() {
+        let folder = path.parent().expect("a folder");
+        assert_eq!(layout(folder, "mpi_abi.h").expect("there is a compiler"), ours);
+    } else {
+        println!("not tested: bench/peers/install has not put MPICH on this machine");
+    }
+}
+
+#[test]
+fn the_library_exports_what_the_header_declares() {
+    let library = library();
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output()
+    else {
+        println!("not tested: there is no nm");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let symbols = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = symbols.lines().filter_map(|line| line.rsplit(' ').next());
+    let exported: BTreeSet<String> = names
+        .filter(|name| name.starts_with("MPI") || name.starts_with("PMPI"))
+        .map(String::from)
+        .collect();
+    let declared = ours().functions.into_keys().collect();
+    compare("libmpi_abi.so", &exported, "include/mpi.h", &declared);
+}
+
+#[test]
+fn the_sources_define_what_the_header_declares() {
+    let header = ours();
+    let sources = Sources::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let mut differences = Vec::new();
+    for (name, defined) in &sources.functions {
+        match header.functions.get(name) {
+            None => differences.push(format!("{name} is not in the header")),
+            Some(declared) => {
+                if let Some(difference) = difference(&header, &sources, declared, defined) {
+                    differences
+                        .push(format!("{name}: {difference}\n    {declared}\n    {defined}"));
+                }
+            }
+        }
+    }
+    for (name, _) in header.functions.iter().filter(|(name, _)| !name.starts_with('P')) {
+        let found = sources.functions.contains_key(name) || sources.unsupported.contains(name);
+        if !found {
+            differences
+                .push(format!("{name} is not defined by entries!, answers! or unsupported!"));
+        }
+    }
+    println!(
+        "{} functions compared, {} unsupported",
+        sources.functions.len(),
+        sources.unsupported.len()
+    );
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}
+
+/// What a caller who trusts the header would get wrong.
+fn difference(
+    header: &Header,
+    sources: &Sources,
+    declared: &Signature,
+    defined: &Signature,
+) -> Option<String> {
+    if !fits(header, sources, &declared.returns, &defined.returns) {
+        return Some("returns something else".into());
+    }
+    // What follows the dots is not looked at.
+    if declared.parameters.len() != defined.parameters.len() {
+        return Some("takes another number of arguments".into());
+    }
+    let pairs = declared.parameters.iter().zip(&defined.parameters).enumerate();
+    let wrong = |(at, (c, rust)): (usize, (&Type, &Type))| {
+        (!fits(header, sources, c, rust)).then(|| format!("argument {} is {c}, not {rust}", at + 1))
+    };
+    pairs.filter_map(wrong).next()
+}
+
+/// Whether a value of one type is passed as the other expects it.
+fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> bool {
+    // What the header promises to leave alone is not written. With two pointers, const says nothing of
+    // the first, and of arrays of arrays the standard leaves it out.
+    let promise = defined.pointers != 1 || !defined.array.is_empty() || !declared.constant;
+    let kept = promise || defined.constant;
+    if let Some(callback) = header.callbacks.get(&declared.base) {
+        let Some(ours) = sources.callbacks.get(&defined.base) else {
+            return declared.base == defined.base;
+        };
+        // A function is passed as a pointer, and the types of ours are pointers already.
+        return declared.pointers == defined.pointers + 1
+            && difference(header, sources, callback, ours).is_none()
+            && callback.open == ours.open;
+    }
+    // Any address will do where the header leaves open what is there.
+    if declared.base == "void" && declared.pointers == 1 && defined.pointers > 0 {
+        return kept;
+    }
+    let enumeration = header.types.get(&declared.base).is_some_and(|kind| kind == "enum");
+    let same = declared.base == defined.base || enumeration && defined.base == "int";
+    same && kept && declared.pointers == defined.pointers && declared.array == defined.array
+}
+
+/// Fails with what each of two lists has that the other has not.
+fn compare(one: &str, left: &BTreeSet<String>, other: &str, right: &BTreeSet<String>) {
+    let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
+        a.difference(b).map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    };
+    assert!(
+        left == right,
+        "only in {one}:\n{}\nonly in {other}:\n{}",
+        only(left, right),
+        only(right, left)
+    );
+}
+
+/// Sizes and places of what callers and library share, as a compiler sees them.
+fn layout(include: &Path, header: &str) -> Option<String> {
+    let folder = Folder::new(&format!("layout-{}", header.len()));
+    let (source, program) = (folder.join("layout.c"), folder.join("layout"));
+    let text = r#"
+#include <stddef.h>
+#include <stdio.h>
+#define SIZE(type) printf("%s %d\n", #type, (int)sizeof(type))
+#define NUMBER(type) printf("%s %d %s\n", #type, (int)sizeof(type), (type)-1 < 0 ? "signed" : "unsigned")
+#define PLACE(field) printf("%s %d\n", #field, (int)offsetof(MPI_Status, field))
+struct aligned { char one; MPI_Status status; };
+int main(void) {
+    NUMBER(MPI_Aint);
+    NUMBER(MPI_Offset);
+    NUMBER(MPI_Count);
+    printf("MPI_Status %d aligned %d\n", (int)sizeof(MPI_Status), (int)offsetof(struct aligned, status));
+    PLACE(MPI_SOURCE);
+    PLACE(MPI_TAG);
+    PLACE(MPI_ERROR);
+    PLACE(MPI_internal);
+    SIZE(MPI_Comm);
+    SIZE(MPI_T_enum);
+    SIZE(MPI_T_cb_safety);
+    SIZE(MPI_User_function *);
+    return 0;
+}
+"#;
+    fs::write(&source, format!("#include <{header}>\n{text}")).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.arg("-I").arg(include).arg(&source).arg("-o").arg(&program);
+    let output = compiler.output().ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(&program).output().expect("it runs");
+    Some(String::from_utf8(output.stdout).expect("text"))
+}
+
+fn ours() -> Header {
+    Header::parse(&fs::read_to_string(include().join("mpi.h")).expect("include/mpi.h"))
+}
+
+fn facts() -> BTreeSet<String> {
+    let facts = include_str!("header/facts.txt").lines();
+    facts.filter(|line| !line.starts_with('#')).map(String::from).collect()
+}

@@ -1,0 +1,247 @@
+//! `ferry cc` and `ferry cxx`, which also answer to `mpicc` and `mpicxx`: the compiler of this machine,
+//! told where mpi.h and the library are.
+//!
+//! The command answers itself, instead of a script: it knows where it is, so that an installation can be
+//! moved as it is, and words with blanks or quotes reach the compiler as they came.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use crate::home::{Home, NoHome};
+use crate::out;
+
+/// A language that programs are written in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Language {
+    C,
+    Cxx,
+}
+
+impl Language {
+    /// The language of a command of this name.
+    pub(crate) fn of_command(name: &str) -> Option<Language> {
+        match name {
+            "mpicc" => Some(Language::C),
+            "mpicxx" | "mpic++" => Some(Language::Cxx),
+            _ => None,
+        }
+    }
+
+    /// The language of a command of ours.
+    pub(crate) fn of_subcommand(name: &OsStr) -> Option<Language> {
+        match name.to_str()? {
+            "cc" => Some(Language::C),
+            "cxx" => Some(Language::Cxx),
+            _ => None,
+        }
+    }
+
+    /// The compiler that every system has by this name, and the variable that names another.
+    fn compiler(self) -> (&'static str, &'static str) {
+        match self {
+            Language::C => ("cc", "FERRY_CC"),
+            Language::Cxx => ("c++", "FERRY_CXX"),
+        }
+    }
+
+    /// What people call the command.
+    fn wrapper(self) -> &'static str {
+        match self {
+            Language::C => "mpicc",
+            Language::Cxx => "mpicxx",
+        }
+    }
+}
+
+/// What is printed instead of compiling.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Show {
+    /// The whole command.
+    Command,
+    /// What compiling takes.
+    Compile,
+    /// What linking takes.
+    Link,
+    /// The folder of the header.
+    IncludeFolders,
+    /// The folder of the library.
+    LibraryFolders,
+    /// The library.
+    Libraries,
+}
+
+/// Options by which MPICH, Open MPI and others are asked what they would do.
+const SHOWS: &[(&str, Show)] = &[
+    ("-show", Show::Command),
+    ("--show", Show::Command),
+    ("-showme", Show::Command),
+    ("--showme", Show::Command),
+    ("-compile_info", Show::Compile),
+    ("-compile-info", Show::Compile),
+    ("-showme:compile", Show::Compile),
+    ("--showme:compile", Show::Compile),
+    ("--cflags", Show::Compile),
+    ("-link_info", Show::Link),
+    ("-link-info", Show::Link),
+    ("-showme:link", Show::Link),
+    ("--showme:link", Show::Link),
+    ("--libs", Show::Link),
+    ("-showme:incdirs", Show::IncludeFolders),
+    ("--showme:incdirs", Show::IncludeFolders),
+    ("-showme:libdirs", Show::LibraryFolders),
+    ("--showme:libdirs", Show::LibraryFolders),
+    ("-showme:libs", Show::Libraries),
+    ("--showme:libs", Show::Libraries),
+];
+
+/// Options after which a compiler does not link.
+const NOT_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
+
+/// Why nothing was compiled.
+enum NotCompiled {
+    Home(NoHome),
+    NoCompiler { name: String, setting: &'static str, error: io::Error },
+}
+
+impl fmt::Display for NotCompiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotCompiled::Home(reason) => write!(f, "{reason}"),
+            NotCompiled::NoCompiler { name, setting, error } => write!(
+                f,
+                "the compiler {name} cannot be started: {error}; another can be named in {setting}"
+            ),
+        }
+    }
+}
+
+/// Compiles, links, or shows how. Returns only if there is nothing to start.
+pub(crate) fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
+    match start(language, arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{}: {reason}", language.wrapper());
+            ExitCode::from(match reason {
+                NotCompiled::Home(_) => 1,
+                NotCompiled::NoCompiler { .. } => 127,
+            })
+        }
+    }
+}
+
+fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> {
+    let home = Home::find().map_err(NotCompiled::Home)?;
+    let (compiler, setting) = language.compiler();
+    // CC itself would not do: it is often set to mpicc. Several words: a cache in front of a compiler.
+    let chosen = std::env::var(setting).ok().filter(|chosen| !chosen.trim().is_empty());
+    let chosen = chosen.unwrap_or_else(|| compiler.into());
+    let compiler: Vec<OsString> = chosen.split_whitespace().map(OsString::from).collect();
+    let mut show = None;
+    let mut words = Vec::new();
+    for argument in arguments {
+        match shown_by(argument) {
+            Some(what) => show = Some(what),
+            None => words.push(argument.clone()),
+        }
+    }
+    let links = links(&words);
+    let whole = |links: bool| {
+        let mut line = [compiler.clone(), words.clone(), to_compile(&home)].concat();
+        if links {
+            line.extend(to_link(&home));
+        }
+        line
+    };
+    match show {
+        // Whoever asks what it would do without naming a file wants to know all of it.
+        Some(Show::Command) => out::line(spelled(&whole(links || words.is_empty()))),
+        Some(Show::Compile) => out::line(spelled(&to_compile(&home))),
+        Some(Show::Link) => out::line(spelled(&to_link(&home))),
+        Some(Show::IncludeFolders) => out::line(spelled(&[home.include.into()])),
+        Some(Show::LibraryFolders) => out::line(spelled(&[home.lib.into()])),
+        Some(Show::Libraries) => out::line("mpi_abi"),
+        None => {
+            if links {
+                home.prepare_to_link().map_err(NotCompiled::Home)?;
+            }
+            let line = whole(links);
+            let error = Command::new(&line[0]).args(&line[1..]).exec();
+            let name = line[0].to_string_lossy().into_owned();
+            return Err(NotCompiled::NoCompiler { name, setting, error });
+        }
+    }
+    Ok(())
+}
+
+fn shown_by(argument: &OsStr) -> Option<Show> {
+    SHOWS.iter().find(|(option, _)| argument == *option).map(|(_, show)| *show)
+}
+
+/// Whether a compiler would link if it got these words: it has a file to do something with, and is not
+/// told to stop earlier.
+fn links(words: &[OsString]) -> bool {
+    let is_file = |word: &OsString| word == "-" || !word.as_bytes().starts_with(b"-");
+    words.iter().any(is_file) && !words.iter().any(|word| NOT_LINKING.iter().any(|no| word == no))
+}
+
+/// What follows the words of the user, whose own folders so come first.
+fn to_compile(home: &Home) -> Vec<OsString> {
+    vec![joined("-I", &home.include)]
+}
+
+/// The library is found when the program runs, too. By the newer of the two sorts of paths: it
+/// lets LD_LIBRARY_PATH choose another library of the same binary interface.
+fn to_link(home: &Home) -> Vec<OsString> {
+    let path = joined("-Wl,--enable-new-dtags,-rpath,", &home.lib);
+    vec![joined("-L", &home.lib), path, "-lmpi_abi".into()]
+}
+
+fn joined(option: &str, path: &std::path::Path) -> OsString {
+    let mut word = OsString::from(option);
+    word.push(path);
+    word
+}
+
+/// The words as a shell takes them.
+fn spelled(words: &[OsString]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=+,./:@%".contains(c);
+    let spelled = words.iter().map(|word| {
+        let word = word.to_string_lossy();
+        if !word.is_empty() && word.chars().all(plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    spelled.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn links_only_when_a_compiler_would() {
+        assert!(links(&words("a.c -o a")));
+        assert!(links(&words("-x c -")));
+        assert!(!links(&words("-c a.c")));
+        assert!(!links(&words("a.c -E")));
+        assert!(!links(&words("--version")));
+        assert!(!links(&words("")));
+    }
+
+    #[test]
+    fn words_are_spelled_for_a_shell() {
+        assert_eq!(spelled(&["a b".into(), "-DX=\"1\"".into()]), "'a b' '-DX=\"1\"'");
+        assert_eq!(spelled(&["it's".into(), "".into()]), r"'it'\''s' ''");
+        assert_eq!(spelled(&words("cc -I/x")), "cc -I/x");
+    }
+}

@@ -1,0 +1,92 @@
+//! Where this Ferrywire is: the folder with its library and the one with its header, wherever it was
+//! put, told from where the command itself is.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// The library as the loader asks for it. The standard fixes the name.
+pub(crate) const LIBRARY: &str = "libmpi_abi.so.1";
+
+/// The library as the linker asks for it, and as cargo builds it.
+pub(crate) const LIBRARY_TO_LINK: &str = "libmpi_abi.so";
+
+/// The sources that this command was built from. Only what has not been installed looks there.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where things are.
+#[derive(Debug)]
+pub(crate) struct Home {
+    /// The command itself.
+    pub(crate) command: PathBuf,
+    /// The folder of mpi.h.
+    pub(crate) include: PathBuf,
+    /// The folder of the library.
+    pub(crate) lib: PathBuf,
+    /// Whether somebody installed it. If not, it is where cargo built it.
+    installed: bool,
+}
+
+/// Why it cannot be told, or is not complete.
+pub(crate) enum NoHome {
+    /// The command does not know its own place.
+    Lost(io::Error),
+    /// There is no library.
+    NoLibrary(PathBuf),
+    /// The name that the loader asks for cannot be made.
+    NoLink(PathBuf, io::Error),
+}
+
+impl fmt::Display for NoHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoHome::Lost(error) => write!(f, "cannot tell where this command is: {error}"),
+            NoHome::NoLibrary(folder) => write!(
+                f,
+                "there is no {LIBRARY_TO_LINK} in {}: build it first with cargo build --release",
+                folder.display()
+            ),
+            NoHome::NoLink(link, error) => write!(f, "cannot make {}: {error}", link.display()),
+        }
+    }
+}
+
+impl Home {
+    /// Looks for it.
+    pub(crate) fn find() -> Result<Home, NoHome> {
+        let command = std::env::current_exe().and_then(|path| path.canonicalize());
+        Ok(Home::of(command.map_err(NoHome::Lost)?))
+    }
+
+    /// Where things are when the command is there.
+    fn of(command: PathBuf) -> Home {
+        let folder = command.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let prefix = folder.parent().unwrap_or(Path::new("/"));
+        let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+        if folder.ends_with("bin") && include.join("mpi.h").exists() {
+            return Home { command, include, lib, installed: true };
+        }
+        let sources = Path::new(SOURCES);
+        let sources = sources.canonicalize().unwrap_or_else(|_| sources.to_path_buf());
+        Home { command, include: sources.join("include"), lib: folder, installed: false }
+    }
+
+    /// The file of the library.
+    pub(crate) fn library(&self) -> Result<PathBuf, NoHome> {
+        let name = if self.installed { LIBRARY } else { LIBRARY_TO_LINK };
+        let library = self.lib.join(name);
+        if library.exists() { Ok(library) } else { Err(NoHome::NoLibrary(self.lib.clone())) }
+    }
+
+    /// Sees to it that what is linked with the library finds it when it runs. Cargo gives the file one
+    /// name, and the loader looks for another.
+    pub(crate) fn prepare_to_link(&self) -> Result<(), NoHome> {
+        self.library()?;
+        let link = self.lib.join(LIBRARY);
+        match symlink(LIBRARY_TO_LINK, &link) {
+            Err(error) if !link.exists() => Err(NoHome::NoLink(link, error)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `ferry install` and the wrappers of compilers, as a user calls them. The library is a stand-in: what it
+//! does is not asked here.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Ended, FERRY, Folder, finish, is_root};
+
+/// A folder as cargo leaves it: the command, and beside it the library.
+struct Built {
+    folder: Folder,
+}
+
+impl Built {
+    fn new(name: &str) -> Built {
+        let built = Built::without_library(name);
+        let source = built.folder.join("stand-in.c");
+        fs::write(
+            &source,
+            "int MPI_Init(int *a, char ***b) { return a == 0 && b == 0 ? 0 : 1; }\n",
+        )
+        .expect("written");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-Wl,-soname,libmpi_abi.so.1", "-o"]);
+        compiler.arg(built.folder.join("target/libmpi_abi.so")).arg(&source);
+        assert!(compiler.status().expect("a compiler of C").success());
+        built
+    }
+
+    fn without_library(name: &str) -> Built {
+        let folder = Folder::new(name);
+        fs::create_dir_all(folder.join("target")).expect("a folder");
+        fs::copy(FERRY, folder.join("target/ferry")).expect("copied");
+        Built { folder }
+    }
+
+    fn ferry(&self) -> PathBuf {
+        self.folder.join("target/ferry")
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.folder.join("a prefix")
+    }
+
+    fn run(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(program.as_ref());
+        command.args(arguments).current_dir(&self.folder.0);
+        finish(command, &self.folder)
+    }
+
+    fn install(&self) -> Ended {
+        self.run(self.ferry(), &["install", "--prefix", "a prefix"])
+    }
+
+    /// A program that calls the library.
+    fn program(&self) -> PathBuf {
+        let path = self.folder.join("program.c");
+        let text = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
+        fs::write(&path, text).expect("written");
+        path
+    }
+}
+
+fn succeeded(ended: &Ended) {
+    assert!(ended.status.success(), "{}\n{}{}", ended.status, ended.out, ended.err);
+}
+
+#[test]
+fn everything_is_in_its_place_and_works_after_a_move() {
+    let built = Built::new("install");
+    let ended = built.install();
+    succeeded(&ended);
+    assert_eq!(ended.out.matches("written").count(), 10, "{}", ended.out);
+    let prefix = built.folder.join("moved");
+    fs::rename(built.prefix(), &prefix).expect("moved");
+    let links = [
+        ("bin/mpiexec", "ferry"),
+        ("bin/mpirun", "ferry"),
+        ("bin/mpicc", "ferry"),
+        ("bin/mpicxx", "ferry"),
+        ("bin/mpic++", "ferry"),
+        ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
+    ];
+    for (link, target) in links {
+        assert_eq!(fs::read_link(prefix.join(link)).expect(link), Path::new(target));
+    }
+    let mut command = Command::new("pkg-config");
+    command.args(["--cflags", "--libs", "mpi"]);
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    match command.output() {
+        Ok(output) => {
+            let flags = String::from_utf8_lossy(&output.stdout);
+            let include = prefix.join("lib/pkgconfig/../../include");
+            assert!(flags.contains(&format!("-I{}", include.display())), "{flags}");
+            assert!(flags.contains("-lmpi_abi"), "{flags}");
+        }
+        Err(_) => println!("not tested: there is no pkg-config"),
+    }
+
+    let source = built.program();
+    for compiler in ["mpicc", "mpicxx"] {
+        let language = if compiler == "mpicc" { "c" } else { "c++" };
+        let arguments = ["-x", language, "program.c", "-o", "program"];
+        succeeded(&built.run(prefix.join("bin").join(compiler), &arguments));
+        // The program finds the library without being told where it is.
+        succeeded(&built.run(built.folder.join("program"), &[]));
+    }
+    fs::remove_file(source).expect("removed");
+    succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "true"]));
+}
+
+#[test]
+fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
+    let built = Built::new("again");
+    succeeded(&built.install());
+    let header = built.prefix().join("include/mpi.h");
+    let written = || fs::metadata(&header).and_then(|it| it.modified()).expect("a time");
+    let before = written();
+    let ended = built.install();
+    succeeded(&ended);
+    assert_eq!(ended.out.matches("as it was").count(), 10, "{}", ended.out);
+    assert_eq!(written(), before);
+
+    fs::write(&header, "of an older version").expect("written");
+    let ended = built.install();
+    succeeded(&ended);
+    assert_eq!(ended.out.matches("written").count(), 1, "{}", ended.out);
+    assert!(fs::read_to_string(&header).expect("text").contains("MPI_Send_c"));
+    // What is installed can install itself.
+    let elsewhere = built.folder.join("elsewhere");
+    let arguments = ["install", "--prefix", elsewhere.to_str().expect("text")];
+    succeeded(&built.run(built.prefix().join("bin/ferry"), &arguments));
+    assert!(elsewhere.join("lib/libmpi_abi.so.1").exists());
+}
+
+#[test]
+fn a_missing_library_is_a_sentence() {
+    let built = Built::without_library("missing");
+    let ended = built.install();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.err.contains("build it first with cargo build --release"), "{}", ended.err);
+    assert!(!built.prefix().exists());
+    built.program();
+    let ended = built.run(built.ferry(), &["cc", "program.c"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.err.starts_with("mpicc: there is no libmpi_abi.so in "), "{}", ended.err);
+    // Compiling does not need it.
+    succeeded(&built.run(built.ferry(), &["cc", "-c", "program.c"]));
+}
+
+#[test]
+fn another_mpi_is_left_alone() {
+    let built = Built::new("another");
+    let theirs = built.prefix().join("bin/mpicc");
+    fs::create_dir_all(theirs.parent().expect("a folder")).expect("made");
+    symlink("opal_wrapper", &theirs).expect("a link");
+    let ended = built.install();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.err.contains("another MPI is installed there"), "{}", ended.err);
+    assert_eq!(common::names_in(&built.prefix()), ["bin"]);
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    let built = Built::new("closed");
+    fs::create_dir(built.prefix()).expect("a folder");
+    fs::set_permissions(built.prefix(), fs::Permissions::from_mode(0o555)).expect("closed");
+    let mut command = Command::new(built.ferry());
+    command.args(["install", "--prefix", "a prefix"]).current_dir(&built.folder.0);
+    if is_root() {
+        command.uid(61_234);
+    }
+    let ended = finish(command, &built.folder);
+    assert_eq!(ended.status.code(), Some(1));
+    let sentence = "a prefix/bin: Permission denied";
+    assert!(ended.err.contains(sentence), "{}", ended.err);
+}
+
+/// Where a file system of our own cannot be mounted, the limit of the size of files stands in for it.
+#[test]
+fn a_full_disk_leaves_no_half_of_a_file() {
+    let built = Built::new("full");
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" install --prefix 'a prefix'";
+    let ferry = built.ferry();
+    let ended = built.run("sh", &["-c", script, ferry.to_str().expect("text")]);
+    assert_eq!(ended.status.code(), Some(1), "{}{}", ended.out, ended.err);
+    assert!(ended.err.contains("cannot write "), "{}", ended.err);
+    assert!(ended.err.contains("bin/ferry: File too large"), "{}", ended.err);
+    assert_eq!(common::names_in(&built.prefix().join("bin")), [""; 0]);
+}
+
+#[test]
+fn wrappers_show_what_they_would_do() {
+    let built = Built::new("show");
+    succeeded(&built.install());
+    let mpicc = built.prefix().join("bin/mpicc");
+    let prefix = built.prefix();
+    let prefix = prefix.to_str().expect("text");
+    for option in ["-show", "--show", "-showme", "--showme"] {
+        let ended = built.run(&mpicc, &[option, "x y.c"]);
+        succeeded(&ended);
+        let line = format!(
+            "cc 'x y.c' '-I{prefix}/include' '-L{prefix}/lib' \
+             '-Wl,--enable-new-dtags,-rpath,{prefix}/lib' -lmpi_abi\n"
+        );
+        assert_eq!(ended.out, line);
+    }
+    let ended = built.run(&mpicc, &["-show", "-c", "x.c"]);
+    assert_eq!(ended.out, format!("cc -c x.c '-I{prefix}/include'\n"));
+    for option in ["--cflags", "-showme:compile", "-compile_info"] {
+        assert_eq!(built.run(&mpicc, &[option]).out, format!("'-I{prefix}/include'\n"));
+    }
+    for option in ["--libs", "-showme:link", "-link_info"] {
+        assert!(built.run(&mpicc, &[option]).out.ends_with(" -lmpi_abi\n"));
+    }
+    assert_eq!(built.run(&mpicc, &["-showme:libs"]).out, "mpi_abi\n");
+
+    let mut command = Command::new(&mpicc);
+    command.arg("-show").env("FERRY_CC", "ccache gcc");
+    assert!(finish(command, &built.folder).out.starts_with("ccache gcc '-I"), "two words");
+    let mut command = Command::new(&mpicc);
+    command.arg("-v").env("FERRY_CC", "/no/compiler");
+    let ended = finish(command, &built.folder);
+    assert_eq!(ended.status.code(), Some(127));
+    assert!(ended.err.contains("/no/compiler cannot be started"), "{}", ended.err);
+}
+
+/// From where cargo built it, without any installation.
+#[test]
+fn the_build_tree_compiles_too() {
+    let built = Built::new("tree");
+    built.program();
+    succeeded(&built.run(built.ferry(), &["cc", "program.c", "-o", "program"]));
+    succeeded(&built.run(built.folder.join("program"), &[]));
+}
