@@ -252,19 +252,13 @@ impl Driver {
         std::process::exit(code)
     }
 
-    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
-    pub fn bury(&self) {
-        self.shared.segment.bury(self.shared.me);
-    }
-}
-
-impl Drop for Driver {
-    /// Stays until everybody has taken what was sent to them, or cannot any more.
+    /// Leaves the job. Stays until everybody has taken what was sent to them, or cannot any more. Nothing
+    /// can be asked of this driver afterwards.
     ///
-    /// Not in a panic: that is no leaving in order, and whoever should take it may be busy. The job
+    /// Not so in a panic: that is no leaving in order, and whoever should take it may be busy. The job
     /// ends, before anybody can take our silence for the failure; and so does this process, since
     /// memory that is lent goes with the stack.
-    fn drop(&mut self) {
+    pub fn leave(&self) {
         if self.process != std::process::id() {
             return;
         }
@@ -274,18 +268,31 @@ impl Drop for Driver {
         }
         {
             let mut inside = self.enter();
-            inside.core.closing = true;
+            if std::mem::replace(&mut inside.core.closing, true) {
+                return;
+            }
             if !panicking {
                 inside.drive(None, |core| core.is_quiet().then_some(()));
             }
         }
         self.shared.segment.bury(self.shared.me);
-        if let Some(agent) = self.agent.take().flatten() {
-            agent.end(&self.shared);
-        }
         if let Some(line) = &self.line {
             // If the launcher is gone, so are we, soon.
             let _ = line.goodbye();
+        }
+    }
+
+    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
+    pub fn bury(&self) {
+        self.shared.segment.bury(self.shared.me);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.leave();
+        if let Some(agent) = self.agent.take().flatten() {
+            agent.end(&self.shared);
         }
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`comm`] | communicators, and the words of their messages |
+//! | [`numbers`] | how ranks agree on the number of a communicator |
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
@@ -11,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 pub mod collective;
+pub mod comm;
 pub mod datatype;
 pub mod group;
+pub mod numbers;
 pub mod operation;

@@ -1,0 +1,241 @@
+//! Buffered sends: the bytes are copied, and the program goes on.
+//!
+//! A program may attach a buffer to itself or to a communicator. We copy each message into memory of our
+//! own, and use the program's buffer only as a measure of how much may be under way: whoever is beyond
+//! it gets an error, as the standard asks. MPI_BUFFER_AUTOMATIC lifts that bound.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use ferrywire_host::nic::{Mode, Outcome, Posted};
+
+use crate::comm::{self, Comm};
+use crate::constants::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_ERR_BUFFER};
+use crate::data::{Data, Outgoing};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle::Shared;
+use crate::nonblocking::Sending;
+use crate::pointer::{Choice, ChoiceMut, Out};
+use crate::process;
+use crate::request::{End, Next, Recipe, Request};
+use crate::sizes::{self, Wide};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+
+/// The buffer that is attached to something, and what is under way in it.
+#[derive(Default)]
+pub struct Buffer {
+    attached: Option<Attached>,
+    under_way: Vec<(u64, Request)>,
+}
+
+#[derive(Clone, Copy)]
+struct Attached {
+    address: usize,
+    bytes: i64,
+}
+
+/// The buffer of the process, for communicators that have none of their own.
+static PROCESS: Mutex<Buffer> = Mutex::new(Buffer { attached: None, under_way: Vec::new() });
+
+impl Buffer {
+    fn attach(&mut self, buffer: ChoiceMut, bytes: i64) -> Result {
+        if self.attached.is_some() {
+            return Err(Failure::new(MPI_ERR_BUFFER, "a buffer is attached already"));
+        }
+        let address = buffer.0.expose_provenance();
+        if address == 0 || (address != MPI_BUFFER_AUTOMATIC && bytes < 0) {
+            return Err(Failure::new(MPI_ERR_BUFFER, "the buffer is a null pointer"));
+        }
+        self.attached = Some(Attached { address, bytes });
+        Ok(())
+    }
+
+    /// Waits until everything has gone, and gives the buffer back.
+    fn detach<T: Wide>(&mut self, buffer: Out<*mut c_void>, bytes: Out<T>) -> Result {
+        let attached = self.attached;
+        let Some(Attached { address, bytes: size }) = attached else {
+            return Err(Failure::new(MPI_ERR_BUFFER, "no buffer is attached"));
+        };
+        self.flush()?;
+        self.attached = None;
+        buffer.put(std::ptr::with_exposed_provenance_mut(address))?;
+        sizes::put(bytes, if address == MPI_BUFFER_AUTOMATIC { 0 } else { size })
+    }
+
+    fn flush(&mut self) -> Result {
+        self.under_way.drain(..).try_for_each(|(_, mut request)| request.wait().map(|_| ()))
+    }
+
+    /// Lets go of what has gone.
+    fn sweep(&mut self) {
+        self.under_way.retain_mut(|(_, request)| !request.test().unwrap_or(true));
+    }
+
+    /// Takes a message over.
+    fn send(&mut self, bytes: u64, mut request: Request) -> Result {
+        self.sweep();
+        let overhead = u64::from(MPI_BSEND_OVERHEAD.cast_unsigned());
+        let taken: u64 = self.under_way.iter().map(|(bytes, _)| bytes + overhead).sum();
+        let room = match self.attached {
+            None => return Err(Failure::new(MPI_ERR_BUFFER, "no buffer is attached")),
+            Some(Attached { address: MPI_BUFFER_AUTOMATIC, .. }) => u64::MAX,
+            Some(Attached { bytes, .. }) => u64::try_from(bytes).unwrap_or(0),
+        };
+        if room.saturating_sub(taken) < bytes {
+            let why = format!("the buffer has {room} bytes, of which {taken} are in use");
+            return Err(Failure::new(MPI_ERR_BUFFER, why));
+        }
+        request.start()?;
+        if request.pending().is_some() {
+            self.under_way.push((bytes, request));
+        }
+        Ok(())
+    }
+}
+
+/// Does something with the buffer that serves a communicator: its own, or that of the process.
+fn with_buffer<T>(comm: &Comm, work: impl FnOnce(&mut Buffer) -> Result<T>) -> Result<T> {
+    let mut own = comm.buffer();
+    if own.attached.is_some() {
+        return work(&mut own);
+    }
+    drop(own);
+    work(&mut process_buffer())
+}
+
+fn process_buffer() -> std::sync::MutexGuard<'static, Buffer> {
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A buffered send: it is over as soon as the bytes are copied.
+struct Buffering {
+    data: Data,
+    dest: c_int,
+    tag: c_int,
+}
+
+impl Recipe for Buffering {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        let copy = Outgoing::copied(self.data.clone());
+        let bytes = copy.bytes();
+        let sending = Sending::new(comm, copy, self.dest, self.tag, Mode::Standard)?;
+        let request = Request::new(Shared::clone(comm), sending, false);
+        with_buffer(comm, |buffer| buffer.send(bytes, request))?;
+        Ok(Posted::Done(Outcome::Done))
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
+        Ok(Next::Over(MPI_Status::EMPTY))
+    }
+}
+
+fn buffering(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+) -> Result<Box<dyn Recipe>> {
+    let data = Data::to_read(buf, count, datatype)?;
+    Ok(Box::new(Buffering { data, dest, tag }))
+}
+
+/// Waits, part by part, until what was under way when it was asked for has gone.
+struct Flushing {
+    waiting: Vec<Request>,
+}
+
+impl Recipe for Flushing {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        Ok(self.next())
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
+        if let Some(ticket) = end.ticket {
+            self.waiting.iter_mut().for_each(|request| request.hear(ticket, end.outcome));
+        }
+        match self.next() {
+            Posted::Done(_) => Ok(Next::Over(MPI_Status::EMPTY)),
+            pending => Ok(Next::Then(pending)),
+        }
+    }
+}
+
+impl Flushing {
+    fn next(&self) -> Posted {
+        let ticket = self.waiting.iter().find_map(Request::pending);
+        ticket.map_or(Posted::Done(Outcome::Done), Posted::Pending)
+    }
+}
+
+/// A request that is over when all that is in the buffer has gone.
+fn flushing(buffer: &mut Buffer, comm: Shared<Comm>) -> Result<MPI_Request> {
+    let waiting = buffer.under_way.drain(..).map(|(_, request)| request).collect();
+    let recipe: Box<dyn Recipe> = Box::new(Flushing { waiting });
+    Request::begin(comm, recipe)
+}
+
+entries! {
+    fn MPI_Bsend / MPI_Bsend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+    ) on comm {
+        let recipe = buffering(buf, count, datatype, dest, tag)?;
+        Request::perform(comm::share_of(comm)?, recipe).map(|_| ())
+    }
+
+    fn MPI_Ibsend / MPI_Ibsend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        request: Out<MPI_Request>,
+    ) on comm {
+        let recipe = buffering(buf, count, datatype, dest, tag)?;
+        request.put(Request::begin(comm::share_of(comm)?, recipe)?)
+    }
+
+    fn MPI_Bsend_init / MPI_Bsend_init_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        request: Out<MPI_Request>,
+    ) on comm {
+        let recipe = buffering(buf, count, datatype, dest, tag)?;
+        request.put(Request::prepare(comm::share_of(comm)?, recipe))
+    }
+
+    fn MPI_Buffer_attach / MPI_Buffer_attach_c (buffer: ChoiceMut, size: Size) {
+        process_buffer().attach(buffer, size.wide())
+    }
+
+    fn MPI_Buffer_detach / MPI_Buffer_detach_c (buffer_addr: Out<*mut c_void>, size: Out<Size>) {
+        process_buffer().detach(buffer_addr, size)
+    }
+
+    fn MPI_Buffer_flush() {
+        process_buffer().flush()
+    }
+
+    fn MPI_Buffer_iflush(request: Out<MPI_Request>) {
+        let itself = Shared::clone(&process::running()?.itself);
+        request.put(flushing(&mut process_buffer(), itself)?)
+    }
+
+    fn MPI_Comm_attach_buffer / MPI_Comm_attach_buffer_c (
+        comm: MPI_Comm, buffer: ChoiceMut, size: Size,
+    ) on comm {
+        comm::find(comm)?.buffer().attach(buffer, size.wide())
+    }
+
+    fn MPI_Comm_detach_buffer / MPI_Comm_detach_buffer_c (
+        comm: MPI_Comm, buffer_addr: Out<*mut c_void>, size: Out<Size>,
+    ) on comm {
+        comm::find(comm)?.buffer().detach(buffer_addr, size)
+    }
+
+    fn MPI_Comm_flush_buffer(comm: MPI_Comm) on comm {
+        comm::find(comm)?.buffer().flush()
+    }
+
+    fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+        let comm = comm::share_of(comm)?;
+        let mut buffer = comm.buffer();
+        request.put(flushing(&mut buffer, Shared::clone(&comm))?)
+    }
+}

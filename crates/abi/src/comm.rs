@@ -1,0 +1,178 @@
+//! Communicators as C sees them.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrywire_host::nic::{MatchWord, Peer};
+use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
+use ferrywire_mpi::numbers::Claim;
+
+use crate::buffered::Buffer;
+use crate::constants::{
+    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM,
+    MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL,
+};
+use crate::entry::entries;
+use crate::errhandler::Handler;
+use crate::failure::{Failure, Result};
+use crate::handle::{self, Kind, Object, Shared};
+use crate::pointer::Out;
+use crate::process;
+use crate::types::MPI_Comm;
+
+/// A communicator, with all that a program hangs on it.
+pub struct Comm {
+    /// Who takes part.
+    pub members: Members,
+    /// Its number goes back when it does.
+    #[expect(dead_code, reason = "it is let go with the communicator")]
+    claim: Option<Claim>,
+    name: Mutex<String>,
+    handler: Mutex<Handler>,
+    buffer: Mutex<Buffer>,
+}
+
+impl Kind for Comm {
+    const MARK: u32 = 0x434f_4d4d;
+    const ERROR: c_int = MPI_ERR_COMM;
+    const NAME: &'static str = "communicator";
+}
+
+impl Comm {
+    /// A communicator.
+    pub fn new(members: Members, claim: Option<Claim>, name: &str) -> Comm {
+        let (name, handler) = (Mutex::new(name.into()), Mutex::new(Handler::Fatal));
+        Comm { members, claim, name, handler, buffer: Mutex::default() }
+    }
+
+    /// What errors call it.
+    pub fn name(&self) -> String {
+        lock(&self.name).clone()
+    }
+
+    /// Gives it a name.
+    pub fn set_name(&self, name: String) {
+        *lock(&self.name) = name;
+    }
+
+    /// What becomes of its errors.
+    pub fn handler(&self) -> Handler {
+        lock(&self.handler).clone()
+    }
+
+    /// Says what becomes of its errors.
+    pub fn set_handler(&self, handler: Handler) {
+        *lock(&self.handler) = handler;
+    }
+
+    /// What is attached to it for buffered sends.
+    pub fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        lock(&self.buffer)
+    }
+
+    /// Where a message goes, and what it says of itself. None: to nobody.
+    #[inline]
+    pub fn address(&self, dest: c_int, tag: c_int) -> Result<Option<(Peer, MatchWord)>> {
+        let tag = self.tag(tag)?;
+        match self.target(dest)? {
+            None => Ok(None),
+            Some(to) => Ok(Some(self.members.address(to, tag))),
+        }
+    }
+
+    /// What a receive insists on. None: it is from nobody.
+    #[inline]
+    pub fn wanted(&self, source: c_int, tag: c_int) -> Result<Option<Wanted>> {
+        let tag = if tag == MPI_ANY_TAG { None } else { Some(self.tag(tag)?) };
+        if source == MPI_ANY_SOURCE {
+            return Ok(Some(self.members.wanted(None, tag)));
+        }
+        let from = self.target(source)?;
+        Ok(from.map(|from| self.members.wanted(Some(from), tag)))
+    }
+
+    /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
+    #[inline]
+    pub fn target(&self, rank: c_int) -> Result<Option<u32>> {
+        let size = self.members.targets().size();
+        match u32::try_from(rank) {
+            Ok(rank) if rank < size => Ok(Some(rank)),
+            _ if rank == MPI_PROC_NULL => Ok(None),
+            _ => Err(no_such_rank(size)),
+        }
+    }
+
+    #[inline]
+    fn tag(&self, tag: c_int) -> Result<u32> {
+        u32::try_from(tag).ok().filter(|&tag| tag <= TAG_MAX).ok_or_else(no_such_tag)
+    }
+}
+
+#[cold]
+fn no_such_rank(size: u32) -> Failure {
+    let why = match size {
+        1 => "there is only rank 0".into(),
+        _ => format!("there are ranks 0 to {}", size - 1),
+    };
+    Failure::new(MPI_ERR_RANK, why)
+}
+
+#[cold]
+fn no_such_tag() -> Failure {
+    Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))
+}
+
+/// What a handle names.
+#[inline]
+pub fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
+    match handle {
+        MPI_COMM_WORLD => Ok(&process::running()?.world),
+        MPI_COMM_SELF => Ok(&process::running()?.itself),
+        MPI_COMM_NULL => Err(no_comm()),
+        MPI_Comm(address) => handle::find(address),
+    }
+}
+
+/// A share of what a handle names.
+pub fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
+    match handle {
+        MPI_COMM_WORLD => Ok(Shared::clone(&process::running()?.world)),
+        MPI_COMM_SELF => Ok(Shared::clone(&process::running()?.itself)),
+        MPI_COMM_NULL => Err(no_comm()),
+        MPI_Comm(address) => handle::share_of(address),
+    }
+}
+
+/// The handle of a communicator that the program has.
+pub fn handle_of(comm: &Shared<Comm>) -> MPI_Comm {
+    let is = |other: &Shared<Comm>| Shared::ptr_eq(comm, other);
+    match process::running() {
+        Ok(process) if is(&process.world) => MPI_COMM_WORLD,
+        Ok(process) if is(&process.itself) => MPI_COMM_SELF,
+        _ => MPI_Comm(Shared::as_ptr(comm).addr()),
+    }
+}
+
+#[cold]
+fn no_comm() -> Failure {
+    Failure::new(MPI_ERR_COMM, "MPI_COMM_NULL is no communicator")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+entries! {
+    fn MPI_Comm_rank(comm: MPI_Comm, rank: Out<c_int>) on comm {
+        rank.put(int(find(comm)?.members.rank()))
+    }
+
+    fn MPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {
+        size.put(int(find(comm)?.members.group().size()))
+    }
+}
+
+/// A rank or a size, as C counts.
+pub fn int(number: u32) -> c_int {
+    c_int::try_from(number).expect("ranks fit 24 bits")
+}

@@ -1,0 +1,208 @@
+//! Data of the user's: a buffer, a count and a datatype, as bytes for the NIC.
+//!
+//! What lies in memory as it travels is lent as it is. Everything else is packed when it goes, and unpacked
+//! when it has come: the NIC sees contiguous bytes only.
+//!
+//! Invariants, cited below by number.
+//!   I1. The program vouches that its buffers hold what count and datatype say, and leaves them alone until
+//!       the call or the request is over.
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::Span;
+use ferrywire_mpi::datatype::{Datatype, Memory};
+
+use crate::constants::{MPI_ERR_BUFFER, MPI_ERR_COUNT};
+use crate::datatype;
+use crate::failure::{Failure, Result};
+use crate::pointer::{Choice, ChoiceMut};
+use crate::sizes::{self, Wide};
+use crate::types::MPI_Datatype;
+
+/// Elements in memory of the user's.
+#[derive(Clone)]
+pub struct Data {
+    address: u64,
+    count: u64,
+    /// None: it lies in memory as it travels.
+    datatype: Option<Datatype>,
+    bytes: u64,
+}
+
+impl Data {
+    /// Elements that are read.
+    #[inline]
+    pub fn to_read(buffer: Choice, count: impl Wide, datatype: MPI_Datatype) -> Result<Data> {
+        Data::new(buffer.address(), sizes::count(count)?, datatype)
+    }
+
+    /// Elements that are written.
+    #[inline]
+    pub fn to_write(buffer: ChoiceMut, count: impl Wide, datatype: MPI_Datatype) -> Result<Data> {
+        Data::new(buffer.address(), sizes::count(count)?, datatype)
+    }
+
+    /// `count` elements at an address.
+    #[inline]
+    pub fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
+        let (size, datatype) = match datatype::straight_bytes(datatype) {
+            Some(size) => (size, None),
+            None => {
+                let datatype = datatype::find_committed(datatype)?;
+                let straight = datatype.is_contiguous();
+                (datatype.size(), (!straight).then(|| datatype.clone()))
+            }
+        };
+        let bytes = count.checked_mul(size).ok_or_else(too_many)?;
+        if address == 0 && bytes > 0 && datatype.is_none() {
+            return Err(no_buffer());
+        }
+        Ok(Data { address, count, datatype, bytes })
+    }
+
+    /// Bytes that travel.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where it lies in memory, if it does so as it travels.
+    #[inline]
+    pub fn straight(&self) -> Option<Span> {
+        self.datatype.is_none().then(|| Span::new(memory::MEMORY, self.address, self.bytes))
+    }
+
+    /// Packs it.
+    pub fn pack(&self, into: &mut [u8]) {
+        match &self.datatype {
+            Some(datatype) => datatype.pack(self.count, &User(self.address), into),
+            None => User(self.address).load(0, into),
+        }
+    }
+
+    /// Unpacks as much as there is.
+    pub fn unpack(&self, from: &[u8]) {
+        match &self.datatype {
+            Some(datatype) => datatype.unpack(self.count, from, &mut User(self.address)),
+            None => User(self.address).store(0, from),
+        }
+    }
+}
+
+/// Data that goes: where it is, or a packed copy.
+pub struct Outgoing {
+    data: Data,
+    packed: Box<[u8]>,
+    /// The copy was made once and for all.
+    fixed: bool,
+}
+
+impl Outgoing {
+    /// Data that goes. Nothing is packed before [`Outgoing::load`].
+    pub fn new(data: Data) -> Outgoing {
+        let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
+        Outgoing { packed: room(bytes), data, fixed: false }
+    }
+
+    /// A copy of what the user's memory holds now, which is the user's again.
+    pub fn copied(data: Data) -> Outgoing {
+        let mut packed = room(data.bytes);
+        data.pack(&mut packed);
+        Outgoing { data, packed, fixed: true }
+    }
+
+    /// Packs what the user's memory holds now, and says where the bytes are. They stay in that place.
+    #[inline]
+    pub fn load(&mut self) -> Span {
+        if !self.fixed {
+            if let Some(span) = self.data.straight() {
+                return span;
+            }
+            self.data.pack(&mut self.packed);
+        }
+        memory::lend(&self.packed)
+    }
+
+    /// Bytes that travel.
+    pub fn bytes(&self) -> u64 {
+        self.data.bytes
+    }
+}
+
+/// Data that comes: where it belongs, or room for it while it is packed.
+pub struct Incoming {
+    data: Data,
+    packed: Box<[u8]>,
+}
+
+impl Incoming {
+    /// Room for data that comes.
+    pub fn new(data: Data) -> Incoming {
+        let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
+        Incoming { packed: room(bytes), data }
+    }
+
+    /// Where the bytes go. Always the same place.
+    #[inline]
+    pub fn span(&mut self) -> Span {
+        match self.data.straight() {
+            Some(span) => span,
+            None => memory::lend_mut(&mut self.packed),
+        }
+    }
+
+    /// So many bytes have come: puts them where they belong.
+    #[inline]
+    pub fn unload(&mut self, bytes: u64) {
+        if self.data.datatype.is_some() {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.packed.len());
+            self.data.unpack(&self.packed[..bytes]);
+        }
+    }
+
+    /// Bytes that there is room for.
+    pub fn bytes(&self) -> u64 {
+        self.data.bytes
+    }
+}
+
+/// Memory of the user's, as datatypes see it: offsets from the address that the program gave.
+struct User(u64);
+
+impl User {
+    #[inline(always)]
+    fn at(&self, offset: i64) -> *mut u8 {
+        let address = self.0.wrapping_add_signed(offset);
+        std::ptr::with_exposed_provenance_mut(usize::try_from(address).expect("it is an address"))
+    }
+}
+
+impl Memory for User {
+    #[inline(always)]
+    fn load(&self, offset: i64, into: &mut [u8]) {
+        // SAFETY: I1.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.at(offset), into.as_mut_ptr(), into.len());
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, offset: i64, from: &[u8]) {
+        // SAFETY: I1.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) };
+    }
+}
+
+/// Room for so many bytes, to be written before it is read.
+pub fn room(bytes: u64) -> Box<[u8]> {
+    vec![0; usize::try_from(bytes).expect("the program has as much in memory")].into()
+}
+
+#[cold]
+fn too_many() -> Failure {
+    Failure::new(MPI_ERR_COUNT, "so many elements have more bytes than there can be")
+}
+
+#[cold]
+fn no_buffer() -> Failure {
+    Failure::new(MPI_ERR_BUFFER, "the buffer is a null pointer")
+}

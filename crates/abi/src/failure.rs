@@ -1,0 +1,166 @@
+//! What goes wrong, and who is told.
+//!
+//! A failure says what is wrong; the call in which it happened adds what it was asked for; the error
+//! handler of the communicator decides what becomes of it. The code that a call returns names the very
+//! occurrence, so that `MPI_Error_string` can tell it in full.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::comm::{self, Comm};
+use crate::constants::{MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
+use crate::errhandler;
+use crate::handle::Shared;
+use crate::process;
+use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
+
+/// What a function comes to.
+pub type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// Something that went wrong.
+pub struct Failure(Box<Inner>);
+
+struct Inner {
+    code: c_int,
+    /// What was asked for, to stand behind the name of the call.
+    request: String,
+    why: String,
+    /// The communicator that it belongs to, where the call does not say.
+    comm: Option<Shared<Comm>>,
+}
+
+impl Failure {
+    /// A failure of an error class.
+    #[cold]
+    pub fn new(class: c_int, why: impl Into<String>) -> Failure {
+        let why = why.into();
+        Failure(Box::new(Inner { code: class, request: String::new(), why, comm: None }))
+    }
+
+    /// An error that user code has returned, or that has been through a handler.
+    #[cold]
+    pub fn of_code(code: c_int) -> Failure {
+        Failure::new(code, "")
+    }
+
+    /// The same, when the call was asked for `request`, which begins with a blank: " of 8 bytes".
+    #[must_use]
+    pub fn during(mut self, request: impl fmt::Display) -> Failure {
+        if self.0.request.is_empty() {
+            self.0.request = request.to_string();
+        }
+        self
+    }
+
+    /// The same, of this communicator.
+    #[must_use]
+    pub fn of_comm(mut self, comm: &Shared<Comm>) -> Failure {
+        self.0.comm = Some(Shared::clone(comm));
+        self
+    }
+
+    /// The error of a call that completes several requests, of which this is the first to fail.
+    #[must_use]
+    pub fn in_status(mut self) -> Failure {
+        self.0.code = MPI_ERR_IN_STATUS;
+        self
+    }
+
+    /// Its error class or code.
+    pub fn code(&self) -> c_int {
+        self.0.code
+    }
+
+    /// The code by which it can be looked up. Codes of the user's own stay as they are.
+    pub fn register(self, call: &str) -> c_int {
+        let Inner { code, request, why, .. } = *self.0;
+        match why.is_empty() || code > MPI_ERR_LASTCODE {
+            true => code,
+            false => remember(code, format!("{call}{request}: {why}")),
+        }
+    }
+}
+
+/// Whose error handler is called.
+#[derive(Clone, Copy)]
+pub enum Owner {
+    /// Nobody's in particular: that of MPI_COMM_SELF.
+    Nothing,
+    /// That of a communicator.
+    Comm(MPI_Comm),
+    /// That of a window.
+    Win(MPI_Win),
+    /// That of a file.
+    File(MPI_File),
+    /// That of a session.
+    Session(MPI_Session),
+}
+
+impl From<MPI_Comm> for Owner {
+    fn from(comm: MPI_Comm) -> Owner {
+        Owner::Comm(comm)
+    }
+}
+
+/// Tells the error handler, and answers the code that the call returns.
+#[cold]
+#[inline(never)]
+pub fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
+    let comm = match (&failure.0.comm, owner) {
+        (Some(comm), _) => comm::handle_of(comm),
+        (None, Owner::Comm(comm)) if comm::find(comm).is_ok() => comm,
+        _ => MPI_COMM_SELF,
+    };
+    let code = failure.register(call);
+    match comm::find(comm) {
+        Ok(object) => errhandler::call(&object.handler(), comm, code),
+        Err(_) => {
+            // Nobody has said what to do with errors, since MPI is not there yet, or not any more.
+            eprintln!("ferrywire: {}", text_of(code).unwrap_or_default());
+            process::die(class_of(code));
+        }
+    }
+    code
+}
+
+/// The failures of late, by their number.
+static RECENT: Mutex<VecDeque<(c_int, String)>> = Mutex::new(VecDeque::new());
+
+fn remember(class: c_int, text: String) -> c_int {
+    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = recent.back().map_or(0, |(number, _)| (number + 1) % (1 << NUMBER_BITS));
+    if recent.len() == RECENT_MAX {
+        recent.pop_front();
+    }
+    recent.push_back((number, text));
+    OCCURRENCE | number << CLASS_BITS | class
+}
+
+/// What there is to say of this very occurrence, if it is not too long ago.
+pub fn text_of(code: c_int) -> Option<String> {
+    if code & OCCURRENCE == 0 {
+        return None;
+    }
+    let number = (code & !OCCURRENCE) >> CLASS_BITS;
+    let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    recent.iter().rev().find(|(of, _)| *of == number).map(|(_, text)| text.clone())
+}
+
+/// The error class of a code of ours; other codes are their own class, or the user knows it.
+pub fn class_of(code: c_int) -> c_int {
+    if code & OCCURRENCE == 0 { code } else { code & MPI_ERR_LASTCODE }
+}
+
+/// Something that is ours to mend.
+pub fn internal(why: impl Into<String>) -> Failure {
+    Failure::new(MPI_ERR_OTHER, why)
+}
+
+/// Codes with this bit name an occurrence: its class below, its number above.
+const OCCURRENCE: c_int = 1 << 30;
+const CLASS_BITS: u32 = 14;
+const NUMBER_BITS: u32 = 16;
+/// Occurrences that can be looked up. Programs ask at once, or never.
+const RECENT_MAX: usize = 64;

@@ -1,0 +1,137 @@
+//! Generalised requests: the program says when they are over.
+//!
+//! Each waits for a counter of the NIC, which `MPI_Grequest_complete` raises: so whoever waits for one
+//! waits as for everything else.
+//!
+//! Invariants, cited below by number.
+//!   I1. The functions and the state are the program's, who vouches for them.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use ferrywire_host::nic::{Counter, Posted, Ticket};
+
+use crate::comm::Comm;
+use crate::constants::{MPI_ERR_REQUEST, MPI_SUCCESS};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle::Shared;
+use crate::pointer::Out;
+use crate::process;
+use crate::request::{End, Next, Recipe, Request};
+use crate::types::{MPI_Request, MPI_Status};
+
+type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
+type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// State of the program's, which it may share among threads.
+#[derive(Clone, Copy)]
+struct Extra(*mut c_void);
+
+// SAFETY: it is never followed here; I1.
+unsafe impl Send for Extra {}
+
+/// Something that the program does by itself.
+struct General {
+    query: Option<Query>,
+    free: Option<Free>,
+    cancel: Option<Cancel>,
+    extra: Extra,
+    counter: Counter,
+    complete: bool,
+    freed: bool,
+}
+
+/// The counters of generalised requests, by their handles: another thread may wait for the request at
+/// the moment when the program completes it.
+static COUNTERS: LazyLock<Mutex<HashMap<usize, Counter>>> = LazyLock::new(Mutex::default);
+
+fn counters() -> MutexGuard<'static, HashMap<usize, Counter>> {
+    COUNTERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl General {
+    fn let_go(&mut self) -> Result {
+        let Some(free) = self.free.take() else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { free(self.extra.0) })
+    }
+}
+
+impl Recipe for General {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        let counter = self.counter;
+        // SAFETY: it lends nothing.
+        Ok(unsafe { process::running()?.driver.submit(|nic, _| nic.post_wait(counter, 1)) })
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
+        self.complete = true;
+        let counter = self.counter;
+        // SAFETY: it lends nothing.
+        unsafe {
+            process::running()?.driver.submit(|nic, port| nic.close_counter(counter, port));
+        }
+        if self.freed {
+            self.let_go()?;
+        }
+        Ok(Next::Over(MPI_Status::EMPTY))
+    }
+
+    fn cancel(&mut self, _: Option<Ticket>) -> Result {
+        let Some(cancel) = self.cancel else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { cancel(self.extra.0, self.complete.into()) })
+    }
+
+    fn query(&mut self, status: &mut MPI_Status) -> Result {
+        let Some(query) = self.query else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { query(self.extra.0, status) })
+    }
+
+    fn freed(&mut self) -> Result {
+        self.freed = true;
+        if self.complete { self.let_go() } else { Ok(()) }
+    }
+}
+
+/// What a function of the program's returned.
+fn checked(code: c_int) -> Result {
+    if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
+}
+
+entries! {
+    fn MPI_Grequest_start(
+        query_fn: Option<Query>, free_fn: Option<Free>, cancel_fn: Option<Cancel>,
+        extra_state: *mut c_void, request: Out<MPI_Request>,
+    ) {
+        let process = process::running()?;
+        // SAFETY: it lends nothing.
+        let counter = unsafe { process.driver.submit(|nic, _| nic.open_counter()) };
+        let general: Box<dyn Recipe> = Box::new(General {
+            query: query_fn,
+            free: free_fn,
+            cancel: cancel_fn,
+            extra: Extra(extra_state),
+            counter,
+            complete: false,
+            freed: false,
+        });
+        let handle = Request::begin(Shared::clone(&process.itself), general)?;
+        counters().insert(handle.0, counter);
+        request.put(handle)
+    }
+
+    fn MPI_Grequest_complete(request: MPI_Request) {
+        let Some(counter) = counters().remove(&request.0) else {
+            let why = "it is no generalised request, or complete already";
+            return Err(Failure::new(MPI_ERR_REQUEST, why));
+        };
+        // SAFETY: it lends nothing.
+        unsafe { process::running()?.driver.submit(|nic, port| nic.raise(counter, 1, port)) };
+        Ok(())
+    }
+}

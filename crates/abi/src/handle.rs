@@ -1,0 +1,189 @@
+//! Handles: what C holds in its hands of an object of ours.
+//!
+//! What the standard predefines is a small number, and each kind of object knows its own. Everything
+//! else is the address of a counted object that begins with a mark of its kind, so that a handle of another
+//! kind, or of something that has been freed and whose memory is still ours, is found out.
+//!
+//! Invariants, cited below by number.
+//!   I1. A handle above [`PREDEFINED_MAX`] comes from [`expose`], through the program, and the program has
+//!       not freed it: the standard says so. What it names is an `Object<T>` of some `T`, and stays alive
+//!       during the call.
+//!   I2. What [`expose_owned`] gave a handle to is used by one thread at a time: the standard says so.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::failure::{Failure, Result};
+
+/// Something that C has handles of.
+pub trait Kind {
+    /// What marks it in memory. Differs from that of every other kind.
+    const MARK: u32;
+    /// The class of the error that a wrong handle is.
+    const ERROR: c_int;
+    /// What errors call it.
+    const NAME: &'static str;
+}
+
+/// An object with its mark.
+#[repr(C)]
+pub struct Object<T> {
+    mark: AtomicU32,
+    value: T,
+}
+
+impl<T> Deref for Object<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// Somebody's share of an object.
+pub type Shared<T> = Arc<Object<T>>;
+
+/// An object that has no handle yet.
+pub fn share<T: Kind>(value: T) -> Shared<T> {
+    Arc::new(Object { mark: AtomicU32::new(T::MARK), value })
+}
+
+/// A handle of an object.
+pub fn expose<T: Kind>(object: Shared<T>) -> usize {
+    Arc::into_raw(object).expose_provenance()
+}
+
+/// What a handle names.
+#[inline]
+pub fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
+    if handle <= PREDEFINED_MAX || !handle.is_multiple_of(align_of::<Object<T>>()) {
+        return Err(wrong::<T>(handle));
+    }
+    let mark: *const AtomicU32 = std::ptr::with_exposed_provenance(handle);
+    // SAFETY: I1: whatever its kind, it begins with a mark.
+    let mark = unsafe { &*mark };
+    if mark.load(Ordering::Relaxed) != T::MARK {
+        return Err(wrong::<T>(handle));
+    }
+    let object: *const Object<T> = std::ptr::with_exposed_provenance(handle);
+    // SAFETY: I1, and the mark says of which kind it is.
+    Ok(unsafe { &*object })
+}
+
+/// One more share of what a handle names.
+pub fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
+    let object: *const Object<T> = find::<T>(handle)?;
+    // SAFETY: I1: it is in an Arc, and the program's own share lives.
+    unsafe { Arc::increment_strong_count(object) };
+    // SAFETY: that was for us.
+    Ok(unsafe { Arc::from_raw(object) })
+}
+
+/// Takes the program's share back: the handle names nothing any more.
+pub fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
+    let object = find::<T>(handle)?;
+    object.mark.store(FREED, Ordering::Relaxed);
+    forget(handle);
+    // SAFETY: I1: this is the share that `expose` gave to the program, and it is taken once.
+    Ok(unsafe { Arc::from_raw(object) })
+}
+
+/// A handle of an object that only the program has.
+pub fn expose_owned<T: Kind>(value: T) -> usize {
+    let object = Box::new(Object { mark: AtomicU32::new(T::MARK), value });
+    Box::into_raw(object).expose_provenance()
+}
+
+/// What such a handle names.
+#[inline]
+pub fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
+    find::<T>(handle)?;
+    let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
+    // SAFETY: I1, I2.
+    Ok(unsafe { &mut (*object).value })
+}
+
+/// Takes it back.
+pub fn take_owned<T: Kind>(handle: usize) -> Result<T> {
+    find::<T>(handle)?.mark.store(FREED, Ordering::Relaxed);
+    forget(handle);
+    let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
+    // SAFETY: I1, I2: it came from a Box.
+    let object = unsafe { Box::from_raw(object) };
+    Ok(object.value)
+}
+
+#[cold]
+fn wrong<T: Kind>(handle: usize) -> Failure {
+    let text = match handle {
+        0 => format!("the {} is a null pointer", T::NAME),
+        1..=PREDEFINED_MAX => format!("{handle:#x} is no {} that can be used here", T::NAME),
+        _ => format!("the {} is not one, or has been freed", T::NAME),
+    };
+    Failure::new(T::ERROR, text)
+}
+
+/// Handles as numbers that fit an int, for languages that have no pointers. Given when asked for.
+#[derive(Default)]
+struct Numbers {
+    of: HashMap<usize, c_int>,
+    by: HashMap<c_int, usize>,
+    next: c_int,
+}
+
+/// Whether any have been given.
+static NUMBERED: AtomicBool = AtomicBool::new(false);
+
+/// The handle is not used any more.
+fn forget(handle: usize) {
+    if NUMBERED.load(Ordering::Relaxed) {
+        numbers().forget(handle);
+    }
+}
+
+impl Numbers {
+    fn forget(&mut self, handle: usize) {
+        if let Some(number) = self.of.remove(&handle) {
+            self.by.remove(&number);
+        }
+    }
+}
+
+fn numbers() -> std::sync::MutexGuard<'static, Numbers> {
+    static NUMBERS: LazyLock<Mutex<Numbers>> = LazyLock::new(Mutex::default);
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of a handle.
+pub fn to_int(handle: usize) -> c_int {
+    if let Some(number) = c_int::try_from(handle).ok().filter(|_| handle <= PREDEFINED_MAX) {
+        return number;
+    }
+    NUMBERED.store(true, Ordering::Relaxed);
+    let mut numbers = numbers();
+    if let Some(&number) = numbers.of.get(&handle) {
+        return number;
+    }
+    let number = numbers.next.max(FIRST_NUMBER);
+    numbers.next = number + 1;
+    numbers.of.insert(handle, number);
+    numbers.by.insert(number, handle);
+    number
+}
+
+/// The handle of a number; a null pointer if there is none.
+pub fn from_int(number: c_int) -> usize {
+    match usize::try_from(number) {
+        Ok(handle) if handle <= PREDEFINED_MAX => handle,
+        _ => numbers().by.get(&number).copied().unwrap_or(0),
+    }
+}
+
+/// The largest handle that is no address: the standard reserves the first page.
+pub const PREDEFINED_MAX: usize = 4095;
+const FIRST_NUMBER: c_int = 4096;
+const FREED: u32 = 0xdead_beef;

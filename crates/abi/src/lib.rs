@@ -1,0 +1,39 @@
+//! The C front of Ferrywire: `libmpi_abi.so.1`, the standard ABI of MPI 5.
+//!
+//! Thin: what C passes is converted, handed to crates `mpi` and `host`, and what they answer is converted
+//! back. A function of the standard is written once, in an `entries!` block, and exported under its own name
+//! and that of the profiling interface: see [`entry`].
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `message.rs` | blocking sends and receives: start reading at `MPI_Send` |
+//! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs` | all other sorts of messages and requests |
+//! | `request.rs` | what was begun, and the wait and test family |
+//! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
+//! | `comm.rs` | communicators |
+//! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
+//! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
+//! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
+//! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
+
+mod buffered;
+mod comm;
+pub mod constants;
+mod data;
+mod datatype;
+mod entry;
+mod environment;
+mod errhandler;
+mod failure;
+mod general;
+mod handle;
+mod message;
+mod nonblocking;
+mod pointer;
+mod probe;
+mod process;
+mod request;
+mod sizes;
+mod status;
+pub mod types;
+mod unsupported;

@@ -1,0 +1,184 @@
+//! Messages: blocking sends and receives, and what all sorts of them have in common.
+//!
+//! The way of a message from here: [`send`] → `Driver::perform` → `Nic::post_send` →
+//! `Port::transmit` → `Rail::send`.
+//!
+//! Invariants, cited below by number.
+//!   I1. A blocking call has its buffers until it returns, and returns when the operation is over.
+
+use std::ffi::c_int;
+use std::fmt;
+
+use ferrywire_host::nic::{Fault, Mode, Outcome};
+
+use crate::comm::{self, Comm};
+use crate::constants::{
+    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_TRUNCATE,
+};
+use crate::data::{Data, Incoming, Outgoing};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::pointer::{Choice, ChoiceMut, Out};
+use crate::process;
+use crate::sizes::Wide;
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Status};
+
+entries! {
+    fn MPI_Send / MPI_Send_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Standard)
+    }
+
+    fn MPI_Ssend / MPI_Ssend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
+    }
+
+    fn MPI_Rsend / MPI_Rsend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Ready)
+    }
+
+    fn MPI_Recv / MPI_Recv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::find(comm)?;
+        let data = Data::to_write(buf, count, datatype)?;
+        let request = Request { bytes: Some(data.bytes()), with: With::From(source), tag, comm };
+        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(request))?
+        else {
+            status.report(MPI_Status::NOBODY);
+            return Ok(());
+        };
+        let mut incoming = Incoming::new(data);
+        let into = incoming.span();
+        // SAFETY: I1.
+        let outcome = unsafe {
+            process::running()?.driver.perform(|nic, port| {
+                nic.post_receive(wanted.from, wanted.word, wanted.mask, into, port)
+            })
+        };
+        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request))?;
+        status.report(got);
+        Ok(())
+    }
+}
+
+/// Sends, and waits until the buffer may be used again.
+#[inline]
+fn send(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Mode,
+) -> Result {
+    let comm = comm::find(comm)?;
+    let data = Data::to_read(buf, count, datatype)?;
+    let request = Request { bytes: Some(data.bytes()), with: With::To(dest), tag, comm };
+    let Some((to, word)) = comm.address(dest, tag).map_err(|failure| failure.during(request))?
+    else {
+        return Ok(());
+    };
+    let mut outgoing = Outgoing::new(data);
+    let source = outgoing.load();
+    // SAFETY: I1.
+    let outcome = unsafe {
+        process::running()?.driver.perform(|nic, port| nic.post_send(to, word, source, mode, port))
+    };
+    sent(outcome).map_err(|failure| failure.during(request))
+}
+
+/// What a send came to.
+#[inline]
+pub fn sent(outcome: Outcome) -> Result {
+    match outcome {
+        Outcome::Done => Ok(()),
+        other => Err(failed(other)),
+    }
+}
+
+/// What a receive came to. What has come is put where it belongs.
+#[inline]
+pub fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_Status> {
+    match outcome {
+        Outcome::Received(got) => {
+            incoming.unload(got.len);
+            Ok(MPI_Status::of(&got))
+        }
+        Outcome::Failed(Fault::Truncated { .. }) => {
+            incoming.unload(incoming.bytes());
+            Err(failed(outcome))
+        }
+        other => Err(failed(other)),
+    }
+}
+
+/// The one place where a fault becomes an error.
+#[cold]
+pub fn failed(outcome: Outcome) -> Failure {
+    match outcome {
+        Outcome::Failed(Fault::Truncated { len, .. }) => {
+            Failure::new(MPI_ERR_TRUNCATE, format!("the message has {len} bytes"))
+        }
+        Outcome::Failed(Fault::PeerDown(peer)) => {
+            let trouble = process::running().ok().and_then(|process| process.driver.trouble(peer));
+            let rank = peer.0;
+            let why = match trouble {
+                Some(why) => format!("rank {rank} of MPI_COMM_WORLD cannot be reached: {why}"),
+                None => format!("rank {rank} of MPI_COMM_WORLD has left the job"),
+            };
+            Failure::new(MPI_ERR_PROC_ABORTED, why)
+        }
+        Outcome::Failed(Fault::Abandoned) => {
+            Failure::new(MPI_ERR_OTHER, "another part of it failed")
+        }
+        other => Failure::new(MPI_ERR_OTHER, format!("it ended with {other:?}")),
+    }
+}
+
+/// What a call was asked for, in the words of an error.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Bytes that go, or that there is room for.
+    pub bytes: Option<u64>,
+    /// The other side.
+    pub with: With,
+    /// The tag.
+    pub tag: c_int,
+    /// The communicator.
+    pub comm: &'a Comm,
+}
+
+/// The other side of a message.
+#[derive(Clone, Copy, Debug)]
+pub enum With {
+    /// Who gets it.
+    To(c_int),
+    /// Who sends it.
+    From(c_int),
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(bytes) = self.bytes {
+            write!(f, " of {bytes} byte{}", if bytes == 1 { "" } else { "s" })?;
+        }
+        match self.with {
+            With::To(rank) => write!(f, " to rank {rank}")?,
+            With::From(MPI_ANY_SOURCE) => write!(f, " from any rank")?,
+            With::From(rank) => write!(f, " from rank {rank}")?,
+        }
+        match self.tag {
+            MPI_ANY_TAG => write!(f, ", any tag")?,
+            tag => write!(f, ", tag {tag}")?,
+        }
+        write!(f, ", in {}", self.comm.name())
+    }
+}

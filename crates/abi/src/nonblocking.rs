@@ -1,0 +1,309 @@
+//! Messages that go on by themselves: non-blocking and persistent ones.
+//!
+//! Invariants, cited below by number.
+//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
+//!       packed lives in the recipe.
+
+use std::ffi::c_int;
+
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Ticket};
+use ferrywire_mpi::comm::Wanted;
+
+use crate::comm::{self, Comm};
+use crate::data::{Data, Incoming, Outgoing};
+use crate::entry::entries;
+use crate::failure::Result;
+use crate::handle::Shared;
+use crate::message::{self, With};
+use crate::pointer::{Choice, ChoiceMut, Out};
+use crate::process;
+use crate::request::{AnyWork, End, Next, Recipe, Request};
+use crate::sizes::Wide;
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+
+/// A message that goes.
+pub struct Sending {
+    to: Option<(Peer, MatchWord)>,
+    mode: Mode,
+    data: Outgoing,
+    dest: c_int,
+    tag: c_int,
+}
+
+/// A message that is to come.
+pub struct Receiving {
+    wanted: Option<Wanted>,
+    data: Incoming,
+    source: c_int,
+    tag: c_int,
+}
+
+impl Sending {
+    /// What is to go where.
+    pub fn new(
+        comm: &Comm,
+        data: Outgoing,
+        dest: c_int,
+        tag: c_int,
+        mode: Mode,
+    ) -> Result<Sending> {
+        let mut sending = Sending { to: None, mode, data, dest, tag };
+        let address = comm.address(dest, tag);
+        sending.to = address.map_err(|failure| failure.during(sending.described(comm)))?;
+        Ok(sending)
+    }
+
+    fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
+        let (with, bytes) = (With::To(self.dest), Some(self.data.bytes()));
+        message::Request { bytes, with, tag: self.tag, comm }
+    }
+}
+
+impl Recipe for Sending {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        let Some((to, word)) = self.to else { return Ok(Posted::Done(Outcome::Done)) };
+        let (source, mode) = (self.data.load(), self.mode);
+        // SAFETY: I1.
+        Ok(unsafe {
+            process::running()?
+                .driver
+                .submit(|nic, port| nic.post_send(to, word, source, mode, port))
+        })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        match end.outcome {
+            Outcome::Done => Ok(Next::Over(MPI_Status::EMPTY)),
+            Outcome::Cancelled => Ok(Next::Over(MPI_Status::CANCELLED)),
+            other => Err(message::failed(other).during(self.described(comm))),
+        }
+    }
+}
+
+impl Receiving {
+    /// What is to come from where.
+    pub fn new(comm: &Comm, data: Data, source: c_int, tag: c_int) -> Result<Receiving> {
+        let mut receiving = Receiving { wanted: None, data: Incoming::new(data), source, tag };
+        let wanted = comm.wanted(source, tag);
+        receiving.wanted = wanted.map_err(|failure| failure.during(receiving.described(comm)))?;
+        Ok(receiving)
+    }
+
+    fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
+        let (with, bytes) = (With::From(self.source), Some(self.data.bytes()));
+        message::Request { bytes, with, tag: self.tag, comm }
+    }
+}
+
+impl Recipe for Receiving {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        let Some(Wanted { from, word, mask }) = self.wanted else {
+            return Ok(Posted::Done(Outcome::Done));
+        };
+        let into = self.data.span();
+        // SAFETY: I1.
+        Ok(unsafe {
+            process::running()?
+                .driver
+                .submit(|nic, port| nic.post_receive(from, word, mask, into, port))
+        })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        let got = match end.outcome {
+            Outcome::Done => Ok(MPI_Status::NOBODY),
+            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
+            outcome => message::received(&mut self.data, outcome),
+        };
+        got.map(Next::Over).map_err(|failure| failure.during(self.described(comm)))
+    }
+}
+
+/// Several parts, of which the last says what the whole came to.
+pub struct Together {
+    parts: Vec<Request>,
+}
+
+impl Together {
+    /// These, begun from the last to the first.
+    pub fn new(parts: Vec<Request>) -> Box<dyn Recipe> {
+        Box::new(Together { parts })
+    }
+}
+
+impl Recipe for Together {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        // What comes is expected before anything goes: it may be the same message.
+        self.parts.iter_mut().rev().try_for_each(Request::start)?;
+        Ok(self.pending())
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
+        if let Some(ticket) = end.ticket {
+            self.parts.iter_mut().for_each(|part| part.hear(ticket, end.outcome));
+        }
+        match self.pending() {
+            Posted::Done(_) => {
+                let mut status = MPI_Status::EMPTY;
+                for part in &mut self.parts {
+                    status = part.wait()?;
+                }
+                Ok(Next::Over(status))
+            }
+            pending => Ok(Next::Then(pending)),
+        }
+    }
+
+    fn cancel(&mut self, _: Option<Ticket>) -> Result {
+        self.parts.iter_mut().try_for_each(Request::cancel)
+    }
+}
+
+impl Together {
+    /// The first that is not over.
+    fn pending(&self) -> Posted {
+        let ticket = self.parts.iter().find_map(Request::pending);
+        ticket.map_or(Posted::Done(Outcome::Done), Posted::Pending)
+    }
+}
+
+/// A send that has not been started.
+fn sending(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: &Comm,
+    mode: Mode,
+) -> Result<Sending> {
+    let data = Outgoing::new(Data::to_read(buf, count, datatype)?);
+    Sending::new(comm, data, dest, tag, mode)
+}
+
+/// Defines the non-blocking and the persistent call of a mode.
+macro_rules! sends {
+    ($($now:ident / $now_large:ident, $later:ident / $later_large:ident: $mode:expr;)*) => {
+        entries! { $(
+            fn $now / $now_large (
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
+                comm: MPI_Comm, request: Out<MPI_Request>,
+            ) on comm {
+                let comm = comm::share_of(comm)?;
+                let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
+                request.put(Request::begin(comm, sending)?)
+            }
+
+            fn $later / $later_large (
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
+                comm: MPI_Comm, request: Out<MPI_Request>,
+            ) on comm {
+                let comm = comm::share_of(comm)?;
+                let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
+                request.put(Request::prepare(comm, sending))
+            }
+        )* }
+    };
+}
+
+sends! {
+    MPI_Isend / MPI_Isend_c, MPI_Send_init / MPI_Send_init_c: Mode::Standard;
+    MPI_Issend / MPI_Issend_c, MPI_Ssend_init / MPI_Ssend_init_c: Mode::Synchronous;
+    MPI_Irsend / MPI_Irsend_c, MPI_Rsend_init / MPI_Rsend_init_c: Mode::Ready;
+}
+
+entries! {
+    fn MPI_Irecv / MPI_Irecv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype)?;
+        let receiving = Receiving::new(&comm, data, source, tag)?;
+        request.put(Request::begin(comm, receiving)?)
+    }
+
+    fn MPI_Recv_init / MPI_Recv_init_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype)?;
+        let receiving = Receiving::new(&comm, data, source, tag)?;
+        request.put(Request::prepare(comm, receiving))
+    }
+
+    fn MPI_Sendrecv / MPI_Sendrecv_c (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: c_int,
+        recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let out = Outgoing::new(Data::to_read(sendbuf, sendcount, sendtype)?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype)?;
+        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        status.report(Request::perform(comm, both)?);
+        Ok(())
+    }
+
+    fn MPI_Isendrecv / MPI_Isendrecv_c (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: c_int,
+        recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let out = Outgoing::new(Data::to_read(sendbuf, sendcount, sendtype)?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype)?;
+        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        request.put(Request::begin(comm, both)?)
+    }
+
+    fn MPI_Sendrecv_replace / MPI_Sendrecv_replace_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: c_int, sendtag: c_int,
+        source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype)?;
+        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        status.report(Request::perform(comm, both)?);
+        Ok(())
+    }
+
+    fn MPI_Isendrecv_replace / MPI_Isendrecv_replace_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: c_int, sendtag: c_int,
+        source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype)?;
+        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        request.put(Request::begin(comm, both)?)
+    }
+}
+
+/// A message there and one back, at the same time.
+fn exchange(
+    comm: &Shared<Comm>,
+    out: Outgoing,
+    dest: c_int,
+    sendtag: c_int,
+    back: Data,
+    source: c_int,
+    recvtag: c_int,
+) -> Result<Box<dyn Recipe>> {
+    let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
+    let receiving = Receiving::new(comm, back, source, recvtag)?;
+    let part = |work: AnyWork| Request::new(Shared::clone(comm), work, false);
+    Ok(Together::new(vec![part(sending.into()), part(receiving.into())]))
+}
+
+/// The same from and to one buffer: what goes is copied first.
+fn replace(
+    comm: &Shared<Comm>,
+    data: Data,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+) -> Result<Box<dyn Recipe>> {
+    exchange(comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
+}

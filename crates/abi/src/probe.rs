@@ -1,0 +1,227 @@
+//! Probes: what could be received, and messages that are taken before they are received.
+//!
+//! Invariants, cited below by number.
+//!   I1. Nothing is lent here but what a matched receive gets, and that is as for every other receive.
+
+use std::ffi::c_int;
+
+use ferrywire_host::nic::{Nic, Outcome, Posted, Probed, Received, Ticket};
+use ferrywire_mpi::comm::Wanted;
+
+use crate::comm::{self, Comm};
+use crate::constants::{MPI_ERR_OTHER, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
+use crate::data::{Data, Incoming};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle::{self, Kind, Shared};
+use crate::message::{self, Request as Described, With};
+use crate::pointer::{ChoiceMut, Out};
+use crate::process;
+use crate::request::{End, Next, Recipe, Request};
+use crate::sizes::Wide;
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
+
+/// A message that has been taken, and that nobody else can receive any more.
+struct Message {
+    comm: Shared<Comm>,
+    ticket: Ticket,
+    seen: Probed,
+}
+
+impl Kind for Message {
+    const MARK: u32 = 0x4d53_4721;
+    const ERROR: c_int = MPI_ERR_REQUEST;
+    const NAME: &'static str = "message";
+}
+
+/// What a probe found.
+enum Seen<T> {
+    /// The call was for MPI_PROC_NULL.
+    Nobody,
+    Message(T),
+    Nothing,
+}
+
+/// Looks once, or until there is something.
+fn look<T>(
+    comm: &Comm,
+    source: c_int,
+    tag: c_int,
+    wait: bool,
+    mut find: impl FnMut(&mut Nic, &mut ferrywire_host::HostPort, Wanted) -> Option<T>,
+) -> Result<Seen<T>> {
+    let described = Described { bytes: None, with: With::From(source), tag, comm };
+    let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
+    let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
+    let driver = &process::running()?.driver;
+    let lost = |nic: &Nic| wanted.from.filter(|&peer| nic.is_down(peer));
+    let found = if wait {
+        // SAFETY: I1.
+        Some(unsafe {
+            driver.wait_for(|nic, port| {
+                find(nic, port, wanted).map(Ok).or_else(|| lost(nic).map(Err))
+            })
+        })
+    } else {
+        driver.turn();
+        // SAFETY: I1.
+        unsafe {
+            driver
+                .submit(|nic, port| find(nic, port, wanted).map(Ok).or_else(|| lost(nic).map(Err)))
+        }
+    };
+    match found {
+        None => Ok(Seen::Nothing),
+        Some(Ok(found)) => Ok(Seen::Message(found)),
+        Some(Err(peer)) => {
+            let fault = ferrywire_host::nic::Fault::PeerDown(peer);
+            Err(message::failed(Outcome::Failed(fault)).during(described))
+        }
+    }
+}
+
+fn status_of(seen: &Probed) -> MPI_Status {
+    MPI_Status::of(&Received { word: seen.word, len: seen.len })
+}
+
+/// Takes a message. None: there is none.
+fn take(
+    comm: MPI_Comm,
+    source: c_int,
+    tag: c_int,
+    wait: bool,
+) -> Result<Option<(MPI_Message, MPI_Status)>> {
+    let comm = comm::share_of(comm)?;
+    let taken = look(&comm, source, tag, wait, |nic, port, wanted| {
+        nic.take(wanted.word, wanted.mask, port)
+    })?;
+    Ok(match taken {
+        Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, MPI_Status::NOBODY)),
+        Seen::Nothing => None,
+        Seen::Message((ticket, seen)) => {
+            let message = handle::expose_owned(Message { comm, ticket, seen });
+            Some((MPI_Message(message), status_of(&seen)))
+        }
+    })
+}
+
+/// Receives a message that has been taken.
+struct Receiving {
+    /// None: from nobody.
+    taken: Option<(Ticket, Probed)>,
+    data: Incoming,
+}
+
+impl Recipe for Receiving {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        let Some((ticket, _)) = self.taken else { return Ok(Posted::Done(Outcome::Done)) };
+        let into = self.data.span();
+        // SAFETY: I1: the room is the program's, or in the recipe.
+        Ok(unsafe {
+            process::running()?.driver.submit(|nic, port| nic.post_taken(ticket, into, port))
+        })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        let Some((_, seen)) = self.taken else { return Ok(Next::Over(MPI_Status::NOBODY)) };
+        let got = message::received(&mut self.data, end.outcome);
+        got.map(Next::Over).map_err(|failure| {
+            let (source, tag) = (seen.word.source().cast_signed(), seen.word.tag().cast_signed());
+            let (bytes, with) = (Some(self.data.bytes()), With::From(source));
+            failure.during(Described { bytes, with, tag, comm })
+        })
+    }
+}
+
+/// The recipe that receives what stands behind a handle, which names nothing afterwards.
+fn receiving(
+    buf: ChoiceMut,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    message: Out<MPI_Message>,
+) -> Result<(Shared<Comm>, Box<dyn Recipe>)> {
+    let data = Incoming::new(Data::to_write(buf, count, datatype)?);
+    let handle = message.get()?;
+    let (comm, taken) = match handle {
+        MPI_MESSAGE_NO_PROC => (Shared::clone(&process::running()?.itself), None),
+        MPI_MESSAGE_NULL => {
+            return Err(Failure::new(MPI_ERR_REQUEST, "MPI_MESSAGE_NULL cannot be received"));
+        }
+        MPI_Message(address) => {
+            let Message { comm, ticket, seen } = handle::take_owned(address)?;
+            (comm, Some((ticket, seen)))
+        }
+    };
+    message.put(MPI_MESSAGE_NULL)?;
+    Ok((comm, Box::new(Receiving { taken, data })))
+}
+
+entries! {
+    fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+        let find = |nic: &mut Nic, port: &mut _, wanted: Wanted| {
+            nic.probe(wanted.word, wanted.mask, port)
+        };
+        match look(comm::find(comm)?, source, tag, true, find)? {
+            Seen::Message(seen) => status.report(status_of(&seen)),
+            Seen::Nobody => status.report(MPI_Status::NOBODY),
+            Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "a probe ended too early")),
+        }
+        Ok(())
+    }
+
+    fn MPI_Iprobe(
+        source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>,
+    ) on comm {
+        let find = |nic: &mut Nic, port: &mut _, wanted: Wanted| {
+            nic.probe(wanted.word, wanted.mask, port)
+        };
+        let seen = match look(comm::find(comm)?, source, tag, false, find)? {
+            Seen::Message(seen) => status_of(&seen),
+            Seen::Nobody => MPI_Status::NOBODY,
+            Seen::Nothing => return flag.put(0),
+        };
+        status.report(seen);
+        flag.put(1)
+    }
+
+    fn MPI_Mprobe(
+        source: c_int, tag: c_int, comm: MPI_Comm, message: Out<MPI_Message>,
+        status: Out<MPI_Status>,
+    ) on comm {
+        let taken = take(comm, source, tag, true)?;
+        let (taken, seen) = taken.ok_or_else(|| Failure::new(MPI_ERR_OTHER, "nothing was taken"))?;
+        status.report(seen);
+        message.put(taken)
+    }
+
+    fn MPI_Improbe(
+        source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>,
+        status: Out<MPI_Status>,
+    ) on comm {
+        match take(comm, source, tag, false)? {
+            None => flag.put(0),
+            Some((taken, seen)) => {
+                status.report(seen);
+                message.put(taken)?;
+                flag.put(1)
+            }
+        }
+    }
+
+    fn MPI_Mrecv / MPI_Mrecv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, message: Out<MPI_Message>,
+        status: Out<MPI_Status>,
+    ) {
+        let (comm, receiving) = receiving(buf, count, datatype, message)?;
+        status.report(Request::perform(comm, receiving)?);
+        Ok(())
+    }
+
+    fn MPI_Imrecv / MPI_Imrecv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, message: Out<MPI_Message>,
+        request: Out<MPI_Request>,
+    ) {
+        let (comm, receiving) = receiving(buf, count, datatype, message)?;
+        request.put(Request::begin(comm, receiving)?)
+    }
+}

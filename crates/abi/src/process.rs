@@ -1,0 +1,126 @@
+//! This process as a rank of a job: what all calls have in common.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use ferrywire_host::{Driver, Operators, job};
+use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_mpi::group::Group;
+use ferrywire_mpi::numbers::Numbers;
+use ferrywire_mpi::operation;
+
+use crate::comm::Comm;
+use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
+use crate::failure::{self, Failure, Result};
+use crate::handle::{self, Shared};
+
+/// A rank, from MPI_Init to MPI_Finalize.
+pub struct Process {
+    /// Drives our NIC.
+    pub driver: Driver,
+    /// MPI_COMM_WORLD.
+    pub world: Shared<Comm>,
+    /// MPI_COMM_SELF.
+    pub itself: Shared<Comm>,
+    /// Which numbers communicators can have.
+    pub numbers: Arc<Numbers>,
+    /// What threads may do.
+    pub thread_level: c_int,
+    /// The thread that called MPI_Init.
+    pub main_thread: ThreadId,
+}
+
+/// There while MPI is: null before, and after.
+static RUNNING: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static STARTED: AtomicBool = AtomicBool::new(false);
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// The process, while MPI is running.
+#[inline]
+pub fn running() -> Result<&'static Process> {
+    let process = RUNNING.load(Ordering::Acquire);
+    if process.is_null() {
+        return Err(not_running());
+    }
+    // SAFETY: it was leaked by `start`, and is never freed.
+    Ok(unsafe { &*process })
+}
+
+#[cold]
+fn not_running() -> Failure {
+    let why = match is_finished() {
+        true => "MPI_Finalize has been called",
+        false => "MPI_Init has not been called",
+    };
+    Failure::new(MPI_ERR_OTHER, why)
+}
+
+/// Whether MPI_Init has been called.
+pub fn is_started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+/// Whether MPI_Finalize has been called.
+pub fn is_finished() -> bool {
+    FINISHED.load(Ordering::Acquire)
+}
+
+/// Joins the job.
+pub fn start(thread_level: c_int) -> Result {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_started() {
+        return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
+    }
+    let driver = job::join(|name| std::env::var(name).ok(), Operators::ours(operation::combine))
+        .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
+    let me = driver.me();
+    let world = Members::new(Group::whole(driver.size()), me.0, WORLD);
+    let itself = Members::new(Group::of(&[me]), 0, ITSELF);
+    let process = Process {
+        driver,
+        world: handle::share(Comm::new(world, None, "MPI_COMM_WORLD")),
+        itself: handle::share(Comm::new(itself, None, "MPI_COMM_SELF")),
+        numbers: Numbers::new(ITSELF + 1),
+        thread_level,
+        main_thread: std::thread::current().id(),
+    };
+    RUNNING.store(Box::into_raw(Box::new(process)), Ordering::Release);
+    STARTED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Leaves the job, when everybody has taken what we sent.
+pub fn finish() -> Result {
+    let process = running()?;
+    process.driver.leave();
+    RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+    FINISHED.store(true, Ordering::Release);
+    Ok(())
+}
+
+/// Ends the job because of an error that nobody wanted to handle.
+pub fn abort_for(code: c_int) -> ! {
+    let text = failure::text_of(code).unwrap_or_else(|| format!("error {code}"));
+    abort(failure::class_of(code).clamp(1, 255), &text)
+}
+
+/// Ends the job.
+pub fn abort(code: c_int, text: &str) -> ! {
+    match running() {
+        Ok(process) => process.driver.abort(code, text),
+        Err(_) => die(code),
+    }
+}
+
+/// Ends this process, which has no job to end.
+pub fn die(code: c_int) -> ! {
+    std::process::exit(if code == 0 { MPI_ERR_UNKNOWN } else { code.clamp(1, 255) })
+}
+
+/// The number of MPI_COMM_WORLD.
+const WORLD: u16 = 0;
+/// The number of MPI_COMM_SELF.
+const ITSELF: u16 = 1;

@@ -1,0 +1,663 @@
+//! Requests: something that was begun, and how to learn that it is over.
+//!
+//! A request has a *recipe*, which says what is to be done, and its progress. Non-blocking calls make a
+//! recipe and start it; persistent ones make it and let the program start it, again and again. All
+//! of the wait and test family look at progress in one place, [`Request::observe`], and hand out what came
+//! of it in another, [`Request::finish`].
+//!
+//! Invariants, cited below by number.
+//!   I1. What a recipe lends to the NIC lives in it or is the program's, who leaves it alone until the
+//!       request is over. A recipe that is dropped earlier is kept alive by the driver.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, PoisonError};
+
+use ferrywire_host::Finished;
+use ferrywire_host::nic::{Outcome, Posted, Ticket};
+
+use crate::comm::Comm;
+use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL, MPI_UNDEFINED};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle::{self, Kind, Shared};
+use crate::nonblocking::{Receiving, Sending};
+use crate::pointer::{In, Out};
+use crate::process;
+use crate::sizes;
+use crate::types::{MPI_Request, MPI_Status};
+
+/// Something that was begun, or can be.
+pub struct Request {
+    /// Where its errors go.
+    pub comm: Shared<Comm>,
+    work: Work,
+    progress: Progress,
+    persistent: bool,
+}
+
+impl Kind for Request {
+    const MARK: u32 = 0x5245_5155;
+    const ERROR: c_int = MPI_ERR_REQUEST;
+    const NAME: &'static str = "request";
+}
+
+/// What is to be done, and what is to be done when it is over.
+pub trait Recipe: Send {
+    /// Begins.
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted>;
+
+    /// A part is over. Says what the whole came to, or which part comes next.
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next>;
+
+    /// Whether it is over for the program when the NIC lets the caller of a schedule go. If so, the
+    /// recipe sees to it that what the schedule still needs lives on.
+    fn may_be_released(&self) -> bool {
+        false
+    }
+
+    /// Takes it back, if it is not too late.
+    fn cancel(&mut self, pending: Option<Ticket>) -> Result {
+        if let Some(ticket) = pending {
+            process::running()?.driver.cancel(ticket);
+        }
+        Ok(())
+    }
+
+    /// The status that the program shall see, where something of the user's has a say in it.
+    fn query(&mut self, _status: &mut MPI_Status) -> Result {
+        Ok(())
+    }
+
+    /// The program has no request for it any more.
+    fn freed(&mut self) -> Result {
+        Ok(())
+    }
+}
+
+/// Messages are what most requests are: no allocation for them, and no call through a table.
+enum Work {
+    Send(Sending),
+    Receive(Receiving),
+    Other(Box<dyn Recipe>),
+}
+
+impl Work {
+    #[inline]
+    fn recipe(&mut self) -> &mut dyn Recipe {
+        match self {
+            Work::Send(sending) => sending,
+            Work::Receive(receiving) => receiving,
+            Work::Other(recipe) => &mut **recipe,
+        }
+    }
+}
+
+/// The end of a part.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Its ticket, if it had one.
+    pub ticket: Option<Ticket>,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// How a recipe goes on.
+pub enum Next {
+    /// It is over.
+    Over(MPI_Status),
+    /// Another part of it has been posted.
+    Then(Posted),
+}
+
+enum Progress {
+    /// It has not been started, or it is over and the program knows.
+    Idle,
+    Pending(Ticket),
+    /// A part is over, and has not been finished.
+    Part(End),
+    /// It is over, and the program does not know yet.
+    Over(Result<MPI_Status>),
+}
+
+impl Request {
+    /// Begins something.
+    pub fn begin(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Request> {
+        let mut request = Request::new(comm, work, false);
+        request.start()?;
+        Ok(MPI_Request(handle::expose_owned(request)))
+    }
+
+    /// Something that the program will start.
+    pub fn prepare(comm: Shared<Comm>, work: impl Into<AnyWork>) -> MPI_Request {
+        MPI_Request(handle::expose_owned(Request::new(comm, work, true)))
+    }
+
+    /// Begins something, and waits until it is over.
+    pub fn perform(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Status> {
+        let mut request = Request::new(comm, work, false);
+        request.start()?;
+        request.wait()
+    }
+
+    /// Something that has not been started.
+    pub fn new(comm: Shared<Comm>, work: impl Into<AnyWork>, persistent: bool) -> Request {
+        Request { comm, work: work.into().0, progress: Progress::Idle, persistent }
+    }
+
+    /// Begins.
+    pub fn start(&mut self) -> Result {
+        let posted = self.work.recipe().start(&self.comm).map_err(|f| f.of_comm(&self.comm))?;
+        self.progress = Progress::of(posted);
+        self.go_on();
+        Ok(())
+    }
+
+    /// Waits until it is over.
+    pub fn wait(&mut self) -> Result<MPI_Status> {
+        loop {
+            self.go_on();
+            let Progress::Pending(ticket) = self.progress else { return self.finish() };
+            let outcome = process::running()?.driver.wait(ticket);
+            self.see(ticket, outcome);
+        }
+    }
+
+    /// Looks once whether it is over.
+    pub fn test(&mut self) -> Result<bool> {
+        process::running()?.driver.look(|finished| _ = self.observe(finished));
+        self.go_on();
+        Ok(self.is_over())
+    }
+
+    /// Looks whether a part is over. False if it goes on without us.
+    #[inline]
+    fn observe(&mut self, finished: &mut Finished<'_>) -> bool {
+        if let Progress::Pending(ticket) = self.progress {
+            match finished.take(ticket) {
+                Some(outcome) => self.see(ticket, outcome),
+                None => return false,
+            }
+        }
+        !matches!(self.progress, Progress::Pending(_))
+    }
+
+    #[inline]
+    fn see(&mut self, ticket: Ticket, outcome: Outcome) {
+        if outcome == Outcome::Released && !self.work.recipe().may_be_released() {
+            return;
+        }
+        self.progress = Progress::Part(End { ticket: Some(ticket), outcome });
+    }
+
+    /// Does what the end of a part makes possible.
+    #[inline]
+    fn go_on(&mut self) {
+        while let Progress::Part(end) = self.progress {
+            self.progress = match self.work.recipe().finish(&self.comm, end) {
+                Ok(Next::Over(status)) => Progress::Over(Ok(status)),
+                Ok(Next::Then(posted)) => Progress::of(posted),
+                Err(failure) => Progress::Over(Err(failure.of_comm(&self.comm))),
+            };
+        }
+    }
+
+    /// What it waits for.
+    pub fn pending(&self) -> Option<Ticket> {
+        match self.progress {
+            Progress::Pending(ticket) => Some(ticket),
+            _ => None,
+        }
+    }
+
+    /// Tells it of the end of an operation, which may be its own.
+    pub fn hear(&mut self, ticket: Ticket, outcome: Outcome) {
+        if self.pending() == Some(ticket) {
+            self.see(ticket, outcome);
+            self.go_on();
+        }
+    }
+
+    /// Takes it back, if it is not too late.
+    pub fn cancel(&mut self) -> Result {
+        let pending = self.pending();
+        self.work.recipe().cancel(pending)
+    }
+
+    /// Whether the program started it and has not heard of its end.
+    pub fn is_active(&self) -> bool {
+        !matches!(self.progress, Progress::Idle)
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        matches!(self.progress, Progress::Over(_) | Progress::Idle)
+    }
+
+    /// Hands out what came of it.
+    #[inline]
+    fn finish(&mut self) -> Result<MPI_Status> {
+        match std::mem::replace(&mut self.progress, Progress::Idle) {
+            Progress::Over(result) => {
+                let mut status = result?;
+                self.work.recipe().query(&mut status)?;
+                Ok(status)
+            }
+            _ => Ok(MPI_Status::EMPTY),
+        }
+    }
+}
+
+/// What a request can be made of.
+pub struct AnyWork(Work);
+
+impl From<Sending> for AnyWork {
+    fn from(sending: Sending) -> AnyWork {
+        AnyWork(Work::Send(sending))
+    }
+}
+
+impl From<Receiving> for AnyWork {
+    fn from(receiving: Receiving) -> AnyWork {
+        AnyWork(Work::Receive(receiving))
+    }
+}
+
+impl From<Box<dyn Recipe>> for AnyWork {
+    fn from(recipe: Box<dyn Recipe>) -> AnyWork {
+        AnyWork(Work::Other(recipe))
+    }
+}
+
+impl Progress {
+    #[inline]
+    fn of(posted: Posted) -> Progress {
+        match posted {
+            Posted::Done(outcome) => Progress::Part(End { ticket: None, outcome }),
+            Posted::Pending(ticket) => Progress::Pending(ticket),
+        }
+    }
+}
+
+/// What a handle names; nothing if it is MPI_REQUEST_NULL.
+#[inline]
+pub fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
+    match request {
+        MPI_REQUEST_NULL => Ok(None),
+        MPI_Request(address) => handle::find_owned(address).map(Some),
+    }
+}
+
+/// Hands out what came of a request that is over. The request goes, unless it is persistent.
+#[inline]
+fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
+    let handle = place.get()?;
+    let Some(request) = find(handle)? else { return Ok(MPI_Status::EMPTY) };
+    let result = request.finish();
+    if request.persistent {
+        return result;
+    }
+    place.put(MPI_REQUEST_NULL)?;
+    let mut request: Request = handle::take_owned(handle.0)?;
+    request.work.recipe().freed()?;
+    result
+}
+
+/// Several requests of the program's.
+#[derive(Clone, Copy)]
+struct Several {
+    places: Out<MPI_Request>,
+    count: usize,
+}
+
+impl Several {
+    fn new(count: c_int, places: Out<MPI_Request>) -> Result<Several> {
+        let several = Several { places, count: sizes::length(count)? };
+        for handle in places.slice(several.count)? {
+            find(*handle)?;
+        }
+        Ok(several)
+    }
+
+    /// The request at a place that was looked at already.
+    #[inline]
+    fn at<'a>(self, place: usize) -> Option<&'a mut Request> {
+        find(self.places.at(place).get().ok()?).ok().flatten()
+    }
+
+    fn active(self) -> impl Iterator<Item = (usize, &'static mut Request)> {
+        let each = (0..self.count).filter_map(move |place| Some((place, self.at(place)?)));
+        each.filter(|(_, request)| request.is_active())
+    }
+
+    fn is_any_active(self) -> bool {
+        self.active().next().is_some()
+    }
+
+    /// Looks once. True if all are over.
+    fn test_all(self) -> Result<bool> {
+        let driver = &process::running()?.driver;
+        driver
+            .look(|finished| self.active().for_each(|(_, request)| _ = request.observe(finished)));
+        self.active().for_each(|(_, request)| request.go_on());
+        Ok(self.active().all(|(_, request)| request.is_over()))
+    }
+
+    /// Waits until all are over.
+    fn wait_all(self) -> Result {
+        let driver = &process::running()?.driver;
+        loop {
+            let mut place = 0;
+            driver.wait_until(|finished| {
+                while place < self.count {
+                    if !self.at(place).is_none_or(|request| request.observe(finished)) {
+                        return None;
+                    }
+                    place += 1;
+                }
+                Some(())
+            });
+            // Something may have several parts.
+            self.active().for_each(|(_, request)| request.go_on());
+            if self.active().all(|(_, request)| request.is_over()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until one is over. None if none is active.
+    fn wait_any(self) -> Result<Option<usize>> {
+        if !self.is_any_active() {
+            return Ok(None);
+        }
+        let driver = &process::running()?.driver;
+        loop {
+            let place = driver.wait_until(|finished| {
+                self.active()
+                    .find_map(|(place, request)| request.observe(finished).then_some(place))
+            });
+            let request = self.at(place).expect("it was there");
+            request.go_on();
+            if request.is_over() {
+                return Ok(Some(place));
+            }
+        }
+    }
+
+    /// The first that is over.
+    fn first_over(self) -> Option<usize> {
+        self.active().find(|(_, request)| request.is_over()).map(|(place, _)| place)
+    }
+
+    /// Finishes the requests at these places. An error of one is an error of the call, and each
+    /// status says of its own.
+    fn finish(self, places: impl Iterator<Item = usize>, statuses: Out<MPI_Status>) -> Result {
+        let mut first: Option<Failure> = None;
+        let mut told = Vec::new();
+        for (nth, place) in places.enumerate() {
+            let result = finish(self.places.at(place));
+            let (mut status, failure) = match result {
+                Ok(status) => (status, None),
+                Err(failure) => (MPI_Status::EMPTY, Some(failure)),
+            };
+            if let Some(failure) = failure {
+                status.error = failure.code();
+                first.get_or_insert(failure);
+            }
+            if !statuses.is_null() {
+                statuses.at(nth).report(status);
+                told.push((nth, status.error));
+            }
+        }
+        let Some(failure) = first else { return Ok(()) };
+        for (nth, error) in told {
+            let status = statuses.at(nth);
+            status.put(MPI_Status { error, ..status.get()? })?;
+        }
+        Err(failure.in_status())
+    }
+}
+
+/// Requests that the program has freed while they went on.
+static ORPHANS: Mutex<Vec<Request>> = Mutex::new(Vec::new());
+
+/// Lets go of freed requests that are over.
+fn sweep_orphans() {
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(process) = process::running() else { return };
+    process.driver.look(|finished| {
+        orphans.iter_mut().for_each(|request| _ = request.observe(finished));
+    });
+    orphans.retain_mut(|request| {
+        request.go_on();
+        !request.is_over()
+    });
+}
+
+entries! {
+    fn MPI_Wait(request: Out<MPI_Request>, status: Out<MPI_Status>) {
+        if let Some(active) = find(request.get()?)? {
+            while !active.is_over() {
+                if let Progress::Pending(ticket) = active.progress {
+                    let outcome = process::running()?.driver.wait(ticket);
+                    active.see(ticket, outcome);
+                }
+                active.go_on();
+            }
+        }
+        status.report(finish(request)?);
+        Ok(())
+    }
+
+    fn MPI_Waitall(
+        count: c_int, array_of_requests: Out<MPI_Request>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        several.wait_all()?;
+        several.finish(0..several.count, array_of_statuses)
+    }
+
+    fn MPI_Waitany(
+        count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let over = several.wait_any()?;
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        let got = over.map_or(Ok(MPI_Status::EMPTY), |place| finish(array_of_requests.at(place)))?;
+        status.report(got);
+        Ok(())
+    }
+
+    fn MPI_Waitsome(
+        incount: c_int, array_of_requests: Out<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests)?;
+        if several.wait_any()?.is_none() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        finish_some(several, outcount, array_of_indices, array_of_statuses)
+    }
+
+    fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
+        let several = Several { places: request, count: 1 };
+        find(request.get()?)?;
+        if !several.test_all()? {
+            return flag.put(0);
+        }
+        status.report(finish(request)?);
+        flag.put(1)
+    }
+
+    fn MPI_Testall(
+        count: c_int, array_of_requests: Out<MPI_Request>, flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        if over { several.finish(0..several.count, array_of_statuses) } else { Ok(()) }
+    }
+
+    fn MPI_Testany(
+        count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let idle = !several.is_any_active();
+        several.test_all()?;
+        let over = several.first_over();
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        flag.put((idle || over.is_some()).into())?;
+        match over {
+            Some(place) => status.report(finish(array_of_requests.at(place))?),
+            None if idle => status.report(MPI_Status::EMPTY),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn MPI_Testsome(
+        incount: c_int, array_of_requests: Out<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests)?;
+        if !several.is_any_active() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        finish_some(several, outcount, array_of_indices, array_of_statuses)
+    }
+
+    fn MPI_Request_get_status(
+        request: MPI_Request, flag: Out<c_int>, status: Out<MPI_Status>,
+    ) {
+        let mut handle = request;
+        let several = Several::new(1, Out::to(&mut handle))?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        if over {
+            status.report(status_of(request)?);
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_all(
+        count: c_int, array_of_requests: In<MPI_Request>, flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests.as_out())?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        if over && !array_of_statuses.is_null() {
+            for (nth, &request) in array_of_requests.slice(several.count)?.iter().enumerate() {
+                array_of_statuses.at(nth).report(status_of(request)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_any(
+        count: c_int, array_of_requests: In<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests.as_out())?;
+        let idle = !several.is_any_active();
+        several.test_all()?;
+        let over = several.first_over();
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        flag.put((idle || over.is_some()).into())?;
+        match over {
+            Some(place) => status.report(status_of(several.places.at(place).get()?)?),
+            None if idle => status.report(MPI_Status::EMPTY),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_some(
+        incount: c_int, array_of_requests: In<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests.as_out())?;
+        if !several.is_any_active() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        let over = several.active().filter(|(_, request)| request.is_over());
+        let mut nth = 0;
+        for (at, _) in over {
+            array_of_indices.at(nth).put(place(at))?;
+            array_of_statuses.at(nth).report(status_of(several.places.at(at).get()?)?);
+            nth += 1;
+        }
+        outcount.put(place(nth))
+    }
+
+    fn MPI_Request_free(request: Out<MPI_Request>) {
+        let handle = request.get()?;
+        let mut freed: Request = handle::take_owned(handle.0)?;
+        request.put(MPI_REQUEST_NULL)?;
+        freed.work.recipe().freed()?;
+        sweep_orphans();
+        if !freed.is_over() {
+            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(freed);
+        }
+        Ok(())
+    }
+
+    fn MPI_Cancel(request: Out<MPI_Request>) {
+        let Some(request) = find(request.get()?)? else {
+            return Err(Failure::new(MPI_ERR_REQUEST, "MPI_REQUEST_NULL cannot be cancelled"));
+        };
+        request.cancel()
+    }
+
+    fn MPI_Start(request: Out<MPI_Request>) {
+        start(request.get()?)
+    }
+
+    fn MPI_Startall(count: c_int, array_of_requests: Out<MPI_Request>) {
+        let requests = array_of_requests.slice(sizes::length(count)?)?;
+        requests.iter().try_for_each(|&request| start(request))
+    }
+}
+
+fn start(request: MPI_Request) -> Result {
+    let startable = find(request)?.filter(|request| request.persistent);
+    match startable {
+        Some(request) if !request.is_active() => request.start(),
+        Some(_) => Err(Failure::new(MPI_ERR_REQUEST, "the request is active already")),
+        None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")),
+    }
+}
+
+fn finish_some(
+    several: Several,
+    outcount: Out<c_int>,
+    indices: Out<c_int>,
+    statuses: Out<MPI_Status>,
+) -> Result {
+    let over = several.active().filter(|(_, request)| request.is_over());
+    let over: Vec<usize> = over.map(|(place, _)| place).collect();
+    outcount.put(place(over.len()))?;
+    for (nth, &at) in over.iter().enumerate() {
+        indices.at(nth).put(place(at))?;
+    }
+    several.finish(over.into_iter(), statuses)
+}
+
+/// The status of a request that is over, which stays as it is.
+fn status_of(request: MPI_Request) -> Result<MPI_Status> {
+    let Some(request) = find(request)? else { return Ok(MPI_Status::EMPTY) };
+    let Progress::Over(Ok(status)) = &request.progress else { return Ok(MPI_Status::EMPTY) };
+    let mut status = *status;
+    request.work.recipe().query(&mut status)?;
+    Ok(status)
+}
+
+/// A place in an array, as C counts.
+fn place(place: usize) -> c_int {
+    c_int::try_from(place).expect("the program has counted them in an int")
+}

@@ -1,0 +1,97 @@
+//! The types that a function with a count of 32 bits and its twin with 64 differ in.
+
+use std::ffi::c_int;
+
+use crate::constants::{MPI_ERR_ARG, MPI_ERR_COUNT};
+use crate::failure::{Failure, Result};
+use crate::pointer::{In, Out};
+use crate::types::{MPI_Aint, MPI_Count};
+
+/// As the older functions have them.
+pub mod small {
+    use super::{MPI_Aint, c_int};
+
+    pub type Size = c_int;
+    pub type Displacement = c_int;
+    pub type Address = MPI_Aint;
+}
+
+/// As the functions have them whose names end with `_c`.
+pub mod large {
+    use super::{MPI_Aint, MPI_Count};
+
+    pub type Size = MPI_Count;
+    pub type Displacement = MPI_Aint;
+    pub type Address = MPI_Count;
+}
+
+/// Any of them.
+pub trait Wide: Copy {
+    /// The same number in 64 bits.
+    fn wide(self) -> i64;
+    /// The number, if it fits.
+    fn narrow(number: i64) -> Option<Self>;
+}
+
+impl Wide for c_int {
+    #[inline]
+    fn wide(self) -> i64 {
+        self.into()
+    }
+
+    fn narrow(number: i64) -> Option<c_int> {
+        c_int::try_from(number).ok()
+    }
+}
+
+impl Wide for i64 {
+    #[inline]
+    fn wide(self) -> i64 {
+        self
+    }
+
+    fn narrow(number: i64) -> Option<i64> {
+        Some(number)
+    }
+}
+
+impl Wide for isize {
+    #[inline]
+    fn wide(self) -> i64 {
+        self as i64
+    }
+
+    fn narrow(number: i64) -> Option<isize> {
+        isize::try_from(number).ok()
+    }
+}
+
+/// A number of elements.
+#[inline]
+pub fn count(size: impl Wide) -> Result<u64> {
+    u64::try_from(size.wide()).map_err(|_| negative(size.wide()))
+}
+
+#[cold]
+fn negative(count: i64) -> Failure {
+    Failure::new(MPI_ERR_COUNT, format!("the count is {count}"))
+}
+
+/// A number of items in an array of the caller's.
+#[inline]
+pub fn length(size: impl Wide) -> Result<usize> {
+    let failure = || Failure::new(MPI_ERR_ARG, format!("a length is {}", size.wide()));
+    usize::try_from(size.wide()).map_err(|_| failure())
+}
+
+/// An array of such numbers, in 64 bits.
+pub fn wide_all<T: Wide>(array: In<T>, len: usize) -> Result<Vec<i64>> {
+    Ok(array.slice(len)?.iter().map(|size| size.wide()).collect())
+}
+
+/// Writes a number, or MPI_UNDEFINED where it does not fit.
+pub fn put<T: Wide>(out: Out<T>, number: i64) -> Result {
+    let undefined = i64::from(crate::constants::MPI_UNDEFINED);
+    let fitting = T::narrow(number).or_else(|| T::narrow(undefined));
+    out.put(fitting.expect("it fits everywhere"))
+}

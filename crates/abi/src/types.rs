@@ -1,0 +1,33 @@
+//! Types of the standard ABI.
+#![allow(non_camel_case_types, reason = "these are the names that the standard gives them")]
+
+use std::ffi::c_int;
+
+pub type MPI_Aint = isize;
+pub type MPI_Count = i64;
+pub type MPI_Offset = i64;
+
+/// A handle is a pointer that is never followed by the program. Ours are small numbers for what the
+/// standard predefines, and addresses otherwise.
+macro_rules! handles {
+    ($($name:ident)*) => { $(
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(transparent)]
+        pub struct $name(pub usize);
+    )* };
+}
+
+handles! {
+    MPI_Op MPI_Comm MPI_Group MPI_Win MPI_File MPI_Session MPI_Message MPI_Info MPI_Errhandler
+    MPI_Request MPI_Datatype
+}
+
+/// What a receive got. `internal` is ours: the bytes in two halves, and whether it was cancelled.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MPI_Status {
+    pub source: c_int,
+    pub tag: c_int,
+    pub error: c_int,
+    pub internal: [c_int; 5],
+}

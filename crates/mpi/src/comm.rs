@@ -1,0 +1,147 @@
+//! Communicators: who takes part, and the words under which they write to each other.
+//!
+//! A communicator takes two group ids of the NIC: messages of the user's travel under the first, what
+//! the library does in its name under the second. So the two never meet.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use ferrywire_nic::{Mask, MatchWord, Peer};
+
+use crate::collective::Member;
+use crate::group::Group;
+
+/// The largest tag that a user may choose.
+pub const TAG_MAX: u32 = MatchWord::TAG_MAX;
+
+/// Who takes part in a communicator, as one of them sees it.
+#[derive(Debug)]
+pub struct Comm {
+    group: Group,
+    rank: u32,
+    number: u16,
+    /// The number of the next collective.
+    instance: AtomicU16,
+    inter: Option<Inter>,
+}
+
+/// The other side of a communicator between two groups.
+#[derive(Debug)]
+pub struct Inter {
+    /// Those whom messages go to.
+    pub remote: Group,
+    /// Both groups, in an order on which both agree.
+    pub everyone: Group,
+    /// Our place among them.
+    pub rank: u32,
+}
+
+/// What a receive insists on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The only process that can send it, if there is only one.
+    pub from: Option<Peer>,
+    /// The bits.
+    pub word: MatchWord,
+    /// Which of them count.
+    pub mask: Mask,
+}
+
+impl Comm {
+    /// The communicator `number` of `group`, in which we are `rank`.
+    pub fn new(group: Group, rank: u32, number: u16) -> Comm {
+        Comm { group, rank, number, instance: AtomicU16::new(0), inter: None }
+    }
+
+    /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
+    /// which of the two comes first where both are counted; both sides must agree on it.
+    pub fn between(group: Group, rank: u32, remote: Group, first: bool, number: u16) -> Comm {
+        let (everyone, before) = match first {
+            true => (group.union(&remote), 0),
+            false => (remote.union(&group), remote.size()),
+        };
+        let inter = Inter { remote, everyone, rank: before + rank };
+        Comm { inter: Some(inter), ..Comm::new(group, rank, number) }
+    }
+
+    /// Our rank in our group.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Our group.
+    #[inline]
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Those whom messages go to: everybody, or the other group.
+    #[inline]
+    pub fn targets(&self) -> &Group {
+        self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
+    }
+
+    /// The other side, if there is one.
+    pub fn inter(&self) -> Option<&Inter> {
+        self.inter.as_ref()
+    }
+
+    /// The number that tells it from others.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The process behind `to`, and what a message to it says of itself.
+    #[inline]
+    pub fn address(&self, to: u32, tag: u32) -> (Peer, MatchWord) {
+        (self.targets().peer_of(to), MatchWord::new(2 * self.number, self.rank, tag))
+    }
+
+    /// What a receive insists on; none stands for any.
+    #[inline]
+    pub fn wanted(&self, from: Option<u32>, tag: Option<u32>) -> Wanted {
+        let mask = match (from, tag) {
+            (Some(_), Some(_)) => Mask::EXACT,
+            (None, Some(_)) => Mask::ANY_SOURCE,
+            (Some(_), None) => Mask::ANY_TAG,
+            (None, None) => Mask::ANY_BOTH,
+        };
+        let word = MatchWord::new(2 * self.number, from.unwrap_or(0), tag.unwrap_or(0));
+        Wanted { from: from.map(|rank| self.targets().peer_of(rank)), word, mask }
+    }
+
+    /// We among our group, as collectives want to know.
+    pub fn member(&self) -> Member<'_> {
+        Member { group_id: self.group_id(), group: &self.group, rank: self.rank }
+    }
+
+    /// We among everybody, the other group included.
+    pub fn member_of_everyone(&self) -> Member<'_> {
+        match &self.inter {
+            None => self.member(),
+            Some(inter) => {
+                let Inter { everyone, rank, .. } = inter;
+                Member { group_id: self.group_id(), group: everyone, rank: *rank }
+            }
+        }
+    }
+
+    /// The group id of what the library does in its name.
+    pub fn group_id(&self) -> u16 {
+        2 * self.number + 1
+    }
+
+    /// The number of the next collective: alike on all ranks, since all call them in the same order.
+    pub fn next_instance(&self) -> u16 {
+        self.instance.fetch_add(1, Ordering::Relaxed) & !APART
+    }
+
+    /// The number of something that only some of the ranks do together, who call it by a tag.
+    pub fn instance_apart(tag: u32) -> u16 {
+        let [.., high, low] = tag.to_be_bytes();
+        u16::from_be_bytes([high, low]) | APART
+    }
+}
+
+/// Instances from here on are not counted by all ranks of a communicator alike.
+const APART: u16 = 1 << 15;
