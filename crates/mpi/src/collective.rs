@@ -25,6 +25,7 @@
 //! | [`scan`], [`exscan`] | doubling | always |
 //!
 //! With `_blocks` in their names, or lengths among their arguments, blocks may differ in length.
+//! The same between two groups is in [`inter`], and made of these.
 //!
 //! Blocks of several ranks lie one behind the other in rank order. A span of our own that is its
 //! place in the span of all is not copied: that is how one works in place.
@@ -39,6 +40,7 @@ mod allreduce;
 mod alltoall;
 mod broadcast;
 mod gather;
+pub mod inter;
 mod reduce;
 mod reduce_scatter;
 mod scan;
