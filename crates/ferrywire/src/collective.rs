@@ -167,9 +167,11 @@ impl Comm {
     ) -> Result<Combiner, Error> {
         let number = B::SORT;
         match plain::operator_of::<B>(operation) {
-            Some(operator) => {
-                Ok(Combiner { operator, element_bytes: number.bytes(), commutative: true })
-            }
+            Some(operator) => Ok(Combiner {
+                operator,
+                element_bytes: number.bytes(),
+                commutative: operation.is_commutative(),
+            }),
             None => Err(Error::Unsuitable { call: self.call(what), operation, number }),
         }
     }
