@@ -23,6 +23,7 @@
 //! | [`reduce_scatter`], [`reduce_scatter_block`] | allreduce of all blocks | short in all, or many ranks |
 //! | | pairwise | long in all |
 //! | [`scan`], [`exscan`] | doubling | always |
+//! | [`neighbourhood`] | all at once | always |
 //!
 //! With `_blocks` in their names, or lengths among their arguments, blocks may differ in length.
 //! The same between two groups is in [`inter`], and made of these.
@@ -41,6 +42,7 @@ mod alltoall;
 mod broadcast;
 mod gather;
 pub mod inter;
+mod neighbourhood;
 mod reduce;
 mod reduce_scatter;
 mod scan;
@@ -59,6 +61,7 @@ pub use allreduce::{allreduce, allreduce_doubling, allreduce_halving};
 pub use alltoall::{alltoall, alltoall_blocks, alltoall_blocks_work_bytes, alltoall_work_bytes};
 pub use broadcast::{broadcast, broadcast_pieces, broadcast_tree};
 pub use gather::{gather, gather_blocks, gather_work_bytes};
+pub use neighbourhood::{Edge, neighbourhood, neighbours};
 pub use reduce::{reduce, reduce_pieces, reduce_pieces_work_bytes, reduce_work_bytes};
 pub use reduce_scatter::{
     reduce_scatter, reduce_scatter_block, reduce_scatter_block_work_bytes,
@@ -150,19 +153,6 @@ pub fn barrier(me: Member) -> Schedule {
         heard = Some(schedule.push(me.receive(behind, Span::EMPTY), heard.as_slice()));
         reach *= 2;
     }
-    schedule
-}
-
-/// Exchange with the two neighbours on a ring: `bytes` goes both ways, `from_left` and
-/// `from_right` get theirs.
-pub fn neighbours(me: Member, bytes: Span, from_left: Span, from_right: Span) -> Schedule {
-    let mut schedule = me.schedule();
-    let (right, left) = me.around(1);
-    // On a ring of two both neighbours are the same rank, and only the strand tells which way.
-    schedule.push(me.send_on(0, right, bytes), &[]);
-    schedule.push(me.send_on(1, left, bytes), &[]);
-    schedule.push(me.receive_on(0, left, from_left), &[]);
-    schedule.push(me.receive_on(1, right, from_right), &[]);
     schedule
 }
 

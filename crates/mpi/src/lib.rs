@@ -5,7 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`group`] | which process stands behind which rank; splitting |
-//! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
+//! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 

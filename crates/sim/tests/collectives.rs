@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Diary, GUARD, Rail, functions, group, in_order, len, lend, pattern, run};
-use ferrywire_mpi::collective::{self, Combiner, LINEAR_RANKS_MAX, Member};
+use ferrywire_mpi::collective::{self, Combiner, Edge, LINEAR_RANKS_MAX, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
 use ferrywire_nic::{Peer, Schedule, Span, Standard};
@@ -337,6 +337,44 @@ fn a_reduce_scatter_has_blocks_of_any_length() {
             (collective::reduce_scatter(me, combiner, all, &lens, mine, work), mine)
         });
         assert_eq!(found.concat(), in_order(0..size, all_bytes), "{case:?}");
+    }
+}
+
+/// On a torus with two columns, left and right are the same rank; with one, that is oneself.
+#[test]
+fn neighbours_on_a_torus_get_what_was_sent_their_way() {
+    for case in cases(&[0, 7, 600]) {
+        let columns = 2 - case.group.size() % 2;
+        let rows = case.group.size() / columns;
+        let case = Case { group: group(0, rows * columns), ..case };
+        // Left, right, up, down: the way that the message goes, and the one that it comes.
+        let ways = |rank: u32| {
+            let (row, column) = (rank / columns, rank % columns);
+            let left = row * columns + (column + columns - 1) % columns;
+            let right = row * columns + (column + 1) % columns;
+            let up = (row + rows - 1) % rows * columns + column;
+            let down = (row + 1) % rows * columns + column;
+            [(0, left, right), (1, right, left), (2, up, down), (3, down, up)]
+        };
+        let found = case.run(|me, memory| {
+            let gives = ways(me.rank).map(|(strand, rank, _)| {
+                let bytes = lend(memory, pattern(4 * me.rank + u32::from(strand), case.len));
+                Edge { rank, strand, bytes }
+            });
+            let all = memory.lend_filled(4 * case.len, GUARD);
+            let gets = ways(me.rank).map(|(strand, _, rank)| {
+                let bytes = all.part(u64::from(strand) * case.len, case.len);
+                Edge { rank, strand, bytes }
+            });
+            (collective::neighbourhood(me, &gives, &gets), all)
+        });
+        for (rank, found) in (0..).zip(found) {
+            let expected: Vec<u8> = ways(rank)
+                .into_iter()
+                .flat_map(|(strand, _, from)| pattern(4 * from + u32::from(strand), case.len))
+                .collect();
+            assert_eq!(found, expected, "{case:?} rank {rank}");
+        }
     }
 }
 
