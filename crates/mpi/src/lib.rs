@@ -9,6 +9,7 @@
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
+//! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 
