@@ -485,7 +485,8 @@ struct Case {
 impl Case {
     /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
     fn run(&self, build: impl Fn(Member<'_>, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
-        let (mut world, mut random) = (self.world(), Random::new(self.len));
+        let seed = self.len + 1000 * u64::from(self.group.size());
+        let (mut world, mut random) = (self.world(), Random::new(seed));
         run(&mut world, &mut random, self.group.members(), |rank, memory| {
             let rank = u32::try_from(rank).expect("few ranks");
             build(Member { group_id: 3, group: &self.group, rank }, memory)

@@ -371,7 +371,8 @@ impl Case {
 
     /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
     fn run(&self, build: impl Fn(Us, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
-        let mut random = Random::new(self.len);
+        let seed = self.len + 1000 * u64::from(self.left.size()) + self.rail as u64;
+        let mut random = Random::new(seed);
         let peers = self.everybody().into_iter().map(|(side, rank)| self.group(side).peer_of(rank));
         let build = |nth, memory: &mut Memory| build(self.us(nth), memory);
         run(&mut self.world(), &mut random, peers, build)
@@ -393,7 +394,7 @@ impl Case {
 /// Pairs of groups with every length and every rail. Peers are ranks of neither group.
 fn cases(lens: &[u64]) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (left, right) in [(1, 1), (1, 3), (2, 2), (3, 5), (7, 2)] {
+    for (left, right) in [(1, 1), (1, 3), (2, 2), (3, 5), (7, 2), (2, 12)] {
         for (&len, rail) in lens.iter().flat_map(|len| Rail::ALL.map(|rail| (len, rail))) {
             let left_last: Vec<Peer> = (0..left).map(|rank| Peer(right + 1 + rank)).collect();
             let backwards: Vec<Peer> = (0..right).rev().map(|rank| Peer(1 + rank)).collect();

@@ -83,8 +83,14 @@ pub(crate) fn run(
     peers: impl Iterator<Item = Peer>,
     mut build: impl FnMut(usize, &mut Memory) -> (Schedule, Span),
 ) -> Vec<Vec<u8>> {
-    let mut begun: Vec<(Peer, Posted, Span)> = Vec::new();
-    for (peer, nth) in peers.zip(0..) {
+    let mut order: Vec<(usize, Peer)> = peers.enumerate().collect();
+    // One comes when all that can happen without it has happened.
+    let last = order.remove(len(random.below(order.len() as u64)));
+    let mut begun: Vec<(usize, Peer, Posted, Span)> = Vec::new();
+    for (nth, peer) in order.into_iter().chain([last]) {
+        if nth == last.0 {
+            world.run_until_quiet();
+        }
         // Some are late, and find that others have begun.
         if random.percent(30) {
             for _ in 0..random.below(100) {
@@ -93,11 +99,13 @@ pub(crate) fn run(
         }
         begun.push(world.act(peer, |_, context| {
             let (schedule, result) = build(nth, &mut context.port.memory);
-            (peer, context.nic.post_schedule(Arc::new(schedule), 1, context.port), result)
+            let posted = context.nic.post_schedule(Arc::new(schedule), 1, context.port);
+            (nth, peer, posted, result)
         }));
     }
+    begun.sort_by_key(|&(nth, ..)| nth);
     world.run_until_quiet();
-    let results = begun.into_iter().map(|(peer, posted, result)| {
+    let results = begun.into_iter().map(|(_, peer, posted, result)| {
         let told = &world.application(peer).told;
         let done = match posted {
             Posted::Done(outcome) => outcome == Outcome::Done,
