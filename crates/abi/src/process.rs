@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{Driver, job};
+use ferrywire_host::{Rank, job};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
@@ -18,8 +18,8 @@ use crate::op::OPERATORS;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub struct Process {
-    /// Drives our NIC.
-    pub driver: Driver,
+    /// What we have of the job: drives our NIC.
+    pub driver: Rank,
     /// MPI_COMM_WORLD.
     pub world: Shared<Comm>,
     /// MPI_COMM_SELF.
