@@ -11,11 +11,13 @@
 //! | `request.rs` | what was begun, and the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
 //! | `comm.rs` | communicators |
+//! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
+mod attribute;
 mod buffered;
 mod comm;
 pub mod constants;
@@ -30,6 +32,7 @@ mod handle;
 mod message;
 mod nonblocking;
 mod pointer;
+mod predefined;
 mod probe;
 mod process;
 mod request;

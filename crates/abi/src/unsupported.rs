@@ -11,16 +11,16 @@ unsupported! {
     MPI_Allreduce_c MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall MPI_Alltoall_c
     MPI_Alltoall_init MPI_Alltoall_init_c MPI_Alltoallv MPI_Alltoallv_c MPI_Alltoallv_init
     MPI_Alltoallv_init_c MPI_Alltoallw MPI_Alltoallw_c MPI_Alltoallw_init MPI_Alltoallw_init_c
-    MPI_Attr_delete MPI_Attr_get MPI_Attr_put MPI_Barrier MPI_Barrier_init MPI_Bcast MPI_Bcast_c
+    MPI_Barrier MPI_Barrier_init MPI_Bcast MPI_Bcast_c
     MPI_Bcast_init MPI_Bcast_init_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
     MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub MPI_Cartdim_get MPI_Close_port MPI_Comm_accept
     MPI_Comm_call_errhandler MPI_Comm_compare MPI_Comm_connect MPI_Comm_create
     MPI_Comm_create_errhandler MPI_Comm_create_from_group MPI_Comm_create_group
-    MPI_Comm_create_keyval MPI_Comm_delete_attr MPI_Comm_disconnect MPI_Comm_dup
-    MPI_Comm_dup_with_info MPI_Comm_free MPI_Comm_free_keyval MPI_Comm_fromint MPI_Comm_get_attr
+    MPI_Comm_disconnect MPI_Comm_dup
+    MPI_Comm_dup_with_info MPI_Comm_free MPI_Comm_fromint
     MPI_Comm_get_errhandler MPI_Comm_get_info MPI_Comm_get_name MPI_Comm_get_parent
     MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_join MPI_Comm_remote_group
-    MPI_Comm_remote_size MPI_Comm_set_attr MPI_Comm_set_errhandler MPI_Comm_set_info
+    MPI_Comm_remote_size MPI_Comm_set_errhandler MPI_Comm_set_info
     MPI_Comm_set_name MPI_Comm_spawn MPI_Comm_spawn_multiple MPI_Comm_split MPI_Comm_split_type
     MPI_Comm_test_inter MPI_Comm_toint MPI_Compare_and_swap MPI_Dims_create
     MPI_Dist_graph_create MPI_Dist_graph_create_adjacent MPI_Dist_graph_neighbors
@@ -72,7 +72,7 @@ unsupported! {
     MPI_Intercomm_create_from_groups MPI_Intercomm_merge MPI_Ireduce MPI_Ireduce_c
     MPI_Ireduce_scatter MPI_Ireduce_scatter_block MPI_Ireduce_scatter_block_c
     MPI_Ireduce_scatter_c MPI_Is_thread_main MPI_Iscan MPI_Iscan_c MPI_Iscatter MPI_Iscatter_c
-    MPI_Iscatterv MPI_Iscatterv_c MPI_Keyval_create MPI_Keyval_free MPI_Lookup_name
+    MPI_Iscatterv MPI_Iscatterv_c MPI_Lookup_name
     MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather MPI_Neighbor_allgather_c
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPI_Neighbor_allgatherv
     MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
@@ -121,10 +121,10 @@ unsupported! {
     MPI_Type_create_f90_complex MPI_Type_create_f90_integer MPI_Type_create_f90_real
     MPI_Type_create_hindexed MPI_Type_create_hindexed_block MPI_Type_create_hindexed_block_c
     MPI_Type_create_hindexed_c MPI_Type_create_hvector MPI_Type_create_hvector_c
-    MPI_Type_create_indexed_block MPI_Type_create_indexed_block_c MPI_Type_create_keyval
+    MPI_Type_create_indexed_block MPI_Type_create_indexed_block_c
     MPI_Type_create_resized MPI_Type_create_resized_c MPI_Type_create_struct
     MPI_Type_create_struct_c MPI_Type_create_subarray MPI_Type_create_subarray_c
-    MPI_Type_delete_attr MPI_Type_dup MPI_Type_free MPI_Type_free_keyval MPI_Type_fromint
+    MPI_Type_delete_attr MPI_Type_dup MPI_Type_free MPI_Type_fromint
     MPI_Type_get_attr MPI_Type_get_contents MPI_Type_get_contents_c MPI_Type_get_envelope
     MPI_Type_get_envelope_c MPI_Type_get_extent MPI_Type_get_extent_c MPI_Type_get_extent_x
     MPI_Type_get_name MPI_Type_get_true_extent MPI_Type_get_true_extent_c
@@ -134,9 +134,9 @@ unsupported! {
     MPI_Unpack_external MPI_Unpack_external_c MPI_Unpublish_name MPI_Win_allocate
     MPI_Win_allocate_c MPI_Win_allocate_shared MPI_Win_allocate_shared_c MPI_Win_attach
     MPI_Win_call_errhandler MPI_Win_complete MPI_Win_create MPI_Win_create_c
-    MPI_Win_create_dynamic MPI_Win_create_errhandler MPI_Win_create_keyval MPI_Win_delete_attr
+    MPI_Win_create_dynamic MPI_Win_create_errhandler MPI_Win_delete_attr
     MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local
-    MPI_Win_flush_local_all MPI_Win_free MPI_Win_free_keyval MPI_Win_fromint MPI_Win_get_attr
+    MPI_Win_flush_local_all MPI_Win_free MPI_Win_fromint MPI_Win_get_attr
     MPI_Win_get_errhandler MPI_Win_get_group MPI_Win_get_info MPI_Win_get_name MPI_Win_lock
     MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr MPI_Win_set_errhandler MPI_Win_set_info
     MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync
