@@ -3,11 +3,10 @@
 use crate::entry::unsupported;
 
 unsupported! {
-    MPI_Abi_get_fortran_booleans MPI_Abi_get_fortran_info MPI_Abi_get_info MPI_Abi_get_version
-    MPI_Abi_set_fortran_booleans MPI_Abi_set_fortran_info MPI_Accumulate MPI_Accumulate_c
-    MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string MPI_Aint_add MPI_Aint_diff
+    MPI_Accumulate MPI_Accumulate_c
+    MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string
     MPI_Allgather MPI_Allgather_c MPI_Allgather_init MPI_Allgather_init_c MPI_Allgatherv
-    MPI_Allgatherv_c MPI_Allgatherv_init MPI_Allgatherv_init_c MPI_Alloc_mem MPI_Allreduce
+    MPI_Allgatherv_c MPI_Allgatherv_init MPI_Allgatherv_init_c MPI_Allreduce
     MPI_Allreduce_c MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall MPI_Alltoall_c
     MPI_Alltoall_init MPI_Alltoall_init_c MPI_Alltoallv MPI_Alltoallv_c MPI_Alltoallv_init
     MPI_Alltoallv_init_c MPI_Alltoallw MPI_Alltoallw_c MPI_Alltoallw_init MPI_Alltoallw_init_c
@@ -50,11 +49,10 @@ unsupported! {
     MPI_File_write_at_all_c MPI_File_write_at_all_end MPI_File_write_at_c MPI_File_write_c
     MPI_File_write_ordered MPI_File_write_ordered_begin MPI_File_write_ordered_begin_c
     MPI_File_write_ordered_c MPI_File_write_ordered_end MPI_File_write_shared
-    MPI_File_write_shared_c MPI_Free_mem MPI_Gather MPI_Gather_c MPI_Gather_init
+    MPI_File_write_shared_c MPI_Gather MPI_Gather_c MPI_Gather_init
     MPI_Gather_init_c MPI_Gatherv MPI_Gatherv_c MPI_Gatherv_init MPI_Gatherv_init_c MPI_Get
-    MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_address MPI_Get_c MPI_Get_count
+    MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_c MPI_Get_count
     MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x
-    MPI_Get_hw_resource_info MPI_Get_library_version MPI_Get_processor_name MPI_Get_version
     MPI_Graph_create MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count
     MPI_Graphdims_get MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
     MPI_Group_from_session_pset MPI_Group_fromint MPI_Group_incl MPI_Group_intersection
@@ -66,12 +64,12 @@ unsupported! {
     MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c MPI_Ineighbor_allgatherv
     MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall MPI_Ineighbor_alltoall_c
     MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c MPI_Ineighbor_alltoallw
-    MPI_Ineighbor_alltoallw_c MPI_Info_create MPI_Info_create_env MPI_Info_delete MPI_Info_dup
-    MPI_Info_free MPI_Info_fromint MPI_Info_get MPI_Info_get_nkeys MPI_Info_get_nthkey
-    MPI_Info_get_string MPI_Info_get_valuelen MPI_Info_set MPI_Info_toint MPI_Intercomm_create
+    MPI_Ineighbor_alltoallw_c
+    MPI_Info_fromint
+    MPI_Info_toint MPI_Intercomm_create
     MPI_Intercomm_create_from_groups MPI_Intercomm_merge MPI_Ireduce MPI_Ireduce_c
     MPI_Ireduce_scatter MPI_Ireduce_scatter_block MPI_Ireduce_scatter_block_c
-    MPI_Ireduce_scatter_c MPI_Is_thread_main MPI_Iscan MPI_Iscan_c MPI_Iscatter MPI_Iscatter_c
+    MPI_Ireduce_scatter_c MPI_Iscan MPI_Iscan_c MPI_Iscatter MPI_Iscatter_c
     MPI_Iscatterv MPI_Iscatterv_c MPI_Lookup_name
     MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather MPI_Neighbor_allgather_c
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPI_Neighbor_allgatherv
@@ -83,8 +81,8 @@ unsupported! {
     MPI_Op_commutative MPI_Op_create MPI_Op_create_c MPI_Op_free MPI_Op_fromint MPI_Op_toint
     MPI_Open_port MPI_Pack MPI_Pack_c MPI_Pack_external MPI_Pack_external_c
     MPI_Pack_external_size MPI_Pack_external_size_c MPI_Pack_size MPI_Pack_size_c MPI_Parrived
-    MPI_Pcontrol MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init MPI_Precv_init_c
-    MPI_Psend_init MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c MPI_Query_thread
+    MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init MPI_Precv_init_c
+    MPI_Psend_init MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c
     MPI_Raccumulate MPI_Raccumulate_c MPI_Reduce MPI_Reduce_c MPI_Reduce_init MPI_Reduce_init_c
     MPI_Reduce_local MPI_Reduce_local_c MPI_Reduce_scatter MPI_Reduce_scatter_block
     MPI_Reduce_scatter_block_c MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c
