@@ -14,6 +14,9 @@
 //! | `collective.rs`, `op.rs` | collectives; what reductions do |
 //! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
+//! | `info.rs` | keys with values |
+//! | `memory.rs` | memory that the program asks for, and addresses |
+//! | `interface.rs` | what the binary interface says of itself |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
@@ -31,6 +34,9 @@ mod errhandler;
 mod failure;
 mod general;
 mod handle;
+mod info;
+mod interface;
+mod memory;
 mod message;
 mod nonblocking;
 mod op;

@@ -111,7 +111,10 @@ pub fn abort_for(code: c_int) -> ! {
 pub fn abort(code: c_int, text: &str) -> ! {
     match running() {
         Ok(process) => process.driver.abort(code, text),
-        Err(_) => die(code),
+        Err(_) => {
+            eprintln!("ferrywire: {text}");
+            die(code)
+        }
     }
 }
 

@@ -3,11 +3,9 @@
 use crate::entry::unsupported;
 
 unsupported! {
-    MPI_Abi_get_fortran_booleans MPI_Abi_get_fortran_info MPI_Abi_get_info MPI_Abi_get_version
-    MPI_Abi_set_fortran_booleans MPI_Abi_set_fortran_info MPI_Accumulate MPI_Accumulate_c
-    MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string MPI_Aint_add MPI_Aint_diff
+    MPI_Accumulate MPI_Accumulate_c MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string
     MPI_Allgather_init MPI_Allgather_init_c MPI_Allgatherv_init MPI_Allgatherv_init_c
-    MPI_Alloc_mem MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall_init MPI_Alltoall_init_c
+    MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall_init MPI_Alltoall_init_c
     MPI_Alltoallv_init MPI_Alltoallv_init_c MPI_Alltoallw_init MPI_Alltoallw_init_c
     MPI_Bcast_init MPI_Bcast_init_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
     MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub MPI_Cartdim_get MPI_Close_port MPI_Comm_accept
@@ -46,39 +44,35 @@ unsupported! {
     MPI_File_write_at_all_c MPI_File_write_at_all_end MPI_File_write_at_c MPI_File_write_c
     MPI_File_write_ordered MPI_File_write_ordered_begin MPI_File_write_ordered_begin_c
     MPI_File_write_ordered_c MPI_File_write_ordered_end MPI_File_write_shared
-    MPI_File_write_shared_c MPI_Free_mem MPI_Gather_init MPI_Gather_init_c MPI_Gatherv_init
-    MPI_Gatherv_init_c MPI_Get MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_address MPI_Get_c
-    MPI_Get_count MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x
-    MPI_Get_hw_resource_info MPI_Get_library_version MPI_Get_processor_name MPI_Get_version
-    MPI_Graph_create MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count
-    MPI_Graphdims_get MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
+    MPI_File_write_shared_c MPI_Gather_init MPI_Gather_init_c MPI_Gatherv_init
+    MPI_Gatherv_init_c MPI_Get MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_c MPI_Get_count
+    MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x MPI_Graph_create
+    MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get
+    MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
     MPI_Group_from_session_pset MPI_Group_fromint MPI_Group_incl MPI_Group_intersection
     MPI_Group_range_excl MPI_Group_range_incl MPI_Group_rank MPI_Group_size MPI_Group_toint
     MPI_Group_translate_ranks MPI_Group_union MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c
     MPI_Ineighbor_allgatherv MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall
     MPI_Ineighbor_alltoall_c MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c
-    MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c MPI_Info_create MPI_Info_create_env
-    MPI_Info_delete MPI_Info_dup MPI_Info_free MPI_Info_fromint MPI_Info_get MPI_Info_get_nkeys
-    MPI_Info_get_nthkey MPI_Info_get_string MPI_Info_get_valuelen MPI_Info_set MPI_Info_toint
-    MPI_Intercomm_create MPI_Intercomm_create_from_groups MPI_Intercomm_merge MPI_Is_thread_main
-    MPI_Lookup_name MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather
-    MPI_Neighbor_allgather_c MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
-    MPI_Neighbor_allgatherv MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init
-    MPI_Neighbor_allgatherv_init_c MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c
-    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv
-    MPI_Neighbor_alltoallv_c MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c
-    MPI_Neighbor_alltoallw MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init
-    MPI_Neighbor_alltoallw_init_c MPI_Op_fromint MPI_Op_toint MPI_Open_port MPI_Pack MPI_Pack_c
-    MPI_Pack_external MPI_Pack_external_c MPI_Pack_external_size MPI_Pack_external_size_c
-    MPI_Pack_size MPI_Pack_size_c MPI_Parrived MPI_Pcontrol MPI_Pready MPI_Pready_list
-    MPI_Pready_range MPI_Precv_init MPI_Precv_init_c MPI_Psend_init MPI_Psend_init_c
-    MPI_Publish_name MPI_Put MPI_Put_c MPI_Query_thread MPI_Raccumulate MPI_Raccumulate_c
-    MPI_Reduce_init MPI_Reduce_init_c MPI_Reduce_scatter_block_init
-    MPI_Reduce_scatter_block_init_c MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c
-    MPI_Register_datarep MPI_Register_datarep_c MPI_Remove_error_class MPI_Remove_error_code
-    MPI_Remove_error_string MPI_Request_fromint MPI_Request_toint MPI_Rget MPI_Rget_accumulate
-    MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput MPI_Rput_c MPI_Scan_init MPI_Scan_init_c
-    MPI_Scatter_init MPI_Scatter_init_c MPI_Scatterv_init MPI_Scatterv_init_c
+    MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c MPI_Info_fromint MPI_Info_toint
+    MPI_Intercomm_create MPI_Intercomm_create_from_groups MPI_Intercomm_merge MPI_Lookup_name
+    MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather MPI_Neighbor_allgather_c
+    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPI_Neighbor_allgatherv
+    MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
+    MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c MPI_Neighbor_alltoall_init
+    MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv MPI_Neighbor_alltoallv_c
+    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c MPI_Neighbor_alltoallw
+    MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c
+    MPI_Op_fromint MPI_Op_toint MPI_Open_port MPI_Pack MPI_Pack_c MPI_Pack_external
+    MPI_Pack_external_c MPI_Pack_external_size MPI_Pack_external_size_c MPI_Pack_size
+    MPI_Pack_size_c MPI_Parrived MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init
+    MPI_Precv_init_c MPI_Psend_init MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c
+    MPI_Raccumulate MPI_Raccumulate_c MPI_Reduce_init MPI_Reduce_init_c
+    MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c MPI_Reduce_scatter_init
+    MPI_Reduce_scatter_init_c MPI_Register_datarep MPI_Register_datarep_c MPI_Remove_error_class
+    MPI_Remove_error_code MPI_Remove_error_string MPI_Request_fromint MPI_Request_toint MPI_Rget
+    MPI_Rget_accumulate MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput MPI_Rput_c MPI_Scan_init
+    MPI_Scan_init_c MPI_Scatter_init MPI_Scatter_init_c MPI_Scatterv_init MPI_Scatterv_init_c
     MPI_Session_attach_buffer MPI_Session_attach_buffer_c MPI_Session_call_errhandler
     MPI_Session_create_errhandler MPI_Session_detach_buffer MPI_Session_detach_buffer_c
     MPI_Session_finalize MPI_Session_flush_buffer MPI_Session_fromint MPI_Session_get_errhandler

@@ -7,6 +7,8 @@
 //! | [`comm`] | communicators, and the words of their messages |
 //! | [`numbers`] | how ranks agree on the number of a communicator |
 //! | [`group`] | which process stands behind which rank; splitting |
+//! | [`info`] | keys with values |
+//! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
 //! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
@@ -16,5 +18,6 @@ pub mod collective;
 pub mod comm;
 pub mod datatype;
 pub mod group;
+pub mod info;
 pub mod numbers;
 pub mod operation;
