@@ -10,6 +10,8 @@
 //! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs` | all other sorts of messages and requests |
 //! | `request.rs` | what was begun, and the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
+//! | `constructor.rs`, `predefined.rs`, `contents.rs` | how datatypes are made, found and taken apart |
+//! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
 //! | `comm.rs` | communicators |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
@@ -19,8 +21,11 @@
 mod buffered;
 mod comm;
 pub mod constants;
+mod constructor;
+mod contents;
 mod data;
 mod datatype;
+mod dims;
 mod entry;
 mod environment;
 mod errhandler;
@@ -29,7 +34,9 @@ mod general;
 mod handle;
 mod message;
 mod nonblocking;
+mod pack;
 mod pointer;
+mod predefined;
 mod probe;
 mod process;
 mod request;

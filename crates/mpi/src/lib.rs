@@ -9,12 +9,14 @@
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
+//! | [`grid`] | how many processes stand along each side of a grid |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 
 pub mod collective;
 pub mod comm;
 pub mod datatype;
+pub mod grid;
 pub mod group;
 pub mod numbers;
 pub mod operation;
