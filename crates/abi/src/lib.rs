@@ -10,7 +10,7 @@
 //! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs` | all other sorts of messages and requests |
 //! | `request.rs` | what was begun, and the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
-//! | `constructor.rs`, `predefined.rs`, `contents.rs` | how datatypes are made, found and taken apart |
+//! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
 //! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
 //! | `comm.rs` | communicators |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
@@ -32,11 +32,11 @@ mod errhandler;
 mod failure;
 mod general;
 mod handle;
+mod lookup;
 mod message;
 mod nonblocking;
 mod pack;
 mod pointer;
-mod predefined;
 mod probe;
 mod process;
 mod request;
