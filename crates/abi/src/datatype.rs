@@ -4,12 +4,13 @@
 //! keep a datatype of their own, so a program may free its handle while they last.
 
 use std::collections::HashMap;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use ferrywire_mpi::datatype::{Datatype, Recipe};
 
+use crate::attribute::{Attributes, Sort};
 use crate::constants::{MPI_DATATYPE_NULL, MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
@@ -22,6 +23,7 @@ use crate::types::{MPI_Count, MPI_Datatype};
 pub struct Type {
     /// What it is.
     pub datatype: Datatype,
+    attributes: Attributes,
     committed: AtomicBool,
     name: Mutex<String>,
 }
@@ -35,7 +37,8 @@ impl Kind for Type {
 impl Type {
     fn new(datatype: Datatype, committed: bool) -> Type {
         let name = Mutex::new(datatype.name().unwrap_or_default().into());
-        Type { datatype, committed: AtomicBool::new(committed), name }
+        let (committed, attributes) = (AtomicBool::new(committed), Attributes::default());
+        Type { datatype, attributes, committed, name }
     }
 
     /// Whether it may be used for messages.
@@ -143,14 +146,19 @@ entries! {
             _ if find(handle)?.predefined().is_some() => {
                 return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
             }
-            _ => drop(handle::take::<Type>(handle.0)?),
+            _ => {
+                object(handle)?.attributes.delete_all(handle.0)?;
+                handle::take::<Type>(handle.0)?;
+            }
         }
         datatype.put(MPI_DATATYPE_NULL)
     }
 
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) {
         let old = object(oldtype)?;
-        newtype.put(expose(old.datatype.dup(), old.is_committed()))
+        let mut copy = Type::new(old.datatype.dup(), old.is_committed());
+        copy.attributes = old.attributes.copy_for_dup(oldtype.0)?;
+        newtype.put(MPI_Datatype(handle::expose(handle::share(copy))))
     }
 
     fn MPI_Type_size / MPI_Type_size_c (datatype: MPI_Datatype, size: Out<Size>) {
@@ -205,6 +213,23 @@ entries! {
     fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: Text) {
         *lock(&object(datatype)?.name) = type_name.get()?;
         Ok(())
+    }
+
+    fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
+        object(datatype)?.attributes.set(Sort::Type, datatype.0, type_keyval, attribute_val)
+    }
+
+    fn MPI_Type_get_attr(
+        datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Out<*mut c_void>,
+        flag: Out<c_int>,
+    ) {
+        let value = object(datatype)?.attributes.value(Sort::Type, type_keyval)?;
+        flag.put(value.is_some().into())?;
+        value.map_or(Ok(()), |value| attribute_val.put(value))
+    }
+
+    fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
+        object(datatype)?.attributes.delete(Sort::Type, datatype.0, type_keyval)
     }
 }
 

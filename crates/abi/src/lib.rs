@@ -13,12 +13,16 @@
 //! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
 //! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
 //! | `comm.rs` | communicators |
+//! | `collective.rs`, `op.rs` | collectives; what reductions do |
+//! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
+mod attribute;
 mod buffered;
+mod collective;
 mod comm;
 pub mod constants;
 mod constructor;
@@ -35,8 +39,10 @@ mod handle;
 mod lookup;
 mod message;
 mod nonblocking;
+mod op;
 mod pack;
 mod pointer;
+mod predefined;
 mod probe;
 mod process;
 mod request;
