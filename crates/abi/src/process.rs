@@ -81,8 +81,8 @@ pub fn start(thread_level: c_int) -> Result {
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
     let process = Process {
         driver,
-        world: handle::share(Comm::new(world, None, "MPI_COMM_WORLD")),
-        itself: handle::share(Comm::new(itself, None, "MPI_COMM_SELF")),
+        world: handle::share(Comm::predefined(world, "MPI_COMM_WORLD")),
+        itself: handle::share(Comm::predefined(itself, "MPI_COMM_SELF")),
         numbers: Numbers::new(ITSELF + 1),
         thread_level,
         main_thread: std::thread::current().id(),

@@ -10,6 +10,7 @@
 //! | [`info`] | keys with values |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
+//! | [`grid`] | how many processes stand along each side of a grid |
 //! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@
 pub mod collective;
 pub mod comm;
 pub mod datatype;
+pub mod grid;
 pub mod group;
 pub mod info;
 pub mod numbers;
