@@ -167,6 +167,22 @@ fn the_sources_define_what_the_header_declares() {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
+#[test]
+fn the_sources_number_as_the_header_does() {
+    let header = ours();
+    let sources = Sources::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let mut differences = Vec::new();
+    for (name, value) in &sources.constants {
+        match header.constants.get(name).and_then(|it| it.rsplit(' ').next()?.parse().ok()) {
+            Some(declared) if *value == declared => {}
+            Some(declared) => differences.push(format!("{name} is {declared}, not {value}")),
+            None => differences.push(format!("{name} is not in the header")),
+        }
+    }
+    println!("{} constants compared", sources.constants.len());
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}
+
 /// What a caller who trusts the header would get wrong.
 fn difference(
     header: &Header,
