@@ -120,8 +120,7 @@ fn layouts_are_fixed() {
 #[test]
 fn the_library_exports_what_the_header_declares() {
     let library = library();
-    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output()
-    else {
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
         println!("not tested: there is no nm");
         return;
     };
