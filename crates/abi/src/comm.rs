@@ -7,6 +7,7 @@ use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::numbers::Claim;
 
+use crate::attribute::Attributes;
 use crate::buffered::Buffer;
 use crate::constants::{
     MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM,
@@ -24,6 +25,8 @@ use crate::types::MPI_Comm;
 pub struct Comm {
     /// Who takes part.
     pub members: Members,
+    /// What the program has hung on it.
+    pub attributes: Attributes,
     /// Its number goes back when it does.
     #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
@@ -42,7 +45,8 @@ impl Comm {
     /// A communicator.
     pub fn new(members: Members, claim: Option<Claim>, name: &str) -> Comm {
         let (name, handler) = (Mutex::new(name.into()), Mutex::new(Handler::Fatal));
-        Comm { members, claim, name, handler, buffer: Mutex::default() }
+        let attributes = Attributes::default();
+        Comm { members, attributes, claim, name, handler, buffer: Mutex::default() }
     }
 
     /// What errors call it.

@@ -79,6 +79,25 @@ impl Data {
         }
     }
 
+    /// A packed copy.
+    pub fn packed(&self) -> Box<[u8]> {
+        let mut packed = room(self.bytes);
+        self.pack(&mut packed);
+        packed
+    }
+
+    /// Packs it into memory that is lent, and as long.
+    pub fn pack_to(&self, into: Span) {
+        assert_eq!(into.len, self.bytes, "there is as much room as it has bytes");
+        let Ok(len) = usize::try_from(into.len) else { return };
+        if len == 0 {
+            return;
+        }
+        // SAFETY: I1: it is the program's, or ours, and nobody looks at it before this returns.
+        let room = unsafe { std::slice::from_raw_parts_mut(User(into.offset).at(0), len) };
+        self.pack(room);
+    }
+
     /// Unpacks as much as there is.
     pub fn unpack(&self, from: &[u8]) {
         match &self.datatype {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE};
+use crate::constants::{MPI_COMM_SELF, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE};
 use crate::entry::{answers, entries};
 use crate::pointer::Out;
 use crate::process;
@@ -28,6 +28,8 @@ entries! {
     }
 
     fn MPI_Finalize() {
+        // The standard: as if MPI_COMM_SELF were freed, and before anything else.
+        process::running()?.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
         process::finish()
     }
 

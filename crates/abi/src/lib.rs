@@ -11,12 +11,16 @@
 //! | `request.rs` | what was begun, and the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
 //! | `comm.rs` | communicators |
+//! | `collective.rs`, `op.rs` | collectives; what reductions do |
+//! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
+mod attribute;
 mod buffered;
+mod collective;
 mod comm;
 pub mod constants;
 mod data;
@@ -29,7 +33,9 @@ mod general;
 mod handle;
 mod message;
 mod nonblocking;
+mod op;
 mod pointer;
+mod predefined;
 mod probe;
 mod process;
 mod request;

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{Driver, Operators, job};
+use ferrywire_host::{Rank, job};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
-use ferrywire_mpi::operation;
 
 use crate::comm::Comm;
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::failure::{self, Failure, Result};
 use crate::handle::{self, Shared};
+use crate::op::OPERATORS;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub struct Process {
-    /// Drives our NIC.
-    pub driver: Driver,
+    /// What we have of the job: drives our NIC.
+    pub driver: Rank,
     /// MPI_COMM_WORLD.
     pub world: Shared<Comm>,
     /// MPI_COMM_SELF.
@@ -74,7 +74,7 @@ pub fn start(thread_level: c_int) -> Result {
     if is_started() {
         return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
     }
-    let driver = job::join(|name| std::env::var(name).ok(), Operators::ours(operation::combine))
+    let driver = job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
     let me = driver.me();
     let world = Members::new(Group::whole(driver.size()), me.0, WORLD);

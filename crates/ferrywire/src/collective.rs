@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use ferrywire_host::nic::{Operator, Outcome, Posted, Schedule, Span};
+use ferrywire_host::nic::{Outcome, Posted, Schedule, Span};
 use ferrywire_host::{Keep, memory};
-use ferrywire_mpi::collective as algorithm;
+use ferrywire_mpi::collective::{self as algorithm, Combiner};
 use ferrywire_mpi::operation::Operation;
 
 use crate::address::Rank;
@@ -51,75 +51,73 @@ impl<R: Send + Unpin + 'static> Kept for Collecting<R> {
 }
 
 /// A schedule, and the room that it needs to work in.
-struct Plan {
+struct Prepared {
     schedule: Schedule,
     work: Vec<u8>,
 }
 
-impl Plan {
-    fn new(work_bytes: u64, make: impl FnOnce(Span) -> Schedule) -> Plan {
+impl Prepared {
+    fn new(work_bytes: u64, make: impl FnOnce(Span) -> Schedule) -> Prepared {
         let mut work = vec![0; crate::comm::size(work_bytes)];
         let schedule = make(memory::lend_mut(&mut work));
-        Plan { schedule, work }
+        Prepared { schedule, work }
     }
 }
 
-/// How each collective is made: from spans to a plan.
+/// How each collective is made: from spans to a schedule with its room.
 impl Comm {
-    fn plan_allreduce(&self, operator: Operator, element_bytes: u64, bytes: Span) -> Plan {
-        Plan::new(bytes.len, |work| {
-            algorithm::allreduce(self.member(), operator, element_bytes, bytes, work)
-        })
+    fn prepare_allreduce(&self, combiner: Combiner, bytes: Span) -> Prepared {
+        Prepared::new(bytes.len, |work| algorithm::allreduce(self.member(), combiner, bytes, work))
     }
 
-    fn plan_reduce(&self, root: u32, operator: Operator, bytes: Span) -> Plan {
+    fn prepare_reduce(&self, root: u32, combiner: Combiner, bytes: Span) -> Prepared {
         let me = self.member();
-        Plan::new(algorithm::reduce_work_bytes(me, root, bytes.len), |work| {
-            algorithm::reduce(me, root, operator, bytes, work)
+        Prepared::new(algorithm::reduce_work_bytes(me, root, combiner, bytes.len), |work| {
+            algorithm::reduce(me, root, combiner, bytes, work)
         })
     }
 
-    fn plan_scan(&self, operator: Operator, bytes: Span) -> Plan {
-        Plan::new(bytes.len, |work| algorithm::scan(self.member(), operator, bytes, work))
+    fn prepare_scan(&self, combiner: Combiner, bytes: Span) -> Prepared {
+        Prepared::new(bytes.len, |work| algorithm::scan(self.member(), combiner, bytes, work))
     }
 
-    fn plan_exscan(&self, operator: Operator, bytes: Span) -> Plan {
-        Plan::new(algorithm::exscan_work_bytes(bytes.len), |work| {
-            algorithm::exscan(self.member(), operator, bytes, work)
+    fn prepare_exscan(&self, combiner: Combiner, bytes: Span) -> Prepared {
+        Prepared::new(algorithm::exscan_work_bytes(bytes.len), |work| {
+            algorithm::exscan(self.member(), combiner, bytes, work)
         })
     }
 
-    fn plan_gather(&self, root: u32, mine: Span, all: Span) -> Plan {
+    fn prepare_gather(&self, root: u32, mine: Span, all: Span) -> Prepared {
         let me = self.member();
-        Plan::new(algorithm::gather_work_bytes(me, root, mine.len), |work| {
+        Prepared::new(algorithm::gather_work_bytes(me, root, mine.len), |work| {
             algorithm::gather(me, root, mine, all, work)
         })
     }
 
-    fn plan_scatter(&self, root: u32, all: Span, mine: Span) -> Plan {
+    fn prepare_scatter(&self, root: u32, all: Span, mine: Span) -> Prepared {
         let me = self.member();
-        Plan::new(algorithm::scatter_work_bytes(me, root, mine.len), |work| {
+        Prepared::new(algorithm::scatter_work_bytes(me, root, mine.len), |work| {
             algorithm::scatter(me, root, all, mine, work)
         })
     }
 
-    fn plan_allgather(&self, mine: Span, all: Span) -> Plan {
+    fn prepare_allgather(&self, mine: Span, all: Span) -> Prepared {
         let me = self.member();
-        Plan::new(algorithm::allgather_work_bytes(me, mine.len), |work| {
+        Prepared::new(algorithm::allgather_work_bytes(me, mine.len), |work| {
             algorithm::allgather(me, mine, all, work)
         })
     }
 
-    fn plan(&self, schedule: Schedule) -> Plan {
-        Plan { schedule, work: Vec::new() }
+    fn prepare(&self, schedule: Schedule) -> Prepared {
+        Prepared { schedule, work: Vec::new() }
     }
 
-    /// Runs a plan, and waits until it is over or its caller is released.
+    /// Runs a prepared schedule, and waits until it is over or its caller is released.
     ///
     /// # Safety
-    /// What the plan was made of is borrowed during the call.
-    unsafe fn run(&self, what: What, plan: Plan) -> Result<(), Error> {
-        let Plan { schedule, work } = plan;
+    /// What the schedule was made of is borrowed during the call.
+    unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
+        let Prepared { schedule, work } = prepared;
         let (schedule, instance) = (Arc::new(schedule), self.next_instance());
         // SAFETY: I1, and the caller vouches for it.
         let posted = unsafe {
@@ -141,18 +139,18 @@ impl Comm {
         }
     }
 
-    /// Begins a plan.
+    /// Begins a prepared schedule.
     ///
     /// # Safety
-    /// What the plan was made of is on the heap, in `result` and `source`.
+    /// What the schedule was made of is on the heap, in `result` and `source`.
     unsafe fn begin<R: Send + Unpin + 'static>(
         &self,
         what: What,
-        plan: Plan,
+        prepared: Prepared,
         result: R,
         source: Option<Keep>,
     ) -> CollectiveRequest<R> {
-        let Plan { schedule, work } = plan;
+        let Prepared { schedule, work } = prepared;
         let kept = Collecting { result, source, work };
         let (schedule, instance) = (Arc::new(schedule), self.next_instance());
         // SAFETY: I2, and the caller vouches for it.
@@ -162,15 +160,20 @@ impl Comm {
         Request::new(self, what, posted, kept)
     }
 
-    fn operator<B: Numbers + ?Sized>(
+    fn combiner<B: Numbers + ?Sized>(
         &self,
         what: What,
         operation: Operation,
-    ) -> Result<Operator, Error> {
-        plain::operator_of::<B>(operation).ok_or_else(|| {
-            let (call, number) = (self.call(what), B::SORT);
-            Error::Unsuitable { call, operation, number }
-        })
+    ) -> Result<Combiner, Error> {
+        let number = B::SORT;
+        match plain::operator_of::<B>(operation) {
+            Some(operator) => Ok(Combiner {
+                operator,
+                element_bytes: number.bytes(),
+                commutative: operation.is_commutative(),
+            }),
+            None => Err(Error::Unsuitable { call: self.call(what), operation, number }),
+        }
     }
 
     /// How many items everybody's together are.
@@ -195,16 +198,16 @@ impl Comm {
 impl Comm {
     /// Returns when all ranks have called it.
     pub fn barrier(&self) -> Result<(), Error> {
-        let plan = self.plan(algorithm::barrier(self.member()));
+        let prepared = self.prepare(algorithm::barrier(self.member()));
         // SAFETY: it lends nothing.
-        unsafe { self.run(self.what_all("barrier"), plan) }
+        unsafe { self.run(self.what_all("barrier"), prepared) }
     }
 
     /// Like [`barrier`](Comm::barrier), as a future.
     pub fn ibarrier(&self) -> CollectiveRequest<()> {
-        let plan = self.plan(algorithm::barrier(self.member()));
+        let prepared = self.prepare(algorithm::barrier(self.member()));
         // SAFETY: it lends nothing.
-        unsafe { self.begin(self.what_all("ibarrier"), plan, (), None) }
+        unsafe { self.begin(self.what_all("ibarrier"), prepared, (), None) }
     }
 
     /// Gives the root's data to everybody. All ranks pass buffers of the same length.
@@ -224,9 +227,9 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what("broadcast", bytes, root.into());
         let root = self.root_of(what)?;
-        let plan = self.plan(algorithm::broadcast(self.member(), root, bytes));
+        let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Like [`broadcast`](Comm::broadcast), as a future that gives the data back.
@@ -238,9 +241,9 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what("ibroadcast", bytes, root.into());
         let root = self.root_of(what)?;
-        let plan = self.plan(algorithm::broadcast(self.member(), root, bytes));
+        let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, data, None) })
+        Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
     /// Combines everybody's numbers, place by place; everybody gets the result, the same to the last bit.
@@ -260,10 +263,10 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = What { bytes: Some(bytes.len), ..self.what_all("allreduce") };
-        let operator = self.operator::<B>(what, operation)?;
-        let plan = self.plan_allreduce(operator, B::SORT.bytes(), bytes);
+        let combiner = self.combiner::<B>(what, operation)?;
+        let prepared = self.prepare_allreduce(combiner, bytes);
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Like [`allreduce`](Comm::allreduce), as a future that gives the result.
@@ -274,10 +277,10 @@ impl Comm {
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = What { bytes: Some(bytes.len), ..self.what_all("iallreduce") };
-        let operator = self.operator::<T>(what, operation)?;
-        let plan = self.plan_allreduce(operator, <T as Numbers>::SORT.bytes(), bytes);
+        let combiner = self.combiner::<T>(what, operation)?;
+        let prepared = self.prepare_allreduce(combiner, bytes);
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, data, None) })
+        Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
     /// Combines everybody's numbers, place by place; the root gets the result in its buffer, and the
@@ -294,10 +297,10 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what("reduce", bytes, root.into());
         let root = self.root_of(what)?;
-        let operator = self.operator::<B>(what, operation)?;
-        let plan = self.plan_reduce(root, operator, bytes);
+        let combiner = self.combiner::<B>(what, operation)?;
+        let prepared = self.prepare_reduce(root, combiner, bytes);
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Like [`reduce`](Comm::reduce), as a future that gives the result at the root, and elsewhere the
@@ -311,10 +314,10 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what("ireduce", bytes, root.into());
         let root = self.root_of(what)?;
-        let operator = self.operator::<T>(what, operation)?;
-        let plan = self.plan_reduce(root, operator, bytes);
+        let combiner = self.combiner::<T>(what, operation)?;
+        let prepared = self.prepare_reduce(root, combiner, bytes);
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, data, None) })
+        Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
     /// Combines the numbers of all ranks up to ours, place by place.
@@ -334,10 +337,10 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = What { bytes: Some(bytes.len), ..self.what_all("scan") };
-        let operator = self.operator::<B>(what, operation)?;
-        let plan = self.plan_scan(operator, bytes);
+        let combiner = self.combiner::<B>(what, operation)?;
+        let prepared = self.prepare_scan(combiner, bytes);
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Like [`scan`](Comm::scan), as a future that gives the result.
@@ -348,10 +351,10 @@ impl Comm {
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = What { bytes: Some(bytes.len), ..self.what_all("iscan") };
-        let operator = self.operator::<T>(what, operation)?;
-        let plan = self.plan_scan(operator, bytes);
+        let combiner = self.combiner::<T>(what, operation)?;
+        let prepared = self.prepare_scan(combiner, bytes);
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, data, None) })
+        Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
     /// Combines the numbers of all ranks before ours. Rank 0 keeps its own.
@@ -362,10 +365,10 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = What { bytes: Some(bytes.len), ..self.what_all("exscan") };
-        let operator = self.operator::<B>(what, operation)?;
-        let plan = self.plan_exscan(operator, bytes);
+        let combiner = self.combiner::<B>(what, operation)?;
+        let prepared = self.prepare_exscan(combiner, bytes);
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Gathers everybody's items at the root, in the order of ranks. All ranks pass as many; only the
@@ -387,9 +390,9 @@ impl Comm {
         let what = what("gather", mine, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(items)));
-        let plan = self.plan_gather(root, mine, lend_some(&mut all));
+        let prepared = self.prepare_gather(root, mine, lend_some(&mut all));
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }?;
+        unsafe { self.run(what, prepared) }?;
         Ok(all)
     }
 
@@ -403,9 +406,9 @@ impl Comm {
         let what = what("igather", span, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(mine.len())));
-        let plan = self.plan_gather(root, span, lend_some(&mut all));
+        let prepared = self.prepare_gather(root, span, lend_some(&mut all));
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, all, Some(Box::new(mine))) })
+        Ok(unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) })
     }
 
     /// Gives everybody its part of what the root has: `mine` gets as many items as it has room for, and
@@ -433,9 +436,9 @@ impl Comm {
         if self.rank() == root {
             self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
         }
-        let plan = self.plan_scatter(root, memory::lend(plain::bytes(all)), mine);
+        let prepared = self.prepare_scatter(root, memory::lend(plain::bytes(all)), mine);
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }
+        unsafe { self.run(what, prepared) }
     }
 
     /// Like [`scatter`](Comm::scatter), as a future that gives our `items` items.
@@ -453,9 +456,9 @@ impl Comm {
         if self.rank() == root {
             self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
         }
-        let plan = self.plan_scatter(root, memory::lend(plain::bytes(&all)), span);
+        let prepared = self.prepare_scatter(root, memory::lend(plain::bytes(&all)), span);
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, mine, Some(Box::new(all))) })
+        Ok(unsafe { self.begin(what, prepared, mine, Some(Box::new(all))) })
     }
 
     /// Gathers everybody's items for everybody, in the order of ranks. All ranks pass as many.
@@ -470,9 +473,9 @@ impl Comm {
         let mut all = plain::zeroed(self.times_size(mine.items().len()));
         let mine = memory::lend(plain::bytes(mine.items()));
         let what = What { bytes: Some(mine.len), ..self.what_all("allgather") };
-        let plan = self.plan_allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
+        let prepared = self.prepare_allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }?;
+        unsafe { self.run(what, prepared) }?;
         Ok(all)
     }
 
@@ -481,9 +484,9 @@ impl Comm {
         let mut all = plain::zeroed::<T>(self.times_size(mine.len()));
         let span = memory::lend(plain::bytes(&mine));
         let what = What { bytes: Some(span.len), ..self.what_all("iallgather") };
-        let plan = self.plan_allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
+        let prepared = self.prepare_allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I2.
-        unsafe { self.begin(what, plan, all, Some(Box::new(mine))) }
+        unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) }
     }
 
     /// Gives everybody a part of ours, and gets a part of everybody's: both in the order of ranks, and
@@ -502,9 +505,9 @@ impl Comm {
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
-        let plan = self.plan(algorithm::alltoall(self.member(), source, into));
+        let prepared = self.prepare(algorithm::alltoall(self.member(), source, into, Span::EMPTY));
         // SAFETY: I1.
-        unsafe { self.run(what, plan) }?;
+        unsafe { self.run(what, prepared) }?;
         Ok(got)
     }
 
@@ -515,9 +518,9 @@ impl Comm {
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
-        let plan = self.plan(algorithm::alltoall(self.member(), source, into));
+        let prepared = self.prepare(algorithm::alltoall(self.member(), source, into, Span::EMPTY));
         // SAFETY: I2.
-        Ok(unsafe { self.begin(what, plan, got, Some(Box::new(ours))) })
+        Ok(unsafe { self.begin(what, prepared, got, Some(Box::new(ours))) })
     }
 
     /// Items that are to be shared out evenly among the ranks.

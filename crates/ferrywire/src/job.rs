@@ -3,21 +3,21 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ferrywire_host::Driver;
+use ferrywire_host::Rank;
 use ferrywire_host::nic::Peer;
 
 use crate::error::COMMS_MAX;
 
 /// A rank in its job. When the last communicator goes, so does this, and the rank leaves the job.
 pub(crate) struct Job {
-    pub(crate) driver: Driver,
+    pub(crate) driver: Rank,
     pub(crate) lost: Arc<Lost>,
     /// Communicators with lower numbers exist, or have existed.
     next_comm: Mutex<u16>,
 }
 
 impl Job {
-    pub(crate) fn new(driver: Driver, lost: Arc<Lost>) -> Job {
+    pub(crate) fn new(driver: Rank, lost: Arc<Lost>) -> Job {
         // The world is number 0.
         Job { driver, lost, next_comm: Mutex::new(1) }
     }

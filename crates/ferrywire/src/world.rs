@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ferrywire_host::{Driver, Operators, job};
+use ferrywire_host::{Operators, Rank, job};
 use ferrywire_mpi::operation::combine;
 
 use crate::comm::Comm;
@@ -33,7 +33,7 @@ impl World {
 
     /// Ends the whole job, with a code and a reason for those who started it.
     pub fn abort(&self, code: i32, reason: impl fmt::Display) -> ! {
-        self.comm.driver().abort(code, &reason.to_string())
+        self.comm.job().driver.abort(code, &reason.to_string())
     }
 }
 
@@ -63,7 +63,7 @@ pub fn init() -> Result<World, Error> {
 }
 
 /// How this process comes to its driver: the one place that knows.
-fn join() -> Result<Driver, Error> {
+fn join() -> Result<Rank, Error> {
     job::join(|name| std::env::var(name).ok(), Operators::ours(combine))
         .map_err(|error| Error::Join { why: error.to_string() })
 }

@@ -47,7 +47,7 @@ impl Agent {
 }
 
 fn run(shared: &Shared) {
-    let crowded = shared.segment.is_crowded();
+    let crowded = shared.plane.segment.is_crowded();
     let doorbell = shared.doorbell();
     let mut watch = Watch::new();
     let mut core = shared.core.lock();

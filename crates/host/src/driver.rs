@@ -11,6 +11,7 @@
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
@@ -18,32 +19,28 @@ use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
 use crate::lock::{Guard, Lock};
-use crate::meet::Line;
 use crate::patience::{Next, Patience};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::shm::doorbell::{Doorbell, Sleeper};
+use crate::shm::plane::Plane;
 use crate::shm::rail;
-use crate::shm::segment::{Attention, Segment};
+use crate::shm::segment::Attention;
 use crate::summons::Summons;
 use crate::turn::Core;
 
-/// One rank of a job on this machine: a NIC, what it needs of the world, and who turns it.
+/// A rank in a plane of its job: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
     shared: Arc<Shared>,
     /// Started when it is first needed, if it can be.
     agent: OnceLock<Option<Agent>>,
-    /// The line to the launcher, if there is one.
-    line: Option<Line>,
-    /// The process that joined. One that it forks has no part in the job.
-    process: u32,
 }
 
 /// What the agent has in common with the callers.
 pub(crate) struct Shared {
     pub(crate) core: Lock<Core>,
-    pub(crate) segment: Arc<Segment>,
-    /// Ours, in the segment.
+    pub(crate) plane: Plane,
+    /// Ours, in the plane.
     doorbell: &'static Doorbell,
     attention: &'static Attention,
     pub(crate) summons: Summons,
@@ -51,29 +48,21 @@ pub(crate) struct Shared {
 }
 
 impl Driver {
-    /// The driver of rank `me` of the job that lives in `segment`. There must be only one.
-    pub(crate) fn new(
-        segment: Arc<Segment>,
-        me: u32,
-        limits: Limits,
-        operators: Operators,
-        line: Option<Line>,
-    ) -> Driver {
-        let (rail, inlet) = rail::open(&segment, me, limits.credit_bytes);
-        let nic = Nic::new(Peer(me), segment.job(), limits);
+    /// The driver of rank `me` in a plane that it has opened. There must be only one.
+    pub(crate) fn new(plane: Plane, me: u32, limits: Limits, operators: Operators) -> Driver {
+        let (rail, inlet) = rail::open(&plane, me, limits.credit_bytes);
+        let nic = Nic::new(Peer(me), plane.segment.job(), limits);
         let core = Core::new(nic, HostPort::new(rail, operators), inlet);
         Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
-                doorbell: segment.doorbell(me),
-                attention: segment.attention(me),
+                doorbell: plane.doorbell(me),
+                attention: plane.attention(me),
                 summons: Summons::new(),
-                segment,
+                plane,
                 me,
             }),
             agent: OnceLock::new(),
-            line,
-            process: std::process::id(),
         }
     }
 
@@ -84,7 +73,7 @@ impl Driver {
 
     /// How many we are.
     pub fn size(&self) -> u32 {
-        self.shared.segment.ranks()
+        self.shared.plane.segment.ranks()
     }
 
     /// Why `peer` cannot be reached, if the machine is to blame.
@@ -242,58 +231,45 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
-    /// Ends the whole job, with this exit code and for this reason.
-    pub fn abort(&self, code: i32, text: &str) -> ! {
-        match &self.line {
-            // The launcher ends us with all the others; if it does not, we end ourselves.
-            Some(line) if line.abort(code, text).is_ok() => std::thread::sleep(ABORT_MAX),
-            _ => eprintln!("abort: {text}"),
-        }
-        std::process::exit(code)
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.shared.plane.segment.is_crowded()
     }
 
-    /// Leaves the job. Stays until everybody has taken what was sent to them, or cannot any more. Nothing
-    /// can be asked of this driver afterwards.
-    ///
-    /// Not so in a panic: that is no leaving in order, and whoever should take it may be busy. The job
-    /// ends, before anybody can take our silence for the failure; and so does this process, since
-    /// memory that is lent goes with the stack.
-    pub fn leave(&self) {
-        if self.process != std::process::id() {
-            return;
-        }
-        let panicking = std::thread::panicking();
-        if panicking && self.line.is_some() {
-            self.abort(PANIC_CODE, "it panicked");
-        }
-        {
-            let mut inside = self.enter();
-            if std::mem::replace(&mut inside.core.closing, true) {
-                return;
-            }
-            if !panicking {
-                inside.drive(None, |core| core.is_quiet().then_some(()));
-            }
-        }
-        self.shared.segment.bury(self.shared.me);
-        if let Some(line) = &self.line {
-            // If the launcher is gone, so are we, soon.
-            let _ = line.goodbye();
-        }
+    /// The rank is leaving: the agent goes, and nobody calls it any more.
+    pub(crate) fn close(&self) {
+        self.enter().core.closing = true;
     }
 
-    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
-    pub fn bury(&self) {
-        self.shared.segment.bury(self.shared.me);
+    /// Waits until nothing of ours is on its way.
+    pub(crate) fn drain(&self) {
+        self.enter().drive(None, |core| core.is_quiet().then_some(()));
     }
-}
 
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.leave();
+    /// Turns once, and says whether nothing of ours is on its way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let mut inside = self.enter();
+        inside.turn();
+        inside.core.is_quiet()
+    }
+
+    /// Ends the agent, if there is one. The driver is closed already.
+    pub(crate) fn end_agent(&mut self) {
         if let Some(agent) = self.agent.take().flatten() {
             agent.end(&self.shared);
         }
+    }
+
+    /// `thread` is woken when something happens. False if something has since there were `count`
+    /// completions, or waits to be done.
+    pub(crate) fn enlist(&self, thread: &Thread, count: u64) -> bool {
+        let mut core = self.shared.core.lock();
+        core.lookers.push(thread.clone());
+        core.port.completions.count == count && core.port.reductions.is_empty()
+    }
+
+    /// It is not, any more.
+    pub(crate) fn strike(&self, thread: &Thread) {
+        self.shared.core.lock().lookers.retain(|looker| looker.id() != thread.id());
     }
 }
 
@@ -304,6 +280,11 @@ impl Finished<'_> {
     /// How the operation ended, if it has. It is told once.
     pub fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         self.0.take(ticket)
+    }
+
+    /// Completions since the beginning.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.count
     }
 }
 
@@ -368,7 +349,7 @@ impl Inside<'_> {
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
-        let mut patience = Patience::new(shared.segment.is_crowded());
+        let mut patience = Patience::new(shared.plane.segment.is_crowded());
         let mut napped = false;
         let result = loop {
             let busy = self.core.turn(shared);
@@ -456,7 +437,7 @@ impl Inside<'_> {
             doorbell.disarm();
             return false;
         }
-        let roomy = !shared.segment.is_crowded();
+        let roomy = !shared.plane.segment.is_crowded();
         let short = roomy && (!settled || stuck);
         self.core.leader_asleep = true;
         self.core.unlocked(|| doorbell.sleep(Sleeper::Caller, short.then_some(NAP)));
@@ -550,7 +531,7 @@ impl Inside<'_> {
             return;
         }
         let shared = &self.driver.shared;
-        let crowded = shared.segment.is_crowded();
+        let crowded = shared.plane.segment.is_crowded();
         self.core.guarded = true;
         shared.doorbell().arm(Sleeper::Agent, crowded);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
@@ -589,9 +570,5 @@ impl Shared {
     }
 }
 
-/// What a Rust program exits with that panics.
-const PANIC_CODE: i32 = 101;
-/// How long the launcher may take to end us.
-const ABORT_MAX: Duration = Duration::from_secs(5);
 /// Long enough for any store to arrive: see `doorbell.rs`.
 const NAP: Duration = Duration::from_micros(200);

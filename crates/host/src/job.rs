@@ -1,4 +1,4 @@
-//! How a rank comes to its driver.
+//! How a rank comes to its job.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ferrywire_nic::{Limits, Peer};
 
 use crate::cores;
-use crate::driver::Driver;
 use crate::meet::{self, MeetError};
 use crate::port::Operators;
+use crate::rank::Rank;
 use crate::shm::{Process, Segment};
 
-/// Why there is no driver.
+/// Why there is no rank.
 #[derive(Debug)]
 pub enum JoinError {
     /// The launcher and we did not meet.
@@ -36,12 +36,12 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The driver of this process: of its rank in the job of the launcher that started it, or of the only
-/// rank of a job of one if none did. `read` reads the environment.
+/// The rank of this process in the job of the launcher that started it, or the only rank of a job of
+/// one if none did. `read` reads the environment.
 pub fn join(
     read: impl Fn(&str) -> Option<String>,
     operators: Operators,
-) -> Result<Driver, JoinError> {
+) -> Result<Rank, JoinError> {
     let process = this_process();
     let Some(meeting) = meet::from_environment(read) else {
         let alone = local(1, false, operators).map_err(JoinError::Memory)?;
@@ -50,25 +50,24 @@ pub fn join(
     let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
     let segment = Arc::new(Segment::open(file).map_err(JoinError::Memory)?);
     let limits = limits(segment.ranks());
-    Ok(Driver::new(segment, member.rank, limits, operators, Some(line)))
+    Rank::new(segment, member.rank, limits, operators, Some(line)).map_err(JoinError::Memory)
 }
 
-/// A job of `ranks` threads of this process: the drivers, in the order of their ranks. `crowded` if
-/// they have to share cores.
-pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<Driver>> {
+/// A job of `ranks` threads of this process, in their order. `crowded` if they have to share cores.
+pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<Rank>> {
     let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
-    let driver = |rank| Driver::new(Arc::clone(&segment), rank, limits.clone(), operators, None);
-    Ok((0..ranks).map(driver).collect())
+    let rank = |rank| Rank::new(Arc::clone(&segment), rank, limits.clone(), operators, None);
+    (0..ranks).map(rank).collect()
 }
 
-/// Ends a job of threads that cannot go on without `lost`: every operation of these drivers, open or
-/// to come, fails. They must be all drivers of the job that there still are.
-pub fn end<'a>(drivers: impl Iterator<Item = &'a Driver> + Clone, lost: Peer) {
+/// Ends a job of threads that cannot go on without `lost`: every operation of these ranks, open or to
+/// come, fails. They must be all ranks of the job that there still are.
+pub fn end<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, lost: Peer) {
     // An operation that has failed gives its memory back, so nobody may be about to touch it.
-    drivers.clone().for_each(Driver::stop_transfers);
-    drivers.for_each(|driver| driver.give_up(lost));
+    ranks.clone().for_each(|rank| rank.stop_transfers(lost));
+    ranks.for_each(|rank| rank.give_up(lost));
 }
 
 /// Whether so many ranks in this process would have to share cores.

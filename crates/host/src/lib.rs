@@ -8,11 +8,12 @@
 //! |---|---|
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
 //! | `agent.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
-//! | `job.rs` | how a rank comes to its driver |
+//! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
+//! | `job.rs` | how a rank comes to its job |
 //! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `rail.rs` | what every rail can do |
-//! | `shm/` | the rail between processes of one machine: segment, rings, doorbells |
+//! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
@@ -20,6 +21,7 @@
 //! | `sys/` | system calls |
 
 mod agent;
+mod around;
 mod completion;
 pub mod cores;
 mod driver;
@@ -30,6 +32,7 @@ pub mod memory;
 mod patience;
 mod port;
 pub mod rail;
+mod rank;
 pub mod shm;
 mod summons;
 mod sync;
@@ -39,8 +42,10 @@ mod turn;
 /// What the driver speaks of, for those who use it.
 pub use ferrywire_nic as nic;
 pub use {
+    around::wait_around,
     completion::Keep,
     driver::{Driver, Finished},
     port::{HostPort, Operators},
-    shm::{Process, Segment},
+    rank::Rank,
+    shm::{PLANES, Process, Segment},
 };

@@ -1,8 +1,10 @@
 //! The rail between processes of one machine: rings in shared memory, doorbells, and copies straight
 //! from one process into the other where the system permits them.
 
+mod arena;
 pub(crate) mod doorbell;
 mod newcomers;
+pub(crate) mod plane;
 pub(crate) mod rail;
 pub(crate) mod ring;
 pub(crate) mod segment;
@@ -10,4 +12,4 @@ pub(crate) mod segment;
 mod tests;
 
 pub use rail::{Shm, ShmInlet, pair};
-pub use segment::{Process, Segment};
+pub use segment::{PLANES, Process, Segment};

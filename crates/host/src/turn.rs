@@ -14,15 +14,15 @@ use crate::driver::Shared;
 use crate::port::{Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::ShmInlet;
-use crate::shm::segment::Segment;
+use crate::shm::plane::Plane;
 
 /// What the lock guards.
 pub(crate) struct Core {
     pub(crate) nic: Nic,
     pub(crate) port: HostPort,
     inlet: ShmInlet,
-    /// Ranks that we know to be gone, counted.
-    gone: u32,
+    /// How often ranks have left or died, as far as we know.
+    changes: u32,
     /// Why peers could not be reached, for those who ask.
     pub(crate) troubles: HashMap<Peer, String>,
     born: Instant,
@@ -57,7 +57,7 @@ impl Core {
             nic,
             port,
             inlet,
-            gone: 0,
+            changes: 0,
             troubles: HashMap::new(),
             born: Instant::now(),
             turns: 0,
@@ -91,8 +91,8 @@ impl Core {
         if self.port.rail.is_stuck() {
             busy |= self.relieve();
         }
-        if self.gone != shared.segment.gone() {
-            busy |= self.mourn(&shared.segment);
+        if self.changes != shared.plane.segment.changes() {
+            busy |= self.mourn(&shared.plane);
         }
         if self.turns.is_multiple_of(TURNS_PER_CLOCK) {
             self.look_at_clock();
@@ -192,9 +192,9 @@ impl Core {
     /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
     /// still in the ring of one that died is lost.
     #[cold]
-    fn mourn(&mut self, segment: &Segment) -> bool {
-        self.gone = segment.gone();
-        for rank in (0..segment.ranks()).filter(|&rank| segment.is_gone(rank)) {
+    fn mourn(&mut self, plane: &Plane) -> bool {
+        self.changes = plane.segment.changes();
+        for rank in (0..plane.segment.ranks()).filter(|&rank| plane.is_gone(rank)) {
             self.port.transfers.retain(|transfer| transfer.peer != Peer(rank));
             self.nic.on_peer_down(Peer(rank), &mut self.port);
         }
@@ -214,7 +214,7 @@ impl Core {
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
         self.inlet.is_ready()
             || !self.port.transfers.is_empty()
-            || self.gone != shared.segment.gone()
+            || self.changes != shared.plane.segment.changes()
     }
 
     /// Whether a thread of the user's would find something to do.

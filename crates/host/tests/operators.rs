@@ -10,7 +10,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use common::{both_ways, end, post_receive, receive, send};
-use ferrywire_host::{Driver, Operators, memory};
+use ferrywire_host::{Driver, Operators, Rank, memory};
 use ferrywire_nic::{Fault, Operator, Outcome, Peer, Posted, Schedule, Span, Step, Ticket};
 
 /// Adds, and is ours.
@@ -26,7 +26,7 @@ const OPERATORS: Operators = Operators { combine, is_users: |operator| operator 
 
 thread_local! {
     /// The driver whose user this thread belongs to, and how often it has run an operator.
-    static USER: RefCell<Option<(Arc<Driver>, u32)>> = const { RefCell::new(None) };
+    static USER: RefCell<Option<(Arc<Rank>, u32)>> = const { RefCell::new(None) };
 }
 
 static SLOW_RUNS: AtomicBool = AtomicBool::new(false);
@@ -68,7 +68,7 @@ fn talk_to_oneself(driver: &Driver) {
 }
 
 /// This thread is one of the user's.
-fn become_user(driver: &Arc<Driver>) {
+fn become_user(driver: &Arc<Rank>) {
     USER.set(Some((Arc::clone(driver), 0)));
 }
 
@@ -78,7 +78,7 @@ fn runs() -> u32 {
 }
 
 /// Runs `story` for each rank of a job, in threads that are the user's.
-fn ranks(count: u32, story: impl Fn(&Arc<Driver>) + Send + Sync + 'static) {
+fn ranks(count: u32, story: impl Fn(&Arc<Rank>) + Send + Sync + 'static) {
     both_ways(count, OPERATORS, move |drivers| {
         thread::scope(|scope| {
             for driver in drivers {

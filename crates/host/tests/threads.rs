@@ -10,17 +10,17 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use common::{end, post_receive, post_send, receive, send, waker};
-use ferrywire_host::{Driver, Operators};
+use ferrywire_host::{Driver, Operators, Rank};
 use ferrywire_nic::{Outcome, Posted, Ticket};
 
 /// A story of two ranks, told both ways.
-fn both_ways(story: impl Fn(Vec<Driver>) + Send + Sync + 'static) {
+fn both_ways(story: impl Fn(Vec<Rank>) + Send + Sync + 'static) {
     common::both_ways(2, Operators::ours(|_, _, _| {}), story);
 }
 
 /// Both ranks of a pair, each in a thread.
-fn pair(drivers: Vec<Driver>, zero: impl Fn(&Driver) + Send, one: impl Fn(&Driver) + Send) {
-    let [first, second]: [Driver; 2] = drivers.try_into().map_err(|_| ()).expect("two");
+fn pair(drivers: Vec<Rank>, zero: impl Fn(&Driver) + Send, one: impl Fn(&Driver) + Send) {
+    let [first, second]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
     thread::scope(|scope| {
         scope.spawn(move || zero(&first));
         scope.spawn(move || one(&second));
@@ -153,7 +153,7 @@ fn a_waker_that_panics_harms_nobody() {
 /// of a call to the driver.
 #[test]
 fn a_waker_may_call_when_it_is_dropped() {
-    struct Withdraws(Arc<Driver>, Ticket);
+    struct Withdraws(Arc<Rank>, Ticket);
     impl Wake for Withdraws {
         fn wake(self: Arc<Self>) {}
     }
@@ -163,7 +163,7 @@ fn a_waker_may_call_when_it_is_dropped() {
         }
     }
     both_ways(|drivers| {
-        let [driver, _other]: [Driver; 2] = drivers.try_into().map_err(|_| ()).expect("two");
+        let [driver, _other]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
         let driver = Arc::new(driver);
         let mut bytes = [0; 8];
         let Posted::Pending(ticket) = post_receive(&driver, 1, 0, &mut bytes) else {
@@ -182,7 +182,7 @@ fn a_waker_may_call_when_it_is_dropped() {
 #[test]
 fn the_agent_may_drop_the_driver() {
     both_ways(|drivers| {
-        let [first, second]: [Driver; 2] = drivers.try_into().map_err(|_| ()).expect("two");
+        let [first, second]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
         let first = Arc::new(first);
         let bytes = Box::leak(Box::new([0; 8]));
         let Posted::Pending(ticket) = post_receive(&first, 1, 0, bytes) else {

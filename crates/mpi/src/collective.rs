@@ -4,33 +4,69 @@
 //! there are two algorithms for one collective, a function `choose` beside them decides, alike on
 //! all ranks. Its limits are guesses until they are measured.
 //!
+//! | collective | algorithm | when |
+//! |---|---|---|
+//! | [`barrier`] | dissemination | always |
+//! | [`broadcast`] | tree | short, or many ranks |
+//! | | scatter, then a ring of pieces | long |
+//! | [`gather`], [`scatter`] | tree | short blocks, or many ranks |
+//! | | linear | long blocks |
+//! | [`gather_blocks`], [`scatter_blocks`] | linear | always: only the root knows all lengths |
+//! | [`allgather`], [`allgather_blocks`] | doubling | short in all, or many ranks |
+//! | | ring | long in all |
+//! | [`alltoall`], [`alltoall_blocks`] | pairwise | always |
+//! | [`reduce`] | tree to the root | short, and commutative or the root is rank 0 |
+//! | | tree to rank 0, which passes it on | short, and in rank order |
+//! | | pairwise by pieces, then gathered | long |
+//! | [`allreduce`] | doubling | short |
+//! | | halving, then doubling | long |
+//! | [`reduce_scatter`], [`reduce_scatter_block`] | allreduce of all blocks | short in all, or many ranks |
+//! | | pairwise | long in all |
+//! | [`scan`], [`exscan`] | doubling | always |
+//! | [`neighbourhood`] | all at once | always |
+//!
+//! With `_blocks` in their names, or lengths among their arguments, blocks may differ in length.
+//! The same between two groups is in [`inter`], and made of these.
+//!
 //! Blocks of several ranks lie one behind the other in rank order. A span of our own that is its
 //! place in the span of all is not copied: that is how one works in place.
 //!
-//! Operators are associative. Unless a function says that it wants a commutative one, contributions
-//! are combined in rank order: a step combines what comes from lower ranks, its source, into the
-//! rest.
+//! Operators are associative. Contributions are combined in rank order: a step combines what comes
+//! from lower ranks, its source, into the rest. In most algorithms that costs nothing; where it
+//! does, it is done only for an operator that is not commutative. Either way the same ranks with the
+//! same bytes come to the same result, to the last bit.
 
 mod allgather;
 mod allreduce;
 mod alltoall;
 mod broadcast;
 mod gather;
+pub mod inter;
+mod neighbourhood;
 mod reduce;
 mod reduce_scatter;
 mod scan;
 mod scatter;
 mod tree;
 
-use ferrywire_nic::{Schedule, Span, Step, StepId};
+use std::sync::Arc;
 
-pub use allgather::{allgather, allgather_blocks, allgather_doubling, allgather_work_bytes};
+use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
+
+pub use allgather::{
+    allgather, allgather_blocks, allgather_blocks_work_bytes, allgather_doubling, allgather_ring,
+    allgather_work_bytes,
+};
 pub use allreduce::{allreduce, allreduce_doubling, allreduce_halving};
-pub use alltoall::{alltoall, alltoall_blocks};
+pub use alltoall::{alltoall, alltoall_blocks, alltoall_blocks_work_bytes, alltoall_work_bytes};
 pub use broadcast::{broadcast, broadcast_pieces, broadcast_tree};
 pub use gather::{gather, gather_blocks, gather_work_bytes};
-pub use reduce::{reduce, reduce_in_order, reduce_in_order_work_bytes, reduce_work_bytes};
-pub use reduce_scatter::{reduce_scatter_block, reduce_scatter_block_work_bytes};
+pub use neighbourhood::{Edge, neighbourhood, neighbours};
+pub use reduce::{reduce, reduce_pieces, reduce_pieces_work_bytes, reduce_work_bytes};
+pub use reduce_scatter::{
+    reduce_scatter, reduce_scatter_block, reduce_scatter_block_work_bytes,
+    reduce_scatter_work_bytes,
+};
 pub use scan::{exscan, exscan_work_bytes, scan};
 pub use scatter::{scatter, scatter_blocks, scatter_work_bytes};
 
@@ -88,6 +124,23 @@ impl Member<'_> {
     }
 }
 
+/// How contributions are combined.
+#[derive(Clone, Copy, Debug)]
+pub struct Combiner {
+    /// What does it.
+    pub operator: Operator,
+    /// What the operator cannot be cut below.
+    pub element_bytes: u64,
+    /// Whether ranks may be combined in another order than theirs.
+    pub commutative: bool,
+}
+
+impl Combiner {
+    fn step(self, source: Span, into: Span) -> Step {
+        Step::Reduce { operator: self.operator, source, into }
+    }
+}
+
 /// Dissemination barrier: in round k, tell the rank 2^k ahead, hear from the rank 2^k behind.
 /// After ceil(log2(size)) rounds every rank has heard, through others, of every rank.
 pub fn barrier(me: Member) -> Schedule {
@@ -103,19 +156,6 @@ pub fn barrier(me: Member) -> Schedule {
     schedule
 }
 
-/// Exchange with the two neighbours on a ring: `bytes` goes both ways, `from_left` and
-/// `from_right` get theirs.
-pub fn neighbours(me: Member, bytes: Span, from_left: Span, from_right: Span) -> Schedule {
-    let mut schedule = me.schedule();
-    let (right, left) = me.around(1);
-    // On a ring of two both neighbours are the same rank, and only the strand tells which way.
-    schedule.push(me.send_on(0, right, bytes), &[]);
-    schedule.push(me.send_on(1, left, bytes), &[]);
-    schedule.push(me.receive_on(0, left, from_left), &[]);
-    schedule.push(me.receive_on(1, right, from_right), &[]);
-    schedule
-}
-
 /// The block of a rank where all blocks have `len` bytes.
 fn block(all: Span, rank: u32, len: u64) -> Span {
     blocks(all, rank, 1, len)
@@ -126,6 +166,27 @@ fn blocks(all: Span, rank: u32, count: u32, len: u64) -> Span {
     all.part(u64::from(rank) * len, u64::from(count) * len)
 }
 
+/// The pieces of `count` ranks from `rank` on, if `all` is shared out among `size` ranks as evenly
+/// as it can be in units of `unit_bytes`.
+fn pieces(all: Span, unit_bytes: u64, size: u32, rank: u32, count: u32) -> Span {
+    let piece_bytes = (all.len / unit_bytes).div_ceil(size.into()) * unit_bytes;
+    let start = (u64::from(rank) * piece_bytes).min(all.len);
+    let end = (u64::from(rank + count) * piece_bytes).min(all.len);
+    all.part(start, end - start)
+}
+
+/// The rest of a span, from `start` on.
+fn rest(span: Span, start: u64) -> Span {
+    span.part(start, span.len - start)
+}
+
+/// Another schedule as a step. Messages of one that waits for another are told apart by that: who
+/// sends and who receives both do all of the first before any of the second, and between two ranks
+/// the first to be sent is the first to be received.
+fn start(schedule: Schedule) -> Step {
+    Step::Start(Arc::new(schedule))
+}
+
 /// Copies, unless the bytes are where they belong.
 fn copy(schedule: &mut Schedule, source: Span, into: Span, after: &[StepId]) -> Option<StepId> {
     assert_eq!(source.len, into.len, "a block is as long as its place");
@@ -134,9 +195,14 @@ fn copy(schedule: &mut Schedule, source: Span, into: Span, after: &[StepId]) -> 
 
 /// What the next step of a series waits for, so that no more than `open_max` of it are open.
 fn bounded(series: &[StepId], open_max: usize) -> &[StepId] {
+    bounded_after(&[], series, open_max)
+}
+
+/// The same for a series that begins after `ready`.
+fn bounded_after<'a>(ready: &'a [StepId], series: &'a [StepId], open_max: usize) -> &'a [StepId] {
     match series.len().checked_sub(open_max) {
         Some(at) => &series[at..=at],
-        None => &[],
+        None => ready,
     }
 }
 

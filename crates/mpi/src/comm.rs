@@ -21,6 +21,8 @@ pub struct Comm {
     number: u16,
     /// The number of the next collective.
     instance: AtomicU16,
+    /// The same of persistent ones.
+    persistent: AtomicU16,
     inter: Option<Inter>,
 }
 
@@ -49,7 +51,8 @@ pub struct Wanted {
 impl Comm {
     /// The communicator `number` of `group`, in which we are `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
-        Comm { group, rank, number, instance: AtomicU16::new(0), inter: None }
+        let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
+        Comm { group, rank, number, instance, persistent, inter: None }
     }
 
     /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
@@ -136,12 +139,20 @@ impl Comm {
         self.instance.fetch_add(1, Ordering::Relaxed) & !APART
     }
 
+    /// The number of a collective that is started again and again, and in no order on which ranks agree
+    /// with each other. They agree on the order in which they are made.
+    pub fn next_persistent_instance(&self) -> u16 {
+        self.persistent.fetch_add(1, Ordering::Relaxed) | APART | PERSISTENT
+    }
+
     /// The number of something that only some of the ranks do together, who call it by a tag.
     pub fn instance_apart(tag: u32) -> u16 {
         let [.., high, low] = tag.to_be_bytes();
-        u16::from_be_bytes([high, low]) | APART
+        u16::from_be_bytes([high, low]) & !PERSISTENT | APART
     }
 }
 
 /// Instances from here on are not counted by all ranks of a communicator alike.
 const APART: u16 = 1 << 15;
+/// And from here on they stand for one persistent collective each.
+const PERSISTENT: u16 = 1 << 14;

@@ -7,8 +7,8 @@
 //! | [`comm`] | communicators, and the words of their messages |
 //! | [`numbers`] | how ranks agree on the number of a communicator |
 //! | [`group`] | which process stands behind which rank; splitting |
-//! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
+//! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,22 @@
 //! loops that a port runs. Integers wrap. The smaller and the larger of two floats are NaN if
 //! either is: so the result does not depend on who was combined first. Which of two equal zeros or
 //! of two NaNs it is may depend on that.
+//!
+//! | numbers | operations |
+//! |---|---|
+//! | integers | all but those on pairs |
+//! | floats | sum, product, min, max |
+//! | complex numbers | sum, product |
+//! | truth values | logical ones |
+//! | bytes without a meaning | bitwise ones |
+//! | pairs of a value and an index | the place of the smallest, of the largest |
+//! | all | replace, none |
 
+mod extended;
+
+use std::cmp::Ordering;
+
+use extended::Extended;
 use ferrywire_nic::Operator;
 
 /// What is done to two numbers.
@@ -30,11 +45,21 @@ pub enum Operation {
     LogicalOr,
     /// One if exactly one is not zero, else zero.
     LogicalXor,
+    /// The pair with the smaller value, and of two with the same the one with the lower index:
+    /// `MPI_MINLOC`.
+    MinPlace,
+    /// The pair with the larger value, and of two with the same the one with the lower index:
+    /// `MPI_MAXLOC`.
+    MaxPlace,
+    /// What comes, instead of what was there: `MPI_REPLACE`.
+    Replace,
+    /// What was there: `MPI_NO_OP`.
+    Keep,
 }
 
 impl Operation {
     /// All of them, as they are coded.
-    pub const ALL: [Operation; 10] = [
+    pub const ALL: [Operation; 14] = [
         Operation::Sum,
         Operation::Product,
         Operation::Min,
@@ -45,16 +70,32 @@ impl Operation {
         Operation::LogicalAnd,
         Operation::LogicalOr,
         Operation::LogicalXor,
+        Operation::MinPlace,
+        Operation::MaxPlace,
+        Operation::Replace,
+        Operation::Keep,
     ];
 
     /// Whether it can be done to such numbers. MPI 5.0 §6.9.2 has the same table.
     pub fn suits(self, number: Number) -> bool {
-        use Operation::{LogicalAnd, LogicalOr, LogicalXor, Max, Min, Product, Sum};
-        match number {
-            Number::F32 | Number::F64 => matches!(self, Sum | Product | Min | Max),
-            Number::Bool => matches!(self, LogicalAnd | LogicalOr | LogicalXor),
-            _ => true,
+        use Operation::{
+            BitAnd, BitOr, BitXor, Keep, LogicalAnd, LogicalOr, LogicalXor, Max, MaxPlace, Min,
+            MinPlace, Product, Replace, Sum,
+        };
+        match (number.class(), self) {
+            (_, Replace | Keep) => true,
+            (Class::Pair, _) => matches!(self, MinPlace | MaxPlace),
+            (Class::Integer, _) => !matches!(self, MinPlace | MaxPlace),
+            (Class::Float, _) => matches!(self, Sum | Product | Min | Max),
+            (Class::Complex, _) => matches!(self, Sum | Product),
+            (Class::Logical, _) => matches!(self, LogicalAnd | LogicalOr | LogicalXor),
+            (Class::Byte, _) => matches!(self, BitAnd | BitOr | BitXor),
         }
+    }
+
+    /// Whether it does not matter which of two comes first.
+    pub fn is_commutative(self) -> bool {
+        !matches!(self, Operation::Replace | Operation::Keep)
     }
 }
 
@@ -72,13 +113,48 @@ pub enum Number {
     U64,
     F32,
     F64,
+    /// The `long double` of C where it has 80 bits, in 16 bytes.
+    F80,
+    /// Real and imaginary part.
+    ComplexF32,
+    /// Real and imaginary part.
+    ComplexF64,
+    /// Real and imaginary part.
+    ComplexF80,
     /// One byte, which is zero or not.
     Bool,
+    /// Two bytes, which are zero or not.
+    Logical16,
+    /// Four bytes, which are zero or not.
+    Logical32,
+    /// Eight bytes, which are zero or not.
+    Logical64,
+    /// Eight bits.
+    Byte,
+    /// A value, then its index, without a gap; and so on.
+    F32AndI32,
+    F64AndI32,
+    F80AndI32,
+    I16AndI32,
+    I32AndI32,
+    I64AndI32,
+    F32AndF32,
+    F64AndF64,
+}
+
+/// What numbers have in common.
+enum Class {
+    Integer,
+    Float,
+    Complex,
+    Logical,
+    Byte,
+    Pair,
 }
 
 impl Number {
     /// All of them, as they are coded.
-    pub const ALL: [Number; 11] = [
+    pub const ALL: [Number; 27] = [
         Number::I8,
         Number::I16,
         Number::I32,
@@ -89,7 +165,23 @@ impl Number {
         Number::U64,
         Number::F32,
         Number::F64,
+        Number::F80,
+        Number::ComplexF32,
+        Number::ComplexF64,
+        Number::ComplexF80,
         Number::Bool,
+        Number::Logical16,
+        Number::Logical32,
+        Number::Logical64,
+        Number::Byte,
+        Number::F32AndI32,
+        Number::F64AndI32,
+        Number::F80AndI32,
+        Number::I16AndI32,
+        Number::I32AndI32,
+        Number::I64AndI32,
+        Number::F32AndF32,
+        Number::F64AndF64,
     ];
 
     /// The sort of `T`.
@@ -100,10 +192,33 @@ impl Number {
     /// How many bytes one has.
     pub fn bytes(self) -> u64 {
         match self {
-            Number::I8 | Number::U8 | Number::Bool => 1,
-            Number::I16 | Number::U16 => 2,
-            Number::I32 | Number::U32 | Number::F32 => 4,
-            Number::I64 | Number::U64 | Number::F64 => 8,
+            Number::I8 | Number::U8 | Number::Bool | Number::Byte => 1,
+            Number::I16 | Number::U16 | Number::Logical16 => 2,
+            Number::I32 | Number::U32 | Number::F32 | Number::Logical32 => 4,
+            Number::I16AndI32 => 6,
+            Number::I64 | Number::U64 | Number::F64 | Number::Logical64 => 8,
+            Number::ComplexF32 | Number::F32AndI32 | Number::I32AndI32 | Number::F32AndF32 => 8,
+            Number::F64AndI32 | Number::I64AndI32 => 12,
+            Number::F80 | Number::ComplexF64 | Number::F64AndF64 => 16,
+            Number::F80AndI32 => 20,
+            Number::ComplexF80 => 32,
+        }
+    }
+
+    fn class(self) -> Class {
+        use Number::{
+            Bool, Byte, ComplexF32, ComplexF64, ComplexF80, F32, F32AndF32, F32AndI32, F64,
+            F64AndF64, F64AndI32, F80, F80AndI32, I8, I16, I16AndI32, I32, I32AndI32, I64,
+            I64AndI32, Logical16, Logical32, Logical64, U8, U16, U32, U64,
+        };
+        match self {
+            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => Class::Integer,
+            F32 | F64 | F80 => Class::Float,
+            ComplexF32 | ComplexF64 | ComplexF80 => Class::Complex,
+            Bool | Logical16 | Logical32 | Logical64 => Class::Logical,
+            Byte => Class::Byte,
+            F32AndI32 | F64AndI32 | F80AndI32 | I16AndI32 | I32AndI32 | I64AndI32 => Class::Pair,
+            F32AndF32 | F64AndF64 => Class::Pair,
         }
     }
 }
@@ -120,8 +235,11 @@ pub fn operator(operation: Operation, number: Number) -> Option<Operator> {
     operation.suits(number).then_some(Operator(code))
 }
 
-/// What [`operator`] has made of it; none if it was somebody else's. Operators of the user's have
-/// codes below 256 or above all of these.
+/// Codes from here on are for operators of the user's: none of them has a [`meaning`] here. Nor have
+/// codes below 256, which are for those who run a NIC without users.
+pub const USER_OPERATOR_MIN: u16 = 0x8000;
+
+/// What [`operator`] has made of it; none if it was somebody else's.
 pub fn meaning(operator: Operator) -> Option<(Operation, Number)> {
     let [operation, number] = operator.0.to_be_bytes();
     let operation = *Operation::ALL.get(usize::from(operation).checked_sub(1)?)?;
@@ -149,6 +267,7 @@ macro_rules! integers {
             Operation::LogicalAnd => each(source, into, |a, b| truth(a != 0 && b != 0)),
             Operation::LogicalOr => each(source, into, |a, b| truth(a != 0 || b != 0)),
             Operation::LogicalXor => each(source, into, |a, b| truth((a != 0) != (b != 0))),
+            _ => unreachable!("an operator suits its numbers"),
         }
     }};
 }
@@ -176,6 +295,58 @@ macro_rules! floats {
     }};
 }
 
+/// One loop for each operation on complex numbers with parts of a type, which have so many bytes.
+macro_rules! complex {
+    ($part:ty, $bytes:literal, $operation:expr, $source:expr, $into:expr) => {{
+        let parts = |bytes: [u8; $bytes]| {
+            let real = *bytes.first_chunk().expect("half of it");
+            let imaginary = *bytes.last_chunk().expect("half of it");
+            (<$part>::from_ne_bytes(real), <$part>::from_ne_bytes(imaginary))
+        };
+        match $operation {
+            // Part by part.
+            Operation::Sum => floats!($part, Operation::Sum, $source, $into),
+            Operation::Product => each_bytes($source, $into, |a, b| {
+                let ((a, b), (c, d)) = (parts(a), parts(b));
+                let (real, imaginary) = (a * c - b * d, a * d + b * c);
+                let mut bytes = [0; $bytes];
+                bytes[..$bytes / 2].copy_from_slice(&real.to_ne_bytes());
+                bytes[$bytes / 2..].copy_from_slice(&imaginary.to_ne_bytes());
+                bytes
+            }),
+            _ => unreachable!("an operator suits its numbers"),
+        }
+    }};
+}
+
+/// One loop for both operations on pairs of a value and an index, which have so many bytes.
+macro_rules! pairs {
+    ($value:ty, $index:ty, $bytes:literal, $operation:expr, $source:expr, $into:expr) => {{
+        let pair = |bytes: &[u8; $bytes]| {
+            let value = *bytes.first_chunk().expect("the value comes first");
+            let index = *bytes.last_chunk().expect("the index comes last");
+            (<$value>::from_ne_bytes(value), <$index>::from_ne_bytes(index))
+        };
+        let wanted = match $operation {
+            Operation::MinPlace => Ordering::Less,
+            Operation::MaxPlace => Ordering::Greater,
+            _ => unreachable!("an operator suits its numbers"),
+        };
+        each_bytes($source, $into, |a, b| if wins(pair(&a), pair(&b), wanted) { a } else { b });
+    }};
+}
+
+/// Whether the first of two pairs is the one that is looked for. NaN goes before all others.
+fn wins<V: PartialOrd, I: PartialOrd>(one: (V, I), other: (V, I), wanted: Ordering) -> bool {
+    let is_nan = |value: &V| value.partial_cmp(value).is_none();
+    match one.0.partial_cmp(&other.0) {
+        Some(Ordering::Equal) => one.1 <= other.1,
+        Some(order) => order == wanted,
+        None if is_nan(&one.0) && is_nan(&other.0) => one.1 <= other.1,
+        None => is_nan(&one.0),
+    }
+}
+
 /// Combines each number of `source` with the one at the same place in `into`, which gets the
 /// result. Bytes are as the machine has them, and need no alignment. An operator without a
 /// [`meaning`] here, or bytes that are not as many whole numbers on both sides, are a bug of the
@@ -183,18 +354,35 @@ macro_rules! floats {
 pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
     let meaning = meaning(operator);
     let (operation, number) = meaning.unwrap_or_else(|| panic!("{operator:?} is not of ours"));
+    assert!((source.len() as u64).is_multiple_of(number.bytes()), "whole numbers");
+    match operation {
+        Operation::Replace => return into.copy_from_slice(source),
+        Operation::Keep => return,
+        _ => {}
+    }
     match number {
         Number::I8 => integers!(i8, operation, source, into),
         Number::I16 => integers!(i16, operation, source, into),
         Number::I32 => integers!(i32, operation, source, into),
         Number::I64 => integers!(i64, operation, source, into),
-        Number::U8 => integers!(u8, operation, source, into),
-        Number::U16 => integers!(u16, operation, source, into),
-        Number::U32 => integers!(u32, operation, source, into),
-        Number::U64 => integers!(u64, operation, source, into),
+        Number::U8 | Number::Bool | Number::Byte => integers!(u8, operation, source, into),
+        Number::U16 | Number::Logical16 => integers!(u16, operation, source, into),
+        Number::U32 | Number::Logical32 => integers!(u32, operation, source, into),
+        Number::U64 | Number::Logical64 => integers!(u64, operation, source, into),
         Number::F32 => floats!(f32, operation, source, into),
         Number::F64 => floats!(f64, operation, source, into),
-        Number::Bool => integers!(u8, operation, source, into),
+        Number::F80 => floats!(Extended, operation, source, into),
+        Number::ComplexF32 => complex!(f32, 8, operation, source, into),
+        Number::ComplexF64 => complex!(f64, 16, operation, source, into),
+        Number::ComplexF80 => complex!(Extended, 32, operation, source, into),
+        Number::F32AndI32 => pairs!(f32, i32, 8, operation, source, into),
+        Number::F64AndI32 => pairs!(f64, i32, 12, operation, source, into),
+        Number::F80AndI32 => pairs!(Extended, i32, 20, operation, source, into),
+        Number::I16AndI32 => pairs!(i16, i32, 6, operation, source, into),
+        Number::I32AndI32 => pairs!(i32, i32, 8, operation, source, into),
+        Number::I64AndI32 => pairs!(i64, i32, 12, operation, source, into),
+        Number::F32AndF32 => pairs!(f32, f32, 8, operation, source, into),
+        Number::F64AndF64 => pairs!(f64, f64, 16, operation, source, into),
     }
 }
 
@@ -241,6 +429,7 @@ plain! {
 
 #[cfg(test)]
 mod tests {
+    use super::extended::tests::extended;
     use super::*;
 
     /// The operation on two numbers, through bytes that lie as awkwardly as can be.
@@ -332,20 +521,123 @@ mod tests {
         let mut codes = std::collections::BTreeSet::new();
         for operation in Operation::ALL {
             for number in Number::ALL {
-                let Some(operator) = operator(operation, number) else {
-                    assert!(matches!(number, Number::F32 | Number::F64 | Number::Bool));
-                    continue;
-                };
+                let Some(operator) = operator(operation, number) else { continue };
                 assert_eq!(meaning(operator), Some((operation, number)));
                 assert!(codes.insert(operator.0));
                 combine(operator, &[], &mut []);
             }
         }
-        assert_eq!(codes.len(), 8 * 10 + 2 * 4 + 3);
+        let (integers, floats, complex, logical, bytes, pairs) =
+            (8 * 10, 3 * 4, 3 * 2, 4 * 3, 3, 8 * 2);
+        assert_eq!(codes.len(), integers + floats + complex + logical + bytes + pairs + 27 * 2);
+        assert!(codes.iter().all(|code| (256..USER_OPERATOR_MIN).contains(code)));
         let others = (0..=u16::MAX).filter(|code| !codes.contains(code));
         assert!(others.map(Operator).all(|operator| meaning(operator).is_none()));
         assert_eq!(operator(Operation::BitXor, Number::F64), None);
         assert_eq!(operator(Operation::Sum, Number::Bool), None);
+    }
+
+    #[test]
+    fn truth_values_of_all_lengths_become_zero_or_one() {
+        let (a, b) = (0_u32.to_ne_bytes(), 7_u32.to_ne_bytes());
+        assert_eq!(of_two(Operation::LogicalOr, Number::Logical32, a, b), 1_u32.to_ne_bytes());
+        let (a, b) = ((-1_i16).to_ne_bytes(), 1_i16.to_ne_bytes());
+        assert_eq!(of_two(Operation::LogicalAnd, Number::Logical16, a, b), 1_u16.to_ne_bytes());
+        let (a, b) = ((1_u64 << 40).to_ne_bytes(), 9_u64.to_ne_bytes());
+        assert_eq!(of_two(Operation::LogicalXor, Number::Logical64, a, b), [0; 8]);
+        assert_eq!(of_two(Operation::BitXor, Number::Byte, [5], [6]), [3]);
+    }
+
+    #[test]
+    fn complex_numbers_do_as_in_school() {
+        let join = |re: f64, im: f64| [re.to_ne_bytes(), im.to_ne_bytes()].concat();
+        let of = |operation, (a, b): (f64, f64), (c, d): (f64, f64)| {
+            let [a, b] = [join(a, b), join(c, d)].map(|bytes| bytes.try_into().expect("16"));
+            of_two::<16>(operation, Number::ComplexF64, a, b).to_vec()
+        };
+        let (a, b) = ((1.5, -2.0), (4.0, 8.0));
+        assert_eq!(of(Operation::Sum, a, b), join(5.5, 6.0));
+        assert_eq!(of(Operation::Product, a, b), join(22.0, 4.0));
+        let i = [0_f32.to_ne_bytes(), 1_f32.to_ne_bytes()].concat().try_into().expect("8");
+        let found = of_two::<8>(Operation::Product, Number::ComplexF32, i, i);
+        assert_eq!(found.to_vec(), [(-1_f32).to_ne_bytes(), 0_f32.to_ne_bytes()].concat());
+        let long = |a, b| -> [u8; 32] {
+            let parts = [a, b].map(|part| extended(part).to_ne_bytes());
+            parts.concat().try_into().expect("32")
+        };
+        let found = of_two(Operation::Product, Number::ComplexF80, long(1.5, -2.0), long(4.0, 8.0));
+        assert_eq!(found, long(22.0, 4.0));
+    }
+
+    macro_rules! assert_pairs {
+        ($number:expr, $value:ty, $index:ty, $bytes:literal, $values:expr, $indices:expr) => {
+            let join = |value: $value, index: $index| -> [u8; $bytes] {
+                let parts = [&value.to_ne_bytes()[..], &index.to_ne_bytes()];
+                parts.concat().try_into().expect("as long")
+            };
+            for (a, b) in $values {
+                for (i, j) in $indices {
+                    for operation in [Operation::MinPlace, Operation::MaxPlace] {
+                        let first = match operation {
+                            _ if a == b => i <= j,
+                            Operation::MinPlace => a < b,
+                            _ => a > b,
+                        };
+                        let expected = if first { join(a, i) } else { join(b, j) };
+                        let found = of_two(operation, $number, join(a, i), join(b, j));
+                        assert_eq!(found, expected, "{operation:?} {a:?} {i} {b:?} {j}");
+                        let found = of_two(operation, $number, join(b, j), join(a, i));
+                        assert_eq!(found, expected, "{operation:?} {b:?} {j} {a:?} {i}");
+                    }
+                }
+            }
+        };
+    }
+
+    #[test]
+    fn of_pairs_the_value_decides_and_then_the_lower_index() {
+        let floats = [(1.5, 2.5), (2.5, -1.5), (3.0, 3.0)];
+        let indices = [(1, 2), (2, 1), (-1, 5), (4, 4)];
+        assert_pairs!(Number::F32AndI32, f32, i32, 8, [(1.5, 2.5), (3.0, 3.0)], indices);
+        assert_pairs!(Number::F64AndI32, f64, i32, 12, floats, indices);
+        assert_pairs!(Number::I16AndI32, i16, i32, 6, [(1, 2), (-3, -3), (5, -5)], indices);
+        assert_pairs!(Number::I32AndI32, i32, i32, 8, [(1, 2), (-3, -3), (5, -5)], indices);
+        assert_pairs!(Number::I64AndI32, i64, i32, 12, [(1, 2), (-3, -3), (5, -5)], indices);
+        let long = floats.map(|(a, b)| (extended(a), extended(b)));
+        assert_pairs!(Number::F80AndI32, Extended, i32, 20, long, indices);
+        let places = [(1.0, 2.0), (2.0, 1.0)];
+        assert_pairs!(Number::F32AndF32, f32, f32, 8, [(1.5, 2.5), (3.0, 3.0)], [(1.0, 2.0)]);
+        assert_pairs!(Number::F64AndF64, f64, f64, 16, floats, places);
+        assert!(wins((f64::NAN, 1), (0.0, 0), Ordering::Less));
+        assert!(!wins((0.0, 0), (f64::NAN, 1), Ordering::Less));
+        assert!(wins((f64::NAN, 0), (f64::NAN, 1), Ordering::Greater));
+    }
+
+    #[test]
+    fn long_floats_are_summed_and_compared() {
+        let of = |operation, a, b| {
+            let [a, b] = [a, b].map(|float| extended(float).to_ne_bytes());
+            Extended::from_ne_bytes(of_two(operation, Number::F80, a, b))
+        };
+        assert_eq!(of(Operation::Sum, 1.5, 2.25), extended(3.75));
+        assert_eq!(of(Operation::Product, 1.5, -2.25), extended(-3.375));
+        assert_eq!(of(Operation::Min, 1.5, -2.25), extended(-2.25));
+        assert_eq!(of(Operation::Max, 1.5, -2.25), extended(1.5));
+        assert!(of(Operation::Max, 1.5, f64::NAN).is_nan());
+        assert!(of(Operation::Min, f64::NAN, 1.5).is_nan());
+    }
+
+    #[test]
+    fn what_comes_replaces_what_was_there_or_does_not() {
+        for number in Number::ALL {
+            let bytes = usize::try_from(number.bytes()).expect("few");
+            for (operation, expected) in [(Operation::Replace, 1), (Operation::Keep, 2)] {
+                let operator = operator(operation, number).expect("it suits all");
+                let mut into = vec![2; 2 * bytes];
+                combine(operator, &vec![1; 2 * bytes], &mut into);
+                assert_eq!(into, vec![expected; 2 * bytes]);
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::operation;
 use ferrywire_nic::{
     Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
@@ -161,6 +162,12 @@ impl Port for SimPort {
     fn arm(&mut self, at: Option<Time>) {
         self.armed = at;
     }
+}
+
+/// An operator of the simulation, as collectives take it.
+pub fn combiner(operator: Operator) -> Combiner {
+    let commutative = matches!(operator, SUM | SUM_LATER);
+    Combiner { operator, element_bytes: 8, commutative }
 }
 
 /// What [`COMPOSE`] does.

@@ -9,7 +9,7 @@ use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Sta
 use serde::Serialize;
 
 use crate::fabric::{Costs, Fabric, Link};
-use crate::port::SUM;
+use crate::port::{SUM, combiner};
 use crate::world::{Application, Context, World};
 
 /// What a scale run has shown.
@@ -109,7 +109,7 @@ const PHASES: [Plan; 4] = [
     },
     Plan {
         name: "allreduce",
-        schedule: |me, room| collective::allreduce(me, SUM, 8, room.first, room.second),
+        schedule: |me, room| collective::allreduce(me, combiner(SUM), room.first, room.second),
         expected: |me| [u64::from(me.size()) * u64::from(me.size() - 1) / 2, ANYTHING, 0],
     },
     Plan {

@@ -16,7 +16,7 @@ use ferrywire_nic::{
 };
 
 use crate::memory::Memory;
-use crate::port::{SUM, SUM_LATER};
+use crate::port::{SUM, SUM_LATER, combiner};
 use crate::random::Random;
 use crate::world::{Application, Context};
 
@@ -469,15 +469,15 @@ impl Script {
             }
             Collective::Reduce { root, numbers: count, later } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
-                let room = collective::reduce_work_bytes(me, root, bytes.len);
+                let combiner = combiner(if later { SUM_LATER } else { SUM });
+                let room = collective::reduce_work_bytes(me, root, combiner, bytes.len);
                 let work = memory.lend_filled(room, GUARD);
-                let operator = if later { SUM_LATER } else { SUM };
-                (collective::reduce(me, root, operator, bytes, work), bytes)
+                (collective::reduce(me, root, combiner, bytes, work), bytes)
             }
             Collective::Allreduce { numbers: count } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
                 let work = memory.lend_filled(bytes.len, GUARD);
-                (collective::allreduce(me, SUM, 8, bytes, work), bytes)
+                (collective::allreduce(me, combiner(SUM), bytes, work), bytes)
             }
             Collective::Gather { root, len } => {
                 let mine = lend(memory, block_bytes(index, self.me, root, len));
@@ -504,7 +504,7 @@ impl Script {
             Collective::Alltoall { len } => {
                 let source = lend(memory, self.blocks_to_all(index, len));
                 let into = memory.lend_filled(source.len, GUARD);
-                (collective::alltoall(me, source, into), into)
+                (collective::alltoall(me, source, into, Span::EMPTY), into)
             }
         }
     }

@@ -3,19 +3,19 @@
 //! Groups are not the whole job, ranks are not peers, and rails differ: messages that overtake each
 //! other by one-sided transfer, and frames that are lost, repeated and late.
 
+mod common;
+
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::{self, LINEAR_RANKS_MAX, Member};
+use common::{Diary, GUARD, Rail, functions, group, in_order, len, lend, pattern, run};
+use ferrywire_mpi::collective::{self, Combiner, Edge, LINEAR_RANKS_MAX, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
-use ferrywire_nic::{
-    Limits, Operator, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket,
-};
-use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
+use ferrywire_nic::{Peer, Schedule, Span, Standard};
 use ferrywire_sim::memory::Memory;
-use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, SUM, compose};
+use ferrywire_sim::port::{SUM, combiner};
 use ferrywire_sim::random::Random;
-use ferrywire_sim::world::{Application, Context, World};
+use ferrywire_sim::world::World;
 
 #[test]
 fn a_broadcast_reaches_everybody() {
@@ -69,19 +69,23 @@ fn a_scatter_takes_blocks_in_rank_order_from_any_root() {
 fn an_allgather_brings_blocks_in_rank_order_to_everybody() {
     for case in cases(&[0, 1, 7, 3000]) {
         let expected = case.all_patterns();
-        for doubling in [false, true] {
+        for way in 0..3 {
             let found = case.run(|me, memory| {
                 let mine = lend(memory, pattern(me.rank, case.len));
                 let all = case.room_for_all(memory);
-                if doubling {
-                    let work = case.room_for_all(memory);
-                    return (collective::allgather_doubling(me, mine, all, work), all);
-                }
-                let work = collective::allgather_work_bytes(me, case.len);
-                let work = memory.lend_filled(work, GUARD);
-                (collective::allgather(me, mine, all, work), all)
+                let place = |rank| all.part(u64::from(rank) * case.len, case.len);
+                let schedule = match way {
+                    0 => collective::allgather_ring(me, mine, place),
+                    1 => collective::allgather_doubling(me, mine, all, case.room_for_all(memory)),
+                    _ => {
+                        let work = collective::allgather_work_bytes(me, case.len);
+                        let work = memory.lend_filled(work, GUARD);
+                        collective::allgather(me, mine, all, work)
+                    }
+                };
+                (schedule, all)
             });
-            assert!(found.iter().all(|all| *all == expected), "{case:?}");
+            assert!(found.iter().all(|all| *all == expected), "{case:?} way {way}");
         }
     }
 }
@@ -89,50 +93,119 @@ fn an_allgather_brings_blocks_in_rank_order_to_everybody() {
 /// The block of each rank has a length of its own, and some have none.
 #[test]
 fn blocks_may_differ_in_length() {
-    let len_of = |rank: u32| u64::from(rank * 5 % 7 * 150);
-    let block_of = |rank: u32| move |all: Span| all.part((0..rank).map(len_of).sum(), len_of(rank));
-    for (case, root) in cases_with_root(&[0]) {
+    // Short ones go other ways than long ones.
+    for (case, root) in cases_with_root(&[6, 150]) {
         let size = case.group.size();
+        let len_of = |rank: u32| u64::from(rank * 5 % 7) * case.len;
+        let place = |all: Span, rank: u32| all.part((0..rank).map(len_of).sum(), len_of(rank));
         let expected: Vec<u8> = (0..size).flat_map(|rank| pattern(rank, len_of(rank))).collect();
         let total: u64 = (0..size).map(len_of).sum();
         let gathered = case.run(|me, memory| {
             let mine = lend(memory, pattern(me.rank, len_of(me.rank)));
             let all = memory.lend_filled(total, GUARD);
-            (collective::gather_blocks(me, root, mine, |rank| block_of(rank)(all)), all)
+            (collective::gather_blocks(me, root, mine, |rank| place(all, rank)), all)
         });
         assert_eq!(gathered[root as usize], expected, "{case:?} root {root}");
         let scattered = case.run(|me, memory| {
             let all = lend(memory, expected.clone());
             let mine = memory.lend_filled(len_of(me.rank), GUARD);
-            (collective::scatter_blocks(me, root, |rank| block_of(rank)(all), mine), mine)
+            (collective::scatter_blocks(me, root, |rank| place(all, rank), mine), mine)
         });
         assert_eq!(scattered.concat(), expected, "{case:?} root {root}");
         let everywhere = case.run(|me, memory| {
             let all = memory.lend_filled(total, GUARD);
+            let place = |rank| place(all, rank);
             // In place: our block is where it belongs.
-            let mine = block_of(me.rank)(all);
+            let mine = place(me.rank);
             memory.bytes_mut(mine).copy_from_slice(&pattern(me.rank, mine.len));
-            (collective::allgather_blocks(me, mine, |rank| block_of(rank)(all)), all)
+            let work = collective::allgather_blocks_work_bytes(me, place);
+            let work = memory.lend_filled(work, GUARD);
+            (collective::allgather_blocks(me, mine, place, work), all)
         });
         assert!(everywhere.iter().all(|all| *all == expected), "{case:?}");
     }
 }
 
+/// Where blocks do not lie one behind the other, they go to their places all the same.
+#[test]
+fn blocks_may_lie_anywhere() {
+    for case in cases(&[5, 700]) {
+        let size = case.group.size();
+        let step = case.len + 3;
+        let found = case.run(|me, memory| {
+            let mine = lend(memory, pattern(me.rank, case.len));
+            let all = memory.lend_filled(u64::from(size) * step, GUARD);
+            let place = |rank: u32| all.part(u64::from(size - 1 - rank) * step, case.len);
+            let work = collective::allgather_blocks_work_bytes(me, place);
+            let work = memory.lend_filled(work, GUARD);
+            (collective::allgather_blocks(me, mine, place, work), all)
+        });
+        let block = |rank| [pattern(rank, case.len), vec![GUARD; 3]].concat();
+        let expected: Vec<u8> = (0..size).rev().flat_map(block).collect();
+        assert!(found.iter().all(|all| *all == expected), "{case:?}");
+    }
+}
+
+/// What a rank gives to another.
+fn between(from: u32, to: u32, len: u64) -> Vec<u8> {
+    pattern(from * 131 + to, len)
+}
+
 #[test]
 fn an_alltoall_gives_everybody_what_is_theirs() {
-    let between = |from: u32, to: u32, len| pattern(from * 131 + to, len);
     for case in cases(&[0, 1, 7, 600]) {
         let size = case.group.size();
-        let found = case.run(|me, memory| {
-            let given = (0..size).flat_map(|to| between(me.rank, to, case.len)).collect();
-            let source = lend(memory, given);
-            let into = case.room_for_all(memory);
-            (collective::alltoall(me, source, into), into)
-        });
-        for (rank, found) in (0..).zip(found) {
-            let expected: Vec<u8> =
-                (0..size).flat_map(|from| between(from, rank, case.len)).collect();
-            assert_eq!(found, expected, "{case:?} rank {rank}");
+        for in_place in [false, true] {
+            let found = case.run(|me, memory| {
+                let given = (0..size).flat_map(|to| between(me.rank, to, case.len)).collect();
+                let source = lend(memory, given);
+                let into = if in_place { source } else { case.room_for_all(memory) };
+                let work = collective::alltoall_work_bytes(source, into);
+                let work = memory.lend_filled(work, GUARD);
+                (collective::alltoall(me, source, into, work), into)
+            });
+            for (rank, found) in (0..).zip(found) {
+                let expected: Vec<u8> =
+                    (0..size).flat_map(|from| between(from, rank, case.len)).collect();
+                assert_eq!(found, expected, "{case:?} rank {rank} in place: {in_place}");
+            }
+        }
+    }
+}
+
+/// Between any two ranks another length, and in place the same both ways.
+#[test]
+fn an_alltoall_has_blocks_of_any_length() {
+    for case in cases(&[1, 90]) {
+        let size = case.group.size();
+        for in_place in [false, true] {
+            let len_of = |from: u32, to: u32| {
+                let mixed = if in_place { from + to } else { from + 3 * to };
+                u64::from(mixed % 5) * case.len
+            };
+            let found = case.run(|me, memory| {
+                let given: Vec<Vec<u8>> =
+                    (0..size).map(|to| between(me.rank, to, len_of(me.rank, to))).collect();
+                let source = lend(memory, given.concat());
+                let to = |rank| {
+                    let before = (0..rank).map(|to| len_of(me.rank, to)).sum();
+                    source.part(before, len_of(me.rank, rank))
+                };
+                let comes = (0..size).map(|from| len_of(from, me.rank)).sum();
+                let into = if in_place { source } else { memory.lend_filled(comes, GUARD) };
+                let from = |rank| {
+                    let before = (0..rank).map(|from| len_of(from, me.rank)).sum();
+                    into.part(before, len_of(rank, me.rank))
+                };
+                let work = collective::alltoall_blocks_work_bytes(me, to, from);
+                let work = memory.lend_filled(work, GUARD);
+                (collective::alltoall_blocks(me, to, from, work), into)
+            });
+            for (rank, found) in (0..).zip(found) {
+                let expected: Vec<u8> =
+                    (0..size).flat_map(|from| between(from, rank, len_of(from, rank))).collect();
+                assert_eq!(found, expected, "{case:?} rank {rank} in place: {in_place}");
+            }
         }
     }
 }
@@ -141,13 +214,23 @@ fn an_alltoall_gives_everybody_what_is_theirs() {
 fn reductions_are_in_rank_order() {
     for (case, root) in cases_with_root(&[0, 8, 40, 3000]) {
         let all = case.in_order(0..case.group.size());
-        let found = case.run(|me, memory| {
-            let bytes = lend(memory, functions(me.rank, case.len));
-            let work = collective::reduce_in_order_work_bytes(me, case.len);
-            let work = memory.lend_filled(work, GUARD);
-            (collective::reduce_in_order(me, root, case.operator(), bytes, work), bytes)
-        });
-        assert_eq!(found[root as usize], all, "{case:?} root {root}");
+        let combiner = case.rail.combiner();
+        for pieces in [false, true] {
+            let found = case.run(|me, memory| {
+                let bytes = lend(memory, functions(me.rank, case.len));
+                let work = match pieces {
+                    false => collective::reduce_work_bytes(me, root, combiner, case.len),
+                    true => collective::reduce_pieces_work_bytes(me, combiner, case.len),
+                };
+                let work = memory.lend_filled(work, GUARD);
+                let reduce = if pieces { collective::reduce_pieces } else { collective::reduce };
+                (reduce(me, root, combiner, bytes, work), bytes)
+            });
+            assert_eq!(found[root as usize], all, "{case:?} root {root} pieces {pieces}");
+            for (rank, found) in (0..).zip(found).filter(|(rank, _)| *rank != root) {
+                assert_eq!(found, functions(rank, case.len), "{case:?}: {rank} keeps its bytes");
+            }
+        }
     }
 }
 
@@ -156,19 +239,29 @@ fn a_reduction_comes_to_any_root() {
     for (case, root) in cases_with_root(&[0, 8, 3000]) {
         let found = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
-            let work = collective::reduce_work_bytes(me, root, case.len);
+            let work = collective::reduce_work_bytes(me, root, xor(), case.len);
             let work = memory.lend_filled(work, GUARD);
-            // Exclusive or does not mind the order.
-            let xor = operation::operator(Operation::BitXor, Number::U64).expect("it suits");
-            (collective::reduce(me, root, xor, bytes, work), bytes)
+            (collective::reduce(me, root, xor(), bytes, work), bytes)
         });
-        let mut expected = vec![0; len(case.len)];
-        for rank in 0..case.group.size() {
-            let theirs = functions(rank, case.len);
-            expected.iter_mut().zip(theirs).for_each(|(sum, byte)| *sum ^= byte);
-        }
+        let expected = all_xored(case.group.size(), case.len);
         assert_eq!(found[root as usize], expected, "{case:?} root {root}");
     }
+}
+
+/// What the functions of so many ranks come to under [`xor`].
+fn all_xored(size: u32, bytes: u64) -> Vec<u8> {
+    let mut result = vec![0; len(bytes)];
+    for rank in 0..size {
+        let theirs = functions(rank, bytes);
+        result.iter_mut().zip(theirs).for_each(|(sum, byte)| *sum ^= byte);
+    }
+    result
+}
+
+/// Exclusive or does not mind the order.
+fn xor() -> Combiner {
+    let operator = operation::operator(Operation::BitXor, Number::U64).expect("it suits");
+    Combiner { operator, element_bytes: 8, commutative: true }
 }
 
 #[test]
@@ -179,11 +272,11 @@ fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, case.len));
                 let work = memory.lend_filled(case.len, GUARD);
-                let schedule = match halving {
-                    false => collective::allreduce_doubling(me, case.operator(), bytes, work),
-                    true => collective::allreduce_halving(me, case.operator(), 8, bytes, work),
+                let allreduce = match halving {
+                    false => collective::allreduce_doubling,
+                    true => collective::allreduce_halving,
                 };
-                (schedule, bytes)
+                (allreduce(me, case.rail.combiner(), bytes, work), bytes)
             });
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} halving {halving}");
         }
@@ -196,12 +289,12 @@ fn scans_are_in_rank_order() {
         let with_ours = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(case.len, GUARD);
-            (collective::scan(me, case.operator(), bytes, work), bytes)
+            (collective::scan(me, case.rail.combiner(), bytes, work), bytes)
         });
         let without = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(collective::exscan_work_bytes(case.len), GUARD);
-            (collective::exscan(me, case.operator(), bytes, work), bytes)
+            (collective::exscan(me, case.rail.combiner(), bytes, work), bytes)
         });
         for rank in 0..case.group.size() {
             assert_eq!(with_ours[rank as usize], case.in_order(0..rank + 1), "{case:?} {rank}");
@@ -215,19 +308,79 @@ fn scans_are_in_rank_order() {
 fn a_reduce_scatter_is_in_rank_order() {
     for case in cases(&[0, 8, 600]) {
         let size = case.group.size();
+        let all_bytes = case.len * u64::from(size);
         let found = case.run(|me, memory| {
-            let all = lend(memory, functions(me.rank, case.len * u64::from(size)));
+            let all = lend(memory, functions(me.rank, all_bytes));
             // Every other rank works in place.
             let mine = match me.rank % 2 {
                 0 => lend(memory, case.guard()),
                 _ => all.part(u64::from(me.rank) * case.len, case.len),
             };
-            let work = collective::reduce_scatter_block_work_bytes(case.len);
+            let work = collective::reduce_scatter_block_work_bytes(me, case.len);
             let work = memory.lend_filled(work, GUARD);
-            (collective::reduce_scatter_block(me, case.operator(), all, mine, work), mine)
+            (collective::reduce_scatter_block(me, case.rail.combiner(), all, mine, work), mine)
         });
-        let whole = Case { len: case.len * u64::from(size), ..case.clone() };
-        assert_eq!(found.concat(), whole.in_order(0..size), "{case:?}");
+        assert_eq!(found.concat(), in_order(0..size, all_bytes), "{case:?}");
+    }
+}
+
+#[test]
+fn a_reduce_scatter_has_blocks_of_any_length() {
+    for case in cases(&[8, 400]) {
+        let size = case.group.size();
+        let lens: Vec<u64> = (0..size).map(|rank| u64::from(rank * 5 % 7) * case.len).collect();
+        let all_bytes = lens.iter().sum();
+        let found = case.run(|me, memory| {
+            let all = lend(memory, functions(me.rank, all_bytes));
+            let (before, ours) = lens.split_at(me.rank as usize);
+            let mine = match me.rank % 2 {
+                0 => memory.lend_filled(ours[0], GUARD),
+                _ => all.part(before.iter().sum(), ours[0]),
+            };
+            let work = collective::reduce_scatter_work_bytes(me, &lens);
+            let work = memory.lend_filled(work, GUARD);
+            let combiner = case.rail.combiner();
+            (collective::reduce_scatter(me, combiner, all, &lens, mine, work), mine)
+        });
+        assert_eq!(found.concat(), in_order(0..size, all_bytes), "{case:?}");
+    }
+}
+
+/// On a torus with two columns, left and right are the same rank; with one, that is oneself.
+#[test]
+fn neighbours_on_a_torus_get_what_was_sent_their_way() {
+    for case in cases(&[0, 7, 600]) {
+        let columns = 2 - case.group.size() % 2;
+        let rows = case.group.size() / columns;
+        let case = Case { group: group(0, rows * columns), ..case };
+        // Left, right, up, down: the way that the message goes, and the one that it comes.
+        let ways = |rank: u32| {
+            let (row, column) = (rank / columns, rank % columns);
+            let left = row * columns + (column + columns - 1) % columns;
+            let right = row * columns + (column + 1) % columns;
+            let up = (row + rows - 1) % rows * columns + column;
+            let down = (row + 1) % rows * columns + column;
+            [(0, left, right), (1, right, left), (2, up, down), (3, down, up)]
+        };
+        let found = case.run(|me, memory| {
+            let gives = ways(me.rank).map(|(strand, rank, _)| {
+                let bytes = lend(memory, pattern(4 * me.rank + u32::from(strand), case.len));
+                Edge { rank, strand, bytes }
+            });
+            let all = memory.lend_filled(4 * case.len, GUARD);
+            let gets = ways(me.rank).map(|(strand, _, rank)| {
+                let bytes = all.part(u64::from(strand) * case.len, case.len);
+                Edge { rank, strand, bytes }
+            });
+            (collective::neighbourhood(me, &gives, &gets), all)
+        });
+        for (rank, found) in (0..).zip(found) {
+            let expected: Vec<u8> = ways(rank)
+                .into_iter()
+                .flat_map(|(strand, _, from)| pattern(4 * from + u32::from(strand), case.len))
+                .collect();
+            assert_eq!(found, expected, "{case:?} rank {rank}");
+        }
     }
 }
 
@@ -247,10 +400,21 @@ fn long_messages_arrive_too() {
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, long));
                 let work = memory.lend_filled(long, GUARD);
-                (collective::allreduce(me, case.operator(), 8, bytes, work), bytes)
+                (collective::allreduce(me, case.rail.combiner(), bytes, work), bytes)
             });
             let expected = case.in_order(0..size);
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?}");
+            for combiner in [case.rail.combiner(), xor()] {
+                let found = case.run(|me, memory| {
+                    let bytes = lend(memory, functions(me.rank, long));
+                    let work = collective::reduce_work_bytes(me, 1, combiner, long);
+                    let work = memory.lend_filled(work, GUARD);
+                    (collective::reduce(me, 1, combiner, bytes, work), bytes)
+                });
+                let expected =
+                    if combiner.commutative { all_xored(size, long) } else { expected.clone() };
+                assert!(found[1] == expected, "{case:?}");
+            }
         }
     }
 }
@@ -264,7 +428,7 @@ fn an_alltoall_has_few_receives_open() {
         world.act(Peer(rank), |_, context| {
             let all = context.port.memory.lend_filled(2 * 64 * 8, 0);
             let me = Member { group_id: 3, group: &case.group, rank };
-            let schedule = collective::alltoall(me, all.part(0, 512), all.part(512, 512));
+            let schedule = collective::alltoall(me, all.part(0, 512), all.part(512, 512), all);
             context.nic.post_schedule(Arc::new(schedule), 1, context.port);
         });
     }
@@ -282,14 +446,19 @@ fn schedules_of_many_ranks_fit() {
     let group = Group::whole(LINEAR_RANKS_MAX);
     for rank in [0, 7, LINEAR_RANKS_MAX - 1] {
         let me = Member { group_id: 3, group: &group, rank };
-        let block = |_| Span::EMPTY;
-        let linear = collective::alltoall_blocks(me, block, block);
-        assert_eq!(linear.len(), 2 * (LINEAR_RANKS_MAX as usize - 1));
-        collective::allgather_blocks(me, Span::EMPTY, block);
-        collective::gather_blocks(me, 0, Span::EMPTY, block);
+        let ranks = LINEAR_RANKS_MAX as usize;
+        let nothing = |_| Span::EMPTY;
+        let linear = collective::alltoall_blocks(me, nothing, nothing, Span::EMPTY);
+        assert_eq!(linear.len(), 2 * (ranks - 1));
+        let all = Span { len: 8 * u64::from(LINEAR_RANKS_MAX), ..Span::EMPTY };
+        let in_place = collective::alltoall(me, all, all, all);
+        assert_eq!(in_place.len(), 3 * (ranks - 1));
+        collective::allgather_ring(me, Span::EMPTY, nothing);
+        collective::gather_blocks(me, 0, Span::EMPTY, nothing);
         collective::broadcast_pieces(me, 0, Span::EMPTY);
-        let empty = Span::EMPTY;
-        collective::reduce_scatter_block(me, SUM, empty, empty, empty);
+        let (mine, work) = (Span { len: 8, ..Span::EMPTY }, Span { len: 2 * all.len, ..all });
+        let pairwise = collective::reduce_scatter_block(me, combiner(SUM), all, mine, work);
+        assert!(pairwise.len() >= 3 * (ranks - 2), "{} steps", pairwise.len());
     }
     let group = Group::whole(1 << 20);
     let me = Member { group_id: 3, group: &group, rank: 0 };
@@ -299,6 +468,10 @@ fn schedules_of_many_ranks_fit() {
     assert!(collective::scatter(me, 0, all, mine, all).len() < 100);
     assert!(collective::allgather(me, mine, all, all).len() < 100);
     assert!(collective::broadcast(me, 0, all).len() < 100);
+    assert!(collective::reduce(me, 7, combiner(SUM), mine, all).len() < 100);
+    assert!(
+        collective::reduce_scatter_block(me, combiner(SUM), mine, mine.part(0, 0), all).len() < 100
+    );
 }
 
 /// One group, one length, one sort of rail.
@@ -309,86 +482,20 @@ struct Case {
     rail: Rail,
 }
 
-/// What carries the frames.
-#[derive(Clone, Copy, Debug)]
-enum Rail {
-    /// Loses nothing, and is soon full.
-    Ring,
-    /// Writes and reads memory of the peer: long messages may overtake each other.
-    OneSided,
-    /// Loses, repeats and delays.
-    Rough,
-}
-
-impl Rail {
-    const ALL: [Rail; 3] = [Rail::Ring, Rail::OneSided, Rail::Rough];
-}
-
 impl Case {
     /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
     fn run(&self, build: impl Fn(Member<'_>, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
-        let mut world = self.world();
-        let mut random = Random::new(self.len);
-        let mut begun: Vec<(Peer, Posted, Span)> = Vec::new();
-        for (peer, rank) in self.group.members().zip(0..) {
-            // Some are late, and find that others have begun.
-            if random.percent(30) {
-                for _ in 0..random.below(100) {
-                    world.step();
-                }
-            }
-            let me = Member { group_id: 3, group: &self.group, rank };
-            begun.push(world.act(peer, |_, context| {
-                let (schedule, result) = build(me, &mut context.port.memory);
-                (peer, context.nic.post_schedule(Arc::new(schedule), 1, context.port), result)
-            }));
-        }
-        world.run_until_quiet();
-        let results = begun.into_iter().map(|(peer, posted, result)| {
-            let told = &world.application(peer).told;
-            let done = match posted {
-                Posted::Done(outcome) => outcome == Outcome::Done,
-                Posted::Pending(ticket) => told.contains(&(ticket, Outcome::Done)),
-            };
-            assert!(done, "{self:?}: {peer:?} is not done: {told:?}");
-            assert_eq!(world.nic(peer).holdings().runs, 0);
-            world.memory(peer).bytes(result).to_vec()
-        });
-        results.collect()
+        let seed = self.len + 1000 * u64::from(self.group.size());
+        let (mut world, mut random) = (self.world(), Random::new(seed));
+        run(&mut world, &mut random, self.group.members(), |rank, memory| {
+            let rank = u32::try_from(rank).expect("few ranks");
+            build(Member { group_id: 3, group: &self.group, rank }, memory)
+        })
     }
 
     fn world(&self) -> World<Standard, Diary> {
         let ranks = self.group.members().map(|peer| peer.0 + 1).max().unwrap_or(0);
-        let one_sided = matches!(self.rail, Rail::OneSided);
-        let promises = Promises {
-            reliable: !matches!(self.rail, Rail::Rough),
-            puts: one_sided,
-            gets: one_sided,
-            frame_bytes_max: 1500,
-            welcome_bytes: 0,
-        };
-        let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
-        let fabric = Fabric {
-            ranks_per_node: 1,
-            local: link,
-            remote: link,
-            costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
-            ring_frames_max: matches!(self.rail, Rail::Ring).then_some(4),
-        };
-        let limits = Limits { eager_bytes_max: 200, ..Limits::default() };
-        let seed = u64::from(ranks) * 1000 + self.len;
-        let mut world = World::new(seed, fabric, &limits, (0..ranks).map(|_| Diary::default()));
-        world.rules = vec![
-            Rule::Lose { percent: 5 },
-            Rule::Repeat { percent: 10, within_ns: 100_000 },
-            Rule::Reorder { percent: 20, by_ns: 20_000 },
-        ];
-        world
-    }
-
-    /// An operator whose order matters, which is slow on most rails.
-    fn operator(&self) -> Operator {
-        if matches!(self.rail, Rail::OneSided) { COMPOSE } else { COMPOSE_LATER }
+        self.rail.world(ranks, u64::from(ranks) * 1000 + self.len)
     }
 
     fn guard(&self) -> Vec<u8> {
@@ -405,29 +512,8 @@ impl Case {
 
     /// What the functions of these ranks come to, composed one by one.
     fn in_order(&self, ranks: std::ops::Range<u32>) -> Vec<u8> {
-        let mut ranks = ranks.rev();
-        let mut result = functions(ranks.next().expect("at least one"), self.len);
-        for rank in ranks {
-            compose(&functions(rank, self.len), &mut result);
-        }
-        result
+        in_order(ranks, self.len)
     }
-}
-
-/// Does nothing by itself, and writes down what it is told.
-#[derive(Default)]
-struct Diary {
-    told: Vec<(Ticket, Outcome)>,
-}
-
-impl Application<Standard> for Diary {
-    fn on_wake(&mut self, _: &mut Context<'_, Standard>) {}
-
-    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, _: &mut Context<'_, Standard>) {
-        self.told.push((ticket, outcome));
-    }
-
-    fn on_peer_down(&mut self, _: Peer, _: &mut Context<'_, Standard>) {}
 }
 
 /// Every size with every length; groups of all forms and all rails in turn.
@@ -451,44 +537,3 @@ fn cases_with_root(lens: &[u64]) -> Vec<(Case, u32)> {
     };
     cases(lens).into_iter().flat_map(with_roots).collect()
 }
-
-/// Groups whose ranks are their peers, and groups whose ranks are not.
-fn group(form: usize, size: u32) -> Group {
-    let members: Vec<Peer> = match form {
-        0 => return Group::whole(size),
-        1 => (0..size).rev().map(Peer).collect(),
-        2 => (0..size).map(|rank| Peer(5 + rank)).collect(),
-        3 => (0..size).map(|rank| Peer(2 + 3 * rank)).collect(),
-        // No rule: odd ones first, even ones after them, backwards.
-        _ => (0..size)
-            .filter(|rank| rank % 2 == 1)
-            .chain((0..size).filter(|rank| rank % 2 == 0).rev())
-            .map(Peer)
-            .collect(),
-    };
-    Group::of(&members)
-}
-
-fn lend(memory: &mut Memory, bytes: Vec<u8>) -> Span {
-    let len = bytes.len() as u64;
-    Span::new(memory.lend(bytes), 0, len)
-}
-
-/// Bytes that tell whose they are and where.
-fn pattern(whose: u32, len: u64) -> Vec<u8> {
-    let byte = |at: u64| (u64::from(whose) * 167 + at * 31 + (at >> 7)).to_le_bytes()[0] | 1;
-    (0..len).map(byte).collect()
-}
-
-/// Functions for [`COMPOSE`], which tell whose they are and where.
-fn functions(whose: u32, len: u64) -> Vec<u8> {
-    let part = |at: u64| u64::from(whose) * 2_654_435_761 + at * 40_503 + 3;
-    (0..len / 4).flat_map(|at| part(at).to_le_bytes().into_iter().take(4)).collect()
-}
-
-fn len(bytes: u64) -> usize {
-    usize::try_from(bytes).expect("it fits the machine")
-}
-
-/// What stands where nothing has been written.
-const GUARD: u8 = 0;

@@ -1,31 +1,18 @@
 //! Stories that need a world: a flood, and a reduction that its callers do not wait for.
 
+mod common;
+
 use std::sync::Arc;
 
+use common::Diary;
 use ferrywire_mpi::collective::{self, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link};
-use ferrywire_sim::port::SUM;
-use ferrywire_sim::world::{Application, Context, World};
-
-/// Does nothing by itself, and writes down what it is told.
-#[derive(Default)]
-struct Diary {
-    told: Vec<(Ticket, Outcome)>,
-}
-
-impl Application<Standard> for Diary {
-    fn on_wake(&mut self, _: &mut Context<'_, Standard>) {}
-
-    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, _: &mut Context<'_, Standard>) {
-        self.told.push((ticket, outcome));
-    }
-
-    fn on_peer_down(&mut self, _: Peer, _: &mut Context<'_, Standard>) {}
-}
+use ferrywire_sim::port::{SUM, combiner};
+use ferrywire_sim::world::World;
 
 fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> {
     let promises =
@@ -114,9 +101,9 @@ fn a_reduction_goes_on_without_its_callers() {
         world.act(Peer(rank), |_, context| {
             let memory = &mut context.port.memory;
             let bytes = Span::new(memory.lend(u64::from(rank).to_le_bytes().into()), 0, 8);
-            let room = collective::reduce_work_bytes(me, 0, 8);
+            let room = collective::reduce_work_bytes(me, 0, combiner(SUM), 8);
             let work = memory.lend_filled(room, 0);
-            let schedule = collective::reduce(me, 0, SUM, bytes, work);
+            let schedule = collective::reduce(me, 0, combiner(SUM), bytes, work);
             let posted = context.nic.post_schedule(Arc::new(schedule), 1, context.port);
             let Posted::Pending(ticket) = posted else { panic!("{posted:?}") };
             (ticket, bytes)

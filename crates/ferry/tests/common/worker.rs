@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::{Driver, Operators, job, memory};
+use ferrywire_host::{Driver, Operators, Rank, job, memory};
 use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted, Ticket};
 
 use super::{now_ns, signal};
@@ -84,7 +84,7 @@ pub(crate) fn rank() {
     }
 }
 
-fn join() -> Driver {
+fn join() -> Rank {
     if read("UNREADABLE").is_some() {
         let off: libc::c_ulong = 0;
         // SAFETY: sets an attribute of this process.
@@ -294,7 +294,7 @@ fn compute(death: &Death, victim: bool) {
     }
 }
 
-fn finalise(driver: Driver, death: &Death, victim: bool) {
+fn finalise(driver: Rank, death: &Death, victim: bool) {
     for round in 0..3 {
         if exchange(&driver, round, false).is_none() {
             lament(&driver);

@@ -1,8 +1,8 @@
 //! The shared-memory rail: a ring for each pair that talks, made on first contact.
 //!
 //! Invariants, cited below by number.
-//!   I1. A ring is used only by a struct that holds the segment it lies in.
-//!   I2. There is one `Shm` and one `ShmInlet` for a rank of a segment: `open` is called once.
+//!   I1. A ring is used only by a struct that holds the plane it lies in.
+//!   I2. There is one `Shm` and one `ShmInlet` for a rank in a plane: `open` is called once.
 
 use std::io;
 use std::sync::Arc;
@@ -11,20 +11,22 @@ use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
 use crate::job;
 use crate::rail::{Arrival, Inlet, Rail};
+use crate::shm::arena::FIRST_LINES;
 use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::Newcomers;
+use crate::shm::plane::Plane;
 use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
-use crate::shm::segment::{FIRST_LINES, Process, Segment};
+use crate::shm::segment::{Process, Segment};
 use crate::sys::reach;
 
 /// The longest frame: a piece of a long message, 32 KB, and its envelope.
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
-/// Opens the rail for one rank. Once for each (I2).
-pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet) {
-    let ranks = segment.ranks() as usize;
+/// Opens the rail for one rank in a plane. Once for each (I2).
+pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet) {
+    let ranks = plane.segment.ranks() as usize;
     let out = Shm {
-        segment: Arc::clone(segment),
+        plane: plane.clone(),
         me,
         welcome_bytes,
         pid: std::process::id(),
@@ -32,19 +34,15 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
         stuck: Vec::new(),
         lost: Vec::new(),
     };
-    let fenced = segment.is_crowded();
-    let segment = Arc::clone(segment);
-    (
-        out,
-        ShmInlet {
-            newcomers: segment.newcomers(me),
-            segment,
-            me,
-            fenced,
-            rings: Vec::new(),
-            hand: 0,
-        },
-    )
+    let inlet = ShmInlet {
+        newcomers: plane.newcomers(me),
+        plane: plane.clone(),
+        me,
+        fenced: plane.segment.is_crowded(),
+        rings: Vec::new(),
+        hand: 0,
+    };
+    (out, inlet)
 }
 
 /// The rail between two ranks that are both in this process, open at both ends: for tests of rails.
@@ -52,12 +50,13 @@ pub(crate) fn open(segment: &Arc<Segment>, me: u32, welcome_bytes: u32) -> (Shm,
 pub fn pair(crowded: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
     let segment = Arc::new(Segment::create(2, 0, crowded)?);
     [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
-    Ok([0, 1].map(|rank| open(&segment, rank, 0)))
+    let planes = [Plane::open(&segment, 0, 0)?, Plane::open(&segment, 0, 1)?];
+    Ok([open(&planes[0], 0, 0), open(&planes[1], 1, 0)])
 }
 
 /// The half that sends.
 pub struct Shm {
-    segment: Arc<Segment>,
+    plane: Plane,
     me: u32,
     /// Credit that everybody has with everybody from the beginning.
     welcome_bytes: u32,
@@ -85,10 +84,10 @@ impl Shm {
         match slot {
             Some(ring) => Ok(ring),
             None => {
-                let (ring, at) = self.segment.connect(self.me, to.0)?;
+                let (ring, at) = self.plane.connect(self.me, to.0)?;
                 let producer = Producer::new(ring, FIRST_LINES);
-                let doorbell = self.segment.doorbell(to.0);
-                let fenced = self.segment.is_crowded();
+                let doorbell = self.plane.doorbell(to.0);
+                let fenced = self.plane.segment.is_crowded();
                 Ok(slot.insert(Box::new(Outgoing { producer, doorbell, fenced, at })))
             }
         }
@@ -124,7 +123,7 @@ impl Shm {
     fn push_again(&mut self, to: Peer, push: &impl Fn(&mut Producer) -> Result<(), Stuck>) -> Sent {
         match self.rings[to.0 as usize].as_mut().map(|ring| push(&mut ring.producer)) {
             Some(Ok(())) => {
-                self.segment.doorbell(to.0).ring(self.segment.is_crowded());
+                self.plane.doorbell(to.0).ring(self.plane.segment.is_crowded());
                 Sent::Away
             }
             _ => self.stick(to),
@@ -153,7 +152,7 @@ impl Shm {
     fn widen(&mut self, to: Peer, len: usize) -> io::Result<()> {
         let Some(ring) = self.rings[to.0 as usize].as_mut() else { return Ok(()) };
         let (now, wider) = ring.producer.wider(len);
-        match self.segment.widen(ring.at, now, wider) {
+        match self.plane.widen(ring.at, now, wider) {
             Ok(()) => ring.producer.widen(wider),
             // What fits now goes on fitting; only a frame that never did is lost.
             Err(_) if len <= now as usize * LINE_BYTES => {
@@ -176,7 +175,7 @@ impl Shm {
 
     /// The process of `peer`, unless it is this one.
     fn elsewhere(&self, peer: Peer) -> Option<i32> {
-        let process = self.segment.process(peer.0);
+        let process = self.plane.segment.process(peer.0);
         (!self.is_here(process)).then(|| i32::try_from(process.pid).unwrap_or(0))
     }
 
@@ -197,7 +196,7 @@ impl Shm {
 
 impl Rail for Shm {
     fn promises(&self, peer: Peer) -> Promises {
-        let process = self.segment.process(peer.0);
+        let process = self.plane.segment.process(peer.0);
         let reaches = self.is_here(process) || self.can_reach(process);
         Promises {
             reliable: true,
@@ -209,7 +208,7 @@ impl Rail for Shm {
     }
 
     fn attends(&self, peer: Peer) -> bool {
-        self.segment.attention(peer.0).is_paid()
+        self.plane.attention(peer.0).is_paid()
     }
 
     #[inline]
@@ -297,16 +296,16 @@ impl Shm {
 
     /// Whether everything that was sent has been taken, by everybody who still can.
     pub(crate) fn is_drained(&mut self) -> bool {
-        let segment = &self.segment;
+        let plane = &self.plane;
         (0..).zip(&mut self.rings).all(|(rank, ring)| {
-            ring.as_mut().is_none_or(|ring| ring.producer.is_drained() || segment.is_gone(rank))
+            ring.as_mut().is_none_or(|ring| ring.producer.is_drained() || plane.is_gone(rank))
         })
     }
 }
 
 /// The half that takes what has come.
 pub struct ShmInlet {
-    segment: Arc<Segment>,
+    plane: Plane,
     me: u32,
     /// Rings to us that somebody has made.
     newcomers: &'static Newcomers,
@@ -325,7 +324,7 @@ impl ShmInlet {
     #[cold]
     fn welcome(&mut self) {
         let rings = &mut self.rings;
-        self.segment.welcome(self.me, |from, ring: Ring| {
+        self.plane.welcome(self.me, |from, ring: Ring| {
             rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring) });
         });
     }
@@ -355,11 +354,11 @@ impl Inlet for ShmInlet {
                 }
                 taken += 1;
                 if consumer.advance(fenced) {
-                    self.segment.doorbell(from.0).ring(fenced);
+                    self.plane.doorbell(from.0).ring(fenced);
                 }
             }
             if consumer.rest(fenced) {
-                self.segment.doorbell(from.0).ring(fenced);
+                self.plane.doorbell(from.0).ring(fenced);
             }
         }
         // Whoever sends without pause is not always first.

@@ -1,29 +1,36 @@
 //! The memory that all ranks of a job on one node share.
 //!
-//! One memfd without a name: a header, a card for each rank, and an arena from which rings are
-//! claimed on first contact. It is as long as all rings together could be, but memory is set aside
-//! piece by piece, before anybody touches it, so that a limit is an error and never a signal.
+//! One memfd without a name: a header, a card for each rank, doors for each rank in each further
+//! plane, and for each plane an arena from which rings are claimed on first contact. It is as long
+//! as all rings together could be, but memory is set aside piece by piece, before anybody touches it,
+//! so that a limit is an error and never a signal. Nothing is set aside for a plane that nobody uses,
+//! and only those who use it map its arena.
 //!
 //! Invariants, cited below by number.
-//!   I1. The mapping is at least as long as `Header::bytes` said when it was made, and lives as long
-//!       as the `Segment`.
-//!   I2. Header and cards are reserved before the segment is handed to anybody, a ring before it is
-//!       announced. All of them are valid for any bytes, zeros at first.
+//!   I1. The mapping holds the header, all cards, all doors and the first arena, and lives as long as
+//!       the `Segment`.
+//!   I2. Header and cards are reserved before the segment is handed to anybody, the doors of a plane
+//!       before it is in `Header::planes` or in the hands of a `Plane`. All of them are valid for any
+//!       bytes, zeros at first.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::shm::arena::{Arena, PAGE_BYTES};
 use crate::shm::doorbell::Doorbell;
-use crate::shm::newcomers::{Label, Newcomers};
-use crate::shm::ring::{Control, DATA_LINES_MAX, LINE_BYTES, Line, Ring, SLOTS, Slot};
+use crate::shm::newcomers::Newcomers;
 use crate::sys::map::{self, Map};
+
+/// Planes of a job. Each is a network of its own among the same ranks.
+pub const PLANES: u32 = 4;
 
 /// A node's part of a job, as one of its processes sees it.
 pub struct Segment {
-    file: File,
-    map: Map,
+    file: Arc<File>,
+    map: Arc<Map>,
     ranks: u32,
     job: u32,
     crowded: bool,
@@ -36,19 +43,29 @@ struct Header {
     ranks: AtomicU32,
     job: AtomicU32,
     crowded: AtomicU32,
-    /// Ranks that are gone, counted: whoever has seen fewer looks at the cards.
-    gone: AtomicU32,
-    /// Where the next ring goes.
-    next: AtomicU64,
+    /// How often ranks have left or died: whoever has seen fewer looks at the cards.
+    changes: AtomicU32,
+    /// Planes that somebody has opened, as bits; the first is always open.
+    planes: AtomicU32,
+    /// How much of each arena is taken.
+    taken: [AtomicU64; PLANES as usize],
 }
 
 /// What everybody may know of a rank, and how it is reached.
 #[repr(C, align(64))]
 struct Card {
-    doorbell: Doorbell,
-    newcomers: Newcomers,
-    attention: Attention,
+    /// In the first plane.
+    door: Door,
     who: Who,
+}
+
+/// How a rank is reached in a plane.
+#[repr(C, align(64))]
+pub(crate) struct Door {
+    pub(crate) doorbell: Doorbell,
+    /// Rings that lead here and that the rank has not been shown.
+    pub(crate) newcomers: Newcomers,
+    pub(crate) attention: Attention,
 }
 
 /// Whether a thread of the rank's user waits: a guess by the time somebody reads it. In a line of
@@ -70,7 +87,10 @@ impl Attention {
 #[repr(C, align(64))]
 struct Who {
     pid: AtomicU32,
-    gone: AtomicU32,
+    /// [`HERE`], [`LEAVING`] or [`GONE`].
+    state: AtomicU32,
+    /// The planes that it has opened beside the first, as bits.
+    planes: AtomicU32,
     /// Where eight bytes are, in the memory of the process, that others may try to read; what is
     /// there is the address itself.
     probe: AtomicU64,
@@ -88,52 +108,49 @@ pub struct Process {
 impl Segment {
     /// Makes the segment of a new job. `crowded` if its ranks have to share cores.
     pub fn create(ranks: u32, job: u32, crowded: bool) -> io::Result<Segment> {
-        let bytes = Segment::address_bytes(ranks);
-        let file = map::memory_file(bytes)?;
-        map::reserve(&file, 0, arena_start(ranks))?;
-        let map = Map::new(&file, usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?)?;
-        let segment = Segment { file, map, ranks, job, crowded };
+        let file = map::memory_file(arena_start(ranks, PLANES))?;
+        map::reserve(&file, 0, Segment::bytes(ranks))?;
+        let map = Map::new(&file, 0, Segment::address_bytes(ranks))?;
+        let segment = Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, crowded };
         let header = segment.header();
-        header.bytes.store(bytes, Ordering::Relaxed);
+        header.bytes.store(arena_start(ranks, PLANES), Ordering::Relaxed);
         header.ranks.store(ranks, Ordering::Relaxed);
         header.job.store(job, Ordering::Relaxed);
         header.crowded.store(u32::from(crowded), Ordering::Relaxed);
-        header.next.store(arena_start(ranks), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
 
     /// Bytes that are set aside for so many ranks before any of them talk.
     pub fn bytes(ranks: u32) -> u64 {
-        arena_start(ranks)
+        doors_start(ranks, 1)
     }
 
-    /// Bytes of address space for all rings that so many ranks can have.
+    /// Bytes of address space for all rings that so many ranks can have in the first plane.
     pub fn address_bytes(ranks: u32) -> u64 {
-        let rings = u64::from(ranks) * u64::from(ranks) * RING_BYTES;
-        arena_start(ranks) + rings.min(ARENA_BYTES_MAX)
+        arena_start(ranks, 1)
     }
 
     /// The segment that another process has made and handed to us.
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
-        let file = File::from(fd);
+        let file = Arc::new(File::from(fd));
         let bytes = file.metadata()?.len();
-        let len = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        if len < size_of::<Header>() {
+        if bytes < size_of::<Header>() as u64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let map = Map::new(&file, len)?;
+        let map = Arc::new(Map::new(&file, 0, size_of::<Header>() as u64)?);
         let mut segment = Segment { file, map, ranks: 0, job: 0, crowded: false };
         let header = segment.header();
         let ranks = header.ranks.load(Ordering::Relaxed);
         let whole = header.magic.load(Ordering::Acquire) == MAGIC
             && header.bytes.load(Ordering::Relaxed) == bytes
-            && arena_start(ranks) <= bytes;
+            && arena_start(ranks, PLANES) == bytes;
         if !whole {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let (job, crowded) = (header.job.load(Ordering::Relaxed), &header.crowded);
         let crowded = crowded.load(Ordering::Relaxed) != 0;
+        segment.map = Arc::new(Map::new(&segment.file, 0, Segment::address_bytes(ranks))?);
         (segment.ranks, segment.job, segment.crowded) = (ranks, job, crowded);
         Ok(segment)
     }
@@ -172,25 +189,86 @@ impl Segment {
         Process { pid: who.pid.load(Ordering::Relaxed), probe }
     }
 
-    /// A rank is gone, and everybody shall know: it has left, or it has died.
-    pub fn bury(&self, rank: u32) {
-        self.card(rank).who.gone.store(1, Ordering::Release);
-        // Pairs with the Acquire in `gone`.
-        self.header().gone.fetch_add(1, Ordering::SeqCst);
-        for other in 0..self.ranks {
-            self.doorbell(other).ring(true);
+    /// A rank is about to leave, and will open no more planes.
+    pub(crate) fn take_leave(&self, rank: u32) {
+        let _ = self.card(rank).who.state.compare_exchange(
+            HERE,
+            LEAVING,
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        // Where only the first plane is in use, nobody waits for word of that. Whoever opens another
+        // one from now on sees it on the card.
+        if self.header().planes.load(Ordering::SeqCst) != 0 {
+            self.tell_all();
         }
     }
 
-    /// How many have gone.
-    #[inline(always)]
-    pub(crate) fn gone(&self) -> u32 {
-        // Pairs with the increment in `bury`.
-        self.header().gone.load(Ordering::Acquire)
+    /// A rank is gone, and everybody shall know: it has left, or it has died.
+    pub fn bury(&self, rank: u32) {
+        self.card(rank).who.state.store(GONE, Ordering::SeqCst);
+        self.tell_all();
     }
 
-    pub(crate) fn is_gone(&self, rank: u32) -> bool {
-        self.card(rank).who.gone.load(Ordering::Acquire) != 0
+    fn tell_all(&self) {
+        // Pairs with the Acquire in `changes`.
+        self.header().changes.fetch_add(1, Ordering::SeqCst);
+        let planes = self.header().planes.load(Ordering::SeqCst) | 1;
+        for plane in (0..PLANES).filter(|plane| planes >> plane & 1 != 0) {
+            (0..self.ranks).for_each(|rank| self.door(plane, rank).doorbell.ring(true));
+        }
+    }
+
+    /// How often somebody has left or died.
+    #[inline(always)]
+    pub(crate) fn changes(&self) -> u32 {
+        // Pairs with the increment in `tell_all`.
+        self.header().changes.load(Ordering::Acquire)
+    }
+
+    /// Whether a rank is not in a plane and never will be: it is gone, or about to leave without
+    /// having opened it.
+    pub(crate) fn is_gone(&self, plane: u32, rank: u32) -> bool {
+        let who = &self.card(rank).who;
+        match who.state.load(Ordering::SeqCst) {
+            HERE => false,
+            LEAVING => plane != 0 && who.planes.load(Ordering::SeqCst) >> plane & 1 == 0,
+            _ => true,
+        }
+    }
+
+    /// Sets a plane up for `rank`, which will use it, and gives the arena of its rings.
+    pub(crate) fn open_plane(&self, plane: u32, rank: u32) -> io::Result<Arena> {
+        assert!(plane < PLANES, "plane {plane} of {PLANES}");
+        let (file, begin) = (Arc::clone(&self.file), arena_start(self.ranks, plane));
+        let end = arena_start(self.ranks, plane + 1);
+        if plane == 0 {
+            return Ok(Arena::new(file, Arc::clone(&self.map), 0, begin..end));
+        }
+        let doors = doors_start(self.ranks, plane)..doors_start(self.ranks, plane + 1);
+        map::reserve(&file, doors.start, doors.end - doors.start)?;
+        let map = Map::new(&file, begin, end - begin)?;
+        self.card(rank).who.planes.fetch_or(1 << plane, Ordering::SeqCst);
+        self.header().planes.fetch_or(1 << plane, Ordering::SeqCst);
+        Ok(Arena::new(file, Arc::new(map), begin, begin..end))
+    }
+
+    /// How much of the arena of a plane is taken.
+    pub(crate) fn taken(&self, plane: u32) -> &AtomicU64 {
+        &self.header().taken[plane as usize]
+    }
+
+    /// The door of a rank in a plane. Like a ring, it is used only by those who hold the segment.
+    pub(crate) fn door(&self, plane: u32, rank: u32) -> &'static Door {
+        if plane == 0 {
+            return &self.card(rank).door;
+        }
+        assert!(rank < self.ranks && plane < PLANES, "rank {rank} of {}", self.ranks);
+        let offset = doors_start(self.ranks, plane) + u64::from(rank) * size_of::<Door>() as u64;
+        // SAFETY: I1: the doors of all planes are inside the mapping.
+        let door = unsafe { self.map.start().add(usize::try_from(offset).unwrap_or(0)) };
+        // SAFETY: I2.
+        unsafe { door.cast::<Door>().as_ref() }
     }
 
     fn header(&self) -> &Header {
@@ -207,113 +285,32 @@ impl Segment {
         // SAFETY: I2.
         unsafe { card.cast::<Card>().as_ref() }
     }
-
-    /// Makes a ring from `from` to `to`, and tells `to` of it. `lines` data lines are reserved.
-    pub(crate) fn connect(&self, from: u32, to: u32) -> io::Result<(Ring, u64)> {
-        let at = self.header().next.fetch_add(RING_BYTES, Ordering::Relaxed);
-        if at + RING_BYTES > self.map.len() as u64 {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        map::reserve(&self.file, at, DATA_OFFSET + FIRST_LINES as u64 * LINE_BYTES as u64)?;
-        let ring = self.ring(at).ok_or(io::ErrorKind::InvalidData)?;
-        let label = self.label(at).ok_or(io::ErrorKind::InvalidData)?;
-        self.card(to).newcomers.push(at, label, from);
-        Ok((ring, at))
-    }
-
-    /// Sets aside more data lines for a ring.
-    pub(crate) fn widen(&self, ring_at: u64, from: u32, to: u32) -> io::Result<()> {
-        let line = LINE_BYTES as u64;
-        let start = ring_at + DATA_OFFSET + u64::from(from) * line;
-        map::reserve(&self.file, start, u64::from(to - from) * line)
-    }
-
-    /// The rings that lead to `rank` and that it has not been shown. Like a ring, the stack is used
-    /// only by those who hold the segment.
-    pub(crate) fn newcomers(&self, rank: u32) -> &'static Newcomers {
-        &self.card(rank).newcomers
-    }
-
-    /// Whether the user of a rank waits, under the same condition.
-    pub(crate) fn attention(&self, rank: u32) -> &'static Attention {
-        &self.card(rank).attention
-    }
-
-    /// The doorbell of a rank, under the same condition.
-    pub(crate) fn doorbell(&self, rank: u32) -> &'static Doorbell {
-        &self.card(rank).doorbell
-    }
-
-    /// Shows `rank` the rings that lead to it and that it has not been shown before.
-    pub(crate) fn welcome(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
-        let show = |at: u64, from: u32| {
-            if from < self.ranks
-                && let Some(ring) = self.ring(at)
-            {
-                show(from, ring);
-            }
-        };
-        self.newcomers(rank).take(self.ranks, |at| self.label(at), show);
-    }
-
-    fn label(&self, at: u64) -> Option<&Label> {
-        let start = self.ring_start(at)?;
-        // SAFETY: I1: `ring_start` has checked that a whole ring is there; I2.
-        Some(unsafe { start.cast::<Label>().as_ref() })
-    }
-
-    /// The ring at a place in the arena, if it can be one.
-    fn ring(&self, at: u64) -> Option<Ring> {
-        let start = self.ring_start(at)?;
-        // SAFETY: I1: `ring_start` has checked that a whole ring is there.
-        let part = |offset: u64| unsafe { start.add(usize::try_from(offset).unwrap_or(0)) };
-        let [control, slots, lines] = [CONTROL_OFFSET, SLOTS_OFFSET, DATA_OFFSET].map(part);
-        // SAFETY: I2, and whoever holds a ring holds the segment (I1).
-        let control = unsafe { control.cast::<Control>().as_ref() };
-        // SAFETY: as above: so many slots are there.
-        let slots =
-            unsafe { std::slice::from_raw_parts(slots.cast::<Slot>().as_ptr(), SLOTS as usize) };
-        // SAFETY: as above: so many lines are there, though not all are reserved.
-        let lines = unsafe {
-            std::slice::from_raw_parts(lines.cast::<Line>().as_ptr(), DATA_LINES_MAX as usize)
-        };
-        Some(Ring { control, slots, lines })
-    }
-
-    fn ring_start(&self, at: u64) -> Option<std::ptr::NonNull<u8>> {
-        let inside = at >= arena_start(self.ranks)
-            && at.is_multiple_of(PAGE_BYTES)
-            && at.checked_add(RING_BYTES).is_some_and(|end| end <= self.map.len() as u64);
-        // SAFETY: I1: the place is inside the mapping.
-        inside.then(|| unsafe { self.map.start().add(usize::try_from(at).unwrap_or(0)) })
-    }
 }
 
-/// Where the arena of a segment for so many ranks begins.
-fn arena_start(ranks: u32) -> u64 {
+/// Where the doors of a plane begin, in a segment for so many ranks. Those of the first are on the
+/// cards.
+fn doors_start(ranks: u32, plane: u32) -> u64 {
     let cards = size_of::<Header>() as u64 + u64::from(ranks) * size_of::<Card>() as u64;
-    cards.next_multiple_of(PAGE_BYTES)
+    let doors = u64::from(ranks) * size_of::<Door>() as u64;
+    let before = u64::from(plane.saturating_sub(1));
+    cards.next_multiple_of(PAGE_BYTES) + before * doors.next_multiple_of(PAGE_BYTES)
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x01");
-const PAGE_BYTES: u64 = 4096;
-/// More address space than this is not asked for.
-const ARENA_BYTES_MAX: u64 = 64 << 30;
+/// Where the arena of a plane begins.
+fn arena_start(ranks: u32, plane: u32) -> u64 {
+    let arena = Arena::bytes(u64::from(ranks) * u64::from(ranks));
+    doors_start(ranks, PLANES) + u64::from(plane) * arena
+}
 
-const CONTROL_OFFSET: u64 = 128;
-const SLOTS_OFFSET: u64 = CONTROL_OFFSET + size_of::<Control>() as u64;
-const DATA_OFFSET: u64 = SLOTS_OFFSET + SLOTS as u64 * size_of::<Slot>() as u64;
-/// Data lines of a new ring: its slots and they fill three pages.
-pub(crate) const FIRST_LINES: u32 = 60;
-const RING_BYTES: u64 =
-    (DATA_OFFSET + DATA_LINES_MAX as u64 * LINE_BYTES as u64).next_multiple_of(PAGE_BYTES);
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x02");
+
+/// States of a rank. Each follows on the one before.
+const HERE: u32 = 0;
+const LEAVING: u32 = 1;
+const GONE: u32 = 2;
 
 const _: () = {
-    assert!(size_of::<Control>() == 128);
-    assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<Line>() == LINE_BYTES);
     assert!(size_of::<Card>() == 256);
-    assert!(size_of::<Header>() == 64);
-    assert!(size_of::<Label>() as u64 <= CONTROL_OFFSET);
-    assert!(DATA_OFFSET + FIRST_LINES as u64 * LINE_BYTES as u64 == 3 * PAGE_BYTES);
+    assert!(size_of::<Door>() == 192);
+    assert!(size_of::<Header>() == 128);
 };

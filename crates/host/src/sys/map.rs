@@ -36,19 +36,23 @@ pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// A view of a whole file.
+/// A view of a piece of a file.
 pub(crate) struct Map {
     start: NonNull<u8>,
     len: usize,
 }
 
 impl Map {
-    pub(crate) fn new(file: &File, len: usize) -> io::Result<Map> {
+    /// The `len` bytes from `offset` on, which is a multiple of the page size.
+    pub(crate) fn new(file: &File, offset: u64, len: u64) -> io::Result<Map> {
+        let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses a place where nothing is.
-        let raw =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, file.as_raw_fd(), 0) };
+        let raw = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, rights, flags, file.as_raw_fd(), offset)
+        };
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

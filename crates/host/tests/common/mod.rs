@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use ferrywire_host::{Driver, Operators, job, memory};
+use ferrywire_host::{Driver, Operators, Rank, job, memory};
 use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted};
 
 /// Runs `story` twice, where ranks have cores of their own and where they share them. Ends the process if it takes
@@ -14,7 +14,7 @@ use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted};
 pub(crate) fn both_ways(
     ranks: u32,
     operators: Operators,
-    story: impl Fn(Vec<Driver>) + Send + Sync + 'static,
+    story: impl Fn(Vec<Rank>) + Send + Sync + 'static,
 ) {
     let (done, wait) = mpsc::channel::<()>();
     let teller = thread::spawn(move || {

@@ -2,23 +2,51 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, copy};
+use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, bounded_after, copy};
 
 /// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has
 /// room for [`allgather_work_bytes`].
 pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
-    match choose(me.size(), mine.len) {
+    match choose(me.size(), u64::from(me.size()) * mine.len) {
         Way::Doubling => allgather_doubling(me, mine, all, work),
-        Way::Ring => allgather_blocks(me, mine, |rank| block(all, rank, mine.len)),
+        Way::Ring => allgather_ring(me, mine, |rank| block(all, rank, mine.len)),
     }
 }
 
 /// How much room [`allgather`] needs to work in, for blocks of `len` bytes.
 pub fn allgather_work_bytes(me: Member, len: u64) -> u64 {
-    match choose(me.size(), len) {
-        Way::Doubling => u64::from(me.size()) * len,
+    let all_bytes = u64::from(me.size()) * len;
+    match choose(me.size(), all_bytes) {
+        Way::Doubling => all_bytes,
         Way::Ring => 0,
     }
+}
+
+/// Like [`allgather`], for blocks that may differ in length: `place` says where each rank's belongs,
+/// and has the same lengths on all ranks. `work` has room for [`allgather_blocks_work_bytes`].
+pub fn allgather_blocks(
+    me: Member,
+    mine: Span,
+    place: impl Fn(u32) -> Span,
+    work: Span,
+) -> Schedule {
+    match choose(me.size(), total(me, &place)) {
+        Way::Doubling => doubling_blocks(me, mine, place, work),
+        Way::Ring => allgather_ring(me, mine, place),
+    }
+}
+
+/// How much room [`allgather_blocks`] needs to work in.
+pub fn allgather_blocks_work_bytes(me: Member, place: impl Fn(u32) -> Span) -> u64 {
+    let all_bytes = total(me, place);
+    match choose(me.size(), all_bytes) {
+        Way::Doubling => all_bytes,
+        Way::Ring => 0,
+    }
+}
+
+fn total(me: Member, place: impl Fn(u32) -> Span) -> u64 {
+    (0..me.size()).map(|rank| place(rank).len).sum()
 }
 
 enum Way {
@@ -27,8 +55,8 @@ enum Way {
 }
 
 /// Both send the same bytes. Doubling has few rounds and a copy of everything at the end.
-fn choose(size: u32, len: u64) -> Way {
-    match u64::from(size) * len > DOUBLING_BYTES_MAX && size <= LINEAR_RANKS_MAX {
+fn choose(size: u32, all_bytes: u64) -> Way {
+    match all_bytes > DOUBLING_BYTES_MAX && size <= LINEAR_RANKS_MAX {
         true => Way::Ring,
         false => Way::Doubling,
     }
@@ -42,22 +70,10 @@ const DOUBLING_BYTES_MAX: u64 = 64 << 10;
 /// rank 2^k behind, and get as many from the rank 2^k ahead. `work` has room for all blocks, since
 /// what we gather begins with our own.
 pub fn allgather_doubling(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
-    let mut schedule = me.schedule();
-    let (size, len) = (me.size(), mine.len);
-    let mut have: Vec<StepId> = Vec::new();
-    have.extend(copy(&mut schedule, mine, block(work, 0, len), &[]));
-    let mut reach = 1;
-    while reach < size {
-        let (ahead, behind) = me.around(reach);
-        let count = reach.min(size - reach);
-        schedule.push(me.send(behind, blocks(work, 0, count, len)), &have);
-        let into = blocks(work, reach, count, len);
-        let got = schedule.push(me.receive(ahead, into), &[]);
-        have.push(got);
-        reach *= 2;
-    }
+    let len = mine.len;
+    let (mut schedule, have) = double(me, mine, |first, count| blocks(work, first, count, len));
     // What we have is in rank order, but for where it begins.
-    let to_end = size - me.rank;
+    let to_end = me.size() - me.rank;
     for (from, to, count) in [(0, me.rank, to_end), (to_end, 0, me.rank)] {
         let (source, into) = (blocks(work, from, count, len), blocks(all, to, count, len));
         schedule.push(Step::Copy { source, into }, &have);
@@ -65,9 +81,60 @@ pub fn allgather_doubling(me: Member, mine: Span, all: Span, work: Span) -> Sche
     schedule
 }
 
+/// The same for blocks that may differ in length.
+fn doubling_blocks(me: Member, mine: Span, place: impl Fn(u32) -> Span, work: Span) -> Schedule {
+    let size = me.size();
+    let rank_of = |nth: u32| (me.rank + nth) % size;
+    // Where the blocks begin in `work`, ours first, and where the last one ends.
+    let mut starts = vec![0];
+    for nth in 0..size {
+        starts.push(starts[nth as usize] + place(rank_of(nth)).len);
+    }
+    let run = |first: u32, count: u32| {
+        let [start, end] = [first, first + count].map(|nth| starts[nth as usize]);
+        work.part(start, end - start)
+    };
+    let (mut schedule, have) = double(me, mine, run);
+    // Blocks that lie one behind the other are copied together.
+    let mut first = 0;
+    while first < size {
+        let mut into = place(rank_of(first));
+        let mut count = 1;
+        while first + count < size && follows(into, place(rank_of(first + count))) {
+            into.len += place(rank_of(first + count)).len;
+            count += 1;
+        }
+        schedule.push(Step::Copy { source: run(first, count), into }, &have);
+        first += count;
+    }
+    schedule
+}
+
+fn follows(span: Span, next: Span) -> bool {
+    next.region == span.region && next.offset == span.offset + span.len
+}
+
+/// The rounds of doubling. `run` says where blocks are gathered, counted from ours. Answers the
+/// steps after which we have all of them.
+fn double(me: Member, mine: Span, run: impl Fn(u32, u32) -> Span) -> (Schedule, Vec<StepId>) {
+    let mut schedule = me.schedule();
+    let size = me.size();
+    let mut have: Vec<StepId> = Vec::new();
+    have.extend(copy(&mut schedule, mine, run(0, 1), &[]));
+    let mut reach = 1;
+    while reach < size {
+        let (ahead, behind) = me.around(reach);
+        let count = reach.min(size - reach);
+        schedule.push(me.send(behind, run(0, count)), &have);
+        have.push(schedule.push(me.receive(ahead, run(reach, count)), &[]));
+        reach *= 2;
+    }
+    (schedule, have)
+}
+
 /// Ring allgather: each rank passes on to the right what has come from the left. Blocks may differ
-/// in length: `place` says where each rank's belongs, alike on all ranks.
-pub fn allgather_blocks(me: Member, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
+/// in length: `place` says where each rank's belongs.
+pub fn allgather_ring(me: Member, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
     assert_linear(me);
     let mut schedule = me.schedule();
     let own = copy(&mut schedule, mine, place(me.rank), &[]);
@@ -96,7 +163,7 @@ pub(super) fn ring(
         let mut after = Vec::from(got.last().map_or(ready, std::slice::from_ref));
         after.extend(bounded(&sent, RING_OPEN_MAX));
         sent.push(schedule.push(me.send_on(strand, right, piece(giving)), &after));
-        let after = if got.len() < RING_OPEN_MAX { ready } else { bounded(&got, RING_OPEN_MAX) };
+        let after = bounded_after(ready, &got, RING_OPEN_MAX);
         let step = schedule.push(me.receive_on(strand, left, piece(getting)), after);
         got.push(step);
     }

@@ -3,22 +3,16 @@
 //! Both algorithms exchange with partners in a core whose size is a power of two. They are in rank
 //! order, and every rank computes the same expression, so all have the same result to the last bit.
 
-use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
+use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{Member, copy};
+use super::{Combiner, Member, copy};
 
 /// Everybody's bytes combined, for everybody. `bytes` holds our contribution, and then the result;
-/// `work` has room for as many. `element_bytes` is what the operator cannot be cut below.
-pub fn allreduce(
-    me: Member,
-    operator: Operator,
-    element_bytes: u64,
-    bytes: Span,
-    work: Span,
-) -> Schedule {
+/// `work` has room for as many.
+pub fn allreduce(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
     match choose(me.size(), bytes.len) {
-        Way::Doubling => allreduce_doubling(me, operator, bytes, work),
-        Way::Halving => allreduce_halving(me, operator, element_bytes, bytes, work),
+        Way::Doubling => allreduce_doubling(me, combiner, bytes, work),
+        Way::Halving => allreduce_halving(me, combiner, bytes, work),
     }
 }
 
@@ -41,11 +35,11 @@ const HALVING_BYTES_MIN: u64 = 16 << 10;
 
 /// Recursive doubling: in round k, exchange with the partner whose place differs in bit k, and
 /// combine. `work` has room for `bytes`.
-pub fn allreduce_doubling(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule {
+pub fn allreduce_doubling(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let core = Core::of(me.size());
     let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, bytes) };
-    let mut sum = Sum { operator, here: bytes, other: work.part(0, bytes.len) };
+    let mut sum = Sum { combiner, here: bytes, other: work.part(0, bytes.len) };
     let mut done = sum.take_in(me, &mut schedule, core);
     for bit in core.bits() {
         let partner = core.rank(place ^ bit);
@@ -62,18 +56,13 @@ pub fn allreduce_doubling(me: Member, operator: Operator, bytes: Span, work: Spa
 /// Recursive halving, then doubling (Rabenseifner): in each round partners share what they have to
 /// combine, so that in the end each has its part of the result; then parts are put together, the
 /// same way back. `work` has room for `bytes`.
-pub fn allreduce_halving(
-    me: Member,
-    operator: Operator,
-    element_bytes: u64,
-    bytes: Span,
-    work: Span,
-) -> Schedule {
+pub fn allreduce_halving(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+    let element_bytes = combiner.element_bytes;
     assert!(element_bytes > 0 && bytes.len.is_multiple_of(element_bytes), "whole elements");
     let mut schedule = me.schedule();
     let core = Core::of(me.size());
     let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, bytes) };
-    let mut sum = Sum { operator, here: bytes, other: work.part(0, bytes.len) };
+    let mut sum = Sum { combiner, here: bytes, other: work.part(0, bytes.len) };
     let mut done = sum.take_in(me, &mut schedule, core);
     // What we have given away in each round, and get back on the way out.
     let mut given: Vec<(u32, Span, StepId)> = Vec::new();
@@ -146,7 +135,7 @@ impl Core {
 /// The running result, and room for what comes in. They change places when the result ends up in
 /// what has come, which is the way to combine in rank order without a copy.
 struct Sum {
-    operator: Operator,
+    combiner: Combiner,
     here: Span,
     other: Span,
 }
@@ -157,8 +146,7 @@ impl Sum {
         if !from_lower {
             std::mem::swap(&mut self.here, &mut self.other);
         }
-        let step = Step::Reduce { operator: self.operator, source: self.other, into: self.here };
-        schedule.push(step, after)
+        schedule.push(self.combiner.step(self.other, self.here), after)
     }
 
     /// Takes in the bytes of the rank that we look after. Answers what to wait for.

@@ -3,7 +3,7 @@
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::allgather::ring;
-use super::{LINEAR_RANKS_MAX, Member, tree};
+use super::{LINEAR_RANKS_MAX, Member, pieces, tree};
 
 /// The root's bytes to everybody: as a whole down a tree, or in pieces if they are many.
 pub fn broadcast(me: Member, root: u32, bytes: Span) -> Schedule {
@@ -54,12 +54,7 @@ pub fn broadcast_pieces(me: Member, root: u32, bytes: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
     let size = me.size();
-    let piece_bytes = bytes.len.div_ceil(size.into());
-    let pieces = |first: u32, count: u32| {
-        let start = (u64::from(first) * piece_bytes).min(bytes.len);
-        let end = (u64::from(first + count) * piece_bytes).min(bytes.len);
-        bytes.part(start, end - start)
-    };
+    let pieces = |first: u32, count: u32| pieces(bytes, 1, size, first, count);
     let mut have: Option<StepId> = None;
     if relative > 0 {
         let ours = pieces(relative, tree::subtree(relative, size));

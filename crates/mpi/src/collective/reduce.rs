@@ -1,44 +1,61 @@
 //! Reduction: everybody's bytes combined, at the root.
 
-use ferrywire_nic::{Operator, Schedule, Span, Step};
+use ferrywire_nic::{Schedule, Span, Step};
 
-use super::{Member, tree};
+use super::gather::gather_blocks;
+use super::reduce_scatter::{pairwise, pairwise_work_bytes};
+use super::{Combiner, LINEAR_RANKS_MAX, Member, pieces, rest, start, tree};
 
-/// Binomial reduction to `root`. `bytes` holds our contribution, and at the root the result.
-/// The operator must be commutative, unless the root is rank 0.
+/// Everybody's bytes combined, at `root`. `bytes` holds our contribution, and at the root the
+/// result. `work` has room for [`reduce_work_bytes`].
 ///
-/// `work` has room for our running result and for one contribution of each child. Our bytes are
-/// copied there first; then the caller is released and may go on, and late children are combined
-/// as they arrive, without it. Only the root's caller has to wait, since it wants the result.
-pub fn reduce(me: Member, root: u32, operator: Operator, bytes: Span, work: Span) -> Schedule {
-    climb(me, root, root, operator, bytes, work)
+/// Our bytes are copied there first; then the caller is released and may go on, and what is late is
+/// combined as it arrives, without it. Only the root's caller has to wait, since it wants the
+/// result.
+pub fn reduce(me: Member, root: u32, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+    match choose(me.size(), root, combiner, bytes.len) {
+        Way::Tree { top } => climb(me, top, root, combiner, bytes, work),
+        Way::Pieces => reduce_pieces(me, root, combiner, bytes, work),
+    }
 }
 
 /// How much room [`reduce`] needs to work in, for `len` bytes.
-pub fn reduce_work_bytes(me: Member, root: u32, len: u64) -> u64 {
-    let (relative, _) = me.relative_to(root);
-    len * (1 + tree::children(relative, me.size()).count() as u64)
+pub fn reduce_work_bytes(me: Member, root: u32, combiner: Combiner, len: u64) -> u64 {
+    match choose(me.size(), root, combiner, len) {
+        Way::Tree { top } => {
+            let (relative, _) = me.relative_to(top);
+            len * (1 + tree::children(relative, me.size()).count() as u64)
+        }
+        Way::Pieces => reduce_pieces_work_bytes(me, combiner, len),
+    }
 }
 
-/// Like [`reduce`], in rank order whatever the root: the tree ends at rank 0, which passes the
-/// result on.
-pub fn reduce_in_order(
-    me: Member,
-    root: u32,
-    operator: Operator,
-    bytes: Span,
-    work: Span,
-) -> Schedule {
-    climb(me, 0, root, operator, bytes, work)
+enum Way {
+    Tree { top: u32 },
+    Pieces,
 }
 
-/// How much room [`reduce_in_order`] needs to work in, for `len` bytes.
-pub fn reduce_in_order_work_bytes(me: Member, len: u64) -> u64 {
-    reduce_work_bytes(me, 0, len)
+/// Up a tree, everything travels as often as the tree is high, and its top combines as often. Pieces
+/// travel twice, are combined by everybody, and need as many rounds as there are ranks: each must be
+/// worth its round. A tree is in rank order if its top is rank 0.
+fn choose(size: u32, root: u32, combiner: Combiner, len: u64) -> Way {
+    let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
+    match worth_it && (PIECES_RANKS_MIN..=LINEAR_RANKS_MAX).contains(&size) {
+        true => Way::Pieces,
+        false => Way::Tree { top: if combiner.commutative { root } else { 0 } },
+    }
 }
 
-/// Up the tree to `top`, and from there to `root` if that is another.
-fn climb(me: Member, top: u32, root: u32, operator: Operator, bytes: Span, work: Span) -> Schedule {
+/// The shortest message that is cut into pieces. A guess until it is measured.
+const PIECES_BYTES_MIN: u64 = 128 << 10;
+/// The shortest piece worth a round. A guess until it is measured.
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+/// The fewest ranks whose tree is higher than twice. A guess until it is measured.
+const PIECES_RANKS_MIN: u32 = 5;
+
+/// Binomial reduction: up the tree to `top`, and from there to `root` if that is another. `work` has
+/// room for our running result and for one contribution of each child.
+fn climb(me: Member, top: u32, root: u32, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(top);
     let len = bytes.len;
@@ -52,8 +69,7 @@ fn climb(me: Member, top: u32, root: u32, operator: Operator, bytes: Span, work:
         let part = work.part(nth * len, len);
         let arrived = schedule.push(me.receive(rank_of(child), part), &[]);
         // The child and those below it come after us, so we are combined into them.
-        let step = Step::Reduce { operator, source: result, into: part };
-        combined = schedule.push(step, &[combined, arrived]);
+        combined = schedule.push(combiner.step(result, part), &[combined, arrived]);
         result = part;
     }
     if relative != 0 {
@@ -68,4 +84,35 @@ fn climb(me: Member, top: u32, root: u32, operator: Operator, bytes: Span, work:
         schedule.push(me.receive(top, bytes), &[own]);
     }
     schedule
+}
+
+/// Reduce-scatter and gather: each rank combines its piece of everybody's bytes, in rank order, and
+/// gives it to the root. `work` has room for [`reduce_pieces_work_bytes`].
+pub fn reduce_pieces(
+    me: Member,
+    root: u32,
+    combiner: Combiner,
+    bytes: Span,
+    work: Span,
+) -> Schedule {
+    let mut schedule = me.schedule();
+    let (ours, work) = (work.part(0, bytes.len), rest(work, bytes.len));
+    let piece = |all, rank| pieces(all, combiner.element_bytes, me.size(), rank, 1);
+    let own = schedule.push(Step::Copy { source: bytes, into: ours }, &[]);
+    if me.rank != root {
+        schedule.push(Step::Release, &[own]);
+    }
+    let mine = piece(ours, me.rank);
+    let combine = pairwise(me, combiner, |rank| piece(ours, rank), mine, work);
+    let combined = schedule.push(start(combine), &[own]);
+    let gather = gather_blocks(me, root, mine, |rank| piece(bytes, rank));
+    schedule.push(start(gather), &[combined]);
+    schedule
+}
+
+/// How much room [`reduce_pieces`] needs to work in, for `len` bytes.
+pub fn reduce_pieces_work_bytes(me: Member, combiner: Combiner, len: u64) -> u64 {
+    let whole = Span { len, ..Span::EMPTY };
+    let longest = pieces(whole, combiner.element_bytes, me.size(), 0, 1);
+    len + pairwise_work_bytes(longest.len)
 }

@@ -1,37 +1,136 @@
 //! Reduce-scatter: everybody's blocks combined, each for one rank.
 
-use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
+use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{Member, assert_linear, block, bounded, copy};
+use super::allreduce::allreduce;
+use super::{Combiner, LINEAR_RANKS_MAX, Member, assert_linear, block, bounded, copy, rest, start};
 
 /// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
 /// [`reduce_scatter_block_work_bytes`].
 ///
+/// `mine` may be our block of `all`, and must not overlap another.
+pub fn reduce_scatter_block(
+    me: Member,
+    combiner: Combiner,
+    all: Span,
+    mine: Span,
+    work: Span,
+) -> Schedule {
+    let place = |rank| block(all, rank, mine.len);
+    match choose(me.size(), all.len) {
+        Way::Whole => reduce_scatter_whole(me, combiner, all, place(me.rank), mine, work),
+        Way::Pairwise => pairwise(me, combiner, place, mine, work),
+    }
+}
+
+/// How much room [`reduce_scatter_block`] needs to work in, for blocks of `len` bytes.
+pub fn reduce_scatter_block_work_bytes(me: Member, len: u64) -> u64 {
+    work_bytes(me, u64::from(me.size()) * len, len)
+}
+
+/// Like [`reduce_scatter_block`], for blocks that may differ in length: `lens` has that of each
+/// rank's, alike on all ranks. `work` has room for [`reduce_scatter_work_bytes`].
+pub fn reduce_scatter(
+    me: Member,
+    combiner: Combiner,
+    all: Span,
+    lens: &[u64],
+    mine: Span,
+    work: Span,
+) -> Schedule {
+    assert_eq!(lens.len(), me.size() as usize, "a length for every rank");
+    let places = places(all, lens);
+    let place = |rank: u32| places[rank as usize];
+    match choose(me.size(), all.len) {
+        Way::Whole => reduce_scatter_whole(me, combiner, all, place(me.rank), mine, work),
+        Way::Pairwise => pairwise(me, combiner, place, mine, work),
+    }
+}
+
+/// How much room [`reduce_scatter`] needs to work in.
+pub fn reduce_scatter_work_bytes(me: Member, lens: &[u64]) -> u64 {
+    work_bytes(me, lens.iter().sum(), lens[me.rank as usize])
+}
+
+/// Where blocks of these lengths are in the span of all.
+pub(super) fn places(all: Span, lens: &[u64]) -> Vec<Span> {
+    let mut start = 0;
+    let place = |&len: &u64| {
+        let place = all.part(start, len);
+        start += len;
+        place
+    };
+    lens.iter().map(place).collect()
+}
+
+fn work_bytes(me: Member, all_bytes: u64, len: u64) -> u64 {
+    match choose(me.size(), all_bytes) {
+        Way::Whole => 2 * all_bytes,
+        Way::Pairwise => pairwise_work_bytes(len),
+    }
+}
+
+enum Way {
+    Whole,
+    Pairwise,
+}
+
+/// Who combines everything has few rounds, and gets more than it wants. Pairwise, nobody does, and
+/// there are as many rounds as ranks.
+fn choose(size: u32, all_bytes: u64) -> Way {
+    match all_bytes > WHOLE_BYTES_MAX && size <= LINEAR_RANKS_MAX {
+        true => Way::Pairwise,
+        false => Way::Whole,
+    }
+}
+
+/// The most bytes, of all blocks together, that everybody combines to save rounds. A guess until it
+/// is measured.
+const WHOLE_BYTES_MAX: u64 = 4 << 10;
+
+/// Allreduce of a copy of everything, of which we keep `ours`. `work` has room for `all` twice.
+fn reduce_scatter_whole(
+    me: Member,
+    combiner: Combiner,
+    all: Span,
+    ours: Span,
+    mine: Span,
+    work: Span,
+) -> Schedule {
+    let mut schedule = me.schedule();
+    let result = work.part(0, all.len);
+    let copied = schedule.push(Step::Copy { source: all, into: result }, &[]);
+    let combine = allreduce(me, combiner, result, rest(work, all.len));
+    let combined = schedule.push(start(combine), &[copied]);
+    let source = result.part(ours.offset - all.offset, ours.len);
+    schedule.push(Step::Copy { source, into: mine }, &[combined]);
+    schedule
+}
+
 /// Pairwise: in round k, give the rank k ahead its block, get a contribution to ours from the rank
 /// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one;
 /// then the higher ones, from the last to the next, which are combined apart and put behind.
 ///
-/// `mine` may be our block of `all`, and must not overlap another. Has steps for every rank, so
-/// there may be [`super::LINEAR_RANKS_MAX`] at most.
-pub fn reduce_scatter_block(
+/// `place` says where each rank's block is in our memory. Has steps for every rank, so there may be
+/// [`super::LINEAR_RANKS_MAX`] at most.
+pub(super) fn pairwise(
     me: Member,
-    operator: Operator,
-    all: Span,
+    combiner: Combiner,
+    place: impl Fn(u32) -> Span,
     mine: Span,
     work: Span,
 ) -> Schedule {
     assert_linear(me);
     let mut schedule = me.schedule();
     let (size, len) = (me.size(), mine.len);
-    let combine = |source, into| Step::Reduce { operator, source, into };
     let higher = block(work, 0, len);
-    let mut lower = copy(&mut schedule, block(all, me.rank, len), mine, &[]);
+    let mut lower = copy(&mut schedule, place(me.rank), mine, &[]);
     let mut sent: Vec<StepId> = Vec::new();
     // The last step that has used what came in each round.
     let mut used: Vec<StepId> = Vec::new();
     for round in 1..size {
         let (ahead, behind) = me.around(round);
-        let step = schedule.push(me.send(ahead, block(all, ahead, len)), bounded(&sent, SLOTS));
+        let step = schedule.push(me.send(ahead, place(ahead)), bounded(&sent, SLOTS));
         sent.push(step);
         let first_of_higher = behind == size - 1;
         let slot = u32::try_from(1 + used.len() % SLOTS).expect("few slots");
@@ -39,25 +138,25 @@ pub fn reduce_scatter_block(
         let got = schedule.push(me.receive(behind, slot), bounded(&used, SLOTS));
         if behind < me.rank {
             let after: Vec<StepId> = lower.into_iter().chain([got]).collect();
-            lower = Some(schedule.push(combine(slot, mine), &after));
+            lower = Some(schedule.push(combiner.step(slot, mine), &after));
             used.extend(lower);
         } else if first_of_higher {
             used.push(got);
         } else {
             let after = [used[used.len() - 1], got];
-            used.push(schedule.push(combine(slot, higher), &after));
+            used.push(schedule.push(combiner.step(slot, higher), &after));
         }
     }
     if me.rank + 1 < size {
         let after: Vec<StepId> = lower.into_iter().chain(used.last().copied()).collect();
-        let result = schedule.push(combine(mine, higher), &after);
+        let result = schedule.push(combiner.step(mine, higher), &after);
         schedule.push(Step::Copy { source: higher, into: mine }, &[result]);
     }
     schedule
 }
 
-/// How much room [`reduce_scatter_block`] needs to work in, for blocks of `len` bytes.
-pub fn reduce_scatter_block_work_bytes(len: u64) -> u64 {
+/// How much room [`pairwise`] needs to work in, if our block has `len` bytes.
+pub(super) fn pairwise_work_bytes(len: u64) -> u64 {
     (1 + SLOTS as u64) * len
 }
 

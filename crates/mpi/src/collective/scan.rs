@@ -3,13 +3,13 @@
 //! In round k each rank passes what it has combined, 2^k contributions at most, to the rank 2^k
 //! ahead. What arrives comes from lower ranks, so rank order costs nothing.
 
-use ferrywire_nic::{Operator, Schedule, Span, Step, StepId};
+use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{Member, copy};
+use super::{Combiner, Member, copy};
 
 /// `bytes` holds our contribution, and then those of all ranks up to ours combined. `work` has room
 /// for as many.
-pub fn scan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule {
+pub fn scan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let part = work.part(0, bytes.len);
     let mut done: Option<StepId> = None;
@@ -18,7 +18,7 @@ pub fn scan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule
         if me.rank < reach {
             continue;
         }
-        let step = Step::Reduce { operator, source: part, into: bytes };
+        let step = combiner.step(part, bytes);
         done = Some(schedule.push(step, &passed));
     }
     schedule
@@ -26,7 +26,7 @@ pub fn scan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule
 
 /// Like [`scan`], without our own contribution. Rank 0 keeps its bytes as they are. `work` has room
 /// for [`exscan_work_bytes`].
-pub fn exscan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedule {
+pub fn exscan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let len = bytes.len;
     let (with_ours, part) = (work.part(0, len), work.part(len, len));
@@ -39,10 +39,10 @@ pub fn exscan(me: Member, operator: Operator, bytes: Span, work: Span) -> Schedu
         // The first to arrive is the result so far.
         let result = match reach {
             1 => Step::Copy { source: part, into: bytes },
-            _ => Step::Reduce { operator, source: part, into: bytes },
+            _ => combiner.step(part, bytes),
         };
         let result = schedule.push(result, &passed);
-        let step = Step::Reduce { operator, source: part, into: with_ours };
+        let step = combiner.step(part, with_ours);
         done = Some(schedule.push(step, &[result]));
     }
     schedule

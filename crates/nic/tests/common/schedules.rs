@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::collective::{self, Combiner, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{Schedule, Span};
 
@@ -26,5 +26,6 @@ pub(crate) fn broadcast(me: u32, size: u32, data: Span) -> Arc<Schedule> {
 
 /// To rank 0.
 pub(crate) fn reduce(me: u32, size: u32, data: Span, work: Span) -> Arc<Schedule> {
-    Arc::new(collective::reduce(member(me, &Group::whole(size)), 0, SUM, data, work))
+    let sum = Combiner { operator: SUM, element_bytes: 8, commutative: true };
+    Arc::new(collective::reduce(member(me, &Group::whole(size)), 0, sum, data, work))
 }

@@ -1,0 +1,270 @@
+//! Attributes: values that a program hangs on its objects, by keys that it makes.
+//!
+//! A key says what becomes of its values when an object is duplicated or freed: functions of the
+//! program's, which may call anything, so none is called while a lock is held.
+//!
+//! Invariants, cited below by number.
+//!   I1. The functions are the program's, and so is what they are called with; it vouches for both. All
+//!       handles are alike in C, so one type of function does for the keys of all sorts of objects.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::comm;
+use crate::constants::{MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID, MPI_SUCCESS, MPI_WIN_MODEL};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::pointer::Out;
+use crate::predefined;
+use crate::types::MPI_Comm;
+
+/// Called for each attribute of an object that is duplicated. Says whether the copy has it, and its value.
+pub type Copy = unsafe extern "C" fn(
+    usize,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut *mut c_void,
+    *mut c_int,
+) -> c_int;
+
+/// Called for each attribute that is deleted, or whose object is freed.
+pub type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// What a key belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sort {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Type,
+    /// Windows.
+    Win,
+}
+
+/// A pointer of the program's, which is never followed here.
+#[derive(Clone, Copy)]
+struct Word(*mut c_void);
+
+// SAFETY: it is a number to us.
+unsafe impl Send for Word {}
+// SAFETY: the same.
+unsafe impl Sync for Word {}
+
+struct Key {
+    number: c_int,
+    sort: Sort,
+    copy: Option<Copy>,
+    delete: Option<Delete>,
+    extra: Word,
+}
+
+impl Key {
+    /// The value that a copy of the object `handle` has; none if it has none.
+    fn copy(&self, handle: usize, value: Word) -> Result<Option<Word>> {
+        let Some(copy) = self.copy else { return Ok(None) };
+        if copy as usize == DUP_FUNCTION {
+            return Ok(Some(value));
+        }
+        let (mut copied, mut wanted) = (std::ptr::null_mut(), 0);
+        // SAFETY: I1.
+        let code = unsafe {
+            copy(handle, self.number, self.extra.0, value.0, &raw mut copied, &raw mut wanted)
+        };
+        checked(code)?;
+        Ok((wanted != 0).then_some(Word(copied)))
+    }
+
+    fn delete(&self, handle: usize, value: Word) -> Result {
+        let Some(delete) = self.delete else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { delete(handle, self.number, value.0, self.extra.0) })
+    }
+}
+
+/// What a function of the program's returned.
+fn checked(code: c_int) -> Result {
+    if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
+}
+
+/// The attributes of one object, in the order in which they were set.
+#[derive(Default)]
+pub struct Attributes(Mutex<Vec<Attribute>>);
+
+#[derive(Clone)]
+struct Attribute {
+    /// A key that was freed lives as long as its last value.
+    key: Arc<Key>,
+    value: Word,
+}
+
+impl Attributes {
+    /// Sets one. A value that was there is deleted first.
+    pub fn set(&self, sort: Sort, handle: usize, number: c_int, value: *mut c_void) -> Result {
+        let key = find(sort, number)?;
+        self.delete(sort, handle, number)?;
+        self.list().push(Attribute { key, value: Word(value) });
+        Ok(())
+    }
+
+    /// The value of one, if it is set.
+    pub fn value(&self, sort: Sort, number: c_int) -> Result<Option<*mut c_void>> {
+        match self.with(number) {
+            Some(attribute) => Ok(Some(attribute.value.0)),
+            None => find(sort, number).map(|_| None),
+        }
+    }
+
+    /// Deletes one, if it is set.
+    pub fn delete(&self, sort: Sort, handle: usize, number: c_int) -> Result {
+        match self.with(number) {
+            Some(attribute) => self.let_go(handle, &attribute),
+            None => find(sort, number).map(|_| ()),
+        }
+    }
+
+    /// Those that a copy of the object `old_handle` has.
+    pub fn copy_for_dup(&self, old_handle: usize) -> Result<Attributes> {
+        let originals = self.list().clone();
+        let mut copies = Vec::new();
+        for Attribute { key, value } in originals {
+            if let Some(value) = key.copy(old_handle, value)? {
+                copies.push(Attribute { key, value });
+            }
+        }
+        Ok(Attributes(Mutex::new(copies)))
+    }
+
+    /// Deletes all, the last that was set first. Where the program objects, the rest stay.
+    pub fn delete_all(&self, handle: usize) -> Result {
+        loop {
+            let Some(last) = self.list().last().cloned() else { return Ok(()) };
+            self.let_go(handle, &last)?;
+        }
+    }
+
+    fn let_go(&self, handle: usize, attribute: &Attribute) -> Result {
+        attribute.key.delete(handle, attribute.value)?;
+        self.list().retain(|other| other.key.number != attribute.key.number);
+        Ok(())
+    }
+
+    fn with(&self, number: c_int) -> Option<Attribute> {
+        self.list().iter().find(|attribute| attribute.key.number == number).cloned()
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Attribute>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The keys that the program has made and not freed.
+struct Keys {
+    by_number: HashMap<c_int, Arc<Key>>,
+    next: c_int,
+}
+
+fn keys() -> MutexGuard<'static, Keys> {
+    static KEYS: LazyLock<Mutex<Keys>> =
+        LazyLock::new(|| Mutex::new(Keys { by_number: HashMap::new(), next: FIRST_KEY }));
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find(sort: Sort, number: c_int) -> Result<Arc<Key>> {
+    let key = keys().by_number.get(&number).filter(|key| key.sort == sort).cloned();
+    key.ok_or_else(|| {
+        let why = match number {
+            MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is no key".into(),
+            1..FIRST_KEY => format!("{number} is no key that the program can set"),
+            _ => format!("{number} is no key of such an object, or has been freed"),
+        };
+        Failure::new(MPI_ERR_KEYVAL, why)
+    })
+}
+
+fn create(
+    sort: Sort,
+    copy: Option<Copy>,
+    delete: Option<Delete>,
+    extra: *mut c_void,
+    place: Out<c_int>,
+) -> Result {
+    let mut keys = keys();
+    let number = keys.next;
+    place.put(number)?;
+    keys.next += 1;
+    let key = Key { number, sort, copy, delete, extra: Word(extra) };
+    keys.by_number.insert(number, Arc::new(key));
+    Ok(())
+}
+
+fn free(sort: Sort, place: Out<c_int>) -> Result {
+    let number = place.get()?;
+    find(sort, number)?;
+    keys().by_number.remove(&number);
+    place.put(MPI_KEYVAL_INVALID)
+}
+
+// MPI_Keyval_create and others are older names of the same.
+entries! {
+    fn MPI_Comm_create_keyval / MPI_Keyval_create (
+        comm_copy_attr_fn: Option<Copy>, comm_delete_attr_fn: Option<Delete>,
+        comm_keyval: Out<c_int>, extra_state: *mut c_void,
+    ) {
+        create(Sort::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state, comm_keyval)
+    }
+
+    fn MPI_Comm_free_keyval / MPI_Keyval_free (comm_keyval: Out<c_int>) {
+        free(Sort::Comm, comm_keyval)
+    }
+
+    fn MPI_Comm_set_attr / MPI_Attr_put (
+        comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void,
+    ) on comm {
+        comm::find(comm)?.attributes.set(Sort::Comm, comm.0, comm_keyval, attribute_val)
+    }
+
+    fn MPI_Comm_get_attr / MPI_Attr_get (
+        comm: MPI_Comm, comm_keyval: c_int, attribute_val: Out<*mut c_void>, flag: Out<c_int>,
+    ) on comm {
+        let object = comm::find(comm)?;
+        let value = match predefined::attribute(comm_keyval) {
+            Some(place) => Some(place),
+            None => object.attributes.value(Sort::Comm, comm_keyval)?,
+        };
+        flag.put(value.is_some().into())?;
+        value.map_or(Ok(()), |value| attribute_val.put(value))
+    }
+
+    fn MPI_Comm_delete_attr / MPI_Attr_delete (comm: MPI_Comm, comm_keyval: c_int) on comm {
+        comm::find(comm)?.attributes.delete(Sort::Comm, comm.0, comm_keyval)
+    }
+
+    fn MPI_Type_create_keyval(
+        type_copy_attr_fn: Option<Copy>, type_delete_attr_fn: Option<Delete>,
+        type_keyval: Out<c_int>, extra_state: *mut c_void,
+    ) {
+        create(Sort::Type, type_copy_attr_fn, type_delete_attr_fn, extra_state, type_keyval)
+    }
+
+    fn MPI_Type_free_keyval(type_keyval: Out<c_int>) {
+        free(Sort::Type, type_keyval)
+    }
+
+    fn MPI_Win_create_keyval(
+        win_copy_attr_fn: Option<Copy>, win_delete_attr_fn: Option<Delete>,
+        win_keyval: Out<c_int>, extra_state: *mut c_void,
+    ) {
+        create(Sort::Win, win_copy_attr_fn, win_delete_attr_fn, extra_state, win_keyval)
+    }
+
+    fn MPI_Win_free_keyval(win_keyval: Out<c_int>) {
+        free(Sort::Win, win_keyval)
+    }
+}
+
+/// The address that stands for "copy the value".
+const DUP_FUNCTION: usize = 1;
+/// The first number of a key that is not predefined.
+const FIRST_KEY: c_int = MPI_WIN_MODEL + 1;

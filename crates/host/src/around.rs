@@ -1,0 +1,73 @@
+//! Waiting in several planes at once.
+//!
+//! One thread cannot sleep at two doorbells. It looks everywhere in turn for a while. Then it leaves the
+//! planes to their agents, asks to be called, and looks by itself now and then, since where an agent
+//! cannot be started nobody calls.
+
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use crate::driver::{Driver, Finished};
+use crate::patience::{Next, Patience};
+
+/// Waits until `look` has found what it wants among the outcomes of one of the drivers; it is told
+/// which, by its place. It must not call a driver.
+pub fn wait_around<T>(
+    drivers: &[&Driver],
+    mut look: impl FnMut(usize, &mut Finished<'_>) -> Option<T>,
+) -> T {
+    if let [driver] = drivers {
+        return driver.wait_until(|finished| look(0, finished));
+    }
+    let mut patience = patience(drivers);
+    let mut counts = vec![0; drivers.len()];
+    loop {
+        for ((at, driver), count) in drivers.iter().enumerate().zip(&mut counts) {
+            let found = driver.look(|finished| {
+                *count = finished.count();
+                look(at, finished)
+            });
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        match patience.next() {
+            Next::Look => std::hint::spin_loop(),
+            Next::Yield => thread::yield_now(),
+            Next::Sleep => nap(drivers, &counts),
+        }
+    }
+}
+
+/// Sleeps until one of the drivers has something that was not there when it was looked at, or for a
+/// while.
+fn nap(drivers: &[&Driver], counts: &[u64]) {
+    let me: Thread = thread::current();
+    let calm = drivers.iter().zip(counts).all(|(driver, &count)| driver.enlist(&me, count));
+    if calm {
+        thread::park_timeout(NAP);
+    }
+    drivers.iter().for_each(|driver| driver.strike(&me));
+}
+
+/// Turns all drivers until nothing of ours is on its way in any of them. They are closing already.
+pub(crate) fn drain(drivers: &[&Driver]) {
+    if let [driver] = drivers {
+        return driver.drain();
+    }
+    let mut patience = patience(drivers);
+    // Each gets its turn, whatever the others say.
+    while drivers.iter().filter(|driver| !driver.is_quiet()).count() > 0 {
+        match patience.next() {
+            Next::Look => std::hint::spin_loop(),
+            Next::Yield => thread::yield_now(),
+            Next::Sleep => thread::sleep(NAP),
+        }
+    }
+}
+
+fn patience(drivers: &[&Driver]) -> Patience {
+    Patience::new(drivers.iter().any(|driver| driver.is_crowded()))
+}
+
+const NAP: Duration = Duration::from_millis(1);

@@ -1,0 +1,171 @@
+//! What a rank has of its job: a driver for each plane that it uses, and how it leaves.
+//!
+//! Planes are networks of their own among the same ranks, so threads in different ones never wait for
+//! each other's lock. The first plane is open from the beginning, another one when it is first asked
+//! for. Whoever is gone is gone in all of them.
+
+use std::io;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ferrywire_nic::{Limits, Peer};
+
+use crate::around;
+use crate::driver::Driver;
+use crate::meet::Line;
+use crate::port::Operators;
+use crate::shm::plane::Plane;
+use crate::shm::segment::{PLANES, Segment};
+
+/// One rank of a job on this machine. It stands for the driver of its first plane, too.
+pub struct Rank {
+    segment: Arc<Segment>,
+    me: u32,
+    limits: Limits,
+    operators: Operators,
+    first: Driver,
+    others: [OnceLock<Driver>; PLANES as usize - 1],
+    /// The rank without which the job cannot go on, if there is one. Locked while a plane is opened.
+    lost: Mutex<Option<Peer>>,
+    /// The line to the launcher, if there is one.
+    line: Option<Line>,
+    /// It has left, or is about to.
+    left: AtomicBool,
+    /// The process that joined. One that it forks has no part in the job.
+    process: u32,
+}
+
+impl Rank {
+    /// Rank `me` of the job that lives in `segment`. There must be only one.
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        me: u32,
+        limits: Limits,
+        operators: Operators,
+        line: Option<Line>,
+    ) -> io::Result<Rank> {
+        let plane = Plane::open(&segment, 0, me)?;
+        Ok(Rank {
+            first: Driver::new(plane, me, limits.clone(), operators),
+            segment,
+            me,
+            limits,
+            operators,
+            others: [const { OnceLock::new() }; PLANES as usize - 1],
+            lost: Mutex::new(None),
+            line,
+            left: AtomicBool::new(false),
+            process: std::process::id(),
+        })
+    }
+
+    /// The driver of a plane, of which there are [`PLANES`]. Ranks talk in a plane as soon as both
+    /// have asked for it; what comes before waits. Fails if the machine has no memory for it.
+    pub fn plane(&self, number: u32) -> io::Result<&Driver> {
+        let Some(other) = number.checked_sub(1) else { return Ok(&self.first) };
+        let place = &self.others[other as usize];
+        match place.get() {
+            Some(driver) => Ok(driver),
+            None => self.open(number, place),
+        }
+    }
+
+    #[cold]
+    fn open<'a>(&'a self, number: u32, place: &'a OnceLock<Driver>) -> io::Result<&'a Driver> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = place.get() {
+            return Ok(driver);
+        }
+        let plane = Plane::open(&self.segment, number, self.me)?;
+        let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators);
+        if let Some(peer) = *lost {
+            driver.stop_transfers();
+            driver.give_up(peer);
+        }
+        Ok(place.get_or_init(|| driver))
+    }
+
+    /// The drivers of all planes that are open.
+    fn drivers(&self) -> impl Iterator<Item = &Driver> {
+        std::iter::once(&self.first).chain(self.others.iter().filter_map(OnceLock::get))
+    }
+
+    /// Nothing is moved straight between this rank's memory and others' any more, in its name.
+    pub(crate) fn stop_transfers(&self, lost: Peer) {
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);
+        self.drivers().for_each(Driver::stop_transfers);
+    }
+
+    /// Everything open ends, and so does whatever is posted from now on, as if everybody were gone.
+    pub(crate) fn give_up(&self, lost: Peer) {
+        self.drivers().for_each(|driver| driver.give_up(lost));
+    }
+
+    /// Ends the whole job, with this exit code and for this reason.
+    pub fn abort(&self, code: i32, text: &str) -> ! {
+        match &self.line {
+            // The launcher ends us with all the others; if it does not, we end ourselves.
+            Some(line) if line.abort(code, text).is_ok() => std::thread::sleep(ABORT_MAX),
+            _ => eprintln!("abort: {text}"),
+        }
+        std::process::exit(code)
+    }
+
+    /// Leaves the job; nothing can be asked of it afterwards. Stays until everybody has taken what was
+    /// sent to them, or cannot any more.
+    ///
+    /// Not in a panic: that is no leaving in order, and whoever should take it may be busy. The job
+    /// ends, before anybody can take our silence for the failure; and so does this process, since
+    /// memory that is lent goes with the stack.
+    pub fn leave(&self) {
+        if self.process != std::process::id() || self.left.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let panicking = std::thread::panicking();
+        if panicking && self.line.is_some() {
+            self.abort(PANIC_CODE, "it panicked");
+        }
+        self.drivers().for_each(Driver::close);
+        self.segment.take_leave(self.me);
+        if !panicking {
+            around::drain(&self.drivers().collect::<Vec<_>>());
+        }
+        self.segment.bury(self.me);
+        if let Some(line) = &self.line {
+            // If the launcher is gone, so are we, soon.
+            let _ = line.goodbye();
+        }
+    }
+
+    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
+    pub fn bury(&self) {
+        self.segment.bury(self.me);
+    }
+}
+
+impl Deref for Rank {
+    type Target = Driver;
+
+    #[inline(always)]
+    fn deref(&self) -> &Driver {
+        &self.first
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        self.leave();
+        self.first.end_agent();
+        self.others.iter_mut().filter_map(OnceLock::get_mut).for_each(Driver::end_agent);
+    }
+}
+
+/// What a Rust program exits with that panics.
+const PANIC_CODE: i32 = 101;
+/// How long the launcher may take to end us.
+const ABORT_MAX: Duration = Duration::from_secs(5);

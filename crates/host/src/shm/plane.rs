@@ -1,0 +1,76 @@
+//! A plane of a job: its ranks, with doors and rings that are apart from those of other planes.
+//!
+//! A rank opens a plane when it first uses it. Until then what others have sent there waits in their
+//! rings, and nobody rings at its door.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::shm::arena::{Arena, RING_BYTES};
+use crate::shm::doorbell::Doorbell;
+use crate::shm::newcomers::Newcomers;
+use crate::shm::ring::Ring;
+use crate::shm::segment::{Attention, Segment};
+
+/// A plane that a rank of this process has opened.
+#[derive(Clone)]
+pub(crate) struct Plane {
+    pub(crate) segment: Arc<Segment>,
+    arena: Arena,
+    number: u32,
+}
+
+impl Plane {
+    /// Opens a plane for rank `me`.
+    pub(crate) fn open(segment: &Arc<Segment>, number: u32, me: u32) -> io::Result<Plane> {
+        let arena = segment.open_plane(number, me)?;
+        Ok(Plane { segment: Arc::clone(segment), arena, number })
+    }
+
+    /// Makes a ring from `from` to `to`, and tells `to` of it: the ring, and where it is.
+    pub(crate) fn connect(&self, from: u32, to: u32) -> io::Result<(Ring, u64)> {
+        let taken = self.segment.taken(self.number).fetch_add(RING_BYTES, Ordering::Relaxed);
+        let (ring, label, at) = self.arena.make(taken)?;
+        self.newcomers(to).push(at, label, from);
+        Ok((ring, at))
+    }
+
+    /// Sets aside more data lines for a ring.
+    pub(crate) fn widen(&self, ring_at: u64, from: u32, to: u32) -> io::Result<()> {
+        self.arena.widen(ring_at, from, to)
+    }
+
+    /// Shows `rank` the rings that lead to it and that it has not been shown before.
+    pub(crate) fn welcome(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
+        let ranks = self.segment.ranks();
+        let show = |at: u64, from: u32| {
+            if from < ranks
+                && let Some(ring) = self.arena.ring(at)
+            {
+                show(from, ring);
+            }
+        };
+        self.newcomers(rank).take(ranks, |at| self.arena.label(at), show);
+    }
+
+    /// Whether `rank` is not here and never will be.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        self.segment.is_gone(self.number, rank)
+    }
+
+    /// The doorbell of a rank.
+    pub(crate) fn doorbell(&self, rank: u32) -> &'static Doorbell {
+        &self.segment.door(self.number, rank).doorbell
+    }
+
+    /// The rings that lead to a rank and that it has not been shown.
+    pub(crate) fn newcomers(&self, rank: u32) -> &'static Newcomers {
+        &self.segment.door(self.number, rank).newcomers
+    }
+
+    /// Whether the user of a rank waits.
+    pub(crate) fn attention(&self, rank: u32) -> &'static Attention {
+        &self.segment.door(self.number, rank).attention
+    }
+}
