@@ -214,16 +214,22 @@ fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> 
             return declared.base == defined.base;
         };
         // A function is passed as a pointer, and the types of ours are pointers already.
-        return declared.pointers == defined.pointers + 1
-            && difference(header, sources, callback, ours).is_none()
-            && callback.open == ours.open;
+        let like = |one: &Signature| {
+            difference(header, sources, callback, one).is_none() && callback.open == one.open
+        };
+        return declared.pointers == defined.pointers + 1 && ours.iter().any(like);
     }
     // Any address will do where the header leaves open what is there.
     if declared.base == "void" && declared.pointers == 1 && defined.pointers > 0 {
         return kept;
     }
-    let enumeration = header.types.get(&declared.base).is_some_and(|kind| kind == "enum");
-    let same = declared.base == defined.base || enumeration && defined.base == "int";
+    // Where it does not matter what a handle is of, the sources say that it is a number of its size.
+    let same = declared.base == defined.base
+        || match header.types.get(&declared.base).map(String::as_str) {
+            Some("enum") => defined.base == "int",
+            Some("handle") => defined.base == "usize",
+            _ => false,
+        };
     same && kept && declared.pointers == defined.pointers && declared.array == defined.array
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct Sources {
     pub(crate) unsupported: BTreeSet<String>,
     /// Numbers that are given names, whatever their types.
     pub(crate) constants: BTreeSet<(String, i64)>,
-    /// Types of callbacks, by their names.
-    pub(crate) callbacks: BTreeMap<String, Signature>,
+    /// Types of callbacks, by their names. Two files may use one name.
+    pub(crate) callbacks: BTreeMap<String, Vec<Signature>>,
 }
 
 /// Which of two twins a function is: they differ in what sizes are.
@@ -84,7 +84,7 @@ impl Sources {
             let returns = rest.trim_start().strip_prefix("->").map_or("()", str::trim);
             let returns = to_c(returns.trim_end_matches('>'), Sizes::Small);
             let signature = Signature { returns, parameters: types.collect(), open };
-            self.callbacks.insert(name.trim().into(), signature);
+            self.callbacks.entry(name.trim().into()).or_default().push(signature);
         }
     }
 
