@@ -114,7 +114,7 @@ impl Collecting {
             }
             other => message::failed(other),
         };
-        failure.during(format_args!(" of {} bytes, in {}", self.bytes, comm.name()))
+        failure.during(format_args!(" of {} bytes, in {}", self.bytes, comm.title()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
+use ferrywire_mpi::info::Info;
 use ferrywire_mpi::numbers::Claim;
 
 use crate::attribute::Attributes;
@@ -17,9 +18,10 @@ use crate::entry::entries;
 use crate::errhandler::Handler;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Object, Shared};
+use crate::info;
 use crate::pointer::Out;
 use crate::process;
-use crate::types::MPI_Comm;
+use crate::types::{MPI_Comm, MPI_Info};
 
 /// A communicator, with all that a program hangs on it.
 pub struct Comm {
@@ -31,8 +33,11 @@ pub struct Comm {
     #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
     name: Mutex<String>,
+    /// What it was made from, for errors of one that has no name.
+    origin: String,
     handler: Mutex<Handler>,
     buffer: Mutex<Buffer>,
+    info: Mutex<Info>,
 }
 
 impl Kind for Comm {
@@ -42,16 +47,54 @@ impl Kind for Comm {
 }
 
 impl Comm {
-    /// A communicator.
-    pub fn new(members: Members, claim: Option<Claim>, name: &str) -> Comm {
-        let (name, handler) = (Mutex::new(name.into()), Mutex::new(Handler::Fatal));
-        let attributes = Attributes::default();
-        Comm { members, attributes, claim, name, handler, buffer: Mutex::default() }
+    /// A communicator that is there from the beginning.
+    pub fn predefined(members: Members, name: &str) -> Comm {
+        Comm::new(members, None, name, String::new(), Handler::Fatal)
+    }
+
+    /// A communicator that was made from another, and treats errors alike.
+    pub fn made(members: Members, claim: Claim, origin: String, parent: &Comm) -> Comm {
+        Comm::new(members, Some(claim), "", origin, parent.handler())
+    }
+
+    fn new(
+        members: Members,
+        claim: Option<Claim>,
+        name: &str,
+        origin: String,
+        handler: Handler,
+    ) -> Comm {
+        Comm {
+            members,
+            attributes: Attributes::default(),
+            claim,
+            name: Mutex::new(name.into()),
+            origin,
+            handler: Mutex::new(handler),
+            buffer: Mutex::default(),
+            info: Mutex::default(),
+        }
+    }
+
+    /// What the program calls it.
+    pub fn name(&self) -> String {
+        lock(&self.name).clone()
     }
 
     /// What errors call it.
-    pub fn name(&self) -> String {
-        lock(&self.name).clone()
+    pub fn title(&self) -> String {
+        let name = self.name();
+        if name.is_empty() { self.origin.clone() } else { name }
+    }
+
+    /// What the program has said that it will do with it.
+    pub fn info(&self) -> Info {
+        lock(&self.info).clone()
+    }
+
+    /// Says so.
+    pub fn set_info(&self, info: Info) {
+        *lock(&self.info) = info;
     }
 
     /// Gives it a name.
@@ -169,6 +212,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 entries! {
     fn MPI_Comm_rank(comm: MPI_Comm, rank: Out<c_int>) on comm {
         rank.put(int(find(comm)?.members.rank()))
+    }
+
+    fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
+        info_used.put(info::create(find(comm)?.info()))
+    }
+
+    fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {
+        let mut hints = find(comm)?.info();
+        for (key, value) in info::hints(info)?.entries() {
+            hints.set(key, value);
+        }
+        find(comm)?.set_info(hints);
+        Ok(())
     }
 
     fn MPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {

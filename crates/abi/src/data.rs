@@ -44,19 +44,30 @@ impl Data {
     /// `count` elements at an address.
     #[inline]
     pub fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
-        let (size, datatype) = match datatype::straight_bytes(datatype) {
-            Some(size) => (size, None),
-            None => {
-                let datatype = datatype::find_committed(datatype)?;
-                let straight = datatype.is_contiguous();
-                (datatype.size(), (!straight).then(|| datatype.clone()))
-            }
+        let Some(size) = datatype::straight_bytes(datatype) else {
+            return Data::of_made(address, count, datatype::find_committed(datatype)?);
         };
         let bytes = count.checked_mul(size).ok_or_else(too_many)?;
-        if address == 0 && bytes > 0 && datatype.is_none() {
+        Data::lent(address, count, bytes)
+    }
+
+    /// The same of a datatype that may have gaps. Elements without any are lent from where they begin.
+    fn of_made(address: u64, count: u64, datatype: &Datatype) -> Result<Data> {
+        let bytes = count.checked_mul(datatype.size()).ok_or_else(too_many)?;
+        if let Some(block) = datatype.one_block(count) {
+            return Data::lent(address.wrapping_add_signed(block.start), count, bytes);
+        }
+        let address = User::new(address, datatype)?.0;
+        Ok(Data { address, count, datatype: Some(datatype.clone()), bytes })
+    }
+
+    /// Bytes without a gap.
+    #[inline]
+    fn lent(address: u64, count: u64, bytes: u64) -> Result<Data> {
+        if address == 0 && bytes > 0 {
             return Err(no_buffer());
         }
-        Ok(Data { address, count, datatype, bytes })
+        Ok(Data { address, count, datatype: None, bytes })
     }
 
     /// Bytes that travel.
@@ -185,9 +196,17 @@ impl Incoming {
 }
 
 /// Memory of the user's, as datatypes see it: offsets from the address that the program gave.
-struct User(u64);
+pub struct User(u64);
 
 impl User {
+    /// A buffer with elements of this datatype. MPI_BOTTOM is one, if the datatype knows addresses.
+    pub fn new(address: u64, datatype: &Datatype) -> Result<User> {
+        match address.wrapping_add_signed(datatype.true_lb()) {
+            0 => Err(no_buffer()),
+            _ => Ok(User(address)),
+        }
+    }
+
     #[inline(always)]
     fn at(&self, offset: i64) -> *mut u8 {
         let address = self.0.wrapping_add_signed(offset);

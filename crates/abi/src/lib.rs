@@ -10,10 +10,15 @@
 //! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs` | all other sorts of messages and requests |
 //! | `request.rs` | what was begun, and the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
-//! | `comm.rs` | communicators |
+//! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
+//! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
+//! | `comm.rs`, `making.rs` | communicators; how they are made |
 //! | `collective.rs`, `op.rs` | collectives; what reductions do |
 //! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
+//! | `info.rs` | keys with values |
+//! | `memory.rs` | memory that the program asks for, and addresses |
+//! | `interface.rs` | what the binary interface says of itself |
 //! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
@@ -23,17 +28,27 @@ mod buffered;
 mod collective;
 mod comm;
 pub mod constants;
+mod constructor;
+mod contents;
 mod data;
 mod datatype;
+mod dims;
 mod entry;
 mod environment;
 mod errhandler;
 mod failure;
 mod general;
+mod group;
 mod handle;
+mod info;
+mod interface;
+mod lookup;
+mod making;
+mod memory;
 mod message;
 mod nonblocking;
 mod op;
+mod pack;
 mod pointer;
 mod predefined;
 mod probe;

@@ -179,6 +179,6 @@ impl fmt::Display for Request<'_> {
             MPI_ANY_TAG => write!(f, ", any tag")?,
             tag => write!(f, ", tag {tag}")?,
         }
-        write!(f, ", in {}", self.comm.name())
+        write!(f, ", in {}", self.comm.title())
     }
 }

@@ -97,15 +97,16 @@ impl Combining {
         let element_bytes = datatype.size().max(1);
         match find(op)? {
             Op::Ours(operation) => {
-                let number = number_of(&datatype);
+                let number = number_of(datatype);
                 let operator = number.and_then(|number| operation::operator(operation, number));
-                let operator = operator.ok_or_else(|| unsuitable(operation, &datatype))?;
+                let operator = operator.ok_or_else(|| unsuitable(operation, datatype))?;
                 let commutative = operation.is_commutative();
                 let combiner = Combiner { operator, element_bytes, commutative };
                 Ok(Combining { combiner, registered: None })
             }
             Op::Users(users) => {
                 let commutative = users.commutative;
+                let datatype = datatype.clone();
                 let registered = Registered::new(Reduction { users, datatype, handle });
                 let operator = Operator(registered.0);
                 let combiner = Combiner { operator, element_bytes, commutative };

@@ -5,7 +5,7 @@
 //!       argument: it is null, or it points to as many valid items as the call is told, and nobody else
 //!       writes there during the call.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::constants::MPI_ERR_ARG;
 use crate::failure::{Failure, Result};
@@ -189,6 +189,12 @@ impl TextOut {
         // SAFETY: the same.
         unsafe { self.0.add(len).write(0) };
         Ok(len)
+    }
+
+    /// Writes as much of `text` as fits into `room` bytes, and how much that was.
+    pub fn put_counted(self, text: &str, room: c_int, len: Out<c_int>) -> Result {
+        let written = self.put(text, usize::try_from(room).unwrap_or(0))?;
+        len.put(c_int::try_from(written).expect("the room is an int"))
     }
 }
 

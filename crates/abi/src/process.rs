@@ -81,8 +81,8 @@ pub fn start(thread_level: c_int) -> Result {
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
     let process = Process {
         driver,
-        world: handle::share(Comm::new(world, None, "MPI_COMM_WORLD")),
-        itself: handle::share(Comm::new(itself, None, "MPI_COMM_SELF")),
+        world: handle::share(Comm::predefined(world, "MPI_COMM_WORLD")),
+        itself: handle::share(Comm::predefined(itself, "MPI_COMM_SELF")),
         numbers: Numbers::new(ITSELF + 1),
         thread_level,
         main_thread: std::thread::current().id(),
@@ -111,7 +111,10 @@ pub fn abort_for(code: c_int) -> ! {
 pub fn abort(code: c_int, text: &str) -> ! {
     match running() {
         Ok(process) => process.driver.abort(code, text),
-        Err(_) => die(code),
+        Err(_) => {
+            eprintln!("ferrywire: {text}");
+            die(code)
+        }
     }
 }
 

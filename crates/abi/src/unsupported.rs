@@ -3,22 +3,16 @@
 use crate::entry::unsupported;
 
 unsupported! {
-    MPI_Abi_get_fortran_booleans MPI_Abi_get_fortran_info MPI_Abi_get_info MPI_Abi_get_version
-    MPI_Abi_set_fortran_booleans MPI_Abi_set_fortran_info MPI_Accumulate MPI_Accumulate_c
-    MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string MPI_Aint_add MPI_Aint_diff
+    MPI_Accumulate MPI_Accumulate_c MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string
     MPI_Allgather_init MPI_Allgather_init_c MPI_Allgatherv_init MPI_Allgatherv_init_c
-    MPI_Alloc_mem MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall_init MPI_Alltoall_init_c
+    MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall_init MPI_Alltoall_init_c
     MPI_Alltoallv_init MPI_Alltoallv_init_c MPI_Alltoallw_init MPI_Alltoallw_init_c
     MPI_Bcast_init MPI_Bcast_init_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
     MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub MPI_Cartdim_get MPI_Close_port MPI_Comm_accept
-    MPI_Comm_call_errhandler MPI_Comm_compare MPI_Comm_connect MPI_Comm_create
-    MPI_Comm_create_errhandler MPI_Comm_create_from_group MPI_Comm_create_group
-    MPI_Comm_disconnect MPI_Comm_dup MPI_Comm_dup_with_info MPI_Comm_free MPI_Comm_fromint
-    MPI_Comm_get_errhandler MPI_Comm_get_info MPI_Comm_get_name MPI_Comm_get_parent
-    MPI_Comm_group MPI_Comm_idup MPI_Comm_idup_with_info MPI_Comm_join MPI_Comm_remote_group
-    MPI_Comm_remote_size MPI_Comm_set_errhandler MPI_Comm_set_info MPI_Comm_set_name
-    MPI_Comm_spawn MPI_Comm_spawn_multiple MPI_Comm_split MPI_Comm_split_type
-    MPI_Comm_test_inter MPI_Comm_toint MPI_Compare_and_swap MPI_Dims_create
+    MPI_Comm_call_errhandler MPI_Comm_connect MPI_Comm_create_errhandler MPI_Comm_fromint
+    MPI_Comm_get_errhandler MPI_Comm_get_name MPI_Comm_group MPI_Comm_join MPI_Comm_remote_group
+    MPI_Comm_remote_size MPI_Comm_set_errhandler MPI_Comm_set_name MPI_Comm_spawn
+    MPI_Comm_spawn_multiple MPI_Comm_test_inter MPI_Comm_toint MPI_Compare_and_swap
     MPI_Dist_graph_create MPI_Dist_graph_create_adjacent MPI_Dist_graph_neighbors
     MPI_Dist_graph_neighbors_count MPI_Errhandler_free MPI_Errhandler_fromint
     MPI_Errhandler_toint MPI_Error_class MPI_Error_string MPI_Exscan_init MPI_Exscan_init_c
@@ -46,21 +40,17 @@ unsupported! {
     MPI_File_write_at_all_c MPI_File_write_at_all_end MPI_File_write_at_c MPI_File_write_c
     MPI_File_write_ordered MPI_File_write_ordered_begin MPI_File_write_ordered_begin_c
     MPI_File_write_ordered_c MPI_File_write_ordered_end MPI_File_write_shared
-    MPI_File_write_shared_c MPI_Free_mem MPI_Gather_init MPI_Gather_init_c MPI_Gatherv_init
-    MPI_Gatherv_init_c MPI_Get MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_address MPI_Get_c
-    MPI_Get_count MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x
-    MPI_Get_hw_resource_info MPI_Get_library_version MPI_Get_processor_name MPI_Get_version
-    MPI_Graph_create MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count
-    MPI_Graphdims_get MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
+    MPI_File_write_shared_c MPI_Gather_init MPI_Gather_init_c MPI_Gatherv_init
+    MPI_Gatherv_init_c MPI_Get MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_c MPI_Get_count
+    MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x MPI_Graph_create
+    MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get
+    MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
     MPI_Group_from_session_pset MPI_Group_fromint MPI_Group_incl MPI_Group_intersection
     MPI_Group_range_excl MPI_Group_range_incl MPI_Group_rank MPI_Group_size MPI_Group_toint
     MPI_Group_translate_ranks MPI_Group_union MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c
     MPI_Ineighbor_allgatherv MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall
     MPI_Ineighbor_alltoall_c MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c
-    MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c MPI_Info_create MPI_Info_create_env
-    MPI_Info_delete MPI_Info_dup MPI_Info_free MPI_Info_fromint MPI_Info_get MPI_Info_get_nkeys
-    MPI_Info_get_nthkey MPI_Info_get_string MPI_Info_get_valuelen MPI_Info_set MPI_Info_toint
-    MPI_Intercomm_create MPI_Intercomm_create_from_groups MPI_Intercomm_merge MPI_Is_thread_main
+    MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c MPI_Info_fromint MPI_Info_toint
     MPI_Lookup_name MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather
     MPI_Neighbor_allgather_c MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
     MPI_Neighbor_allgatherv MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init
@@ -68,11 +58,9 @@ unsupported! {
     MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv
     MPI_Neighbor_alltoallv_c MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c
     MPI_Neighbor_alltoallw MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init
-    MPI_Neighbor_alltoallw_init_c MPI_Op_fromint MPI_Op_toint MPI_Open_port MPI_Pack MPI_Pack_c
-    MPI_Pack_external MPI_Pack_external_c MPI_Pack_external_size MPI_Pack_external_size_c
-    MPI_Pack_size MPI_Pack_size_c MPI_Parrived MPI_Pcontrol MPI_Pready MPI_Pready_list
-    MPI_Pready_range MPI_Precv_init MPI_Precv_init_c MPI_Psend_init MPI_Psend_init_c
-    MPI_Publish_name MPI_Put MPI_Put_c MPI_Query_thread MPI_Raccumulate MPI_Raccumulate_c
+    MPI_Neighbor_alltoallw_init_c MPI_Op_fromint MPI_Op_toint MPI_Open_port MPI_Parrived
+    MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init MPI_Precv_init_c MPI_Psend_init
+    MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c MPI_Raccumulate MPI_Raccumulate_c
     MPI_Reduce_init MPI_Reduce_init_c MPI_Reduce_scatter_block_init
     MPI_Reduce_scatter_block_init_c MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c
     MPI_Register_datarep MPI_Register_datarep_c MPI_Remove_error_class MPI_Remove_error_code
@@ -102,21 +90,7 @@ unsupported! {
     MPI_T_pvar_handle_alloc MPI_T_pvar_handle_free MPI_T_pvar_read MPI_T_pvar_readreset
     MPI_T_pvar_reset MPI_T_pvar_session_create MPI_T_pvar_session_free MPI_T_pvar_start
     MPI_T_pvar_stop MPI_T_pvar_write MPI_T_source_get_info MPI_T_source_get_num
-    MPI_T_source_get_timestamp MPI_Test_cancelled MPI_Topo_test MPI_Type_commit
-    MPI_Type_contiguous MPI_Type_contiguous_c MPI_Type_create_darray MPI_Type_create_darray_c
-    MPI_Type_create_f90_complex MPI_Type_create_f90_integer MPI_Type_create_f90_real
-    MPI_Type_create_hindexed MPI_Type_create_hindexed_block MPI_Type_create_hindexed_block_c
-    MPI_Type_create_hindexed_c MPI_Type_create_hvector MPI_Type_create_hvector_c
-    MPI_Type_create_indexed_block MPI_Type_create_indexed_block_c MPI_Type_create_resized
-    MPI_Type_create_resized_c MPI_Type_create_struct MPI_Type_create_struct_c
-    MPI_Type_create_subarray MPI_Type_create_subarray_c MPI_Type_delete_attr MPI_Type_dup
-    MPI_Type_free MPI_Type_fromint MPI_Type_get_attr MPI_Type_get_contents
-    MPI_Type_get_contents_c MPI_Type_get_envelope MPI_Type_get_envelope_c MPI_Type_get_extent
-    MPI_Type_get_extent_c MPI_Type_get_extent_x MPI_Type_get_name MPI_Type_get_true_extent
-    MPI_Type_get_true_extent_c MPI_Type_get_true_extent_x MPI_Type_get_value_index
-    MPI_Type_indexed MPI_Type_indexed_c MPI_Type_match_size MPI_Type_set_attr MPI_Type_set_name
-    MPI_Type_size MPI_Type_size_c MPI_Type_size_x MPI_Type_toint MPI_Type_vector
-    MPI_Type_vector_c MPI_Unpack MPI_Unpack_c MPI_Unpack_external MPI_Unpack_external_c
+    MPI_T_source_get_timestamp MPI_Test_cancelled MPI_Topo_test MPI_Type_fromint MPI_Type_toint
     MPI_Unpublish_name MPI_Win_allocate MPI_Win_allocate_c MPI_Win_allocate_shared
     MPI_Win_allocate_shared_c MPI_Win_attach MPI_Win_call_errhandler MPI_Win_complete
     MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_create_errhandler

@@ -37,6 +37,13 @@ pub struct Inter {
     pub rank: u32,
 }
 
+impl Inter {
+    /// Whether our group comes before the other there.
+    pub fn is_first(&self) -> bool {
+        self.everyone.rank_of(self.remote.peer_of(0)) != Some(0)
+    }
+}
+
 /// What a receive insists on.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
@@ -64,6 +71,18 @@ impl Comm {
         };
         let inter = Inter { remote, everyone, rank: before + rank };
         Comm { inter: Some(inter), ..Comm::new(group, rank, number) }
+    }
+
+    /// The same members under another number.
+    #[must_use]
+    pub fn renumbered(&self, number: u16) -> Comm {
+        let (group, rank) = (self.group.clone(), self.rank);
+        match &self.inter {
+            None => Comm::new(group, rank, number),
+            Some(inter) => {
+                Comm::between(group, rank, inter.remote.clone(), inter.is_first(), number)
+            }
+        }
     }
 
     /// Our rank in our group.

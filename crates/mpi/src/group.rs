@@ -81,6 +81,11 @@ impl Group {
         Group::of(&only.collect::<Vec<_>>())
     }
 
+    /// Whether both have the same members, in whatever order.
+    pub fn has_same_members(&self, other: &Group) -> bool {
+        self.size == other.size && self.members().all(|peer| other.rank_of(peer).is_some())
+    }
+
     /// How many members there are.
     pub fn size(&self) -> u32 {
         self.size
@@ -163,7 +168,11 @@ pub struct Want {
 ///
 /// MPI 5.0 §7.4.2: by key, and by rank before the split where keys are equal.
 pub fn split(wants: &[Want], me: u32) -> Option<Vec<u32>> {
-    let color = wants[me as usize].color?;
+    Some(of_color(wants, wants[me as usize].color?))
+}
+
+/// The members of the group that wants `color`.
+pub fn of_color(wants: &[Want], color: u32) -> Vec<u32> {
     let mut ranks: Vec<u32> = (0..)
         .zip(wants)
         .filter(|(_, want)| want.color == Some(color))
@@ -171,7 +180,7 @@ pub fn split(wants: &[Want], me: u32) -> Option<Vec<u32>> {
         .collect();
     // A stable sort: equal keys stay in the order of their ranks.
     ranks.sort_by_key(|&rank| wants[rank as usize].key);
-    Some(ranks)
+    ranks
 }
 
 /// First peer and stride, if one stride leads from each member to the next.

@@ -7,7 +7,10 @@
 //! | [`comm`] | communicators, and the words of their messages |
 //! | [`numbers`] | how ranks agree on the number of a communicator |
 //! | [`group`] | which process stands behind which rank; splitting |
+//! | [`info`] | keys with values |
+//! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
+//! | [`grid`] | how many processes stand along each side of a grid |
 //! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
@@ -15,6 +18,8 @@
 pub mod collective;
 pub mod comm;
 pub mod datatype;
+pub mod grid;
 pub mod group;
+pub mod info;
 pub mod numbers;
 pub mod operation;

@@ -107,8 +107,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_numbers() {
         let numbers = Numbers::new(0);
-        let claims: Vec<Claim> =
-            (0..4096).map(|number| numbers.claim(number).unwrap()).collect();
+        let claims: Vec<Claim> = (0..4096).map(|number| numbers.claim(number).unwrap()).collect();
         assert_eq!(pick(&numbers.free(), 7, 3), None);
         drop(claims);
         assert!(pick(&numbers.free(), 7, 3).is_some());

@@ -1,0 +1,227 @@
+//! Info objects as C sees them.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrywire_mpi::info::Info;
+
+use crate::constants::{
+    MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_NOKEY, MPI_ERR_INFO_VALUE,
+    MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL, MPI_THREAD_FUNNELED,
+    MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+};
+use crate::entry::entries;
+use crate::environment;
+use crate::failure::{Failure, Result};
+use crate::handle::{self, Kind};
+use crate::pointer::{In, Out, Text, TextOut};
+use crate::process;
+use crate::sizes;
+use crate::types::MPI_Info;
+
+/// An info object that the program has.
+struct Owned(Mutex<Info>);
+
+impl Kind for Owned {
+    const MARK: u32 = 0x494e_464f;
+    const ERROR: c_int = MPI_ERR_INFO;
+    const NAME: &'static str = "info object";
+}
+
+/// A new info object, which the program frees.
+pub fn create(info: Info) -> MPI_Info {
+    MPI_Info(handle::expose(handle::share(Owned(Mutex::new(info)))))
+}
+
+/// What an info object says where one is optional: MPI_INFO_NULL says nothing.
+pub fn hints(handle: MPI_Info) -> Result<Info> {
+    if handle == MPI_INFO_NULL { Ok(Info::default()) } else { contents(handle) }
+}
+
+fn contents(handle: MPI_Info) -> Result<Info> {
+    match handle {
+        MPI_INFO_ENV => Ok(of_process(std::env::args_os().map(lossy))),
+        _ => Ok(find(handle)?.clone()),
+    }
+}
+
+/// An info object that can be changed.
+fn find(handle: MPI_Info) -> Result<MutexGuard<'static, Info>> {
+    let why = match handle {
+        MPI_INFO_NULL => "MPI_INFO_NULL is no info object",
+        MPI_INFO_ENV => "MPI_INFO_ENV cannot be changed",
+        MPI_Info(address) => {
+            let object = handle::find::<Owned>(address)?;
+            return Ok(object.0.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    };
+    Err(Failure::new(MPI_ERR_INFO, why))
+}
+
+/// How this process was started, as far as it is known.
+fn of_process(mut words: impl Iterator<Item = String>) -> Info {
+    let mut info = Info::default();
+    let mut know = |key: &str, value: String| {
+        if fits(&value, MPI_MAX_INFO_VAL) {
+            info.set(key, &value);
+        }
+    };
+    if let Some(command) = words.next() {
+        know("command", command);
+        know("argv", words.collect::<Vec<_>>().join(" "));
+    }
+    if let Ok(process) = process::running() {
+        know("maxprocs", process.driver.size().to_string());
+        know("soft", process.driver.size().to_string());
+        know("thread_level", thread_level(process.thread_level).into());
+    }
+    know("host", environment::host());
+    know("arch", std::env::consts::ARCH.into());
+    if let Ok(folder) = std::env::current_dir() {
+        // Under both names: the standard's for MPI_INFO_ENV, and the one by which processes are spawned.
+        know("wd", lossy(folder.clone()));
+        know("wdir", lossy(folder));
+    }
+    info
+}
+
+fn lossy(text: impl Into<std::ffi::OsString>) -> String {
+    text.into().to_string_lossy().into_owned()
+}
+
+fn thread_level(level: c_int) -> &'static str {
+    match level {
+        MPI_THREAD_MULTIPLE.. => "MPI_THREAD_MULTIPLE",
+        MPI_THREAD_SERIALIZED.. => "MPI_THREAD_SERIALIZED",
+        MPI_THREAD_FUNNELED.. => "MPI_THREAD_FUNNELED",
+        _ => "MPI_THREAD_SINGLE",
+    }
+}
+
+/// Whether a text and the zero behind it have room.
+fn fits(text: &str, room: c_int) -> bool {
+    usize::try_from(room).is_ok_and(|room| text.len() < room)
+}
+
+/// A key that the program gives.
+fn key_of(key: Text) -> Result<String> {
+    let key = key.get().map_err(|_| Failure::new(MPI_ERR_INFO_KEY, "the key is a null pointer"))?;
+    let why = match key.as_str() {
+        "" => "the key is empty".into(),
+        _ if !fits(&key, MPI_MAX_INFO_KEY) => format!("the key has {} bytes", key.len()),
+        _ => return Ok(key),
+    };
+    Err(Failure::new(MPI_ERR_INFO_KEY, why))
+}
+
+/// The words of a command line.
+fn words(argc: c_int, argv: In<*const c_char>) -> Result<Vec<String>> {
+    if argv.is_null() {
+        return Ok(Vec::new());
+    }
+    let word = |word: &*const c_char| {
+        // SAFETY: the invariant of `In`: these are strings.
+        unsafe { CStr::from_ptr(*word) }.to_string_lossy().into_owned()
+    };
+    let all = argv.slice(sizes::length(argc)?)?;
+    Ok(all.iter().take_while(|word| !word.is_null()).map(word).collect())
+}
+
+fn int(len: usize) -> c_int {
+    c_int::try_from(len).unwrap_or(c_int::MAX)
+}
+
+entries! {
+    fn MPI_Info_create(info: Out<MPI_Info>) {
+        info.put(create(Info::default()))
+    }
+
+    fn MPI_Info_create_env(argc: c_int, argv: In<*const c_char>, info: Out<MPI_Info>) {
+        let words = words(argc, argv)?;
+        let own = match words.is_empty() {
+            true => of_process(std::env::args_os().map(lossy)),
+            false => of_process(words.into_iter()),
+        };
+        info.put(create(own))
+    }
+
+    fn MPI_Info_dup(info: MPI_Info, newinfo: Out<MPI_Info>) {
+        newinfo.put(create(contents(info)?))
+    }
+
+    fn MPI_Info_free(info: Out<MPI_Info>) {
+        let own = info.get()?;
+        drop(find(own)?);
+        handle::take::<Owned>(own.0)?;
+        info.put(MPI_INFO_NULL)
+    }
+
+    fn MPI_Info_set(info: MPI_Info, key: Text, value: Text) {
+        let key = key_of(key)?;
+        let value =
+            value.get().map_err(|_| Failure::new(MPI_ERR_INFO_VALUE, "it is a null pointer"))?;
+        if !fits(&value, MPI_MAX_INFO_VAL) {
+            let why = format!("the value has {} bytes", value.len());
+            return Err(Failure::new(MPI_ERR_INFO_VALUE, why));
+        }
+        find(info)?.set(&key, &value);
+        Ok(())
+    }
+
+    fn MPI_Info_delete(info: MPI_Info, key: Text) {
+        let key = key_of(key)?;
+        match find(info)?.delete(&key) {
+            true => Ok(()),
+            false => Err(Failure::new(MPI_ERR_INFO_NOKEY, format!("there is no key \"{key}\""))),
+        }
+    }
+
+    fn MPI_Info_get_string(
+        info: MPI_Info, key: Text, buflen: Out<c_int>, value: TextOut, flag: Out<c_int>,
+    ) {
+        let (contents, key) = (contents(info)?, key_of(key)?);
+        let own = contents.value(&key);
+        flag.put(own.is_some().into())?;
+        let Some(own) = own else { return Ok(()) };
+        let room = sizes::length(buflen.get()?)?;
+        if room > 0 {
+            value.put(own, room)?;
+        }
+        buflen.put(int(own.len() + 1))
+    }
+
+    fn MPI_Info_get(
+        info: MPI_Info, key: Text, valuelen: c_int, value: TextOut, flag: Out<c_int>,
+    ) {
+        let (contents, key) = (contents(info)?, key_of(key)?);
+        let own = contents.value(&key);
+        flag.put(own.is_some().into())?;
+        // Here the zero is not counted.
+        let room = sizes::length(valuelen)? + 1;
+        own.map_or(Ok(()), |own| value.put(own, room).map(|_| ()))
+    }
+
+    fn MPI_Info_get_valuelen(
+        info: MPI_Info, key: Text, valuelen: Out<c_int>, flag: Out<c_int>,
+    ) {
+        let (contents, key) = (contents(info)?, key_of(key)?);
+        let own = contents.value(&key);
+        flag.put(own.is_some().into())?;
+        own.map_or(Ok(()), |own| valuelen.put(int(own.len())))
+    }
+
+    fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: Out<c_int>) {
+        nkeys.put(int(contents(info)?.keys().len()))
+    }
+
+    fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: TextOut) {
+        let contents = contents(info)?;
+        let nth = usize::try_from(n).ok().and_then(|n| contents.keys().nth(n));
+        let Some(nth) = nth else {
+            let why = format!("there are {} keys, and none has number {n}", contents.keys().len());
+            return Err(Failure::new(MPI_ERR_ARG, why));
+        };
+        key.put(nth, nth.len() + 1)?;
+        Ok(())
+    }
+}
