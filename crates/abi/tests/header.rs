@@ -120,8 +120,7 @@ fn layouts_are_fixed() {
 #[test]
 fn the_library_exports_what_the_header_declares() {
     let library = library();
-    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output()
-    else {
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output() else {
         println!("not tested: there is no nm");
         return;
     };
@@ -153,10 +152,11 @@ fn the_sources_define_what_the_header_declares() {
         }
     }
     for (name, _) in header.functions.iter().filter(|(name, _)| !name.starts_with('P')) {
-        let found = sources.functions.contains_key(name) || sources.unsupported.contains(name);
-        if !found {
-            differences
-                .push(format!("{name} is not defined by entries!, answers! or unsupported!"));
+        match (sources.functions.contains_key(name), sources.unsupported.contains(name)) {
+            (true, true) => differences.push(format!("{name} is defined, and in unsupported! too")),
+            (false, false) => differences
+                .push(format!("{name} is not defined by entries!, answers! or unsupported!")),
+            _ => {}
         }
     }
     println!(
@@ -164,6 +164,22 @@ fn the_sources_define_what_the_header_declares() {
         sources.functions.len(),
         sources.unsupported.len()
     );
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}
+
+#[test]
+fn the_sources_number_as_the_header_does() {
+    let header = ours();
+    let sources = Sources::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let mut differences = Vec::new();
+    for (name, value) in &sources.constants {
+        match header.constants.get(name).and_then(|it| it.rsplit(' ').next()?.parse().ok()) {
+            Some(declared) if *value == declared => {}
+            Some(declared) => differences.push(format!("{name} is {declared}, not {value}")),
+            None => differences.push(format!("{name} is not in the header")),
+        }
+    }
+    println!("{} constants compared", sources.constants.len());
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
@@ -199,16 +215,22 @@ fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> 
             return declared.base == defined.base;
         };
         // A function is passed as a pointer, and the types of ours are pointers already.
-        return declared.pointers == defined.pointers + 1
-            && difference(header, sources, callback, ours).is_none()
-            && callback.open == ours.open;
+        let like = |one: &Signature| {
+            difference(header, sources, callback, one).is_none() && callback.open == one.open
+        };
+        return declared.pointers == defined.pointers + 1 && ours.iter().any(like);
     }
     // Any address will do where the header leaves open what is there.
     if declared.base == "void" && declared.pointers == 1 && defined.pointers > 0 {
         return kept;
     }
-    let enumeration = header.types.get(&declared.base).is_some_and(|kind| kind == "enum");
-    let same = declared.base == defined.base || enumeration && defined.base == "int";
+    // Where it does not matter what a handle is of, the sources say that it is a number of its size.
+    let same = declared.base == defined.base
+        || match header.types.get(&declared.base).map(String::as_str) {
+            Some("enum") => defined.base == "int",
+            Some("handle") => defined.base == "usize",
+            _ => false,
+        };
     same && kept && declared.pointers == defined.pointers && declared.array == defined.array
 }
 

@@ -4,16 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// The library, as this test was built. For a test cargo builds nothing that Rust cannot link with, so it
 /// is asked to.
-pub(crate) fn library() -> PathBuf {
-    built("ferrywire-abi").join("libmpi_abi.so")
+pub(crate) fn library() -> &'static Path {
+    static LIBRARY: LazyLock<PathBuf> =
+        LazyLock::new(|| built("ferrywire-abi").join("libmpi_abi.so"));
+    &LIBRARY
 }
 
 /// The command.
-pub(crate) fn ferry() -> PathBuf {
-    built("ferrywire-ferry").join("ferry")
+pub(crate) fn ferry() -> &'static Path {
+    static FERRY: LazyLock<PathBuf> = LazyLock::new(|| built("ferrywire-ferry").join("ferry"));
+    &FERRY
 }
 
 /// Builds a package of ours, and tells the folder where it is.

@@ -233,7 +233,7 @@ fn constant(value: &str, macros: &BTreeMap<String, String>) -> Option<String> {
     Some(format!("{kind} {}", number(plain.trim())?))
 }
 
-fn number(text: &str) -> Option<i64> {
+pub(crate) fn number(text: &str) -> Option<i64> {
     match text.strip_prefix("0x") {
         Some(digits) => i64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

@@ -1,5 +1,5 @@
-//! Macros of the sources that define several functions alike: what their uses expand to. Knows macros with
-//! one rule whose pattern is one flat repetition, or none.
+//! Macros of the sources that define several functions alike: what their uses expand to. Knows what
+//! `macro_rules!` does with one rule, as far as the sources need it.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,26 @@ pub(crate) struct Macro<'a> {
 /// A part of a pattern.
 enum Part {
     /// `$name:kind`
-    Variable { name: String, one_word: bool },
+    Variable { name: String, kind: String },
+    /// `$( … ) separator operator`
+    Repeat { parts: Vec<Part>, separator: Option<String>, once: bool },
     /// What has to stand there.
     Word(String),
+}
+
+/// What the variables of a pattern stand for.
+#[derive(Clone, Default)]
+struct Bindings {
+    values: BTreeMap<String, String>,
+    /// For each repetition, its rounds.
+    rounds: Vec<Vec<Bindings>>,
 }
 
 impl<'a> Macro<'a> {
     /// The macros that a text defines.
     pub(crate) fn all(text: &'a str) -> Vec<Macro<'a>> {
-        text.match_indices("macro_rules!")
-            .filter_map(|(at, _)| Macro::parse(&text[at + 12..]))
-            .collect()
+        let definitions = text.match_indices("macro_rules!");
+        definitions.filter_map(|(at, word)| Macro::parse(&text[at + word.len()..])).collect()
     }
 
     fn parse(text: &'a str) -> Option<Macro<'a>> {
@@ -36,108 +45,138 @@ impl<'a> Macro<'a> {
         let (pattern, rest) = (&pattern[..end], &pattern[end + 1..]);
         let body = rest.trim_start().strip_prefix("=>")?.trim_start().strip_prefix('{')?;
         let body = &body[..closing(body, '{', '}')?];
-        let flat = repetition(pattern).map_or(pattern, |(_, inside, _)| inside);
-        Some(Macro { name: name.trim(), pattern: parts(flat)?, body })
+        Some(Macro { name: name.trim(), pattern: parts(pattern)?, body })
     }
 
     /// What the macro makes of what it is given; nothing, if that does not fit.
     pub(crate) fn expand(&self, given: &str) -> Option<String> {
         let words = words(given);
-        let mut rest = &words[..];
-        let mut rounds = Vec::new();
-        while !rest.is_empty() {
-            rounds.push(self.bind(&mut rest)?);
-        }
-        let mut expanded = String::new();
-        let mut body = self.body;
-        while let Some((before, inside, after)) = repetition(body) {
-            expanded += &replaced(before, rounds.first()?);
-            for round in &rounds {
-                expanded += &replaced(inside, round);
-            }
-            body = after;
-        }
-        Some(expanded + &replaced(body, rounds.first()?))
+        let (bindings, len) = bind(&self.pattern, &words, &[])?;
+        (len == words.len()).then(|| replaced(self.body, &bindings))
     }
-
-    fn bind(&self, rest: &mut &[String]) -> Option<BTreeMap<String, String>> {
-        let mut bound = BTreeMap::new();
-        for (at, part) in self.pattern.iter().enumerate() {
-            match part {
-                Part::Word(word) => {
-                    let (first, others) = rest.split_first()?;
-                    if first != word {
-                        return None;
-                    }
-                    *rest = others;
-                }
-                Part::Variable { name, one_word } => {
-                    let len = match self.pattern.get(at + 1) {
-                        _ if *one_word => 1,
-                        Some(Part::Word(next)) => length_until(rest, next)?,
-                        _ => rest.len(),
-                    };
-                    bound.insert(name.clone(), joined(rest.get(..len)?));
-                    *rest = &rest[len..];
-                }
-            }
-        }
-        Some(bound)
-    }
-}
-
-/// The first `$( … )*` of a text, with what is before and after it.
-fn repetition(text: &str) -> Option<(&str, &str, &str)> {
-    let at = text.find("$(")?;
-    let inside = &text[at + 2..];
-    let end = closing(inside, '(', ')')?;
-    let after = inside[end + 1..].trim_start_matches([',', ';', ' ']);
-    let after = after.strip_prefix(['*', '+']).unwrap_or(after);
-    Some((&text[..at], &inside[..end], after))
 }
 
 fn parts(pattern: &str) -> Option<Vec<Part>> {
-    let words = words(pattern);
     let mut parts = Vec::new();
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if let Some(name) = word.strip_prefix('$') {
-            // A repetition inside of a repetition is more than this knows.
-            let kind = words.get(at + 2).filter(|_| !name.is_empty())?;
-            parts.push(Part::Variable { name: name.into(), one_word: kind == "ident" });
-            at += 3;
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('$') {
+        parts.extend(words(before).into_iter().map(Part::Word));
+        if after.starts_with('(') {
+            let (inside, separator, operator, after) = repetition(after)?;
+            let inside = self::parts(inside)?;
+            parts.push(Part::Repeat { parts: inside, separator, once: operator == '?' });
+            rest = after;
         } else {
-            parts.push(Part::Word(word.clone()));
-            at += 1;
+            let (name, after) = after.split_once(':')?;
+            let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+            parts.push(Part::Variable { name: name.trim().into(), kind: after[..end].into() });
+            rest = &after[end..];
         }
     }
+    parts.extend(words(rest).into_iter().map(Part::Word));
     Some(parts)
 }
 
-/// How many words there are before the next `end` that stands in no bracket.
-fn length_until(words: &[String], end: &str) -> Option<usize> {
+/// The inside of a repetition whose bracket begins the text, its separator, its operator, and the rest.
+fn repetition(text: &str) -> Option<(&str, Option<String>, char, &str)> {
+    let inside = text.strip_prefix('(')?;
+    let end = closing(inside, '(', ')')?;
+    let mut after = inside[end + 1..].chars();
+    let mut separator = None;
+    loop {
+        match after.next()? {
+            operator @ ('*' | '+' | '?') => {
+                return Some((&inside[..end], separator, operator, after.as_str()));
+            }
+            sign => separator = Some(sign.to_string()),
+        }
+    }
+}
+
+/// Binds a pattern to the beginning of the words, and tells how many it took. `stops` are the words that
+/// may follow it.
+fn bind(parts: &[Part], words: &[String], stops: &[String]) -> Option<(Bindings, usize)> {
+    let mut bindings = Bindings::default();
+    let mut at = 0;
+    for (index, part) in parts.iter().enumerate() {
+        let following = || firsts(&parts[index + 1..], stops);
+        match part {
+            Part::Word(word) => {
+                if words.get(at)? != word {
+                    return None;
+                }
+                at += 1;
+            }
+            Part::Variable { name, kind } => {
+                let len = if kind == "ident" {
+                    usize::from(words.get(at)?.starts_with(is_name))
+                } else {
+                    length_until(&words[at..], &following(), kind == "ty")
+                };
+                if len == 0 {
+                    return None;
+                }
+                bindings.values.insert(name.clone(), joined(&words[at..at + len]));
+                at += len;
+            }
+            Part::Repeat { parts, separator, once } => {
+                let mut stops = following();
+                stops.extend(separator.clone());
+                let mut rounds = Vec::new();
+                let mut from = at;
+                while let Some((round, len)) = bind(parts, &words[from..], &stops) {
+                    rounds.push(round);
+                    at = from + len;
+                    let parted = separator.is_none() || words.get(at) == separator.as_ref();
+                    if *once || len == 0 || !parted {
+                        break;
+                    }
+                    from = at + usize::from(separator.is_some());
+                }
+                bindings.rounds.push(rounds);
+            }
+        }
+    }
+    Some((bindings, at))
+}
+
+/// The words that what is left of a pattern may begin with.
+fn firsts(parts: &[Part], stops: &[String]) -> Vec<String> {
+    match parts.first() {
+        None => stops.to_vec(),
+        Some(Part::Word(word)) => vec![word.clone()],
+        Some(Part::Variable { .. }) => Vec::new(),
+        Some(Part::Repeat { parts: inside, .. }) => {
+            let mut found = firsts(inside, &[]);
+            found.extend(firsts(&parts[1..], stops));
+            found
+        }
+    }
+}
+
+/// How many words there are before one of `stops` that stands in no bracket.
+fn length_until(words: &[String], stops: &[String], is_type: bool) -> usize {
     let mut depth = 0_i32;
     for (at, word) in words.iter().enumerate() {
-        if depth == 0
-            && word == end
-            && !(end == ":" && words.get(at + 1).is_some_and(|it| it == ":"))
-        {
-            return Some(at);
+        if depth == 0 && stops.contains(word) {
+            return at;
         }
         match word.as_str() {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth -= 1,
+            "<" if is_type => depth += 1,
+            ">" if is_type => depth -= 1,
             _ => {}
         }
     }
-    None
+    words.len()
 }
 
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Names, variables with their `$`, and single signs.
+/// Names and single signs.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut grows = false;
@@ -147,7 +186,7 @@ fn words(text: &str) -> Vec<String> {
             _ if !c.is_whitespace() => words.push(c.into()),
             _ => {}
         }
-        grows = is_name(c) || c == '$';
+        grows = is_name(c);
     }
     words
 }
@@ -165,17 +204,43 @@ fn joined(words: &[String]) -> String {
 }
 
 /// The text with what its variables stand for.
-fn replaced(text: &str, bound: &BTreeMap<String, String>) -> String {
+fn replaced(text: &str, bindings: &Bindings) -> String {
     let mut done = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
-        let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
         done.push_str(before);
-        match bound.get(&after[..end]) {
-            Some(value) => done.push_str(value),
-            None => done.push_str(&after[..end]),
+        if let Some((inside, separator, _, after)) =
+            Some(after).filter(|it| it.starts_with('(')).and_then(repetition)
+        {
+            let rounds: Vec<String> = rounds_of(inside, bindings)
+                .into_iter()
+                .map(|round| replaced(inside, &round))
+                .collect();
+            done.push_str(&rounds.join(&separator.unwrap_or_default()));
+            rest = after;
+        } else {
+            let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+            let value = bindings.values.get(&after[..end]).map_or(&after[..end], String::as_str);
+            done.push_str(value);
+            rest = &after[end..];
         }
-        rest = &after[end..];
     }
     done + rest
+}
+
+/// The rounds of the repetition whose variables the text names, each with what is bound outside of it.
+fn rounds_of(text: &str, outside: &Bindings) -> Vec<Bindings> {
+    let named = |round: &Bindings| {
+        text.split('$').skip(1).any(|it| {
+            let end = it.find(|c| !is_name(c)).unwrap_or(it.len());
+            round.values.contains_key(&it[..end])
+        })
+    };
+    let rounds = outside.rounds.iter().find(|rounds| rounds.first().is_some_and(named));
+    let inherit = |round: &Bindings| {
+        let mut inside = round.clone();
+        inside.values.extend(outside.values.clone());
+        inside
+    };
+    rounds.map(|rounds| rounds.iter().map(inherit).collect()).unwrap_or_default()
 }

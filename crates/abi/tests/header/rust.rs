@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::c::{Signature, Type};
+use crate::c::{Signature, Type, number};
 use crate::macros::Macro;
 
 /// What the sources define.
@@ -14,8 +14,10 @@ pub(crate) struct Sources {
     pub(crate) functions: BTreeMap<String, Signature>,
     /// Functions that only say that they are not there.
     pub(crate) unsupported: BTreeSet<String>,
-    /// Types of callbacks, by their names.
-    pub(crate) callbacks: BTreeMap<String, Signature>,
+    /// Numbers that are given names, whatever their types.
+    pub(crate) constants: BTreeSet<(String, i64)>,
+    /// Types of callbacks, by their names. Two files may use one name.
+    pub(crate) callbacks: BTreeMap<String, Vec<Signature>>,
 }
 
 /// Which of two twins a function is: they differ in what sizes are.
@@ -35,6 +37,7 @@ impl Sources {
         let mut sources = Sources::default();
         for text in &texts {
             sources.add_callbacks(text);
+            sources.add_constants(text);
         }
         for text in &texts {
             for block in blocks(text, "entries!").chain(blocks(text, "answers!")) {
@@ -45,6 +48,20 @@ impl Sources {
             }
         }
         sources
+    }
+
+    /// `MPI_NAME = number;` and `const MPI_NAME: kind = number;`
+    fn add_constants(&mut self, text: &str) {
+        for piece in text.split([';', '{', '}']) {
+            let Some((left, right)) = piece.split_once('=') else { continue };
+            let Some(value) = number(&right.trim().replace('_', "")) else { continue };
+            let words = left.split(|c: char| !c.is_alphanumeric() && c != '_');
+            // Types are not all capitals.
+            let shouted = |word: &&str| !word.contains(|c: char| c.is_ascii_lowercase());
+            if let Some(name) = words.filter(|it| it.starts_with("MPI_")).find(shouted) {
+                self.constants.insert((name.into(), value));
+            }
+        }
     }
 
     /// `type Name = Option<unsafe extern "C" fn(…) -> …>;`
@@ -67,7 +84,7 @@ impl Sources {
             let returns = rest.trim_start().strip_prefix("->").map_or("()", str::trim);
             let returns = to_c(returns.trim_end_matches('>'), Sizes::Small);
             let signature = Signature { returns, parameters: types.collect(), open };
-            self.callbacks.insert(name.trim().into(), signature);
+            self.callbacks.entry(name.trim().into()).or_default().push(signature);
         }
     }
 
