@@ -13,10 +13,12 @@
 //! | `comm.rs` | communicators |
 //! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
+//! | `group.rs` | groups |
+//! | `name.rs`, `number.rs` | names of objects; handles as numbers |
 //! | `info.rs` | keys with values |
 //! | `memory.rs` | memory that the program asks for, and addresses |
 //! | `interface.rs` | what the binary interface says of itself |
-//! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
+//! | `failure.rs`, `error.rs`, `errhandler.rs` | what goes wrong, how it is called, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
@@ -29,14 +31,18 @@ mod datatype;
 mod entry;
 mod environment;
 mod errhandler;
+mod error;
 mod failure;
 mod general;
+mod group;
 mod handle;
 mod info;
 mod interface;
 mod memory;
 mod message;
+mod name;
 mod nonblocking;
+mod number;
 mod pointer;
 mod predefined;
 mod probe;
