@@ -140,17 +140,12 @@ entries! {
 
     fn MPI_Type_free(datatype: Out<MPI_Datatype>) {
         let handle = datatype.get()?;
-        match object(handle)?.datatype.recipe() {
-            // The pair of a value and an index is for everybody who asks for it, but free to let go.
-            Recipe::ValueIndex { .. } => {}
-            _ if find(handle)?.predefined().is_some() => {
-                return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
-            }
-            _ => {
-                object(handle)?.attributes.delete_all(handle.0)?;
-                handle::take::<Type>(handle.0)?;
-            }
+        let object = object(handle)?;
+        if object.datatype.predefined().is_some() {
+            return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
         }
+        object.attributes.delete_all(handle.0)?;
+        handle::take::<Type>(handle.0)?;
         datatype.put(MPI_DATATYPE_NULL)
     }
 

@@ -44,7 +44,8 @@ entries! {
         if value.predefined().is_none() || index.predefined().is_none() {
             return Err(Failure::new(MPI_ERR_TYPE, "value and index must be predefined datatypes"));
         }
-        let pair = Datatype::value_index(value, index);
+        // Programs know pairs by their names, and some cannot do with one that has none.
+        let pair = Datatype::value_index(value, index).ok().filter(|pair| pair.name().is_some());
         pair_type.put(pair.map_or(MPI_DATATYPE_NULL, |pair| expose(pair, true)))
     }
 }
