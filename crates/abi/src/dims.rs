@@ -16,10 +16,10 @@ entries! {
         let sides = grid::balanced(positive(nnodes)?, &wanted(dims)?);
         let Some(sides) = sides else {
             let fixed = dims.iter().filter(|&&side| side > 0).map(|side| side.to_string());
-            let fixed = fixed.collect::<Vec<_>>().join(" by ");
+            let fixed = fixed.collect::<Vec<_>>().join(" and ");
             let why = match fixed.is_empty() {
                 true => format!("{nnodes} processes are no grid without dimensions"),
-                false => format!("{nnodes} processes are no grid of which the sides {fixed} are given"),
+                false => format!("{nnodes} processes are no grid with sides of {fixed}"),
             };
             return Err(Failure::new(MPI_ERR_DIMS, why));
         };

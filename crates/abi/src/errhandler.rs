@@ -4,16 +4,20 @@
 //!   I1. A function of the user's is what the standard says that it is; the program vouches for it.
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::comm;
 use crate::constants::{
-    MPI_ERR_ERRHANDLER, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
-    MPI_ERRORS_RETURN,
+    MPI_ERR_ARG, MPI_ERR_ERRHANDLER, MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERR_WIN,
+    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
 };
+use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
+use crate::pointer::Out;
 use crate::process;
-use crate::types::{MPI_Comm, MPI_Errhandler};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// What to do.
 #[derive(Clone)]
@@ -28,20 +32,28 @@ pub enum Handler {
     Users(Shared<Users>),
 }
 
-/// A function of the user's for errors of communicators.
-pub type CommFunction = unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...);
+/// A function of the user's. All handles are alike in C, so one type does for those of all objects.
+pub type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+
+/// What an error handler of the user's is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sort {
+    /// Communicators.
+    Comm,
+    /// Windows.
+    Win,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
 
 /// An error handler of the user's.
 pub struct Users {
-    /// What is called.
-    pub function: Function,
-}
-
-/// The function, by what its errors belong to.
-#[derive(Clone, Copy)]
-pub enum Function {
-    /// Errors of communicators.
-    Comm(CommFunction),
+    sort: Sort,
+    function: Function,
+    /// How often the program has its handle. An object may have it when the program has none.
+    handles: AtomicU32,
 }
 
 impl Kind for Users {
@@ -50,20 +62,22 @@ impl Kind for Users {
     const NAME: &'static str = "error handler";
 }
 
-/// What a handle says.
-pub fn find(handle: MPI_Errhandler) -> Result<Handler> {
-    Ok(match handle {
-        MPI_ERRORS_ARE_FATAL => Handler::Fatal,
-        MPI_ERRORS_ABORT => Handler::Abort,
-        MPI_ERRORS_RETURN => Handler::Return,
-        MPI_ERRHANDLER_NULL => {
-            return Err(Failure::new(
-                MPI_ERR_ERRHANDLER,
-                "MPI_ERRHANDLER_NULL is no error handler",
-            ));
+/// What a handle says about errors of such objects.
+pub fn find(sort: Sort, handle: MPI_Errhandler) -> Result<Handler> {
+    let why = match handle {
+        MPI_ERRORS_ARE_FATAL => return Ok(Handler::Fatal),
+        MPI_ERRORS_ABORT => return Ok(Handler::Abort),
+        MPI_ERRORS_RETURN => return Ok(Handler::Return),
+        MPI_ERRHANDLER_NULL => "MPI_ERRHANDLER_NULL is no error handler",
+        MPI_Errhandler(address) => {
+            let users: Shared<Users> = handle::share_of(address)?;
+            if users.sort == sort {
+                return Ok(Handler::Users(users));
+            }
+            "the error handler is for objects of another sort"
         }
-        MPI_Errhandler(address) => Handler::Users(handle::share_of(address)?),
-    })
+    };
+    Err(Failure::new(MPI_ERR_ERRHANDLER, why))
 }
 
 /// A handle for the handler, which the caller frees.
@@ -73,20 +87,147 @@ pub fn expose(handler: &Handler) -> MPI_Errhandler {
         Handler::Abort => MPI_ERRORS_ABORT,
         Handler::Return => MPI_ERRORS_RETURN,
         // The same object has the same handle: that is its address.
-        Handler::Users(object) => MPI_Errhandler(handle::expose(Arc::clone(object))),
+        Handler::Users(users) => {
+            users.handles.fetch_add(1, Ordering::Relaxed);
+            MPI_Errhandler(handle::expose(Shared::clone(users)))
+        }
     }
 }
 
-/// Does with an error of a communicator what the handler says.
-pub fn call(handler: &Handler, comm: MPI_Comm, code: c_int) {
+/// Does with an error of an object what the handler says.
+pub fn call(handler: &Handler, object: usize, code: c_int) {
     match handler {
         Handler::Return => {}
         Handler::Fatal | Handler::Abort => process::abort_for(code),
         Handler::Users(users) => {
-            let (mut comm, mut code) = (comm, code);
-            let Function::Comm(function) = users.function;
+            let (mut object, mut code) = (object, code);
             // SAFETY: I1.
-            unsafe { function(&raw mut comm, &raw mut code) };
+            unsafe { (users.function)(&raw mut object, &raw mut code) };
         }
+    }
+}
+
+fn create(sort: Sort, function: Option<Function>, place: Out<MPI_Errhandler>) -> Result {
+    let null = || Failure::new(MPI_ERR_ARG, "the function is a null pointer");
+    let function = function.ok_or_else(null)?;
+    let users = handle::share(Users { sort, function, handles: AtomicU32::new(0) });
+    place.put(expose(&Handler::Users(users)))
+}
+
+/// The program has one handle less.
+fn free(users: &Users) -> Result {
+    let less = |handles: u32| handles.checked_sub(1);
+    match users.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::new(MPI_ERR_ERRHANDLER, "the error handler has been freed")),
+    }
+}
+
+/// What becomes of errors of files that do not say so themselves.
+static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
+
+fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
+    match file {
+        MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
+        _ => Err(Failure::new(MPI_ERR_FILE, "it is no file")),
+    }
+}
+
+fn no_window() -> Failure {
+    Failure::new(MPI_ERR_WIN, "it is no window")
+}
+
+fn no_session() -> Failure {
+    Failure::new(MPI_ERR_SESSION, "it is no session")
+}
+
+entries! {
+    fn MPI_Comm_create_errhandler(
+        comm_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Comm, comm_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
+        comm::find(comm)?.set_handler(find(Sort::Comm, errhandler)?);
+        Ok(())
+    }
+
+    fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
+        errhandler.put(expose(&comm::find(comm)?.handler()))
+    }
+
+    fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) on comm {
+        call(&comm::find(comm)?.handler(), comm.0, errorcode);
+        Ok(())
+    }
+
+    fn MPI_Win_create_errhandler(
+        win_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Win, win_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Win_set_errhandler(_win: MPI_Win, _errhandler: MPI_Errhandler) {
+        Err(no_window())
+    }
+
+    fn MPI_Win_get_errhandler(_win: MPI_Win, _errhandler: Out<MPI_Errhandler>) {
+        Err(no_window())
+    }
+
+    fn MPI_Win_call_errhandler(_win: MPI_Win, _errorcode: c_int) {
+        Err(no_window())
+    }
+
+    fn MPI_File_create_errhandler(
+        file_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::File, file_errhandler_fn, errhandler)
+    }
+
+    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
+        *of_file(file)? = find(Sort::File, errhandler)?;
+        Ok(())
+    }
+
+    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
+        errhandler.put(expose(&*of_file(file)?))
+    }
+
+    fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) {
+        let handler = of_file(fh)?.clone();
+        call(&handler, fh.0, errorcode);
+        Ok(())
+    }
+
+    fn MPI_Session_create_errhandler(
+        session_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Session, session_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Session_set_errhandler(_session: MPI_Session, _errhandler: MPI_Errhandler) {
+        Err(no_session())
+    }
+
+    fn MPI_Session_get_errhandler(_session: MPI_Session, _errhandler: Out<MPI_Errhandler>) {
+        Err(no_session())
+    }
+
+    fn MPI_Session_call_errhandler(_session: MPI_Session, _errorcode: c_int) {
+        Err(no_session())
+    }
+
+    fn MPI_Errhandler_free(errhandler: Out<MPI_Errhandler>) {
+        match errhandler.get()? {
+            // The program gets these, too, when it asks for a handler.
+            MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => {}
+            MPI_Errhandler(address) => {
+                free(handle::find(address)?)?;
+                drop(handle::release::<Users>(address)?);
+            }
+        }
+        errhandler.put(MPI_ERRHANDLER_NULL)
     }
 }

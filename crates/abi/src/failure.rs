@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::comm::{self, Comm};
 use crate::constants::{MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
 use crate::errhandler;
+use crate::error;
 use crate::handle::Shared;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
@@ -115,10 +116,10 @@ pub fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
     };
     let code = failure.register(call);
     match comm::find(comm) {
-        Ok(object) => errhandler::call(&object.handler(), comm, code),
+        Ok(object) => errhandler::call(&object.handler(), comm.0, code),
         Err(_) => {
             // Nobody has said what to do with errors, since MPI is not there yet, or not any more.
-            eprintln!("ferrywire: {}", text_of(code).unwrap_or_default());
+            eprintln!("ferrywire: {}", error::text(code));
             process::die(class_of(code));
         }
     }

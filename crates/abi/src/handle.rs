@@ -92,6 +92,13 @@ pub fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     Ok(unsafe { Arc::from_raw(object) })
 }
 
+/// Takes one of the program's shares back, where it was given the same handle more than once.
+pub fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
+    let object = find::<T>(handle)?;
+    // SAFETY: I1: this is one of the shares that `expose` gave to the program.
+    Ok(unsafe { Arc::from_raw(object) })
+}
+
 /// A handle of an object that only the program has.
 pub fn expose_owned<T: Kind>(value: T) -> usize {
     let object = Box::new(Object { mark: AtomicU32::new(T::MARK), value });

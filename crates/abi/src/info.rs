@@ -78,8 +78,6 @@ fn of_process(mut words: impl Iterator<Item = String>) -> Info {
     know("host", environment::host());
     know("arch", std::env::consts::ARCH.into());
     if let Ok(folder) = std::env::current_dir() {
-        // Under both names: the standard's for MPI_INFO_ENV, and the one by which processes are spawned.
-        know("wd", lossy(folder.clone()));
         know("wdir", lossy(folder));
     }
     info

@@ -60,7 +60,8 @@ entries! {
             ("mpi_count_size", size_of::<MPI_Count>()),
             ("mpi_offset_size", size_of::<MPI_Offset>()),
         ];
-        info.put(info::create(sizes.map(|(key, bytes)| (key, bytes.to_string())).iter().cloned().collect()))
+        let sizes = sizes.into_iter().map(|(key, bytes)| (key, bytes.to_string()));
+        info.put(info::create(sizes.collect()))
     }
 
     fn MPI_Abi_get_fortran_info(info: Out<MPI_Info>) {

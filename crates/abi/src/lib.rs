@@ -16,10 +16,12 @@
 //! | `collective.rs`, `op.rs` | collectives; what reductions do |
 //! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
+//! | `group.rs` | groups |
+//! | `name.rs`, `number.rs` | names of objects; handles as numbers |
 //! | `info.rs` | keys with values |
 //! | `memory.rs` | memory that the program asks for, and addresses |
 //! | `interface.rs` | what the binary interface says of itself |
-//! | `failure.rs`, `errhandler.rs` | what goes wrong, and who is told |
+//! | `failure.rs`, `error.rs`, `errhandler.rs` | what goes wrong, how it is called, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
@@ -36,6 +38,7 @@ mod dims;
 mod entry;
 mod environment;
 mod errhandler;
+mod error;
 mod failure;
 mod general;
 mod group;
@@ -46,7 +49,9 @@ mod lookup;
 mod making;
 mod memory;
 mod message;
+mod name;
 mod nonblocking;
+mod number;
 mod op;
 mod pack;
 mod pointer;

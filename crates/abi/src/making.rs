@@ -583,7 +583,7 @@ entries! {
     ) {
         let world = Shared::clone(&process::running()?.world);
         let instance = Members::instance_apart(tag_of(&stringtag.get()?));
-        let handler = errhandler::find(errhandler)?;
+        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
         create_among(&world, crate::group::find(group)?, instance, newcomm, Some(handler))
     }
 
@@ -612,7 +612,7 @@ entries! {
         let process = process::running()?;
         let (ours, theirs) = (crate::group::find(local_group)?, crate::group::find(remote_group)?);
         let tag = tag_of(&stringtag.get()?);
-        let handler = errhandler::find(errhandler)?;
+        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
         // A communicator of our side for the time being.
         let mut handle = MPI_COMM_NULL;
         let place = Out::to(&mut handle);

@@ -12,6 +12,7 @@ use ferrywire_mpi::numbers::Numbers;
 
 use crate::comm::Comm;
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
+use crate::error;
 use crate::failure::{self, Failure, Result};
 use crate::handle::{self, Shared};
 use crate::op::OPERATORS;
@@ -103,8 +104,7 @@ pub fn finish() -> Result {
 
 /// Ends the job because of an error that nobody wanted to handle.
 pub fn abort_for(code: c_int) -> ! {
-    let text = failure::text_of(code).unwrap_or_else(|| format!("error {code}"));
-    abort(failure::class_of(code).clamp(1, 255), &text)
+    abort(failure::class_of(code).clamp(1, 255), &error::text(code))
 }
 
 /// Ends the job.

@@ -3,23 +3,13 @@
 use crate::entry::unsupported;
 
 unsupported! {
-    MPI_Accumulate MPI_Accumulate_c MPI_Add_error_class MPI_Add_error_code MPI_Add_error_string
-    MPI_Allgather_init MPI_Allgather_init_c MPI_Allgatherv_init MPI_Allgatherv_init_c
-    MPI_Allreduce_init MPI_Allreduce_init_c MPI_Alltoall_init MPI_Alltoall_init_c
-    MPI_Alltoallv_init MPI_Alltoallv_init_c MPI_Alltoallw_init MPI_Alltoallw_init_c
-    MPI_Bcast_init MPI_Bcast_init_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
+    MPI_Accumulate MPI_Accumulate_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
     MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub MPI_Cartdim_get MPI_Close_port MPI_Comm_accept
-    MPI_Comm_call_errhandler MPI_Comm_connect MPI_Comm_create_errhandler MPI_Comm_fromint
-    MPI_Comm_get_errhandler MPI_Comm_get_name MPI_Comm_group MPI_Comm_join MPI_Comm_remote_group
-    MPI_Comm_remote_size MPI_Comm_set_errhandler MPI_Comm_set_name MPI_Comm_spawn
-    MPI_Comm_spawn_multiple MPI_Comm_test_inter MPI_Comm_toint MPI_Compare_and_swap
+    MPI_Comm_connect MPI_Comm_join MPI_Comm_spawn MPI_Comm_spawn_multiple MPI_Compare_and_swap
     MPI_Dist_graph_create MPI_Dist_graph_create_adjacent MPI_Dist_graph_neighbors
-    MPI_Dist_graph_neighbors_count MPI_Errhandler_free MPI_Errhandler_fromint
-    MPI_Errhandler_toint MPI_Error_class MPI_Error_string MPI_Exscan_init MPI_Exscan_init_c
-    MPI_Fetch_and_op MPI_File_call_errhandler MPI_File_close MPI_File_create_errhandler
-    MPI_File_delete MPI_File_fromint MPI_File_get_amode MPI_File_get_atomicity
-    MPI_File_get_byte_offset MPI_File_get_errhandler MPI_File_get_group MPI_File_get_info
-    MPI_File_get_position MPI_File_get_position_shared MPI_File_get_size
+    MPI_Dist_graph_neighbors_count MPI_Fetch_and_op MPI_File_close MPI_File_delete
+    MPI_File_get_amode MPI_File_get_atomicity MPI_File_get_byte_offset MPI_File_get_group
+    MPI_File_get_info MPI_File_get_position MPI_File_get_position_shared MPI_File_get_size
     MPI_File_get_type_extent MPI_File_get_type_extent_c MPI_File_get_view MPI_File_iread
     MPI_File_iread_all MPI_File_iread_all_c MPI_File_iread_at MPI_File_iread_at_all
     MPI_File_iread_at_all_c MPI_File_iread_at_c MPI_File_iread_c MPI_File_iread_shared
@@ -33,49 +23,33 @@ unsupported! {
     MPI_File_read_ordered MPI_File_read_ordered_begin MPI_File_read_ordered_begin_c
     MPI_File_read_ordered_c MPI_File_read_ordered_end MPI_File_read_shared
     MPI_File_read_shared_c MPI_File_seek MPI_File_seek_shared MPI_File_set_atomicity
-    MPI_File_set_errhandler MPI_File_set_info MPI_File_set_size MPI_File_set_view MPI_File_sync
-    MPI_File_toint MPI_File_write MPI_File_write_all MPI_File_write_all_begin
-    MPI_File_write_all_begin_c MPI_File_write_all_c MPI_File_write_all_end MPI_File_write_at
-    MPI_File_write_at_all MPI_File_write_at_all_begin MPI_File_write_at_all_begin_c
-    MPI_File_write_at_all_c MPI_File_write_at_all_end MPI_File_write_at_c MPI_File_write_c
-    MPI_File_write_ordered MPI_File_write_ordered_begin MPI_File_write_ordered_begin_c
-    MPI_File_write_ordered_c MPI_File_write_ordered_end MPI_File_write_shared
-    MPI_File_write_shared_c MPI_Gather_init MPI_Gather_init_c MPI_Gatherv_init
-    MPI_Gatherv_init_c MPI_Get MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_c MPI_Get_count
-    MPI_Get_count_c MPI_Get_elements MPI_Get_elements_c MPI_Get_elements_x MPI_Graph_create
-    MPI_Graph_get MPI_Graph_map MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get
-    MPI_Group_compare MPI_Group_difference MPI_Group_excl MPI_Group_free
-    MPI_Group_from_session_pset MPI_Group_fromint MPI_Group_incl MPI_Group_intersection
-    MPI_Group_range_excl MPI_Group_range_incl MPI_Group_rank MPI_Group_size MPI_Group_toint
-    MPI_Group_translate_ranks MPI_Group_union MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c
-    MPI_Ineighbor_allgatherv MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall
-    MPI_Ineighbor_alltoall_c MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c
-    MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c MPI_Info_fromint MPI_Info_toint
-    MPI_Lookup_name MPI_Message_fromint MPI_Message_toint MPI_Neighbor_allgather
-    MPI_Neighbor_allgather_c MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
-    MPI_Neighbor_allgatherv MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init
-    MPI_Neighbor_allgatherv_init_c MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c
-    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv
-    MPI_Neighbor_alltoallv_c MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c
-    MPI_Neighbor_alltoallw MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init
-    MPI_Neighbor_alltoallw_init_c MPI_Op_fromint MPI_Op_toint MPI_Open_port MPI_Parrived
-    MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init MPI_Precv_init_c MPI_Psend_init
-    MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c MPI_Raccumulate MPI_Raccumulate_c
-    MPI_Reduce_init MPI_Reduce_init_c MPI_Reduce_scatter_block_init
-    MPI_Reduce_scatter_block_init_c MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c
-    MPI_Register_datarep MPI_Register_datarep_c MPI_Remove_error_class MPI_Remove_error_code
-    MPI_Remove_error_string MPI_Request_fromint MPI_Request_toint MPI_Rget MPI_Rget_accumulate
-    MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput MPI_Rput_c MPI_Scan_init MPI_Scan_init_c
-    MPI_Scatter_init MPI_Scatter_init_c MPI_Scatterv_init MPI_Scatterv_init_c
-    MPI_Session_attach_buffer MPI_Session_attach_buffer_c MPI_Session_call_errhandler
-    MPI_Session_create_errhandler MPI_Session_detach_buffer MPI_Session_detach_buffer_c
-    MPI_Session_finalize MPI_Session_flush_buffer MPI_Session_fromint MPI_Session_get_errhandler
+    MPI_File_set_info MPI_File_set_size MPI_File_set_view MPI_File_sync MPI_File_write
+    MPI_File_write_all MPI_File_write_all_begin MPI_File_write_all_begin_c MPI_File_write_all_c
+    MPI_File_write_all_end MPI_File_write_at MPI_File_write_at_all MPI_File_write_at_all_begin
+    MPI_File_write_at_all_begin_c MPI_File_write_at_all_c MPI_File_write_at_all_end
+    MPI_File_write_at_c MPI_File_write_c MPI_File_write_ordered MPI_File_write_ordered_begin
+    MPI_File_write_ordered_begin_c MPI_File_write_ordered_c MPI_File_write_ordered_end
+    MPI_File_write_shared MPI_File_write_shared_c MPI_Get MPI_Get_accumulate
+    MPI_Get_accumulate_c MPI_Get_c MPI_Graph_create MPI_Graph_get MPI_Graph_map
+    MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get MPI_Group_from_session_pset
+    MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c MPI_Ineighbor_allgatherv
+    MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall MPI_Ineighbor_alltoall_c
+    MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c MPI_Ineighbor_alltoallw
+    MPI_Ineighbor_alltoallw_c MPI_Lookup_name MPI_Neighbor_allgather MPI_Neighbor_allgather_c
+    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPI_Neighbor_allgatherv
+    MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
+    MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c MPI_Neighbor_alltoall_init
+    MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv MPI_Neighbor_alltoallv_c
+    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c MPI_Neighbor_alltoallw
+    MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c
+    MPI_Open_port MPI_Parrived MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init
+    MPI_Precv_init_c MPI_Psend_init MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c
+    MPI_Raccumulate MPI_Raccumulate_c MPI_Register_datarep MPI_Register_datarep_c MPI_Rget
+    MPI_Rget_accumulate MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput MPI_Rput_c
+    MPI_Session_attach_buffer MPI_Session_attach_buffer_c MPI_Session_detach_buffer
+    MPI_Session_detach_buffer_c MPI_Session_finalize MPI_Session_flush_buffer
     MPI_Session_get_info MPI_Session_get_nth_pset MPI_Session_get_num_psets
-    MPI_Session_get_pset_info MPI_Session_iflush_buffer MPI_Session_init
-    MPI_Session_set_errhandler MPI_Session_toint MPI_Status_get_error MPI_Status_get_source
-    MPI_Status_get_tag MPI_Status_set_cancelled MPI_Status_set_elements
-    MPI_Status_set_elements_c MPI_Status_set_elements_x MPI_Status_set_error
-    MPI_Status_set_source MPI_Status_set_tag MPI_T_category_changed
+    MPI_Session_get_pset_info MPI_Session_iflush_buffer MPI_Session_init MPI_T_category_changed
     MPI_T_category_get_categories MPI_T_category_get_cvars MPI_T_category_get_events
     MPI_T_category_get_index MPI_T_category_get_info MPI_T_category_get_num
     MPI_T_category_get_num_events MPI_T_category_get_pvars MPI_T_cvar_get_index
@@ -90,14 +64,12 @@ unsupported! {
     MPI_T_pvar_handle_alloc MPI_T_pvar_handle_free MPI_T_pvar_read MPI_T_pvar_readreset
     MPI_T_pvar_reset MPI_T_pvar_session_create MPI_T_pvar_session_free MPI_T_pvar_start
     MPI_T_pvar_stop MPI_T_pvar_write MPI_T_source_get_info MPI_T_source_get_num
-    MPI_T_source_get_timestamp MPI_Test_cancelled MPI_Topo_test MPI_Type_fromint MPI_Type_toint
-    MPI_Unpublish_name MPI_Win_allocate MPI_Win_allocate_c MPI_Win_allocate_shared
-    MPI_Win_allocate_shared_c MPI_Win_attach MPI_Win_call_errhandler MPI_Win_complete
-    MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_create_errhandler
-    MPI_Win_delete_attr MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all
-    MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_free MPI_Win_fromint MPI_Win_get_attr
-    MPI_Win_get_errhandler MPI_Win_get_group MPI_Win_get_info MPI_Win_get_name MPI_Win_lock
-    MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr MPI_Win_set_errhandler MPI_Win_set_info
-    MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync
-    MPI_Win_test MPI_Win_toint MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait
+    MPI_T_source_get_timestamp MPI_Topo_test MPI_Unpublish_name MPI_Win_allocate
+    MPI_Win_allocate_c MPI_Win_allocate_shared MPI_Win_allocate_shared_c MPI_Win_attach
+    MPI_Win_complete MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_delete_attr
+    MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local
+    MPI_Win_flush_local_all MPI_Win_free MPI_Win_get_attr MPI_Win_get_group MPI_Win_get_info
+    MPI_Win_get_name MPI_Win_lock MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr
+    MPI_Win_set_info MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start
+    MPI_Win_sync MPI_Win_test MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait
 }

@@ -195,6 +195,17 @@ impl Datatype {
         }
     }
 
+    /// How many bytes a message of so many basic types has; none if there can be no such message.
+    pub fn bytes_of_basics(&self, basics: u64) -> Option<u64> {
+        match self.basics() {
+            0 => (basics == 0).then_some(0),
+            each => {
+                let whole = (basics / each).checked_mul(self.size())?;
+                whole.checked_add(self.shape().signature.bytes_of(basics % each))
+            }
+        }
+    }
+
     /// Copies `count` elements one after the other into `into`, which has the room that they need
     /// and no more.
     #[inline]

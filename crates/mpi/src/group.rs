@@ -60,6 +60,15 @@ impl Group {
         Group::of(&members)
     }
 
+    /// The members that do not have these ranks, in the order that they have here.
+    #[must_use]
+    pub fn without(&self, ranks: &[u32]) -> Group {
+        let mut out = vec![false; self.size as usize];
+        ranks.iter().for_each(|&rank| out[rank as usize] = true);
+        let rest: Vec<u32> = (0..self.size).filter(|&rank| !out[rank as usize]).collect();
+        self.select(&rest)
+    }
+
     /// Everybody here, then those of `other` who are not.
     #[must_use]
     pub fn union(&self, other: &Group) -> Group {
@@ -123,6 +132,16 @@ impl Group {
         }
     }
 
+    /// What it has in common with `other`.
+    pub fn compare(&self, other: &Group) -> Likeness {
+        let similar = || self.members().all(|peer| other.rank_of(peer).is_some());
+        match self == other {
+            true => Likeness::Same,
+            false if self.size == other.size && similar() => Likeness::Similar,
+            false => Likeness::Different,
+        }
+    }
+
     /// The members, in the order of their ranks.
     pub fn members(&self) -> impl Iterator<Item = Peer> + '_ {
         (0..self.size).map(|rank| self.peer_of(rank))
@@ -151,6 +170,39 @@ impl Table {
     fn rank_of(&self, peer: Peer) -> Option<u32> {
         let at = self.by_peer.binary_search_by_key(&peer.0, |&rank| self.peers[rank as usize]);
         at.ok().map(|at| self.by_peer[at])
+    }
+}
+
+/// What two groups have in common.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Likeness {
+    /// The same members in the same order.
+    Same,
+    /// The same members in another order.
+    Similar,
+    /// Not the same members.
+    Different,
+}
+
+/// Every `stride`-th rank from `first`, not beyond `last`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Range {
+    /// The first.
+    pub first: i32,
+    /// What the last may be at most, or at least if the stride is negative.
+    pub last: i32,
+    /// From one to the next.
+    pub stride: i32,
+}
+
+impl Range {
+    /// The ranks, whether they exist or not. None if the stride leads nowhere, or away from the last.
+    pub fn ranks(self) -> Option<impl Iterator<Item = i32>> {
+        let [first, last, stride] = [self.first, self.last, self.stride].map(i64::from);
+        let steps = (last - first).checked_div(stride)?;
+        let toward = last == first || (last > first) == (stride > 0);
+        let rank = move |step| i32::try_from(first + step * stride).expect("between two ints");
+        toward.then(|| (0..=steps).map(rank))
     }
 }
 
@@ -254,6 +306,31 @@ mod tests {
         assert_eq!(one.difference(&one), of(&[]));
         // A group is equal to another if it has the same members in the same order.
         assert_eq!(Group::whole(9).difference(&Group::whole(5)), of(&[5, 6, 7, 8]));
+    }
+
+    #[test]
+    fn groups_are_alike_by_order_or_by_members() {
+        let group = of(&[4, 0, 7]);
+        assert_eq!(group.compare(&of(&[4, 0, 7])), Likeness::Same);
+        assert_eq!(group.compare(&of(&[0, 4, 7])), Likeness::Similar);
+        assert_eq!(group.compare(&of(&[0, 4, 8])), Likeness::Different);
+        assert_eq!(group.compare(&of(&[4, 0])), Likeness::Different);
+        assert_eq!(group.without(&[1]), of(&[4, 7]));
+        assert_eq!(group.without(&[2, 0, 1]), of(&[]));
+    }
+
+    #[test]
+    fn a_range_stops_at_its_last() {
+        let ranks = |first, last, stride| {
+            Range { first, last, stride }.ranks().map(Iterator::collect::<Vec<_>>)
+        };
+        assert_eq!(ranks(1, 8, 3), Some(vec![1, 4, 7]));
+        assert_eq!(ranks(5, 0, -2), Some(vec![5, 3, 1]));
+        assert_eq!(ranks(2, 2, -9), Some(vec![2]));
+        assert_eq!(ranks(i32::MIN, i32::MAX, i32::MAX).map(|ranks| ranks.len()), Some(3));
+        assert_eq!(ranks(0, 3, 0), None);
+        assert_eq!(ranks(3, 0, 1), None);
+        assert_eq!(ranks(0, 3, -1), None);
     }
 
     #[test]

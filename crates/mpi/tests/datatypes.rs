@@ -371,6 +371,9 @@ proptest! {
         for bytes in 0..=2 * datatype.size() {
             let expected = ends.binary_search(&bytes).ok().map(|basics| basics as u64);
             prop_assert_eq!(datatype.basics_in(bytes), expected, "{} bytes", bytes);
+            if let Some(basics) = expected {
+                prop_assert_eq!(datatype.bytes_of_basics(basics), Some(bytes));
+            }
             let whole = bytes.checked_div(datatype.size()).unwrap_or(0);
             let elements = (whole * datatype.size() == bytes).then_some(whole);
             prop_assert_eq!(datatype.elements_in(bytes), elements);

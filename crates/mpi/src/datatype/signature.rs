@@ -141,6 +141,31 @@ impl Signature {
         }
     }
 
+    /// How many bytes the first `basics` basic types of the element take.
+    pub(crate) fn bytes_of(&self, basics: u64) -> u64 {
+        match &self.form {
+            Form::Empty => 0,
+            Form::Run(basic) => basics * basic.bytes(),
+            Form::Pair(value, index) => match basics {
+                0 => 0,
+                1 => value.bytes(),
+                _ => value.bytes() + index.bytes(),
+            },
+            Form::Repeat(each) => {
+                basics / each.basics * each.bytes + each.bytes_of(basics % each.basics)
+            }
+            Form::Sequence(parts) => {
+                let mut left = basics;
+                let first = parts.iter().map(|part| {
+                    let here = left.min(part.basics);
+                    left -= here;
+                    part.bytes_of(here)
+                });
+                first.sum()
+            }
+        }
+    }
+
     /// Calls `f` for each run of equal basic types, in order, until it fails.
     pub(crate) fn each_run<E>(
         &self,
