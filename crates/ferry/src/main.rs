@@ -38,7 +38,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// The same for C++, as `mpicxx`.
+    /// Compiles and links C++ likewise, as `mpicxx`.
     #[command(disable_help_flag = true)]
     Cxx {
         /// What the compiler gets, or `-show`.
