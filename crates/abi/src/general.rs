@@ -82,8 +82,11 @@ impl Recipe for General {
 
     fn cancel(&mut self, _: Option<Ticket>) -> Result {
         let Some(cancel) = self.cancel else { return Ok(()) };
+        let counter = self.counter;
+        let complete =
+            self.complete || process::running()?.driver.inspect(|nic| nic.counter(counter) > 0);
         // SAFETY: I1.
-        checked(unsafe { cancel(self.extra.0, self.complete.into()) })
+        checked(unsafe { cancel(self.extra.0, complete.into()) })
     }
 
     fn query(&mut self, status: &mut MPI_Status) -> Result {

@@ -20,8 +20,10 @@ use ferrywire_mpi::operation::{self, Number, Operation};
 use crate::attribute::Attributes;
 use crate::comm::{self, Comm};
 use crate::constants::{
-    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_ERR_ARG,
-    MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_OTHER, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+    MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT,
+    MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_OTHER, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED,
+    MPI_UNEQUAL,
 };
 use crate::entry::entries;
 use crate::errhandler::{self, Handler};
@@ -558,10 +560,23 @@ entries! {
     }
 
     fn MPI_Comm_split_type(
-        comm: MPI_Comm, split_type: c_int, key: c_int, _info: MPI_Info, newcomm: Out<MPI_Comm>,
+        comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>,
     ) on comm {
-        // All ranks of a job are on one machine. What the parts of a machine are, we do not know.
-        let color = (split_type == MPI_COMM_TYPE_SHARED).then_some(0);
+        // All ranks of a job share the memory of one machine, and its other parts are not ours to know.
+        let hints = info::hints(info)?;
+        let resource = hints.value("mpi_hw_resource_type");
+        let shared = match split_type {
+            MPI_COMM_TYPE_SHARED => true,
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
+                resource == Some("mpi_shared_memory")
+            }
+            MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => false,
+            other => {
+                let why = format!("{other} is no way to split a communicator");
+                return Err(Failure::new(MPI_ERR_ARG, why));
+            }
+        };
+        let color = shared.then_some(0);
         split(&comm::share_of(comm)?, color, key, newcomm)
     }
 

@@ -463,8 +463,10 @@ entries! {
         let several = Several::new(count, array_of_requests)?;
         let over = several.wait_any()?;
         index.put(over.map_or(MPI_UNDEFINED, place))?;
-        let got = over.map_or(Ok(MPI_Status::EMPTY), |place| finish(array_of_requests.at(place)))?;
-        status.report(got);
+        match over {
+            Some(place) => status.report(finish(array_of_requests.at(place))?),
+            None => status.put_if_wanted(MPI_Status::EMPTY),
+        }
         Ok(())
     }
 
@@ -512,7 +514,7 @@ entries! {
         flag.put((idle || over.is_some()).into())?;
         match over {
             Some(place) => status.report(finish(array_of_requests.at(place))?),
-            None if idle => status.report(MPI_Status::EMPTY),
+            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
             None => {}
         }
         Ok(())
@@ -570,7 +572,7 @@ entries! {
         flag.put((idle || over.is_some()).into())?;
         match over {
             Some(place) => status.report(status_of(several.places.at(place).get()?)?),
-            None if idle => status.report(MPI_Status::EMPTY),
+            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
             None => {}
         }
         Ok(())

@@ -64,12 +64,12 @@ unsupported! {
     MPI_T_pvar_handle_alloc MPI_T_pvar_handle_free MPI_T_pvar_read MPI_T_pvar_readreset
     MPI_T_pvar_reset MPI_T_pvar_session_create MPI_T_pvar_session_free MPI_T_pvar_start
     MPI_T_pvar_stop MPI_T_pvar_write MPI_T_source_get_info MPI_T_source_get_num
-    MPI_T_source_get_timestamp MPI_Topo_test MPI_Unpublish_name MPI_Win_allocate
-    MPI_Win_allocate_c MPI_Win_allocate_shared MPI_Win_allocate_shared_c MPI_Win_attach
-    MPI_Win_complete MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_delete_attr
-    MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local
-    MPI_Win_flush_local_all MPI_Win_free MPI_Win_get_attr MPI_Win_get_group MPI_Win_get_info
-    MPI_Win_get_name MPI_Win_lock MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr
-    MPI_Win_set_info MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start
-    MPI_Win_sync MPI_Win_test MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait
+    MPI_T_source_get_timestamp MPI_Unpublish_name MPI_Win_allocate MPI_Win_allocate_c
+    MPI_Win_allocate_shared MPI_Win_allocate_shared_c MPI_Win_attach MPI_Win_complete
+    MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_delete_attr MPI_Win_detach
+    MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local MPI_Win_flush_local_all
+    MPI_Win_free MPI_Win_get_attr MPI_Win_get_group MPI_Win_get_info MPI_Win_get_name
+    MPI_Win_lock MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr MPI_Win_set_info
+    MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync
+    MPI_Win_test MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait
 }
