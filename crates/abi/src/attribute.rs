@@ -268,3 +268,66 @@ entries! {
 const DUP_FUNCTION: usize = 1;
 /// The first number of a key that is not predefined.
 const FIRST_KEY: c_int = MPI_WIN_MODEL + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was deleted, by the address that the key carries along.
+    unsafe extern "C" fn note(_: usize, _: c_int, value: *mut c_void, extra: *mut c_void) -> c_int {
+        let deleted: *const Mutex<Vec<usize>> = extra.cast();
+        // SAFETY: the test passes such an address, and waits.
+        let deleted = unsafe { &*deleted };
+        deleted.lock().expect("nobody panics").push(value.addr());
+        c_int::from(value.addr() == STUBBORN)
+    }
+
+    /// Hands on every other value, and one more.
+    unsafe extern "C" fn copy_odd(
+        _: usize,
+        _: c_int,
+        _: *mut c_void,
+        value: *mut c_void,
+        copied: *mut *mut c_void,
+        flag: *mut c_int,
+    ) -> c_int {
+        // SAFETY: there is room for both.
+        unsafe { copied.write(std::ptr::without_provenance_mut(value.addr() + 1)) };
+        // SAFETY: the same.
+        unsafe { flag.write((value.addr() % 2 == 1).into()) };
+        MPI_SUCCESS
+    }
+
+    const STUBBORN: usize = 99;
+
+    #[test]
+    fn values_are_copied_as_their_keys_say_and_deleted_last_first() {
+        let deleted: Mutex<Vec<usize>> = Mutex::default();
+        let extra = (&raw const deleted).cast_mut().cast();
+        let key = |copy: Option<Copy>| {
+            let mut number = 0;
+            create(Sort::Type, copy, Some(note), extra, Out::to(&mut number)).ok().expect("a key");
+            number
+        };
+        let (odd, never) = (key(Some(copy_odd)), key(None));
+        let attributes = Attributes::default();
+        let word = std::ptr::without_provenance_mut::<c_void>;
+        let set = |key, value| attributes.set(Sort::Type, 1, key, word(value)).is_ok();
+        assert!(set(odd, 4) && set(never, 6) && set(odd, 5));
+        assert_eq!(*deleted.lock().expect("nobody panics"), [4]);
+        assert!(attributes.set(Sort::Comm, 1, odd, word(1)).is_err());
+
+        let copy = attributes.copy_for_dup(1).ok().expect("it is copied");
+        let value = |key| copy.value(Sort::Type, key).ok().expect("it is a key").map(|v| v.addr());
+        assert_eq!((value(odd), value(never)), (Some(6), None));
+
+        assert!(set(never, STUBBORN));
+        assert!(attributes.delete_all(1).is_err());
+        assert!(free(Sort::Type, Out::to(&mut { never })).is_ok());
+        let value = attributes.value(Sort::Type, never).ok().flatten();
+        assert_eq!(value.map(|v| v.addr()), Some(STUBBORN), "a freed key lives with its values");
+        assert!(copy.value(Sort::Type, never).is_err());
+        assert!(copy.delete_all(2).is_ok());
+        assert_eq!(*deleted.lock().expect("nobody panics"), [4, 6, STUBBORN, 6]);
+    }
+}

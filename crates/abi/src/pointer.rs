@@ -187,7 +187,7 @@ impl TextOut {
         // SAFETY: I1: the standard says how much room there is.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), self.0.cast(), len) };
         // SAFETY: the same.
-        unsafe { self.0.add(len).write(0) };
+        unsafe { self.0.wrapping_add(len).write(0) };
         Ok(len)
     }
 

@@ -1,6 +1,7 @@
 //! What a receive got, as C sees it.
 
 use std::ffi::c_int;
+use std::mem::offset_of;
 
 use ferrywire_host::nic::Received;
 
@@ -22,14 +23,18 @@ impl Out<MPI_Status> {
         if self.is_null() {
             return;
         }
-        let place = self.raw();
         let MPI_Status { source, tag, internal, .. } = status;
+        self.write(offset_of!(MPI_Status, source), source);
+        self.write(offset_of!(MPI_Status, tag), tag);
+        self.write(offset_of!(MPI_Status, internal), internal);
+    }
+
+    /// Writes the field at `offset`. The program may have left the others without a value.
+    #[inline]
+    fn write<T>(self, offset: usize, field: T) {
+        let place: *mut T = self.raw().wrapping_byte_add(offset).cast();
         // SAFETY: the invariant of `Out`: there is room for a status.
-        unsafe { (&raw mut (*place).source).write(source) };
-        // SAFETY: the same.
-        unsafe { (&raw mut (*place).tag).write(tag) };
-        // SAFETY: the same.
-        unsafe { (&raw mut (*place).internal).write(internal) };
+        unsafe { place.write(field) };
     }
 }
 
