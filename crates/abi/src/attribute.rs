@@ -20,7 +20,7 @@ use crate::predefined;
 use crate::types::MPI_Comm;
 
 /// Called for each attribute of an object that is duplicated. Says whether the copy has it, and its value.
-pub type Copy = unsafe extern "C" fn(
+pub(crate) type Copy = unsafe extern "C" fn(
     usize,
     c_int,
     *mut c_void,
@@ -30,11 +30,11 @@ pub type Copy = unsafe extern "C" fn(
 ) -> c_int;
 
 /// Called for each attribute that is deleted, or whose object is freed.
-pub type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+pub(crate) type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// What a key belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// Communicators.
     Comm,
     /// Datatypes.
@@ -90,7 +90,7 @@ fn checked(code: c_int) -> Result {
 
 /// The attributes of one object, in the order in which they were set.
 #[derive(Default)]
-pub struct Attributes(Mutex<Vec<Attribute>>);
+pub(crate) struct Attributes(Mutex<Vec<Attribute>>);
 
 #[derive(Clone)]
 struct Attribute {
@@ -101,7 +101,13 @@ struct Attribute {
 
 impl Attributes {
     /// Sets one. A value that was there is deleted first.
-    pub fn set(&self, sort: Sort, handle: usize, number: c_int, value: *mut c_void) -> Result {
+    pub(crate) fn set(
+        &self,
+        sort: Sort,
+        handle: usize,
+        number: c_int,
+        value: *mut c_void,
+    ) -> Result {
         let key = find(sort, number)?;
         self.delete(sort, handle, number)?;
         self.list().push(Attribute { key, value: Word(value) });
@@ -109,7 +115,7 @@ impl Attributes {
     }
 
     /// The value of one, if it is set.
-    pub fn value(&self, sort: Sort, number: c_int) -> Result<Option<*mut c_void>> {
+    pub(crate) fn value(&self, sort: Sort, number: c_int) -> Result<Option<*mut c_void>> {
         match self.with(number) {
             Some(attribute) => Ok(Some(attribute.value.0)),
             None => find(sort, number).map(|_| None),
@@ -117,7 +123,7 @@ impl Attributes {
     }
 
     /// Deletes one, if it is set.
-    pub fn delete(&self, sort: Sort, handle: usize, number: c_int) -> Result {
+    pub(crate) fn delete(&self, sort: Sort, handle: usize, number: c_int) -> Result {
         match self.with(number) {
             Some(attribute) => self.let_go(handle, &attribute),
             None => find(sort, number).map(|_| ()),
@@ -125,7 +131,7 @@ impl Attributes {
     }
 
     /// Those that a copy of the object `old_handle` has.
-    pub fn copy_for_dup(&self, old_handle: usize) -> Result<Attributes> {
+    pub(crate) fn copy_for_dup(&self, old_handle: usize) -> Result<Attributes> {
         let originals = self.list().clone();
         let mut copies = Vec::new();
         for Attribute { key, value } in originals {
@@ -137,7 +143,7 @@ impl Attributes {
     }
 
     /// Deletes all, the last that was set first. Where the program objects, the rest stay.
-    pub fn delete_all(&self, handle: usize) -> Result {
+    pub(crate) fn delete_all(&self, handle: usize) -> Result {
         loop {
             let Some(last) = self.list().last().cloned() else { return Ok(()) };
             self.let_go(handle, &last)?;

@@ -24,7 +24,7 @@ use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// The buffer that is attached to something, and what is under way in it.
 #[derive(Default)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     attached: Option<Attached>,
     under_way: Vec<(u64, Request)>,
 }

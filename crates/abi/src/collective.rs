@@ -34,7 +34,7 @@ use crate::sizes::{self, Wide};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Status};
 
 /// A schedule, and the memory that it uses.
-pub struct Collecting {
+pub(crate) struct Collecting {
     schedule: Arc<Schedule>,
     places: Vec<Place>,
     /// What is copied into the place where the result will be, each time that it starts.

@@ -24,11 +24,11 @@ use crate::process;
 use crate::types::{MPI_Comm, MPI_Info};
 
 /// A communicator, with all that a program hangs on it.
-pub struct Comm {
+pub(crate) struct Comm {
     /// Who takes part.
-    pub members: Members,
+    pub(crate) members: Members,
     /// What the program has hung on it.
-    pub attributes: Attributes,
+    pub(crate) attributes: Attributes,
     /// Its number goes back when it does.
     #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
@@ -48,12 +48,12 @@ impl Kind for Comm {
 
 impl Comm {
     /// A communicator that is there from the beginning.
-    pub fn predefined(members: Members, name: &str) -> Comm {
+    pub(crate) fn predefined(members: Members, name: &str) -> Comm {
         Comm::new(members, None, name, String::new(), Handler::Fatal)
     }
 
     /// A communicator that was made from another, and treats errors alike.
-    pub fn made(members: Members, claim: Claim, origin: String, parent: &Comm) -> Comm {
+    pub(crate) fn made(members: Members, claim: Claim, origin: String, parent: &Comm) -> Comm {
         Comm::new(members, Some(claim), "", origin, parent.handler())
     }
 
@@ -77,49 +77,49 @@ impl Comm {
     }
 
     /// What the program calls it.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         lock(&self.name).clone()
     }
 
     /// What errors call it.
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let name = self.name();
         if name.is_empty() { self.origin.clone() } else { name }
     }
 
     /// What the program has said that it will do with it.
-    pub fn info(&self) -> Info {
+    pub(crate) fn info(&self) -> Info {
         lock(&self.info).clone()
     }
 
     /// Says so.
-    pub fn set_info(&self, info: Info) {
+    pub(crate) fn set_info(&self, info: Info) {
         *lock(&self.info) = info;
     }
 
     /// Gives it a name.
-    pub fn set_name(&self, name: String) {
+    pub(crate) fn set_name(&self, name: String) {
         *lock(&self.name) = name;
     }
 
     /// What becomes of its errors.
-    pub fn handler(&self) -> Handler {
+    pub(crate) fn handler(&self) -> Handler {
         lock(&self.handler).clone()
     }
 
     /// Says what becomes of its errors.
-    pub fn set_handler(&self, handler: Handler) {
+    pub(crate) fn set_handler(&self, handler: Handler) {
         *lock(&self.handler) = handler;
     }
 
     /// What is attached to it for buffered sends.
-    pub fn buffer(&self) -> MutexGuard<'_, Buffer> {
+    pub(crate) fn buffer(&self) -> MutexGuard<'_, Buffer> {
         lock(&self.buffer)
     }
 
     /// Where a message goes, and what it says of itself. None: to nobody.
     #[inline]
-    pub fn address(&self, dest: c_int, tag: c_int) -> Result<Option<(Peer, MatchWord)>> {
+    pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Result<Option<(Peer, MatchWord)>> {
         let tag = self.tag(tag)?;
         match self.target(dest)? {
             None => Ok(None),
@@ -129,7 +129,7 @@ impl Comm {
 
     /// What a receive insists on. None: it is from nobody.
     #[inline]
-    pub fn wanted(&self, source: c_int, tag: c_int) -> Result<Option<Wanted>> {
+    pub(crate) fn wanted(&self, source: c_int, tag: c_int) -> Result<Option<Wanted>> {
         let tag = if tag == MPI_ANY_TAG { None } else { Some(self.tag(tag)?) };
         if source == MPI_ANY_SOURCE {
             return Ok(Some(self.members.wanted(None, tag)));
@@ -140,7 +140,7 @@ impl Comm {
 
     /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
     #[inline]
-    pub fn target(&self, rank: c_int) -> Result<Option<u32>> {
+    pub(crate) fn target(&self, rank: c_int) -> Result<Option<u32>> {
         let size = self.members.targets().size();
         match u32::try_from(rank) {
             Ok(rank) if rank < size => Ok(Some(rank)),
@@ -171,7 +171,7 @@ fn no_such_tag() -> Failure {
 
 /// What a handle names.
 #[inline]
-pub fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
+pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
     match handle {
         MPI_COMM_WORLD => Ok(&process::running()?.world),
         MPI_COMM_SELF => Ok(&process::running()?.itself),
@@ -181,7 +181,7 @@ pub fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
 }
 
 /// A share of what a handle names.
-pub fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
+pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
     match handle {
         MPI_COMM_WORLD => Ok(Shared::clone(&process::running()?.world)),
         MPI_COMM_SELF => Ok(Shared::clone(&process::running()?.itself)),
@@ -191,7 +191,7 @@ pub fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
 }
 
 /// The handle of a communicator that the program has.
-pub fn handle_of(comm: &Shared<Comm>) -> MPI_Comm {
+pub(crate) fn handle_of(comm: &Shared<Comm>) -> MPI_Comm {
     let is = |other: &Shared<Comm>| Shared::ptr_eq(comm, other);
     match process::running() {
         Ok(process) if is(&process.world) => MPI_COMM_WORLD,
@@ -239,6 +239,6 @@ entries! {
 }
 
 /// A rank or a size, as C counts.
-pub fn int(number: u32) -> c_int {
+pub(crate) fn int(number: u32) -> c_int {
     c_int::try_from(number).expect("ranks fit 24 bits")
 }

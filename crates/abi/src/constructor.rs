@@ -142,7 +142,7 @@ fn give<Size>(newtype: Out<MPI_Datatype>, made: std::result::Result<Datatype, Er
 
 /// The one place where what is wrong with a datatype becomes an error.
 #[cold]
-pub fn refused(error: Error) -> Failure {
+pub(crate) fn refused(error: Error) -> Failure {
     let class = match error {
         Error::NegativeCount | Error::TooLarge => MPI_ERR_COUNT,
         Error::Pair => MPI_ERR_TYPE,

@@ -20,7 +20,7 @@ use crate::types::MPI_Datatype;
 
 /// Elements in memory of the user's.
 #[derive(Clone)]
-pub struct Data {
+pub(crate) struct Data {
     address: u64,
     count: u64,
     /// None: it lies in memory as it travels.
@@ -31,19 +31,27 @@ pub struct Data {
 impl Data {
     /// Elements that are read.
     #[inline]
-    pub fn to_read(buffer: Choice, count: impl Wide, datatype: MPI_Datatype) -> Result<Data> {
+    pub(crate) fn to_read(
+        buffer: Choice,
+        count: impl Wide,
+        datatype: MPI_Datatype,
+    ) -> Result<Data> {
         Data::new(buffer.address(), sizes::count(count)?, datatype)
     }
 
     /// Elements that are written.
     #[inline]
-    pub fn to_write(buffer: ChoiceMut, count: impl Wide, datatype: MPI_Datatype) -> Result<Data> {
+    pub(crate) fn to_write(
+        buffer: ChoiceMut,
+        count: impl Wide,
+        datatype: MPI_Datatype,
+    ) -> Result<Data> {
         Data::new(buffer.address(), sizes::count(count)?, datatype)
     }
 
     /// `count` elements at an address.
     #[inline]
-    pub fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
+    pub(crate) fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
         let Some(size) = datatype::straight_bytes(datatype) else {
             return Data::of_made(address, count, datatype::find_committed(datatype)?);
         };
@@ -72,18 +80,18 @@ impl Data {
 
     /// Bytes that travel.
     #[inline]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Where it lies in memory, if it does so as it travels.
     #[inline]
-    pub fn straight(&self) -> Option<Span> {
+    pub(crate) fn straight(&self) -> Option<Span> {
         self.datatype.is_none().then(|| Span::new(memory::MEMORY, self.address, self.bytes))
     }
 
     /// Packs it.
-    pub fn pack(&self, into: &mut [u8]) {
+    pub(crate) fn pack(&self, into: &mut [u8]) {
         match &self.datatype {
             Some(datatype) => datatype.pack(self.count, &User(self.address), into),
             None => User(self.address).load(0, into),
@@ -91,14 +99,14 @@ impl Data {
     }
 
     /// A packed copy.
-    pub fn packed(&self) -> Box<[u8]> {
+    pub(crate) fn packed(&self) -> Box<[u8]> {
         let mut packed = room(self.bytes);
         self.pack(&mut packed);
         packed
     }
 
     /// Packs it into memory that is lent, and as long.
-    pub fn pack_to(&self, into: Span) {
+    pub(crate) fn pack_to(&self, into: Span) {
         assert_eq!(into.len, self.bytes, "there is as much room as it has bytes");
         let Ok(len) = usize::try_from(into.len) else { return };
         if len == 0 {
@@ -110,7 +118,7 @@ impl Data {
     }
 
     /// Unpacks as much as there is.
-    pub fn unpack(&self, from: &[u8]) {
+    pub(crate) fn unpack(&self, from: &[u8]) {
         match &self.datatype {
             Some(datatype) => datatype.unpack(self.count, from, &mut User(self.address)),
             None => User(self.address).store(0, from),
@@ -119,7 +127,7 @@ impl Data {
 }
 
 /// Data that goes: where it is, or a packed copy.
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     data: Data,
     packed: Box<[u8]>,
     /// The copy was made once and for all.
@@ -128,13 +136,13 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Data that goes. Nothing is packed before [`Outgoing::load`].
-    pub fn new(data: Data) -> Outgoing {
+    pub(crate) fn new(data: Data) -> Outgoing {
         let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
         Outgoing { packed: room(bytes), data, fixed: false }
     }
 
     /// A copy of what the user's memory holds now, which is the user's again.
-    pub fn copied(data: Data) -> Outgoing {
+    pub(crate) fn copied(data: Data) -> Outgoing {
         let mut packed = room(data.bytes);
         data.pack(&mut packed);
         Outgoing { data, packed, fixed: true }
@@ -142,7 +150,7 @@ impl Outgoing {
 
     /// Packs what the user's memory holds now, and says where the bytes are. They stay in that place.
     #[inline]
-    pub fn load(&mut self) -> Span {
+    pub(crate) fn load(&mut self) -> Span {
         if !self.fixed {
             if let Some(span) = self.data.straight() {
                 return span;
@@ -153,27 +161,27 @@ impl Outgoing {
     }
 
     /// Bytes that travel.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.data.bytes
     }
 }
 
 /// Data that comes: where it belongs, or room for it while it is packed.
-pub struct Incoming {
+pub(crate) struct Incoming {
     data: Data,
     packed: Box<[u8]>,
 }
 
 impl Incoming {
     /// Room for data that comes.
-    pub fn new(data: Data) -> Incoming {
+    pub(crate) fn new(data: Data) -> Incoming {
         let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
         Incoming { packed: room(bytes), data }
     }
 
     /// Where the bytes go. Always the same place.
     #[inline]
-    pub fn span(&mut self) -> Span {
+    pub(crate) fn span(&mut self) -> Span {
         match self.data.straight() {
             Some(span) => span,
             None => memory::lend_mut(&mut self.packed),
@@ -182,7 +190,7 @@ impl Incoming {
 
     /// So many bytes have come: puts them where they belong.
     #[inline]
-    pub fn unload(&mut self, bytes: u64) {
+    pub(crate) fn unload(&mut self, bytes: u64) {
         if self.data.datatype.is_some() {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.packed.len());
             self.data.unpack(&self.packed[..bytes]);
@@ -190,17 +198,17 @@ impl Incoming {
     }
 
     /// Bytes that there is room for.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.data.bytes
     }
 }
 
 /// Memory of the user's, as datatypes see it: offsets from the address that the program gave.
-pub struct User(u64);
+pub(crate) struct User(u64);
 
 impl User {
     /// A buffer with elements of this datatype. MPI_BOTTOM is one, if the datatype knows addresses.
-    pub fn new(address: u64, datatype: &Datatype) -> Result<User> {
+    pub(crate) fn new(address: u64, datatype: &Datatype) -> Result<User> {
         match address.wrapping_add_signed(datatype.true_lb()) {
             0 => Err(no_buffer()),
             _ => Ok(User(address)),
@@ -231,7 +239,7 @@ impl Memory for User {
 }
 
 /// Room for so many bytes, to be written before it is read.
-pub fn room(bytes: u64) -> Box<[u8]> {
+pub(crate) fn room(bytes: u64) -> Box<[u8]> {
     vec![0; usize::try_from(bytes).expect("the program has as much in memory")].into()
 }
 

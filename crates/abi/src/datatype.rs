@@ -20,9 +20,9 @@ use crate::sizes;
 use crate::types::{MPI_Count, MPI_Datatype};
 
 /// A datatype, with all that a program hangs on it.
-pub struct Type {
+pub(crate) struct Type {
     /// What it is.
-    pub datatype: Datatype,
+    pub(crate) datatype: Datatype,
     attributes: Attributes,
     committed: AtomicBool,
     name: Mutex<String>,
@@ -50,26 +50,26 @@ impl Type {
 
 /// Bytes of an element that lies in memory as it travels, if it is one that the standard predefines.
 #[inline]
-pub fn straight_bytes(handle: MPI_Datatype) -> Option<u64> {
+pub(crate) fn straight_bytes(handle: MPI_Datatype) -> Option<u64> {
     let bytes = *STRAIGHT_BYTES.get(handle.0.wrapping_sub(FIRST))?;
     (bytes != 0).then_some(bytes.into())
 }
 
 /// What a handle names, if it may be used for messages. A clone outlives the handle.
 #[inline]
-pub fn find_committed<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
+pub(crate) fn find_committed<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
     let object = object(handle)?;
     if object.is_committed() { Ok(&object.datatype) } else { Err(uncommitted()) }
 }
 
 /// What a handle names. A clone outlives the handle.
-pub fn find<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
+pub(crate) fn find<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
     Ok(&object(handle)?.datatype)
 }
 
 /// The object that a handle names, be it predefined or the program's.
 #[inline]
-pub fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
+pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
     match NAMED.get(handle.0.wrapping_sub(FIRST)) {
         None => handle::find(handle.0),
         Some(Some(named)) => Ok(named),
@@ -79,7 +79,7 @@ pub fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
 
 /// A handle of a datatype. What is predefined always has the same one; everything else gets a new one,
 /// which the program frees.
-pub fn expose(datatype: Datatype, committed: bool) -> MPI_Datatype {
+pub(crate) fn expose(datatype: Datatype, committed: bool) -> MPI_Datatype {
     if let Recipe::Named { handle, .. } = datatype.recipe() {
         return MPI_Datatype((*handle).into());
     }

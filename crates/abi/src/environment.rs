@@ -92,7 +92,7 @@ answers! {
 }
 
 /// What this machine is called.
-pub fn host() -> String {
+pub(crate) fn host() -> String {
     let mut name = [0_u8; 256];
     // SAFETY: there is as much room as it is told.
     let code = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };

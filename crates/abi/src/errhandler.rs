@@ -21,7 +21,7 @@ use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// What to do.
 #[derive(Clone)]
-pub enum Handler {
+pub(crate) enum Handler {
     /// End the job.
     Fatal,
     /// The same, as seen by the processes of a communicator.
@@ -33,11 +33,11 @@ pub enum Handler {
 }
 
 /// A function of the user's. All handles are alike in C, so one type does for those of all objects.
-pub type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+pub(crate) type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 
 /// What an error handler of the user's is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// Communicators.
     Comm,
     /// Windows.
@@ -49,7 +49,7 @@ pub enum Sort {
 }
 
 /// An error handler of the user's.
-pub struct Users {
+pub(crate) struct Users {
     sort: Sort,
     function: Function,
     /// How often the program has its handle. An object may have it when the program has none.
@@ -63,7 +63,7 @@ impl Kind for Users {
 }
 
 /// What a handle says about errors of such objects.
-pub fn find(sort: Sort, handle: MPI_Errhandler) -> Result<Handler> {
+pub(crate) fn find(sort: Sort, handle: MPI_Errhandler) -> Result<Handler> {
     let why = match handle {
         MPI_ERRORS_ARE_FATAL => return Ok(Handler::Fatal),
         MPI_ERRORS_ABORT => return Ok(Handler::Abort),
@@ -81,7 +81,7 @@ pub fn find(sort: Sort, handle: MPI_Errhandler) -> Result<Handler> {
 }
 
 /// A handle for the handler, which the caller frees.
-pub fn expose(handler: &Handler) -> MPI_Errhandler {
+pub(crate) fn expose(handler: &Handler) -> MPI_Errhandler {
     match handler {
         Handler::Fatal => MPI_ERRORS_ARE_FATAL,
         Handler::Abort => MPI_ERRORS_ABORT,
@@ -95,7 +95,7 @@ pub fn expose(handler: &Handler) -> MPI_Errhandler {
 }
 
 /// Does with an error of an object what the handler says.
-pub fn call(handler: &Handler, object: usize, code: c_int) {
+pub(crate) fn call(handler: &Handler, object: usize, code: c_int) {
     match handler {
         Handler::Return => {}
         Handler::Fatal | Handler::Abort => process::abort_for(code),

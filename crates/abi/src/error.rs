@@ -72,7 +72,7 @@ fn added() -> MutexGuard<'static, Added> {
 }
 
 /// The class of any code.
-pub fn class(code: c_int) -> c_int {
+pub(crate) fn class(code: c_int) -> c_int {
     match added().by_code.get(&code) {
         Some(own) => own.class,
         None => match failure::class_of(code) {
@@ -83,7 +83,7 @@ pub fn class(code: c_int) -> c_int {
 }
 
 /// What there is to say about any code.
-pub fn text(code: c_int) -> String {
+pub(crate) fn text(code: c_int) -> String {
     if let Some(own) = added().by_code.get(&code) {
         return own.text.clone();
     }

@@ -15,13 +15,13 @@ use crate::errhandler;
 use crate::error;
 use crate::handle::Shared;
 use crate::process;
-use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
+use crate::types::MPI_Comm;
 
 /// What a function comes to.
-pub type Result<T = ()> = std::result::Result<T, Failure>;
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// Something that went wrong.
-pub struct Failure(Box<Inner>);
+pub(crate) struct Failure(Box<Inner>);
 
 struct Inner {
     code: c_int,
@@ -35,20 +35,20 @@ struct Inner {
 impl Failure {
     /// A failure of an error class.
     #[cold]
-    pub fn new(class: c_int, why: impl Into<String>) -> Failure {
+    pub(crate) fn new(class: c_int, why: impl Into<String>) -> Failure {
         let why = why.into();
         Failure(Box::new(Inner { code: class, request: String::new(), why, comm: None }))
     }
 
     /// An error that user code has returned, or that has been through a handler.
     #[cold]
-    pub fn of_code(code: c_int) -> Failure {
+    pub(crate) fn of_code(code: c_int) -> Failure {
         Failure::new(code, "")
     }
 
     /// The same, when the call was asked for `request`, which begins with a blank: " of 8 bytes".
     #[must_use]
-    pub fn during(mut self, request: impl fmt::Display) -> Failure {
+    pub(crate) fn during(mut self, request: impl fmt::Display) -> Failure {
         if self.0.request.is_empty() {
             self.0.request = request.to_string();
         }
@@ -57,25 +57,25 @@ impl Failure {
 
     /// The same, of this communicator.
     #[must_use]
-    pub fn of_comm(mut self, comm: &Shared<Comm>) -> Failure {
+    pub(crate) fn of_comm(mut self, comm: &Shared<Comm>) -> Failure {
         self.0.comm = Some(Shared::clone(comm));
         self
     }
 
     /// The error of a call that completes several requests, of which this is the first to fail.
     #[must_use]
-    pub fn in_status(mut self) -> Failure {
+    pub(crate) fn in_status(mut self) -> Failure {
         self.0.code = MPI_ERR_IN_STATUS;
         self
     }
 
     /// Its error class or code.
-    pub fn code(&self) -> c_int {
+    pub(crate) fn code(&self) -> c_int {
         self.0.code
     }
 
     /// The code by which it can be looked up. Codes of the user's own stay as they are.
-    pub fn register(self, call: &str) -> c_int {
+    pub(crate) fn register(self, call: &str) -> c_int {
         let Inner { code, request, why, .. } = *self.0;
         match why.is_empty() || code > MPI_ERR_LASTCODE {
             true => code,
@@ -86,17 +86,11 @@ impl Failure {
 
 /// Whose error handler is called.
 #[derive(Clone, Copy)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// Nobody's in particular: that of MPI_COMM_SELF.
     Nothing,
     /// That of a communicator.
     Comm(MPI_Comm),
-    /// That of a window.
-    Win(MPI_Win),
-    /// That of a file.
-    File(MPI_File),
-    /// That of a session.
-    Session(MPI_Session),
 }
 
 impl From<MPI_Comm> for Owner {
@@ -108,7 +102,7 @@ impl From<MPI_Comm> for Owner {
 /// Tells the error handler, and answers the code that the call returns.
 #[cold]
 #[inline(never)]
-pub fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
+pub(crate) fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
     let comm = match (&failure.0.comm, owner) {
         (Some(comm), _) => comm::handle_of(comm),
         (None, Owner::Comm(comm)) if comm::find(comm).is_ok() => comm,
@@ -140,7 +134,7 @@ fn remember(class: c_int, text: String) -> c_int {
 }
 
 /// What there is to say of this very occurrence, if it is not too long ago.
-pub fn text_of(code: c_int) -> Option<String> {
+pub(crate) fn text_of(code: c_int) -> Option<String> {
     if code & OCCURRENCE == 0 {
         return None;
     }
@@ -150,12 +144,12 @@ pub fn text_of(code: c_int) -> Option<String> {
 }
 
 /// The error class of a code of ours; other codes are their own class, or the user knows it.
-pub fn class_of(code: c_int) -> c_int {
+pub(crate) fn class_of(code: c_int) -> c_int {
     if code & OCCURRENCE == 0 { code } else { code & MPI_ERR_LASTCODE }
 }
 
 /// Something that is ours to mend.
-pub fn internal(why: impl Into<String>) -> Failure {
+pub(crate) fn internal(why: impl Into<String>) -> Failure {
     Failure::new(MPI_ERR_OTHER, why)
 }
 

@@ -27,7 +27,7 @@ impl Kind for Owned {
 }
 
 /// A handle of a group, which the program frees.
-pub fn create(group: Group) -> MPI_Group {
+pub(crate) fn create(group: Group) -> MPI_Group {
     match group.size() {
         0 => MPI_GROUP_EMPTY,
         _ => MPI_Group(handle::expose(handle::share(Owned(group)))),
@@ -35,7 +35,7 @@ pub fn create(group: Group) -> MPI_Group {
 }
 
 /// What a handle names.
-pub fn find(handle: MPI_Group) -> Result<Group> {
+pub(crate) fn find(handle: MPI_Group) -> Result<Group> {
     match handle {
         MPI_GROUP_EMPTY => Ok(Group::whole(0)),
         MPI_GROUP_NULL => Err(Failure::new(MPI_ERR_GROUP, "MPI_GROUP_NULL is no group")),

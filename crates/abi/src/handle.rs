@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::failure::{Failure, Result};
 
 /// Something that C has handles of.
-pub trait Kind {
+pub(crate) trait Kind {
     /// What marks it in memory. Differs from that of every other kind.
     const MARK: u32;
     /// The class of the error that a wrong handle is.
@@ -30,7 +30,7 @@ pub trait Kind {
 
 /// An object with its mark.
 #[repr(C)]
-pub struct Object<T> {
+pub(crate) struct Object<T> {
     mark: AtomicU32,
     value: T,
 }
@@ -45,21 +45,21 @@ impl<T> Deref for Object<T> {
 }
 
 /// Somebody's share of an object.
-pub type Shared<T> = Arc<Object<T>>;
+pub(crate) type Shared<T> = Arc<Object<T>>;
 
 /// An object that has no handle yet.
-pub fn share<T: Kind>(value: T) -> Shared<T> {
+pub(crate) fn share<T: Kind>(value: T) -> Shared<T> {
     Arc::new(Object { mark: AtomicU32::new(T::MARK), value })
 }
 
 /// A handle of an object.
-pub fn expose<T: Kind>(object: Shared<T>) -> usize {
+pub(crate) fn expose<T: Kind>(object: Shared<T>) -> usize {
     Arc::into_raw(object).expose_provenance()
 }
 
 /// What a handle names.
 #[inline]
-pub fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
+pub(crate) fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
     if handle <= PREDEFINED_MAX || !handle.is_multiple_of(align_of::<Object<T>>()) {
         return Err(wrong::<T>(handle));
     }
@@ -75,7 +75,7 @@ pub fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
 }
 
 /// One more share of what a handle names.
-pub fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
+pub(crate) fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object: *const Object<T> = find::<T>(handle)?;
     // SAFETY: I1: it is in an Arc, and the program's own share lives.
     unsafe { Arc::increment_strong_count(object) };
@@ -84,7 +84,7 @@ pub fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
 }
 
 /// Takes the program's share back: the handle names nothing any more.
-pub fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
+pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
     object.mark.store(FREED, Ordering::Relaxed);
     forget(handle);
@@ -93,21 +93,21 @@ pub fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
 }
 
 /// Takes one of the program's shares back, where it was given the same handle more than once.
-pub fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
+pub(crate) fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
     // SAFETY: I1: this is one of the shares that `expose` gave to the program.
     Ok(unsafe { Arc::from_raw(object) })
 }
 
 /// A handle of an object that only the program has.
-pub fn expose_owned<T: Kind>(value: T) -> usize {
+pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
     let object = Box::new(Object { mark: AtomicU32::new(T::MARK), value });
     Box::into_raw(object).expose_provenance()
 }
 
 /// What such a handle names.
 #[inline]
-pub fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
+pub(crate) fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
     find::<T>(handle)?;
     let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
     // SAFETY: I1, I2.
@@ -115,7 +115,7 @@ pub fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
 }
 
 /// Takes it back.
-pub fn take_owned<T: Kind>(handle: usize) -> Result<T> {
+pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
     find::<T>(handle)?.mark.store(FREED, Ordering::Relaxed);
     forget(handle);
     let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
@@ -166,7 +166,7 @@ fn numbers() -> std::sync::MutexGuard<'static, Numbers> {
 }
 
 /// The number of a handle.
-pub fn to_int(handle: usize) -> c_int {
+pub(crate) fn to_int(handle: usize) -> c_int {
     if let Some(number) = c_int::try_from(handle).ok().filter(|_| handle <= PREDEFINED_MAX) {
         return number;
     }
@@ -183,7 +183,7 @@ pub fn to_int(handle: usize) -> c_int {
 }
 
 /// The handle of a number; a null pointer if there is none.
-pub fn from_int(number: c_int) -> usize {
+pub(crate) fn from_int(number: c_int) -> usize {
     match usize::try_from(number) {
         Ok(handle) if handle <= PREDEFINED_MAX => handle,
         _ => numbers().by.get(&number).copied().unwrap_or(0),
@@ -191,6 +191,6 @@ pub fn from_int(number: c_int) -> usize {
 }
 
 /// The largest handle that is no address: the standard reserves the first page.
-pub const PREDEFINED_MAX: usize = 4095;
+pub(crate) const PREDEFINED_MAX: usize = 4095;
 const FIRST_NUMBER: c_int = 4096;
 const FREED: u32 = 0xdead_beef;

@@ -29,12 +29,12 @@ impl Kind for Owned {
 }
 
 /// A new info object, which the program frees.
-pub fn create(info: Info) -> MPI_Info {
+pub(crate) fn create(info: Info) -> MPI_Info {
     MPI_Info(handle::expose(handle::share(Owned(Mutex::new(info)))))
 }
 
 /// What an info object says where one is optional: MPI_INFO_NULL says nothing.
-pub fn hints(handle: MPI_Info) -> Result<Info> {
+pub(crate) fn hints(handle: MPI_Info) -> Result<Info> {
     if handle == MPI_INFO_NULL { Ok(Info::default()) } else { contents(handle) }
 }
 

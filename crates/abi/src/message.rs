@@ -97,7 +97,7 @@ fn send(
 
 /// What a send came to.
 #[inline]
-pub fn sent(outcome: Outcome) -> Result {
+pub(crate) fn sent(outcome: Outcome) -> Result {
     match outcome {
         Outcome::Done => Ok(()),
         other => Err(failed(other)),
@@ -106,7 +106,7 @@ pub fn sent(outcome: Outcome) -> Result {
 
 /// What a receive came to. What has come is put where it belongs.
 #[inline]
-pub fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_Status> {
+pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_Status> {
     match outcome {
         Outcome::Received(got) => {
             incoming.unload(got.len);
@@ -122,7 +122,7 @@ pub fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_Status>
 
 /// The one place where a fault becomes an error.
 #[cold]
-pub fn failed(outcome: Outcome) -> Failure {
+pub(crate) fn failed(outcome: Outcome) -> Failure {
     match outcome {
         Outcome::Failed(Fault::Truncated { len, .. }) => {
             Failure::new(MPI_ERR_TRUNCATE, format!("the message has {len} bytes"))
@@ -145,20 +145,20 @@ pub fn failed(outcome: Outcome) -> Failure {
 
 /// What a call was asked for, in the words of an error.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// Bytes that go, or that there is room for.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     /// The other side.
-    pub with: With,
+    pub(crate) with: With,
     /// The tag.
-    pub tag: c_int,
+    pub(crate) tag: c_int,
     /// The communicator.
-    pub comm: &'a Comm,
+    pub(crate) comm: &'a Comm,
 }
 
 /// The other side of a message.
 #[derive(Clone, Copy, Debug)]
-pub enum With {
+pub(crate) enum With {
     /// Who gets it.
     To(c_int),
     /// Who sends it.

@@ -10,7 +10,7 @@ use crate::pointer::{Out, Text, TextOut};
 use crate::types::MPI_Comm;
 
 /// A name, cut where the standard says that it may be.
-pub fn cut(name: Text) -> Result<String> {
+pub(crate) fn cut(name: Text) -> Result<String> {
     let mut name = name.get()?;
     let room = usize::try_from(MPI_MAX_OBJECT_NAME).unwrap_or(0) - 1;
     name.truncate(name.floor_char_boundary(room));

@@ -22,7 +22,7 @@ use crate::sizes::Wide;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// A message that goes.
-pub struct Sending {
+pub(crate) struct Sending {
     to: Option<(Peer, MatchWord)>,
     mode: Mode,
     data: Outgoing,
@@ -31,7 +31,7 @@ pub struct Sending {
 }
 
 /// A message that is to come.
-pub struct Receiving {
+pub(crate) struct Receiving {
     wanted: Option<Wanted>,
     data: Incoming,
     source: c_int,
@@ -40,7 +40,7 @@ pub struct Receiving {
 
 impl Sending {
     /// What is to go where.
-    pub fn new(
+    pub(crate) fn new(
         comm: &Comm,
         data: Outgoing,
         dest: c_int,
@@ -82,7 +82,7 @@ impl Recipe for Sending {
 
 impl Receiving {
     /// What is to come from where.
-    pub fn new(comm: &Comm, data: Data, source: c_int, tag: c_int) -> Result<Receiving> {
+    pub(crate) fn new(comm: &Comm, data: Data, source: c_int, tag: c_int) -> Result<Receiving> {
         let mut receiving = Receiving { wanted: None, data: Incoming::new(data), source, tag };
         let wanted = comm.wanted(source, tag);
         receiving.wanted = wanted.map_err(|failure| failure.during(receiving.described(comm)))?;
@@ -120,13 +120,13 @@ impl Recipe for Receiving {
 }
 
 /// Several parts, of which the last says what the whole came to.
-pub struct Together {
+pub(crate) struct Together {
     parts: Vec<Request>,
 }
 
 impl Together {
     /// These, begun from the last to the first.
-    pub fn new(parts: Vec<Request>) -> Box<dyn Recipe> {
+    pub(crate) fn recipe(parts: Vec<Request>) -> Box<dyn Recipe> {
         Box::new(Together { parts })
     }
 }
@@ -293,7 +293,7 @@ fn exchange(
     let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
     let receiving = Receiving::new(comm, back, source, recvtag)?;
     let part = |work: AnyWork| Request::new(Shared::clone(comm), work, false);
-    Ok(Together::new(vec![part(sending.into()), part(receiving.into())]))
+    Ok(Together::recipe(vec![part(sending.into()), part(receiving.into())]))
 }
 
 /// The same from and to one buffer: what goes is copied first.

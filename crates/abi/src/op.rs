@@ -43,7 +43,7 @@ enum UserFunction {
 }
 
 /// An operation of the user's.
-pub struct Users {
+pub(crate) struct Users {
     function: UserFunction,
     commutative: bool,
 }
@@ -82,9 +82,9 @@ fn find(handle: MPI_Op) -> Result<Op> {
 }
 
 /// How contributions are combined, while this is alive.
-pub struct Combining {
+pub(crate) struct Combining {
     /// As schedules want to know.
-    pub combiner: Combiner,
+    pub(crate) combiner: Combiner,
     /// The operator of the user's is known under a number of its own meanwhile.
     #[expect(dead_code, reason = "it is let go with this")]
     registered: Option<Registered>,
@@ -92,7 +92,7 @@ pub struct Combining {
 
 impl Combining {
     /// What `op` does to elements of `datatype`.
-    pub fn new(op: MPI_Op, handle: MPI_Datatype) -> Result<Combining> {
+    pub(crate) fn new(op: MPI_Op, handle: MPI_Datatype) -> Result<Combining> {
         let datatype = datatype::find_committed(handle)?;
         let element_bytes = datatype.size().max(1);
         match find(op)? {
@@ -166,7 +166,7 @@ fn one(basic: Basic) -> Option<Number> {
 }
 
 /// What operators mean in this process.
-pub const OPERATORS: Operators =
+pub(crate) const OPERATORS: Operators =
     Operators { combine, is_users: |operator| operator.0 >= USER_OPERATOR_MIN };
 
 fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
@@ -250,17 +250,17 @@ impl Elements {
 impl Memory for Elements {
     fn load(&self, offset: i64, into: &mut [u8]) {
         let range = self.range(offset, into.len());
-        let first: *const u8 = self.memory.as_ptr().cast();
+        let first = self.memory.as_ptr().cast::<u8>().wrapping_add(range.start);
         // SAFETY: the range lies in the memory.
-        let from = unsafe { std::slice::from_raw_parts(first.add(range.start), range.len()) };
+        let from = unsafe { std::slice::from_raw_parts(first, range.len()) };
         into.copy_from_slice(from);
     }
 
     fn store(&mut self, offset: i64, from: &[u8]) {
         let range = self.range(offset, from.len());
-        let first: *mut u8 = self.memory.as_mut_ptr().cast();
+        let first = self.memory.as_mut_ptr().cast::<u8>().wrapping_add(range.start);
         // SAFETY: the range lies in the memory.
-        let into = unsafe { std::slice::from_raw_parts_mut(first.add(range.start), range.len()) };
+        let into = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
         into.copy_from_slice(from);
     }
 }

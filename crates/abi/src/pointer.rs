@@ -12,31 +12,31 @@ use crate::failure::{Failure, Result};
 
 /// Where one result, or an array of results, goes.
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 /// One argument behind a pointer, or an array of them.
 #[repr(transparent)]
-pub struct In<T>(*const T);
+pub(crate) struct In<T>(*const T);
 
 /// A string.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub(crate) struct Text(*const c_char);
 
 /// Where a string goes.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct TextOut(*mut c_char);
+pub(crate) struct TextOut(*mut c_char);
 
 /// A buffer of the user's that is read.
 #[derive(Clone, Copy, Eq, PartialEq)]
 #[repr(transparent)]
-pub struct Choice(pub *const c_void);
+pub(crate) struct Choice(pub(crate) *const c_void);
 
 /// A buffer of the user's that is written.
 #[derive(Clone, Copy, Eq, PartialEq)]
 #[repr(transparent)]
-pub struct ChoiceMut(pub *mut c_void);
+pub(crate) struct ChoiceMut(pub(crate) *mut c_void);
 
 impl<T> Clone for Out<T> {
     fn clone(&self) -> Self {
@@ -55,12 +55,9 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> Out<T> {
-    /// Nowhere.
-    pub const NULL: Out<T> = Out(std::ptr::null_mut());
-
     /// Writes the result.
     #[inline]
-    pub fn put(self, value: T) -> Result {
+    pub(crate) fn put(self, value: T) -> Result {
         if self.0.is_null() {
             return Err(null_pointer());
         }
@@ -71,7 +68,7 @@ impl<T> Out<T> {
 
     /// Writes the result, if the caller wants it.
     #[inline]
-    pub fn put_if_wanted(self, value: T) {
+    pub(crate) fn put_if_wanted(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: I1.
             unsafe { self.0.write(value) };
@@ -80,7 +77,7 @@ impl<T> Out<T> {
 
     /// What is there now, where an argument is both given and returned.
     #[inline]
-    pub fn get(self) -> Result<T>
+    pub(crate) fn get(self) -> Result<T>
     where
         T: Copy,
     {
@@ -93,23 +90,23 @@ impl<T> Out<T> {
 
     /// The item `at` of an array of which the caller has said that it is as long.
     #[inline]
-    pub fn at(self, at: usize) -> Out<T> {
+    pub(crate) fn at(self, at: usize) -> Out<T> {
         Out(if self.0.is_null() { self.0 } else { self.0.wrapping_add(at) })
     }
 
     /// A place of our own.
-    pub fn to(place: &mut T) -> Out<T> {
+    pub(crate) fn to(place: &mut T) -> Out<T> {
         Out(place)
     }
 
     /// Whether there is nothing to write to.
     #[inline]
-    pub fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     /// The array of `len` items.
-    pub fn slice<'a>(self, len: usize) -> Result<&'a mut [T]> {
+    pub(crate) fn slice<'a>(self, len: usize) -> Result<&'a mut [T]> {
         if len == 0 {
             return Ok(&mut []);
         }
@@ -121,20 +118,20 @@ impl<T> Out<T> {
     }
 
     /// The pointer itself.
-    pub fn raw(self) -> *mut T {
+    pub(crate) fn raw(self) -> *mut T {
         self.0
     }
 }
 
 impl<T> In<T> {
     /// The same array where it is looked at only, as the calls that also write it do.
-    pub fn as_out(self) -> Out<T> {
+    pub(crate) fn as_out(self) -> Out<T> {
         Out(self.0.cast_mut())
     }
 
     /// The array of `len` items.
     #[inline]
-    pub fn slice<'a>(self, len: usize) -> Result<&'a [T]> {
+    pub(crate) fn slice<'a>(self, len: usize) -> Result<&'a [T]> {
         if len == 0 {
             return Ok(&[]);
         }
@@ -146,19 +143,14 @@ impl<T> In<T> {
     }
 
     /// Whether nothing was given.
-    pub fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
-    }
-
-    /// The pointer itself.
-    pub fn raw(self) -> *const T {
-        self.0
     }
 }
 
 impl Text {
     /// The string. What is not UTF-8 in it is replaced.
-    pub fn get(self) -> Result<String> {
+    pub(crate) fn get(self) -> Result<String> {
         if self.0.is_null() {
             return Err(null_pointer());
         }
@@ -166,17 +158,12 @@ impl Text {
         let text = unsafe { CStr::from_ptr(self.0) };
         Ok(text.to_string_lossy().into_owned())
     }
-
-    /// Whether nothing was given.
-    pub fn is_null(self) -> bool {
-        self.0.is_null()
-    }
 }
 
 impl TextOut {
     /// Writes as much of `text` as fits into `room` bytes, the zero at its end included, and answers how
     /// many bytes that were, without the zero.
-    pub fn put(self, text: &str, room: usize) -> Result<usize> {
+    pub(crate) fn put(self, text: &str, room: usize) -> Result<usize> {
         if self.0.is_null() {
             return Err(null_pointer());
         }
@@ -192,7 +179,7 @@ impl TextOut {
     }
 
     /// Writes as much of `text` as fits into `room` bytes, and how much that was.
-    pub fn put_counted(self, text: &str, room: c_int, len: Out<c_int>) -> Result {
+    pub(crate) fn put_counted(self, text: &str, room: c_int, len: Out<c_int>) -> Result {
         let written = self.put(text, usize::try_from(room).unwrap_or(0))?;
         len.put(c_int::try_from(written).expect("the room is an int"))
     }
@@ -201,7 +188,7 @@ impl TextOut {
 impl Choice {
     /// Its address.
     #[inline]
-    pub fn address(self) -> u64 {
+    pub(crate) fn address(self) -> u64 {
         self.0.expose_provenance() as u64
     }
 }
@@ -209,14 +196,8 @@ impl Choice {
 impl ChoiceMut {
     /// Its address.
     #[inline]
-    pub fn address(self) -> u64 {
+    pub(crate) fn address(self) -> u64 {
         self.0.expose_provenance() as u64
-    }
-
-    /// The same buffer, to be read.
-    #[inline]
-    pub fn to_read(self) -> Choice {
-        Choice(self.0)
     }
 }
 

@@ -37,7 +37,7 @@ static LAST_USED_CODE: Fact = Fact::new(MPI_ERR_LASTCODE);
 static UNIVERSE_SIZE: Fact = Fact::new(0);
 
 /// Where the value of a predefined attribute is; none if it is no such key.
-pub fn attribute(key: c_int) -> Option<*mut c_void> {
+pub(crate) fn attribute(key: c_int) -> Option<*mut c_void> {
     let fact = match key {
         MPI_TAG_UB => &TAG_UB,
         MPI_HOST => &HOST,
@@ -56,6 +56,6 @@ pub fn attribute(key: c_int) -> Option<*mut c_void> {
 }
 
 /// Says which error code is the largest in use.
-pub fn set_last_used_code(code: c_int) {
+pub(crate) fn set_last_used_code(code: c_int) {
     LAST_USED_CODE.0.store(code, Ordering::Relaxed);
 }

@@ -18,19 +18,19 @@ use crate::handle::{self, Shared};
 use crate::op::OPERATORS;
 
 /// A rank, from MPI_Init to MPI_Finalize.
-pub struct Process {
+pub(crate) struct Process {
     /// What we have of the job: drives our NIC.
-    pub driver: Rank,
+    pub(crate) driver: Rank,
     /// MPI_COMM_WORLD.
-    pub world: Shared<Comm>,
+    pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
-    pub itself: Shared<Comm>,
+    pub(crate) itself: Shared<Comm>,
     /// Which numbers communicators can have.
-    pub numbers: Arc<Numbers>,
+    pub(crate) numbers: Arc<Numbers>,
     /// What threads may do.
-    pub thread_level: c_int,
+    pub(crate) thread_level: c_int,
     /// The thread that called MPI_Init.
-    pub main_thread: ThreadId,
+    pub(crate) main_thread: ThreadId,
 }
 
 /// There while MPI is: null before, and after.
@@ -40,7 +40,7 @@ static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// The process, while MPI is running.
 #[inline]
-pub fn running() -> Result<&'static Process> {
+pub(crate) fn running() -> Result<&'static Process> {
     let process = RUNNING.load(Ordering::Acquire);
     if process.is_null() {
         return Err(not_running());
@@ -59,17 +59,17 @@ fn not_running() -> Failure {
 }
 
 /// Whether MPI_Init has been called.
-pub fn is_started() -> bool {
+pub(crate) fn is_started() -> bool {
     STARTED.load(Ordering::Acquire)
 }
 
 /// Whether MPI_Finalize has been called.
-pub fn is_finished() -> bool {
+pub(crate) fn is_finished() -> bool {
     FINISHED.load(Ordering::Acquire)
 }
 
 /// Joins the job.
-pub fn start(thread_level: c_int) -> Result {
+pub(crate) fn start(thread_level: c_int) -> Result {
     static STARTING: Mutex<()> = Mutex::new(());
     let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if is_started() {
@@ -94,7 +94,7 @@ pub fn start(thread_level: c_int) -> Result {
 }
 
 /// Leaves the job, when everybody has taken what we sent.
-pub fn finish() -> Result {
+pub(crate) fn finish() -> Result {
     let process = running()?;
     process.driver.leave();
     RUNNING.store(std::ptr::null_mut(), Ordering::Release);
@@ -103,12 +103,12 @@ pub fn finish() -> Result {
 }
 
 /// Ends the job because of an error that nobody wanted to handle.
-pub fn abort_for(code: c_int) -> ! {
+pub(crate) fn abort_for(code: c_int) -> ! {
     abort(failure::class_of(code).clamp(1, 255), &error::text(code))
 }
 
 /// Ends the job.
-pub fn abort(code: c_int, text: &str) -> ! {
+pub(crate) fn abort(code: c_int, text: &str) -> ! {
     match running() {
         Ok(process) => process.driver.abort(code, text),
         Err(_) => {
@@ -119,7 +119,7 @@ pub fn abort(code: c_int, text: &str) -> ! {
 }
 
 /// Ends this process, which has no job to end.
-pub fn die(code: c_int) -> ! {
+pub(crate) fn die(code: c_int) -> ! {
     std::process::exit(if code == 0 { MPI_ERR_UNKNOWN } else { code.clamp(1, 255) })
 }
 

@@ -27,9 +27,9 @@ use crate::sizes;
 use crate::types::{MPI_Request, MPI_Status};
 
 /// Something that was begun, or can be.
-pub struct Request {
+pub(crate) struct Request {
     /// Where its errors go.
-    pub comm: Shared<Comm>,
+    pub(crate) comm: Shared<Comm>,
     work: Work,
     progress: Progress,
     persistent: bool,
@@ -42,7 +42,7 @@ impl Kind for Request {
 }
 
 /// What is to be done, and what is to be done when it is over.
-pub trait Recipe: Send {
+pub(crate) trait Recipe: Send {
     /// Begins.
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted>;
 
@@ -94,15 +94,15 @@ impl Work {
 
 /// The end of a part.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub(crate) struct End {
     /// Its ticket, if it had one.
-    pub ticket: Option<Ticket>,
+    pub(crate) ticket: Option<Ticket>,
     /// What it came to.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// How a recipe goes on.
-pub enum Next {
+pub(crate) enum Next {
     /// It is over.
     Over(MPI_Status),
     /// Another part of it has been posted.
@@ -121,31 +121,31 @@ enum Progress {
 
 impl Request {
     /// Begins something.
-    pub fn begin(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Request> {
+    pub(crate) fn begin(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Request> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
         Ok(MPI_Request(handle::expose_owned(request)))
     }
 
     /// Something that the program will start.
-    pub fn prepare(comm: Shared<Comm>, work: impl Into<AnyWork>) -> MPI_Request {
+    pub(crate) fn prepare(comm: Shared<Comm>, work: impl Into<AnyWork>) -> MPI_Request {
         MPI_Request(handle::expose_owned(Request::new(comm, work, true)))
     }
 
     /// Begins something, and waits until it is over.
-    pub fn perform(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Status> {
+    pub(crate) fn perform(comm: Shared<Comm>, work: impl Into<AnyWork>) -> Result<MPI_Status> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
         request.wait()
     }
 
     /// Something that has not been started.
-    pub fn new(comm: Shared<Comm>, work: impl Into<AnyWork>, persistent: bool) -> Request {
+    pub(crate) fn new(comm: Shared<Comm>, work: impl Into<AnyWork>, persistent: bool) -> Request {
         Request { comm, work: work.into().0, progress: Progress::Idle, persistent }
     }
 
     /// Begins.
-    pub fn start(&mut self) -> Result {
+    pub(crate) fn start(&mut self) -> Result {
         let posted = self.work.recipe().start(&self.comm).map_err(|f| f.of_comm(&self.comm))?;
         self.progress = Progress::of(posted);
         self.go_on();
@@ -153,17 +153,24 @@ impl Request {
     }
 
     /// Waits until it is over.
-    pub fn wait(&mut self) -> Result<MPI_Status> {
+    pub(crate) fn wait(&mut self) -> Result<MPI_Status> {
+        self.run_out()?;
+        self.finish()
+    }
+
+    /// Waits until it is over, and says nothing of it.
+    #[inline]
+    fn run_out(&mut self) -> Result {
         loop {
             self.go_on();
-            let Progress::Pending(ticket) = self.progress else { return self.finish() };
+            let Progress::Pending(ticket) = self.progress else { return Ok(()) };
             let outcome = process::running()?.driver.wait(ticket);
             self.see(ticket, outcome);
         }
     }
 
     /// Looks once whether it is over.
-    pub fn test(&mut self) -> Result<bool> {
+    pub(crate) fn test(&mut self) -> Result<bool> {
         process::running()?.driver.look(|finished| _ = self.observe(finished));
         self.go_on();
         Ok(self.is_over())
@@ -202,7 +209,7 @@ impl Request {
     }
 
     /// What it waits for.
-    pub fn pending(&self) -> Option<Ticket> {
+    pub(crate) fn pending(&self) -> Option<Ticket> {
         match self.progress {
             Progress::Pending(ticket) => Some(ticket),
             _ => None,
@@ -210,7 +217,7 @@ impl Request {
     }
 
     /// Tells it of the end of an operation, which may be its own.
-    pub fn hear(&mut self, ticket: Ticket, outcome: Outcome) {
+    pub(crate) fn hear(&mut self, ticket: Ticket, outcome: Outcome) {
         if self.pending() == Some(ticket) {
             self.see(ticket, outcome);
             self.go_on();
@@ -218,13 +225,13 @@ impl Request {
     }
 
     /// Takes it back, if it is not too late.
-    pub fn cancel(&mut self) -> Result {
+    pub(crate) fn cancel(&mut self) -> Result {
         let pending = self.pending();
         self.work.recipe().cancel(pending)
     }
 
     /// Whether the program started it and has not heard of its end.
-    pub fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !matches!(self.progress, Progress::Idle)
     }
 
@@ -248,7 +255,7 @@ impl Request {
 }
 
 /// What a request can be made of.
-pub struct AnyWork(Work);
+pub(crate) struct AnyWork(Work);
 
 impl From<Sending> for AnyWork {
     fn from(sending: Sending) -> AnyWork {
@@ -280,7 +287,7 @@ impl Progress {
 
 /// What a handle names; nothing if it is MPI_REQUEST_NULL.
 #[inline]
-pub fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
+pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
     match request {
         MPI_REQUEST_NULL => Ok(None),
         MPI_Request(address) => handle::find_owned(address).map(Some),
@@ -435,15 +442,11 @@ fn sweep_orphans() {
 
 entries! {
     fn MPI_Wait(request: Out<MPI_Request>, status: Out<MPI_Status>) {
-        if let Some(active) = find(request.get()?)? {
-            while !active.is_over() {
-                if let Progress::Pending(ticket) = active.progress {
-                    let outcome = process::running()?.driver.wait(ticket);
-                    active.see(ticket, outcome);
-                }
-                active.go_on();
-            }
-        }
+        let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
+            status.put_if_wanted(MPI_Status::EMPTY);
+            return Ok(());
+        };
+        active.run_out()?;
         status.report(finish(request)?);
         Ok(())
     }
@@ -483,9 +486,11 @@ entries! {
     }
 
     fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
-        let several = Several { places: request, count: 1 };
-        find(request.get()?)?;
-        if !several.test_all()? {
+        let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
+            status.put_if_wanted(MPI_Status::EMPTY);
+            return flag.put(1);
+        };
+        if !active.test()? {
             return flag.put(0);
         }
         status.report(finish(request)?);

@@ -8,25 +8,25 @@ use crate::pointer::{In, Out};
 use crate::types::{MPI_Aint, MPI_Count};
 
 /// As the older functions have them.
-pub mod small {
+pub(crate) mod small {
     use super::{MPI_Aint, c_int};
 
-    pub type Size = c_int;
-    pub type Displacement = c_int;
-    pub type Address = MPI_Aint;
+    pub(crate) type Size = c_int;
+    pub(crate) type Displacement = c_int;
+    pub(crate) type Address = MPI_Aint;
 }
 
 /// As the functions have them whose names end with `_c`.
-pub mod large {
+pub(crate) mod large {
     use super::{MPI_Aint, MPI_Count};
 
-    pub type Size = MPI_Count;
-    pub type Displacement = MPI_Aint;
-    pub type Address = MPI_Count;
+    pub(crate) type Size = MPI_Count;
+    pub(crate) type Displacement = MPI_Aint;
+    pub(crate) type Address = MPI_Count;
 }
 
 /// Any of them.
-pub trait Wide: Copy {
+pub(crate) trait Wide: Copy {
     /// The same number in 64 bits.
     fn wide(self) -> i64;
     /// The number, if it fits.
@@ -68,7 +68,7 @@ impl Wide for isize {
 
 /// A number of elements.
 #[inline]
-pub fn count(size: impl Wide) -> Result<u64> {
+pub(crate) fn count(size: impl Wide) -> Result<u64> {
     u64::try_from(size.wide()).map_err(|_| negative(size.wide()))
 }
 
@@ -79,18 +79,18 @@ fn negative(count: i64) -> Failure {
 
 /// A number of items in an array of the caller's.
 #[inline]
-pub fn length(size: impl Wide) -> Result<usize> {
+pub(crate) fn length(size: impl Wide) -> Result<usize> {
     let failure = || Failure::new(MPI_ERR_ARG, format!("a length is {}", size.wide()));
     usize::try_from(size.wide()).map_err(|_| failure())
 }
 
 /// An array of such numbers, in 64 bits.
-pub fn wide_all<T: Wide>(array: In<T>, len: usize) -> Result<Vec<i64>> {
+pub(crate) fn wide_all<T: Wide>(array: In<T>, len: usize) -> Result<Vec<i64>> {
     Ok(array.slice(len)?.iter().map(|size| size.wide()).collect())
 }
 
 /// Writes a number, or MPI_UNDEFINED where it does not fit.
-pub fn put<T: Wide>(out: Out<T>, number: i64) -> Result {
+pub(crate) fn put<T: Wide>(out: Out<T>, number: i64) -> Result {
     let undefined = i64::from(crate::constants::MPI_UNDEFINED);
     let fitting = T::narrow(number).or_else(|| T::narrow(undefined));
     out.put(fitting.expect("it fits everywhere"))

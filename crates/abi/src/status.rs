@@ -19,7 +19,7 @@ impl Out<MPI_Status> {
     /// Says what a call came to, if the program wants to know. The error is said only where a call
     /// completes several requests: otherwise the standard leaves it alone.
     #[inline]
-    pub fn report(self, status: MPI_Status) {
+    pub(crate) fn report(self, status: MPI_Status) {
         if self.is_null() {
             return;
         }
@@ -40,7 +40,7 @@ impl Out<MPI_Status> {
 
 impl MPI_Status {
     /// Of what is no message, and of a request that is not active.
-    pub const EMPTY: MPI_Status = MPI_Status {
+    pub(crate) const EMPTY: MPI_Status = MPI_Status {
         source: MPI_ANY_SOURCE,
         tag: MPI_ANY_TAG,
         error: MPI_SUCCESS,
@@ -48,14 +48,15 @@ impl MPI_Status {
     };
 
     /// Of a receive from nobody.
-    pub const NOBODY: MPI_Status = MPI_Status { source: MPI_PROC_NULL, ..MPI_Status::EMPTY };
+    pub(crate) const NOBODY: MPI_Status = MPI_Status { source: MPI_PROC_NULL, ..MPI_Status::EMPTY };
 
     /// Of what was taken back.
-    pub const CANCELLED: MPI_Status = MPI_Status { internal: [0, 0, 1, 0, 0], ..MPI_Status::EMPTY };
+    pub(crate) const CANCELLED: MPI_Status =
+        MPI_Status { internal: [0, 0, 1, 0, 0], ..MPI_Status::EMPTY };
 
     /// Of a message.
     #[inline]
-    pub fn of(received: &Received) -> MPI_Status {
+    pub(crate) fn of(received: &Received) -> MPI_Status {
         let word = received.word;
         let mut status = MPI_Status {
             source: word.source().cast_signed(),
@@ -67,26 +68,26 @@ impl MPI_Status {
     }
 
     /// Bytes that were received.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let [low, high, ..] = self.internal.map(c_int::cast_unsigned);
         u64::from(high) << 32 | u64::from(low)
     }
 
     /// Says how many bytes were received.
     #[inline]
-    pub fn set_bytes(&mut self, bytes: u64) {
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
         let [a, b, c, d, e, f, g, h] = bytes.to_le_bytes();
         self.internal[0] = c_int::from_le_bytes([a, b, c, d]);
         self.internal[1] = c_int::from_le_bytes([e, f, g, h]);
     }
 
     /// Whether the operation was taken back.
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.internal[2] != 0
     }
 
     /// Says whether it was.
-    pub fn set_cancelled(&mut self, cancelled: bool) {
+    pub(crate) fn set_cancelled(&mut self, cancelled: bool) {
         self.internal[2] = cancelled.into();
     }
 }

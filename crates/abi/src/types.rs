@@ -1,5 +1,6 @@
 //! Types of the standard ABI.
 #![allow(non_camel_case_types, reason = "these are the names that the standard gives them")]
+#![allow(missing_docs, reason = "the standard says what they are")]
 
 use std::ffi::c_int;
 
