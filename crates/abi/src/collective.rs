@@ -24,7 +24,7 @@ use crate::data::{Data, room};
 use crate::datatype;
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
-use crate::handle::Shared;
+use crate::handle::{PREDEFINED_MAX, Shared};
 use crate::message;
 use crate::op::Combining;
 use crate::pointer::{Choice, ChoiceMut, In, Out};
@@ -64,14 +64,7 @@ struct Place {
 
 impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        for place in self.places.iter_mut().filter(|place| place.goes) {
-            place.data.pack(&mut place.packed);
-        }
-        if let Some((data, into)) = &self.contribution {
-            data.pack_to(*into);
-        }
-        let instance = self.instance.unwrap_or_else(|| comm.members.next_instance());
-        let schedule = Arc::clone(&self.schedule);
+        let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
         Ok(unsafe {
             process::running()?
@@ -105,6 +98,32 @@ impl Recipe for Collecting {
 }
 
 impl Collecting {
+    /// Puts what the user's memory holds now where the schedule expects it.
+    fn load(&mut self, comm: &Comm) -> (Arc<Schedule>, u16) {
+        for place in self.places.iter_mut().filter(|place| place.goes) {
+            place.data.pack(&mut place.packed);
+        }
+        if let Some((data, into)) = &self.contribution {
+            data.pack_to(*into);
+        }
+        let instance = self.instance.unwrap_or_else(|| comm.members.next_instance());
+        (Arc::clone(&self.schedule), instance)
+    }
+
+    /// Does it, and waits. False if it cannot be done again: after a release the driver has what it
+    /// worked in.
+    fn perform(&mut self, comm: &Shared<Comm>) -> Result<bool> {
+        let (schedule, instance) = self.load(comm);
+        // SAFETY: I1.
+        let (ticket, outcome) = unsafe {
+            process::running()?
+                .driver
+                .perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
+        };
+        self.finish(comm, End { ticket, outcome })?;
+        Ok(outcome == Outcome::Done)
+    }
+
     #[cold]
     fn failed(&self, comm: &Comm, outcome: Outcome) -> Failure {
         let failure = match outcome {
@@ -788,8 +807,8 @@ macro_rules! collectives {
     )*) => {
         entries! { $(
             fn $now / $now_large ($($arg: $type,)* comm: MPI_Comm) on comm {
-                let comm = comm::share_of(comm)?;
-                perform(comm, $build)
+                let asked = Asked::new(stringify!($now), &[$($arg.number()),*]);
+                perform(comm::share_of(comm)?, asked, $build)
             }
 
             fn $begun / $begun_large (
@@ -809,10 +828,90 @@ macro_rules! collectives {
     };
 }
 
-/// Does it now, and waits.
-fn perform(comm: Shared<Comm>, build: impl FnOnce(&Comm) -> Result<Collecting>) -> Result {
-    let recipe: Box<dyn Recipe> = Box::new(build(&comm)?);
-    Request::perform(comm, recipe).map(|_| ())
+/// Does it now, and waits. What is asked for twice in a row is built once.
+fn perform(
+    comm: Shared<Comm>,
+    asked: Asked,
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> Result {
+    let mut collecting = match comm.latest().take() {
+        Some((before, collecting)) if before == asked => collecting,
+        _ => Box::new(build(&comm)?),
+    };
+    if collecting.perform(&comm)? && asked.is_comparable() {
+        *comm.latest() = Some((asked, collecting));
+    }
+    Ok(())
+}
+
+/// A call with its arguments, as far as they say all: a handle that the program made may stand for
+/// something else the next time, and so may an array.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Asked {
+    call: &'static str,
+    arguments: [Option<u64>; ARGUMENTS_MAX],
+}
+
+impl Asked {
+    fn new(call: &'static str, given: &[Option<u64>]) -> Asked {
+        let mut arguments = [Some(0); ARGUMENTS_MAX];
+        arguments[..given.len()].copy_from_slice(given);
+        Asked { call, arguments }
+    }
+
+    fn is_comparable(&self) -> bool {
+        self.arguments.iter().all(Option::is_some)
+    }
+}
+
+/// The most arguments that a collective has besides its communicator.
+const ARGUMENTS_MAX: usize = 8;
+
+/// An argument as a number, if that says all of it.
+trait Argument {
+    fn number(&self) -> Option<u64>;
+}
+
+impl Argument for Choice {
+    fn number(&self) -> Option<u64> {
+        Some(self.address())
+    }
+}
+
+impl Argument for ChoiceMut {
+    fn number(&self) -> Option<u64> {
+        Some(self.address())
+    }
+}
+
+impl Argument for c_int {
+    fn number(&self) -> Option<u64> {
+        Some(i64::from(*self).cast_unsigned())
+    }
+}
+
+impl Argument for i64 {
+    fn number(&self) -> Option<u64> {
+        Some(self.cast_unsigned())
+    }
+}
+
+impl Argument for MPI_Datatype {
+    fn number(&self) -> Option<u64> {
+        (self.0 <= PREDEFINED_MAX).then_some(self.0 as u64)
+    }
+}
+
+impl Argument for MPI_Op {
+    fn number(&self) -> Option<u64> {
+        (self.0 <= PREDEFINED_MAX).then_some(self.0 as u64)
+    }
+}
+
+impl<T> Argument for In<T> {
+    fn number(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Begins it now.
@@ -839,7 +938,7 @@ fn prepare(
 
 entries! {
     fn MPI_Barrier(comm: MPI_Comm) on comm {
-        perform(comm::share_of(comm)?, barrier)
+        perform(comm::share_of(comm)?, Asked::new("MPI_Barrier", &[]), barrier)
     }
 
     fn MPI_Ibarrier(comm: MPI_Comm, request: Out<MPI_Request>) on comm {

@@ -10,6 +10,7 @@ use ferrywire_mpi::numbers::Claim;
 
 use crate::attribute::Attributes;
 use crate::buffered::Buffer;
+use crate::collective::{Asked, Collecting};
 use crate::constants::{
     MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM,
     MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, MPI_UNDEFINED,
@@ -38,6 +39,8 @@ pub(crate) struct Comm {
     handler: Mutex<Handler>,
     buffer: Mutex<Buffer>,
     info: Mutex<Info>,
+    /// The latest collective that was waited for, ready to be done again.
+    latest: Mutex<Option<(Asked, Box<Collecting>)>>,
 }
 
 impl Kind for Comm {
@@ -73,7 +76,13 @@ impl Comm {
             handler: Mutex::new(handler),
             buffer: Mutex::default(),
             info: Mutex::default(),
+            latest: Mutex::default(),
         }
+    }
+
+    /// The collective that was done last.
+    pub(crate) fn latest(&self) -> MutexGuard<'_, Option<(Asked, Box<Collecting>)>> {
+        lock(&self.latest)
     }
 
     /// What the program calls it.

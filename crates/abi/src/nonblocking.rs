@@ -181,6 +181,36 @@ fn sending(
     Sending::new(comm, data, dest, tag, mode)
 }
 
+/// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:
+/// most often it is gone by then.
+#[inline]
+fn begin(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    handle: MPI_Comm,
+    mode: Mode,
+) -> Result<MPI_Request> {
+    let data = Data::to_read(buf, count, datatype)?;
+    let comm = comm::find(handle)?;
+    let (Some(source), Ok(Some((to, word)))) = (data.straight(), comm.address(dest, tag)) else {
+        let comm = comm::share_of(handle)?;
+        let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
+        return Request::begin(comm, sending);
+    };
+    // SAFETY: I1.
+    let posted = unsafe {
+        process::running()?.driver.submit(|nic, port| nic.post_send(to, word, source, mode, port))
+    };
+    Request::of_posted(posted, || {
+        let comm = comm::share_of(handle)?;
+        let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
+        Ok((comm, sending))
+    })
+}
+
 /// Defines the non-blocking and the persistent call of a mode.
 macro_rules! sends {
     ($($now:ident / $now_large:ident, $later:ident / $later_large:ident: $mode:expr;)*) => {
@@ -189,9 +219,7 @@ macro_rules! sends {
                 buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
                 comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
-                let comm = comm::share_of(comm)?;
-                let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
-                request.put(Request::begin(comm, sending)?)
+                request.put(begin(buf, count, datatype, dest, tag, comm, $mode)?)
             }
 
             fn $later / $later_large (

@@ -127,6 +127,22 @@ impl Request {
         Ok(MPI_Request(handle::expose_owned(request)))
     }
 
+    /// What an operation that has been posted comes to. Its recipe is made if it is not over yet.
+    #[inline]
+    pub(crate) fn of_posted<W: Into<AnyWork>>(
+        posted: Posted,
+        recipe: impl FnOnce() -> Result<(Shared<Comm>, W)>,
+    ) -> Result<MPI_Request> {
+        if posted == Posted::Done(Outcome::Done) {
+            return Ok(DONE);
+        }
+        let (comm, work) = recipe()?;
+        let mut request = Request::new(comm, work, false);
+        request.progress = Progress::of(posted);
+        request.go_on();
+        Ok(MPI_Request(handle::expose_owned(request)))
+    }
+
     /// Something that the program will start.
     pub(crate) fn prepare(comm: Shared<Comm>, work: impl Into<AnyWork>) -> MPI_Request {
         MPI_Request(handle::expose_owned(Request::new(comm, work, true)))
@@ -285,11 +301,15 @@ impl Progress {
     }
 }
 
-/// What a handle names; nothing if it is MPI_REQUEST_NULL.
+/// The request of everything that was over when it was begun, and had nothing to say. Most sends are
+/// like that, and need no object. It is a number of those that the standard keeps for libraries.
+pub(crate) const DONE: MPI_Request = MPI_Request(0x181);
+
+/// What a handle names; nothing if it is MPI_REQUEST_NULL, or [`DONE`].
 #[inline]
 pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
     match request {
-        MPI_REQUEST_NULL => Ok(None),
+        MPI_REQUEST_NULL | DONE => Ok(None),
         MPI_Request(address) => handle::find_owned(address).map(Some),
     }
 }
@@ -298,6 +318,9 @@ pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> 
 #[inline]
 fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
     let handle = place.get()?;
+    if handle == DONE {
+        place.put(MPI_REQUEST_NULL)?;
+    }
     let Some(request) = find(handle)? else { return Ok(MPI_Status::EMPTY) };
     let result = request.finish();
     if request.persistent {
@@ -337,7 +360,24 @@ impl Several {
     }
 
     fn is_any_active(self) -> bool {
-        self.active().next().is_some()
+        self.first_done().is_some() || self.active().next().is_some()
+    }
+
+    /// The first that was over when it was begun.
+    fn first_done(self) -> Option<usize> {
+        (0..self.count).find(|&place| self.is_done(place))
+    }
+
+    fn is_done(self, place: usize) -> bool {
+        self.places.at(place).get().is_ok_and(|handle| handle == DONE)
+    }
+
+    /// Where the program does not know yet that it is over.
+    fn over(self) -> impl Iterator<Item = usize> {
+        let is_over = |request: &Request| request.is_active() && request.is_over();
+        (0..self.count).filter(move |&place| {
+            self.is_done(place) || self.at(place).is_some_and(|request| is_over(request))
+        })
     }
 
     /// Looks once. True if all are over.
@@ -373,6 +413,9 @@ impl Several {
 
     /// Waits until one is over. None if none is active.
     fn wait_any(self) -> Result<Option<usize>> {
+        if let Some(place) = self.first_done() {
+            return Ok(Some(place));
+        }
         if !self.is_any_active() {
             return Ok(None);
         }
@@ -388,11 +431,6 @@ impl Several {
                 return Ok(Some(place));
             }
         }
-    }
-
-    /// The first that is over.
-    fn first_over(self) -> Option<usize> {
-        self.active().find(|(_, request)| request.is_over()).map(|(place, _)| place)
     }
 
     /// Finishes the requests at these places. An error of one is an error of the call, and each
@@ -442,12 +480,14 @@ fn sweep_orphans() {
 
 entries! {
     fn MPI_Wait(request: Out<MPI_Request>, status: Out<MPI_Status>) {
-        let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
-            status.put_if_wanted(MPI_Status::EMPTY);
-            return Ok(());
-        };
-        active.run_out()?;
-        status.report(finish(request)?);
+        let active = find(request.get()?)?.filter(|request| request.is_active());
+        match active {
+            Some(active) => {
+                active.run_out()?;
+                status.report(finish(request)?);
+            }
+            None => status.put_if_wanted(finish(request)?),
+        }
         Ok(())
     }
 
@@ -487,7 +527,7 @@ entries! {
 
     fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
         let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
-            status.put_if_wanted(MPI_Status::EMPTY);
+            status.put_if_wanted(finish(request)?);
             return flag.put(1);
         };
         if !active.test()? {
@@ -514,7 +554,7 @@ entries! {
         let several = Several::new(count, array_of_requests)?;
         let idle = !several.is_any_active();
         several.test_all()?;
-        let over = several.first_over();
+        let over = several.over().next();
         index.put(over.map_or(MPI_UNDEFINED, place))?;
         flag.put((idle || over.is_some()).into())?;
         match over {
@@ -572,7 +612,7 @@ entries! {
         let several = Several::new(count, array_of_requests.as_out())?;
         let idle = !several.is_any_active();
         several.test_all()?;
-        let over = several.first_over();
+        let over = several.over().next();
         index.put(over.map_or(MPI_UNDEFINED, place))?;
         flag.put((idle || over.is_some()).into())?;
         match over {
@@ -592,9 +632,8 @@ entries! {
             return outcount.put(MPI_UNDEFINED);
         }
         several.test_all()?;
-        let over = several.active().filter(|(_, request)| request.is_over());
         let mut nth = 0;
-        for (at, _) in over {
+        for at in several.over() {
             array_of_indices.at(nth).put(place(at))?;
             array_of_statuses.at(nth).report(status_of(several.places.at(at).get()?)?);
             nth += 1;
@@ -604,6 +643,9 @@ entries! {
 
     fn MPI_Request_free(request: Out<MPI_Request>) {
         let handle = request.get()?;
+        if handle == DONE {
+            return request.put(MPI_REQUEST_NULL);
+        }
         let mut freed: Request = handle::take_owned(handle.0)?;
         request.put(MPI_REQUEST_NULL)?;
         freed.work.recipe().freed()?;
@@ -615,10 +657,14 @@ entries! {
     }
 
     fn MPI_Cancel(request: Out<MPI_Request>) {
-        let Some(request) = find(request.get()?)? else {
-            return Err(Failure::new(MPI_ERR_REQUEST, "MPI_REQUEST_NULL cannot be cancelled"));
-        };
-        request.cancel()
+        let handle = request.get()?;
+        match find(handle)? {
+            Some(request) => request.cancel(),
+            None if handle == DONE => Ok(()),
+            None => {
+                Err(Failure::new(MPI_ERR_REQUEST, "MPI_REQUEST_NULL cannot be cancelled"))
+            }
+        }
     }
 
     fn MPI_Start(request: Out<MPI_Request>) {
@@ -646,8 +692,7 @@ fn finish_some(
     indices: Out<c_int>,
     statuses: Out<MPI_Status>,
 ) -> Result {
-    let over = several.active().filter(|(_, request)| request.is_over());
-    let over: Vec<usize> = over.map(|(place, _)| place).collect();
+    let over: Vec<usize> = several.over().collect();
     outcount.put(place(over.len()))?;
     for (nth, &at) in over.iter().enumerate() {
         indices.at(nth).put(place(at))?;

@@ -113,6 +113,22 @@ impl Driver {
         }
     }
 
+    /// The same, and says under which ticket, if it had one: a released schedule goes on under it.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    pub unsafe fn perform_schedule(
+        &self,
+        ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
+    ) -> (Option<Ticket>, Outcome) {
+        let mut inside = self.enter();
+        let Core { nic, port, .. } = &mut *inside.core;
+        match ask(nic, port) {
+            Posted::Done(outcome) => (None, outcome),
+            Posted::Pending(ticket) => (Some(ticket), inside.wait(ticket)),
+        }
+    }
+
     /// Waits until an operation is over. A released schedule counts as such; it goes on.
     pub fn wait(&self, ticket: Ticket) -> Outcome {
         self.enter().wait(ticket)
