@@ -327,6 +327,11 @@ fn at(spans: &[Span]) -> impl Fn(u32) -> Span + Copy + '_ {
     |rank| spans[rank as usize]
 }
 
+/// What those of a root's group do who are not the root.
+fn idle(build: Build<'_>, sides: Sides<'_>) -> Result<Collecting> {
+    build.done(0, None, |_| inter::broadcast(sides, Root::Ours, Span::EMPTY))
+}
+
 fn barrier(comm: &Comm) -> Result<Collecting> {
     let build = Build::new(comm);
     let (me, sides) = (build.me(), build.sides());
@@ -344,7 +349,7 @@ fn broadcast(
     if let Some(sides) = build.sides() {
         let root = root_between(comm, root)?;
         if root == Root::Ours {
-            return build.done(0, None, |_| inter::broadcast(sides, root, Span::EMPTY));
+            return idle(build, sides);
         }
         let data = Data::to_write(buffer, count, datatype)?;
         let bytes = build.place(data, root == Root::Us, root != Root::Us);
@@ -663,18 +668,20 @@ impl<C: Wide> Reduced<C> {
 
 fn reduce<C: Wide>(comm: &Comm, reduced: Reduced<C>, root: c_int) -> Result<Collecting> {
     let mut build = Build::new(comm);
-    let (combiner, combining) = reduced.combining()?;
     if let Some(sides) = build.sides() {
         let root = root_between(comm, root)?;
         let bytes = match root {
             Root::Us => build.get(reduced.received()?),
-            Root::Ours => Span::EMPTY,
+            // We have nothing to do with it, and what we pass means nothing.
+            Root::Ours => return idle(build, sides),
             Root::Theirs(_) => build.give(reduced.data(reduced.sendbuf)?),
         };
+        let (combiner, combining) = reduced.combining()?;
         let work = inter::reduce_work_bytes(sides, root, combiner, bytes.len);
         return build
             .done(work, combining, |work| inter::reduce(sides, root, combiner, bytes, work));
     }
+    let (combiner, combining) = reduced.combining()?;
     let (me, root) = (build.me(), root_within(comm, root)?);
     let bytes = match (me.rank == root, reduced.sent()?) {
         (true, sent) => build.contribute(sent, reduced.received()?),
