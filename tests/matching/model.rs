@@ -1,0 +1,233 @@
+//! What MPI says of a program, in plain lists, and whether what has been seen agrees with it.
+//!
+//! With wildcards several matchings are legal. One is legal if messages could have arrived in some
+//! order, in which those of each sender keep theirs (MPI 5.0 §3.5), such that each goes to the oldest
+//! open receive that wants it. So that order is reconstructed: a message that an older receive wanted as
+//! well came after the message which that one got. If there is no such order, the matching is
+//! wrong; if there is one, the messages are played to a plain list of receives in that order.
+
+use std::collections::BTreeMap;
+
+use ferrywire_nic::{Fault, Mode, Outcome};
+
+use crate::plan::{Message, Plan};
+use crate::player::{GUARD, Log, Receive};
+
+/// What has been exercised.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Coverage {
+    pub(crate) messages: usize,
+    pub(crate) wildcards: usize,
+    pub(crate) truncated: usize,
+    pub(crate) cancelled: usize,
+    pub(crate) collectives: usize,
+}
+
+impl Coverage {
+    pub(crate) fn add(&mut self, other: Coverage) {
+        self.messages += other.messages;
+        self.wildcards += other.wildcards;
+        self.truncated += other.truncated;
+        self.cancelled += other.cancelled;
+        self.collectives += other.collectives;
+    }
+}
+
+/// What is wrong with what the processes have seen.
+pub(crate) fn judge(plan: &Plan, logs: &[Log]) -> (Vec<String>, Coverage) {
+    let mut wrong: Vec<String> = logs.iter().flat_map(|log| log.complaints.clone()).collect();
+    let mut coverage = Coverage { collectives: plan.collectives.len(), ..Coverage::default() };
+    check_numbers(plan, logs, &mut wrong);
+    let mut sent: Vec<usize> = logs.iter().flat_map(|log| log.sent.clone()).collect();
+    sent.sort_unstable();
+    if sent != (0..plan.messages.len()).collect::<Vec<_>>() {
+        wrong.push("not every message was sent once".into());
+    }
+    for (process, log) in (0..).zip(logs) {
+        let found: Vec<Option<&Message>> = log
+            .receives
+            .iter()
+            .map(|receive| check_received(plan, process, receive, &mut wrong))
+            .collect();
+        let mut boxes: BTreeMap<(usize, usize), Vec<Caught>> = BTreeMap::new();
+        for (receive, message) in log.receives.iter().zip(found) {
+            let end = receive.end.as_ref().map(|end| end.outcome);
+            coverage.messages += usize::from(message.is_some());
+            let is_wild = receive.pattern.from.is_none() || receive.pattern.tag.is_none();
+            coverage.wildcards += usize::from(is_wild && message.is_some());
+            coverage.truncated += usize::from(matches!(end, Some(Outcome::Failed(_))));
+            coverage.cancelled += usize::from(end == Some(Outcome::Cancelled));
+            if let Some(message) = message {
+                check_synchronous(message, receive, &logs[message.from as usize], &mut wrong);
+            }
+            // One that was taken back in time is as if it had never been.
+            if message.is_some() || !receive.withdrawn {
+                let place = (receive.phase, receive.pattern.comm);
+                boxes.entry(place).or_default().push(Caught { receive, message });
+            }
+        }
+        for message in plan.messages.iter().filter(|message| message.to == process) {
+            let place = (message.phase, message.comm);
+            let caught = boxes.get(&place).into_iter().flatten();
+            let times = caught.filter(|it| it.message.is_some_and(|m| m.id == message.id)).count();
+            if times != 1 {
+                wrong.push(format!("message {} came {times} times to rank {process}", message.id));
+            }
+        }
+        for ((phase, comm), caught) in &boxes {
+            if let Err(why) = check_order(plan, logs, caught) {
+                wrong.push(format!("rank {process}, phase {phase}, communicator {comm}: {why}"));
+            }
+        }
+    }
+    (wrong, coverage)
+}
+
+/// A receive that counts, and what it got.
+struct Caught<'a> {
+    receive: &'a Receive,
+    message: Option<&'a Message>,
+}
+
+/// All members know a communicator by the same number, and no process has two by the same at a time.
+fn check_numbers(plan: &Plan, logs: &[Log], wrong: &mut Vec<String>) {
+    for (index, comm) in plan.comms.iter().enumerate().skip(1) {
+        let mut numbers = comm.members().map(|member| logs[member as usize].numbers.get(&index));
+        let first = numbers.next().flatten();
+        if first.is_none() || numbers.any(|number| number != first) {
+            wrong.push(format!("members of communicator {index} do not agree on its number"));
+        }
+        for log in comm.members().map(|member| &logs[member as usize]) {
+            let mut earlier = log.numbers.range(..index);
+            if earlier.any(|(&other, number)| Some(number) == first && plan.overlap(other, index)) {
+                wrong.push(format!("the number of communicator {index} was taken"));
+            }
+        }
+    }
+}
+
+/// The message that a receive got, if any; and whether it is that one, to the byte.
+fn check_received<'a>(
+    plan: &'a Plan,
+    process: u32,
+    receive: &Receive,
+    wrong: &mut Vec<String>,
+) -> Option<&'a Message> {
+    let mut complain = |what: String| {
+        wrong.push(format!("rank {process}, {:?}: {what}", receive.pattern));
+        None
+    };
+    let Some(end) = &receive.end else { return complain("has not ended".into()) };
+    let mut expected = receive.into.room(|_| GUARD);
+    let places = receive.into.places();
+    if end.outcome == Outcome::Cancelled {
+        if end.room != expected {
+            complain("cancelled, and written to".into());
+        }
+        return None;
+    }
+    let in_message = |&place: &i64| end.room.bytes[end.room.at(place)];
+    let message = match end.outcome {
+        Outcome::Received(received) if received.len == 0 => {
+            plan.messages.iter().find(|message| message.tag == received.word.tag())
+        }
+        _ => {
+            let head: Vec<u8> = places.iter().take(8).map(in_message).collect();
+            let id = head.try_into().ok().map(u64::from_le_bytes);
+            id.and_then(|id| plan.messages.get(usize::try_from(id).ok()?))
+        }
+    };
+    let Some(message) = message else {
+        return complain(format!("a message that nobody sent, {:?}", end.outcome));
+    };
+    let comm = &plan.comms[message.comm];
+    let source = comm.rank_of(message.from);
+    let (len, room) = (message.elements.bytes(), receive.into.bytes());
+    let told = match end.outcome {
+        Outcome::Received(received) => {
+            received.len == len
+                && len <= room
+                && (received.word.source(), received.word.tag()) == (source, message.tag)
+        }
+        Outcome::Failed(Fault::Truncated { len: found, room: had }) => {
+            (found, had) == (len, room) && len > room
+        }
+        _ => false,
+    };
+    if !told {
+        complain(format!("message {} of {len} bytes ended as {:?}", message.id, end.outcome));
+    }
+    let wanted = message.comm == receive.pattern.comm
+        && message.phase == receive.phase
+        && message.to == process
+        && receive.pattern.matches(source, message.tag);
+    if !wanted {
+        complain(format!("got message {} from {source}, tag {}", message.id, message.tag));
+    }
+    for (&place, byte) in places.iter().zip(message.bytes()) {
+        let at = expected.at(place);
+        expected.bytes[at] = byte;
+    }
+    if end.room != expected {
+        let at = end.room.bytes.iter().zip(&expected.bytes).position(|(a, b)| a != b);
+        complain(format!(
+            "message {} sent as {} of {:?}, received as {} of {:?}, differs at byte {at:?}",
+            message.id,
+            message.elements.count,
+            message.elements.layout.datatype,
+            receive.into.count,
+            receive.into.layout.datatype
+        ));
+    }
+    Some(message)
+}
+
+/// MPI 5.0 §3.4: a synchronous send is over only after a matching receive has been started.
+fn check_synchronous(message: &Message, receive: &Receive, sender: &Log, wrong: &mut Vec<String>) {
+    if message.mode == Mode::Synchronous
+        && sender.synchronous.get(&message.id).is_none_or(|&over| over < receive.posted_at)
+    {
+        wrong.push(format!("synchronous message {} was over before its receive", message.id));
+    }
+}
+
+/// Whether messages can have arrived so that these receives got what they did.
+fn check_order(plan: &Plan, logs: &[Log], caught: &[Caught]) -> Result<(), String> {
+    let got: Vec<(usize, &Message)> =
+        (0..).zip(caught).filter_map(|(at, it)| Some((at, it.message?))).collect();
+    let sent_at = |message: &Message| {
+        logs[message.from as usize].sent.iter().position(|&id| id == message.id)
+    };
+    let wants = |receive: &Receive, message: &Message| {
+        let source = plan.comms[message.comm].rank_of(message.from);
+        receive.pattern.matches(source, message.tag)
+    };
+    let must_precede = |&(receive, message): &(usize, &Message), other: &(usize, &Message)| {
+        let same_sender = message.from == other.1.from;
+        same_sender && sent_at(message) < sent_at(other.1)
+            || receive < other.0 && wants(caught[receive].receive, other.1)
+    };
+    let mut left = got.clone();
+    let mut arrivals: Vec<&Message> = Vec::new();
+    while !left.is_empty() {
+        let is_first = |one: &(usize, &Message)| {
+            left.iter().all(|other| other.1.id == one.1.id || !must_precede(other, one))
+        };
+        let Some(first) = left.iter().position(is_first) else {
+            let stuck: Vec<String> =
+                left.iter().map(|(at, m)| format!("receive {at} got {}", m.id)).collect();
+            return Err(format!("messages overtook each other: {}", stuck.join(", ")));
+        };
+        arrivals.push(left.remove(first).1);
+    }
+    // The plain list: the oldest receive that wants a message gets it.
+    let mut open: Vec<usize> = (0..caught.len()).collect();
+    for message in arrivals {
+        let taker = open.iter().position(|&at| wants(caught[at].receive, message));
+        let taker = taker.map(|place| open.remove(place));
+        if taker.is_none_or(|at| caught[at].message.is_none_or(|found| found.id != message.id)) {
+            return Err(format!("message {} passed by receive {taker:?}", message.id));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The program in the simulator: rails that lose, repeat and delay, little memory, ranks that stand
+//! still for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use ferrywire_nic::{Limits, Nic, Outcome, Peer, Promises, Span, Standard, Ticket};
+use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
+use ferrywire_sim::port::SimPort;
+use ferrywire_sim::random::Random;
+use ferrywire_sim::world::{Application, Context, World};
+
+use crate::model::{Coverage, judge};
+use crate::plan::Plan;
+use crate::player::{Machine, Next, Player};
+
+/// What is wrong with this seed, and what it has exercised.
+pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
+    let plan = Arc::new(Plan::new(seed));
+    let root = Random::new(seed);
+    let clock = Arc::new(AtomicU64::new(0));
+    let ranks = (0..plan.size).map(|me| {
+        let mut random = root.split(100 + u64::from(me));
+        let player = Player::new(me, &plan, &clock, random.percent(30));
+        Rank { player, random, idle: false, over: false }
+    });
+    let fabric = fabric(plan.size, &mut root.split(2));
+    let mut world = World::new(seed, fabric, &limits(&mut root.split(3)), ranks);
+    let mut random = root.split(4);
+    world.rules = rules(&mut random);
+    if random.percent(30) {
+        let from = random.between(0, 300_000);
+        let until = from + random.between(1, 50_000_000);
+        world.stop_between(from, until, Peer(random.small(0, plan.size - 1)));
+    }
+    world.begin();
+    while world.step().is_some() && world.now().0 < BOUND_NS {}
+    let processes: Vec<Peer> = (0..plan.size).map(Peer).collect();
+    let unfinished =
+        processes.iter().map(|&rank| world.application(rank)).filter(|rank| !rank.over);
+    let stuck: Vec<String> = unfinished.map(|rank| rank.player.describe()).collect();
+    if !stuck.is_empty() {
+        return (stuck, Coverage::default());
+    }
+    let left: Vec<String> = processes
+        .iter()
+        .map(|&rank| (rank, world.nic(rank).holdings()))
+        .filter(|(_, left)| left.tickets + left.posted + left.unexpected + left.runs > 0)
+        .map(|(rank, left)| format!("rank {} has leaked: {left:?}", rank.0))
+        .collect();
+    let mut logs = Vec::new();
+    for &rank in &processes {
+        logs.push(world.act(rank, |rank, _| std::mem::take(&mut rank.player.log)));
+    }
+    let (mut wrong, coverage) = judge(&plan, &logs);
+    wrong.extend(left);
+    (wrong, coverage)
+}
+
+/// A process in the simulator.
+struct Rank {
+    player: Player,
+    random: Random,
+    /// It waits for the end of an operation.
+    idle: bool,
+    over: bool,
+}
+
+impl Application<Standard> for Rank {
+    fn on_wake(&mut self, context: &mut Context<'_, Standard>) {
+        for _ in 0..self.random.between(1, 4) {
+            match self.player.advance(&mut Desk(context)) {
+                Next::Again => {}
+                Next::Later => break,
+                Next::Idle => {
+                    self.idle = true;
+                    return;
+                }
+                Next::Over => {
+                    self.over = true;
+                    return;
+                }
+            }
+        }
+        let rest = self.random.between(100, 20_000);
+        context.wake_in(rest);
+    }
+
+    fn on_complete(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        context: &mut Context<'_, Standard>,
+    ) {
+        self.player.conclude(ticket, outcome, &mut Desk(context));
+        if std::mem::take(&mut self.idle) {
+            context.wake_in(100);
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: Peer, _: &mut Context<'_, Standard>) {
+        self.player.log.complaints.push(format!("{peer:?} is believed to be dead"));
+    }
+}
+
+struct Desk<'a, 'b>(&'a mut Context<'b, Standard>);
+
+impl Machine for Desk<'_, '_> {
+    type Port = SimPort;
+
+    fn lend(&mut self, bytes: Vec<u8>) -> Span {
+        let len = bytes.len() as u64;
+        Span::new(self.0.port.memory.lend(bytes), 0, len)
+    }
+
+    fn bytes(&self, span: Span) -> &[u8] {
+        self.0.port.memory.bytes(span)
+    }
+
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic, &mut SimPort) -> T) -> T {
+        ask(self.0.nic, self.0.port)
+    }
+}
+
+fn fabric(size: u32, random: &mut Random) -> Fabric {
+    let rail = |random: &mut Random, reliable: bool| Link {
+        promises: Promises {
+            reliable,
+            // A rail that loses frames has nothing that writes into memory.
+            puts: reliable && random.percent(50),
+            gets: reliable && random.percent(50),
+            frame_bytes_max: random.pick(&[256, 1500, 9000]),
+            welcome_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
+        },
+        latency_ns: random.between(100, 20_000),
+        byte_ps: random.between(10, 1000),
+    };
+    Fabric {
+        ranks_per_node: random.pick(&[1, 1, 2, 4, size]),
+        local: rail(random, true),
+        remote: rail(random, false),
+        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
+        ring_frames_max: random.pick(&[Some(1), Some(4), None]),
+    }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    Limits {
+        queues: random.pick(&[1, 2, 4]),
+        unexpected_bytes_max: random.pick(&[256, 2048, 16 << 10, 1 << 20]),
+        eager_bytes_max: random.pick(&[0, 32, 200, 4096]),
+        credit_bytes: random.pick(&[0, 256, 1024, 8192]),
+        piece_bytes_max: random.pick(&[500, 5000, 1 << 20]),
+        sweep_frames_max: random.pick(&[1, 4, 16]),
+        frames_in_flight_max: random.pick(&[4, 64]),
+        early_bytes_max: random.pick(&[0, 4000, 256 << 10]),
+        retry_ns_first: 1_000_000,
+        retry_ns_min: 100_000,
+        retry_ns_max: 20_000_000,
+        silence_ns_max: 20_000_000_000,
+        idle_ns_max: 30_000_000_000,
+        ..Limits::default()
+    }
+}
+
+fn rules(random: &mut Random) -> Vec<Rule> {
+    vec![
+        Rule::Lose { percent: random.pick(&[0, 2, 15]) },
+        Rule::Repeat {
+            percent: random.pick(&[0, 10, 40]),
+            within_ns: random.pick(&[10_000, 1_000_000]),
+        },
+        Rule::Reorder {
+            percent: random.pick(&[0, 10, 40]),
+            by_ns: random.pick(&[5_000, 100_000, 2_000_000]),
+        },
+    ]
+}
+
+/// By then everybody has finished, or something is wrong.
+const BOUND_NS: u64 = 600_000_000_000;
