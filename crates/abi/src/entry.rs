@@ -80,7 +80,8 @@ macro_rules! entry {
     };
 }
 
-/// Functions that return something else than an error code, and cannot fail.
+/// Functions that return what their body answers, and raise nothing: they cannot fail, or their errors go
+/// to no handler.
 macro_rules! answers {
     ($(
         $(#[$note:meta])*
@@ -89,12 +90,15 @@ macro_rules! answers {
         const _: () = {
             $(#[$note])*
             #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
             fn body($($arg: $type),*) -> $answer $body
             #[unsafe(export_name = stringify!($name))]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
             extern "C" fn by_name($($arg: $type),*) -> $answer {
                 body($($arg),*)
             }
             #[unsafe(export_name = concat!("P", stringify!($name)))]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
             extern "C" fn by_profiling_name($($arg: $type),*) -> $answer {
                 body($($arg),*)
             }

@@ -21,6 +21,7 @@
 //! | `info.rs` | keys with values |
 //! | `memory.rs` | memory that the program asks for, and addresses |
 //! | `interface.rs` | what the binary interface says of itself |
+//! | `tool.rs` | what tools may ask the library about itself |
 //! | `failure.rs`, `error.rs`, `errhandler.rs` | what goes wrong, how it is called, and who is told |
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
@@ -61,5 +62,6 @@ mod process;
 mod request;
 mod sizes;
 mod status;
+mod tool;
 pub mod types;
 mod unsupported;

@@ -161,6 +161,11 @@ impl Text {
 }
 
 impl TextOut {
+    /// Whether there is nothing to write to.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// Writes as much of `text` as fits into `room` bytes, the zero at its end included, and answers how
     /// many bytes that were, without the zero.
     pub(crate) fn put(self, text: &str, room: usize) -> Result<usize> {
@@ -186,6 +191,11 @@ impl TextOut {
 }
 
 impl Choice {
+    /// What is there, if the caller knows what that is.
+    pub(crate) fn items<T>(self) -> In<T> {
+        In(self.0.cast())
+    }
+
     /// Its address.
     #[inline]
     pub(crate) fn address(self) -> u64 {
@@ -194,6 +204,11 @@ impl Choice {
 }
 
 impl ChoiceMut {
+    /// A place for what the caller knows that it gets.
+    pub(crate) fn place<T>(self) -> Out<T> {
+        Out(self.0.cast())
+    }
+
     /// Its address.
     #[inline]
     pub(crate) fn address(self) -> u64 {

@@ -20,8 +20,12 @@ macro_rules! handles {
 
 handles! {
     MPI_Op MPI_Comm MPI_Group MPI_Win MPI_File MPI_Session MPI_Message MPI_Info MPI_Errhandler
-    MPI_Request MPI_Datatype
+    MPI_Request MPI_Datatype MPI_T_enum MPI_T_cvar_handle MPI_T_pvar_handle MPI_T_pvar_session
+    MPI_T_event_registration MPI_T_event_instance
 }
+
+pub type MPI_T_cb_safety = c_int;
+pub type MPI_T_source_order = c_int;
 
 /// What a receive got. `internal` is ours: the bytes in two halves, and whether it was cancelled.
 #[derive(Clone, Copy, Debug)]

@@ -49,27 +49,13 @@ unsupported! {
     MPI_Session_attach_buffer MPI_Session_attach_buffer_c MPI_Session_detach_buffer
     MPI_Session_detach_buffer_c MPI_Session_finalize MPI_Session_flush_buffer
     MPI_Session_get_info MPI_Session_get_nth_pset MPI_Session_get_num_psets
-    MPI_Session_get_pset_info MPI_Session_iflush_buffer MPI_Session_init MPI_T_category_changed
-    MPI_T_category_get_categories MPI_T_category_get_cvars MPI_T_category_get_events
-    MPI_T_category_get_index MPI_T_category_get_info MPI_T_category_get_num
-    MPI_T_category_get_num_events MPI_T_category_get_pvars MPI_T_cvar_get_index
-    MPI_T_cvar_get_info MPI_T_cvar_get_num MPI_T_cvar_handle_alloc MPI_T_cvar_handle_free
-    MPI_T_cvar_read MPI_T_cvar_write MPI_T_enum_get_info MPI_T_enum_get_item
-    MPI_T_event_callback_get_info MPI_T_event_callback_set_info MPI_T_event_copy
-    MPI_T_event_get_index MPI_T_event_get_info MPI_T_event_get_num MPI_T_event_get_source
-    MPI_T_event_get_timestamp MPI_T_event_handle_alloc MPI_T_event_handle_free
-    MPI_T_event_handle_get_info MPI_T_event_handle_set_info MPI_T_event_read
-    MPI_T_event_register_callback MPI_T_event_set_dropped_handler MPI_T_finalize
-    MPI_T_init_thread MPI_T_pvar_get_index MPI_T_pvar_get_info MPI_T_pvar_get_num
-    MPI_T_pvar_handle_alloc MPI_T_pvar_handle_free MPI_T_pvar_read MPI_T_pvar_readreset
-    MPI_T_pvar_reset MPI_T_pvar_session_create MPI_T_pvar_session_free MPI_T_pvar_start
-    MPI_T_pvar_stop MPI_T_pvar_write MPI_T_source_get_info MPI_T_source_get_num
-    MPI_T_source_get_timestamp MPI_Unpublish_name MPI_Win_allocate MPI_Win_allocate_c
-    MPI_Win_allocate_shared MPI_Win_allocate_shared_c MPI_Win_attach MPI_Win_complete
-    MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic MPI_Win_delete_attr MPI_Win_detach
-    MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local MPI_Win_flush_local_all
-    MPI_Win_free MPI_Win_get_attr MPI_Win_get_group MPI_Win_get_info MPI_Win_get_name
-    MPI_Win_lock MPI_Win_lock_all MPI_Win_post MPI_Win_set_attr MPI_Win_set_info
-    MPI_Win_set_name MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync
-    MPI_Win_test MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait
+    MPI_Session_get_pset_info MPI_Session_iflush_buffer MPI_Session_init MPI_Unpublish_name
+    MPI_Win_allocate MPI_Win_allocate_c MPI_Win_allocate_shared MPI_Win_allocate_shared_c
+    MPI_Win_attach MPI_Win_complete MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic
+    MPI_Win_delete_attr MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all
+    MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_free MPI_Win_get_attr MPI_Win_get_group
+    MPI_Win_get_info MPI_Win_get_name MPI_Win_lock MPI_Win_lock_all MPI_Win_post
+    MPI_Win_set_attr MPI_Win_set_info MPI_Win_set_name MPI_Win_shared_query
+    MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync MPI_Win_test MPI_Win_unlock
+    MPI_Win_unlock_all MPI_Win_wait
 }

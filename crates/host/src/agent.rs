@@ -56,7 +56,11 @@ fn run(shared: &Shared) {
             watch.look(&mut core);
         }
         // A caller who waits turns by itself, and nobody would wake it for what we found.
-        let busy = !core.led && core.turn(shared);
+        let mut busy = false;
+        if !core.led {
+            core.turns.by_agent += 1;
+            busy = core.turn(shared);
+        }
         if busy {
             core.call_lookers();
             core.call_tasks();

@@ -27,7 +27,7 @@ use crate::shm::plane::Plane;
 use crate::shm::rail;
 use crate::shm::segment::Attention;
 use crate::summons::Summons;
-use crate::turn::Core;
+use crate::turn::{Core, Turns};
 
 /// A rank in a plane of its job: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
@@ -84,6 +84,11 @@ impl Driver {
     /// Reads what the NIC says of itself, such as its statistics. `read` must not call the driver.
     pub fn inspect<T>(&self, read: impl FnOnce(&Nic) -> T) -> T {
         read(&self.shared.core.lock().nic)
+    }
+
+    /// How often the NIC has been turned, and by whom.
+    pub fn turns(&self) -> Turns {
+        self.shared.core.lock().turns
     }
 
     /// Asks the NIC for something.

@@ -48,4 +48,5 @@ pub use {
     port::{HostPort, Operators},
     rank::Rank,
     shm::{PLANES, Process, Segment},
+    turn::Turns,
 };

@@ -88,7 +88,7 @@ impl Rank {
     }
 
     /// The drivers of all planes that are open.
-    fn drivers(&self) -> impl Iterator<Item = &Driver> {
+    pub fn drivers(&self) -> impl Iterator<Item = &Driver> {
         std::iter::once(&self.first).chain(self.others.iter().filter_map(OnceLock::get))
     }
 

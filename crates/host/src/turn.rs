@@ -16,6 +16,15 @@ use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::ShmInlet;
 use crate::shm::plane::Plane;
 
+/// How often a NIC has been turned.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Turns {
+    /// By anybody.
+    pub all: u64,
+    /// By the agent, while the application was away.
+    pub by_agent: u64,
+}
+
 /// What the lock guards.
 pub(crate) struct Core {
     pub(crate) nic: Nic,
@@ -26,7 +35,7 @@ pub(crate) struct Core {
     /// Why peers could not be reached, for those who ask.
     pub(crate) troubles: HashMap<Peer, String>,
     born: Instant,
-    turns: u32,
+    pub(crate) turns: Turns,
     /// A thread of the application waits, and turns.
     pub(crate) led: bool,
     /// It sleeps at the doorbell.
@@ -60,7 +69,7 @@ impl Core {
             changes: 0,
             troubles: HashMap::new(),
             born: Instant::now(),
-            turns: 0,
+            turns: Turns::default(),
             led: false,
             leader_asleep: false,
             followers: Vec::new(),
@@ -83,7 +92,7 @@ impl Core {
             Arrival::Frame(raw) => nic.on_frame(from, Seal::Intact, raw, port),
             Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
         });
-        self.turns = self.turns.wrapping_add(1);
+        self.turns.all += 1;
         let mut busy = taken > 0;
         if !self.port.transfers.is_empty() {
             busy |= self.move_piece();
@@ -94,7 +103,7 @@ impl Core {
         if self.changes != shared.plane.segment.changes() {
             busy |= self.mourn(&shared.plane);
         }
-        if self.turns.is_multiple_of(TURNS_PER_CLOCK) {
+        if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
             self.look_at_clock();
         }
         busy
@@ -235,6 +244,6 @@ impl Core {
 /// Frames taken before anything else gets a turn.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
 /// Turns between two looks at the clock. No rail that loses frames is driven from here yet.
-const TURNS_PER_CLOCK: u32 = 4096;
+const TURNS_PER_CLOCK: u64 = 4096;
 /// Bytes moved between two processes before anything else gets a turn.
 const PIECE_BYTES_MAX: u64 = 256 << 10;

@@ -418,6 +418,11 @@ impl<V: Variant> Nic<V> {
         self.ops.live() > 0
     }
 
+    /// What it is bounded by.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// What it has seen.
     pub fn stats(&self) -> &Stats {
         &self.stats

@@ -1,0 +1,99 @@
+//! The interface for tools, MPI_T: what the library can be asked about itself while a program runs.
+//!
+//! It has a beginning and an end of its own, and works before MPI_Init and after MPI_Finalize; there is
+//! no NIC then, so it holds nothing and has counted nothing. Errors are returned, and go to no handler.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `control.rs` | control variables: the limits of the NIC, which can be read |
+//! | `performance.rs` | performance variables: what the NIC holds and has counted |
+//! | `category.rs` | which variables belong together |
+//! | `event.rs` | events, of which there are none |
+
+mod category;
+mod control;
+mod event;
+mod performance;
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::constants::{
+    MPI_SUCCESS, MPI_T_ERR_CANNOT_INIT, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX,
+    MPI_T_ERR_INVALID_NAME, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
+};
+use crate::entry::answers;
+use crate::failure::{Failure, Result};
+use crate::pointer::{Out, Text, TextOut};
+
+/// How often the interface has been initialised, and not finalised.
+static USERS: AtomicU32 = AtomicU32::new(0);
+
+answers! {
+    fn MPI_T_init_thread(required: c_int, provided: Out<c_int>) -> c_int {
+        USERS.fetch_add(1, Ordering::Relaxed);
+        code(provided.put(required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE)))
+    }
+
+    fn MPI_T_finalize() -> c_int {
+        let less = |users: u32| users.checked_sub(1);
+        match USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(_) => MPI_SUCCESS,
+            Err(_) => MPI_T_ERR_NOT_INITIALIZED,
+        }
+    }
+}
+
+/// Does something for a tool, and tells what it came to.
+fn told(work: impl FnOnce() -> Result) -> c_int {
+    match USERS.load(Ordering::Relaxed) {
+        0 => MPI_T_ERR_NOT_INITIALIZED,
+        _ => code(work()),
+    }
+}
+
+/// The code of an error. What is no error of this interface is an argument that cannot be used.
+fn code(result: Result) -> c_int {
+    match result {
+        Ok(()) => MPI_SUCCESS,
+        Err(failure) if failure.code() < MPI_T_ERR_CANNOT_INIT => MPI_T_ERR_INVALID,
+        Err(failure) => failure.code(),
+    }
+}
+
+/// The error of this class; tools get no more than that.
+fn error(class: c_int) -> Failure {
+    Failure::of_code(class)
+}
+
+/// An item of a table, by its index.
+fn item<T>(table: &'static [T], index: c_int) -> Result<&'static T> {
+    let item = usize::try_from(index).ok().and_then(|index| table.get(index));
+    item.ok_or_else(|| error(MPI_T_ERR_INVALID_INDEX))
+}
+
+/// The index of the item that is meant.
+fn index_of<T>(table: &[T], is_meant: impl FnMut(&T) -> bool) -> Result<c_int> {
+    table.iter().position(is_meant).map(int).ok_or_else(|| error(MPI_T_ERR_INVALID_NAME))
+}
+
+fn int(number: usize) -> c_int {
+    c_int::try_from(number).expect("tables are short")
+}
+
+/// A string, and its length with the zero at its end: either may be unwanted.
+fn put_text(text: &str, into: TextOut, len: Out<c_int>) -> Result {
+    if len.is_null() {
+        return Ok(());
+    }
+    let room = usize::try_from(len.get()?).unwrap_or(0);
+    if !into.is_null() && room > 0 {
+        into.put(text, room)?;
+    }
+    len.put(int(text.len() + 1))
+}
+
+/// A name that was given.
+fn name_of(text: Text) -> Result<String> {
+    text.get().map_err(|_| error(MPI_T_ERR_INVALID_NAME))
+}

@@ -1,0 +1,127 @@
+//! Control variables: the limits of the NIC. They can be read while MPI runs; what sets them is how many
+//! ranks there are, so nobody can.
+
+use std::ffi::{c_int, c_void};
+
+use ferrywire_host::nic::Limits;
+
+use super::{error, index_of, int, item, name_of, put_text, told};
+use crate::constants::{
+    MPI_T_BIND_NO_OBJECT, MPI_T_ERR_CVAR_SET_NEVER, MPI_T_ERR_INVALID_HANDLE,
+    MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_SCOPE_CONSTANT, MPI_T_VERBOSITY_TUNER_BASIC, MPI_UNSIGNED_LONG,
+};
+use crate::entry::answers;
+use crate::handle::{self, Kind};
+use crate::pointer::{Choice, ChoiceMut, Out, Text, TextOut};
+use crate::process;
+use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
+
+/// A control variable.
+pub(super) struct Control {
+    name: &'static str,
+    text: &'static str,
+    read: fn(&Limits) -> u64,
+}
+
+/// All of them.
+pub(super) const CONTROLS: &[Control] = &[
+    Control {
+        name: "ferrywire_eager_bytes_max",
+        text: "The longest message, in bytes, that goes without asking its receiver first.",
+        read: |limits| limits.eager_bytes_max.into(),
+    },
+    Control {
+        name: "ferrywire_unexpected_bytes_max",
+        text: "Bytes that one queue may hold of messages that no receive was waiting for.",
+        read: |limits| limits.unexpected_bytes_max.into(),
+    },
+    Control {
+        name: "ferrywire_queues",
+        text: "Queues that the communicators of a rank share.",
+        read: |limits| limits.queues.into(),
+    },
+    Control {
+        name: "ferrywire_credit_bytes",
+        text: "Bytes that a receiver sets aside for each sender from the beginning.",
+        read: |limits| limits.credit_bytes.into(),
+    },
+    Control {
+        name: "ferrywire_piece_bytes_max",
+        text: "The longest piece, in bytes, in which a long message is moved.",
+        read: |limits| limits.piece_bytes_max.into(),
+    },
+];
+
+/// A handle of one.
+struct Handle(&'static Control);
+
+impl Kind for Handle {
+    const MARK: u32 = 0x4356_4152;
+    const ERROR: c_int = MPI_T_ERR_INVALID_HANDLE;
+    const NAME: &'static str = "handle of a control variable";
+}
+
+answers! {
+    fn MPI_T_cvar_get_num(num_cvar: Out<c_int>) -> c_int {
+        told(|| num_cvar.put(int(CONTROLS.len())))
+    }
+
+    fn MPI_T_cvar_get_info(
+        cvar_index: c_int, name: TextOut, name_len: Out<c_int>, verbosity: Out<c_int>,
+        datatype: Out<MPI_Datatype>, enumtype: Out<MPI_T_enum>, desc: TextOut, desc_len: Out<c_int>,
+        bind: Out<c_int>, scope: Out<c_int>,
+    ) -> c_int {
+        told(|| {
+            let control = item(CONTROLS, cvar_index)?;
+            put_text(control.name, name, name_len)?;
+            put_text(control.text, desc, desc_len)?;
+            verbosity.put_if_wanted(MPI_T_VERBOSITY_TUNER_BASIC);
+            datatype.put_if_wanted(MPI_UNSIGNED_LONG);
+            enumtype.put_if_wanted(MPI_T_enum(0));
+            bind.put_if_wanted(MPI_T_BIND_NO_OBJECT);
+            scope.put_if_wanted(MPI_T_SCOPE_CONSTANT);
+            Ok(())
+        })
+    }
+
+    fn MPI_T_cvar_get_index(name: Text, cvar_index: Out<c_int>) -> c_int {
+        told(|| {
+            let name = name_of(name)?;
+            cvar_index.put(index_of(CONTROLS, |control| control.name == name)?)
+        })
+    }
+
+    fn MPI_T_cvar_handle_alloc(
+        cvar_index: c_int, _obj_handle: *mut c_void, handle: Out<MPI_T_cvar_handle>,
+        count: Out<c_int>,
+    ) -> c_int {
+        told(|| {
+            let control = item(CONTROLS, cvar_index)?;
+            handle.put(MPI_T_cvar_handle(handle::expose(handle::share(Handle(control)))))?;
+            count.put(1)
+        })
+    }
+
+    fn MPI_T_cvar_handle_free(handle: Out<MPI_T_cvar_handle>) -> c_int {
+        told(|| {
+            drop(handle::take::<Handle>(handle.get()?.0)?);
+            handle.put(MPI_T_cvar_handle(0))
+        })
+    }
+
+    fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: ChoiceMut) -> c_int {
+        told(|| {
+            let Handle(control) = **handle::find::<Handle>(handle.0)?;
+            let process = process::running().map_err(|_| error(MPI_T_ERR_NOT_ACCESSIBLE))?;
+            let value = process.driver.inspect(|nic| (control.read)(nic.limits()));
+            buf.place::<u64>().put(value)
+        })
+    }
+
+    fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: Choice) -> c_int {
+        told(|| {
+            handle::find::<Handle>(handle.0)?;
+            Err(error(MPI_T_ERR_CVAR_SET_NEVER))
+        })
+    }
+}

@@ -1,0 +1,226 @@
+/* The interface for tools: variables are found, described and read, before, during and after MPI, and say
+ * what is so while messages are outstanding. */
+#include <string.h>
+
+#include "check.h"
+
+#define MESSAGES 10
+#define BYTES 500
+
+static MPI_T_pvar_session session;
+
+static MPI_T_pvar_handle handle_of(const char *name, int class) {
+    MPI_T_pvar_handle handle;
+    int index, count;
+    OK(MPI_T_pvar_get_index(name, class, &index));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    CHECK(count == 1);
+    return handle;
+}
+
+static unsigned long value(MPI_T_pvar_handle handle) {
+    unsigned long value = 77;
+    OK(MPI_T_pvar_read(session, handle, &value));
+    return value;
+}
+
+static unsigned long level(const char *name) {
+    MPI_T_pvar_handle handle = handle_of(name, MPI_T_PVAR_CLASS_LEVEL);
+    unsigned long now = value(handle);
+    OK(MPI_T_pvar_handle_free(session, &handle));
+    CHECK(handle == MPI_T_PVAR_HANDLE_NULL);
+    return now;
+}
+
+/* Everything that there is has a name by which it is found, a text, and a class that goes with its type. */
+static void descriptions(void) {
+    int number, index;
+    OK(MPI_T_pvar_get_num(&number));
+    CHECK(number > 0);
+    for (int at = 0; at < number; at++) {
+        char name[100], text[300], two[2];
+        int name_len = sizeof name, text_len = sizeof text, two_len = sizeof two, zero = 0;
+        int verbosity, class, bind, readonly, continuous, atomic;
+        MPI_Datatype type;
+        MPI_T_enum meaning;
+        OK(MPI_T_pvar_get_info(at, name, &name_len, &verbosity, &class, &type, &meaning, text, &text_len,
+                               &bind, &readonly, &continuous, &atomic));
+        CHECK(name_len == (int)strlen(name) + 1 && text_len == (int)strlen(text) + 1);
+        CHECK(meaning == MPI_T_ENUM_NULL && bind == MPI_T_BIND_NO_OBJECT);
+        CHECK(type == (class == MPI_T_PVAR_CLASS_PERCENTAGE ? MPI_DOUBLE : MPI_UNSIGNED_LONG));
+        CHECK(readonly == continuous && atomic == !continuous);
+        OK(MPI_T_pvar_get_index(name, class, &index));
+        CHECK(index == at);
+        /* What is too long is cut; the length is that of the whole. */
+        OK(MPI_T_pvar_get_info(at, two, &two_len, NULL, NULL, NULL, NULL, NULL, &zero, NULL, NULL, NULL,
+                               NULL));
+        CHECK(two[0] == name[0] && two[1] == 0 && two_len == name_len && zero == text_len);
+    }
+    CHECK(MPI_T_pvar_get_info(number, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                              NULL) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_pvar_get_index("nobody", MPI_T_PVAR_CLASS_LEVEL, &index) == MPI_T_ERR_INVALID_NAME);
+    CHECK(MPI_T_pvar_get_index("ferrywire_frames_sent", MPI_T_PVAR_CLASS_LEVEL, &index)
+          == MPI_T_ERR_INVALID_NAME);
+    OK(MPI_T_cvar_get_num(&number));
+    for (int at = 0; at < number; at++) {
+        char name[100];
+        int name_len = sizeof name, verbosity, bind, scope;
+        MPI_Datatype type;
+        OK(MPI_T_cvar_get_info(at, name, &name_len, &verbosity, &type, NULL, NULL, NULL, &bind, &scope));
+        CHECK(type == MPI_UNSIGNED_LONG && scope == MPI_T_SCOPE_CONSTANT);
+        OK(MPI_T_cvar_get_index(name, &index));
+        CHECK(index == at);
+    }
+    CHECK(MPI_T_cvar_get_index("nobody", &index) == MPI_T_ERR_INVALID_NAME);
+}
+
+/* Every variable is in one category, and every category but the first in the first. */
+static void categories(void) {
+    int number, variables, controls, seen[100] = {0}, found = 0, changed;
+    OK(MPI_T_category_get_num(&number));
+    OK(MPI_T_pvar_get_num(&variables));
+    OK(MPI_T_cvar_get_num(&controls));
+    for (int at = 0; at < number; at++) {
+        char name[100];
+        int name_len = sizeof name, own_controls, own_variables, below, events, index, indices[100];
+        OK(MPI_T_category_get_info(at, name, &name_len, NULL, NULL, &own_controls, &own_variables,
+                                   &below));
+        OK(MPI_T_category_get_index(name, &index));
+        OK(MPI_T_category_get_num_events(at, &events));
+        CHECK(index == at && events == 0 && below == (at == 0 ? number - 1 : 0));
+        OK(MPI_T_category_get_pvars(at, 100, indices));
+        for (int i = 0; i < own_variables; i++) seen[indices[i]]++;
+        OK(MPI_T_category_get_cvars(at, own_controls, indices));
+        found += own_controls;
+        OK(MPI_T_category_get_categories(at, 100, indices));
+        CHECK(at > 0 || indices[0] == 1);
+        OK(MPI_T_category_get_events(at, 100, indices));
+    }
+    for (int at = 0; at < variables; at++) CHECK(seen[at] == 1);
+    CHECK(found == controls);
+    OK(MPI_T_category_changed(&changed));
+}
+
+static unsigned long control(const char *name) {
+    MPI_T_cvar_handle handle;
+    unsigned long value = 0;
+    int index, count;
+    OK(MPI_T_cvar_get_index(name, &index));
+    OK(MPI_T_cvar_handle_alloc(index, NULL, &handle, &count));
+    OK(MPI_T_cvar_read(handle, &value));
+    CHECK(count == 1 && MPI_T_cvar_write(handle, &value) == MPI_T_ERR_CVAR_SET_NEVER);
+    OK(MPI_T_cvar_handle_free(&handle));
+    CHECK(handle == MPI_T_CVAR_HANDLE_NULL);
+    return value;
+}
+
+static void events(void) {
+    MPI_Count when;
+    int number, index;
+    OK(MPI_T_event_get_num(&number));
+    CHECK(number == 0);
+    OK(MPI_T_source_get_num(&number));
+    CHECK(number == 0);
+    CHECK(MPI_T_event_get_index("anything", &index) == MPI_T_ERR_INVALID_NAME);
+    CHECK(MPI_T_source_get_timestamp(0, &when) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_enum_get_info(MPI_T_ENUM_NULL, &number, NULL, NULL) == MPI_T_ERR_INVALID_HANDLE);
+}
+
+int main(int argc, char **argv) {
+    char bytes[BYTES] = {0};
+    int rank, size, provided, number, next, before;
+    unsigned long sent;
+    double share = -1;
+    MPI_T_pvar_handle frames, posted, arrivals, agent, other;
+    MPI_T_pvar_session second;
+    MPI_Request requests[MESSAGES];
+
+    CHECK(MPI_T_pvar_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
+    CHECK(MPI_T_finalize() == MPI_T_ERR_NOT_INITIALIZED);
+    OK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided));
+    OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    OK(MPI_T_finalize());
+    descriptions();
+    categories();
+    events();
+    OK(MPI_T_pvar_session_create(&session));
+    OK(MPI_T_pvar_session_create(&second));
+    frames = handle_of("ferrywire_frames_sent", MPI_T_PVAR_CLASS_COUNTER);
+    arrivals = handle_of("ferrywire_unexpected_arrivals", MPI_T_PVAR_CLASS_COUNTER);
+    CHECK(value(frames) == 0 && level("ferrywire_posted_receives") == 0);
+    OK(MPI_T_pvar_get_index("ferrywire_turns_by_callers", MPI_T_PVAR_CLASS_COUNTER, &number));
+    OK(MPI_T_pvar_handle_alloc(second, number, NULL, &other, &number));
+    OK(MPI_T_pvar_start(second, other));
+
+    OK(MPI_Init(&argc, &argv));
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    next = (rank + 1) % size;
+    before = (rank + size - 1) % size;
+    CHECK(control("ferrywire_eager_bytes_max") >= 1024);
+    CHECK(control("ferrywire_unexpected_bytes_max") == 16 << 20);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+
+    /* Receives that wait. */
+    posted = handle_of("ferrywire_posted_receives", MPI_T_PVAR_CLASS_LEVEL);
+    CHECK(value(posted) == 0);
+    for (int at = 0; at < MESSAGES; at++)
+        OK(MPI_Irecv(bytes, BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD,
+                     &requests[at]));
+    CHECK(value(posted) == MESSAGES && level("ferrywire_operations") >= MESSAGES);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK(value(frames) == 0);
+    CHECK(MPI_T_pvar_start(session, posted) == MPI_T_ERR_PVAR_NO_STARTSTOP);
+    CHECK(MPI_T_pvar_reset(session, posted) == MPI_T_ERR_PVAR_NO_WRITE);
+    OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
+    for (int at = 0; at < MESSAGES; at++)
+        OK(MPI_Send(bytes, BYTES, MPI_CHAR, next, at, MPI_COMM_WORLD));
+    OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK(value(posted) == 0);
+    OK(MPI_T_pvar_stop(session, frames));
+    sent = value(frames);
+    /* Messages to ourselves are not put on a rail. */
+    CHECK(size == 1 || sent >= MESSAGES);
+
+    /* Messages that nobody has asked for yet. */
+    for (int at = 0; at < MESSAGES; at++)
+        OK(MPI_Isend(bytes, BYTES, MPI_CHAR, next, at, MPI_COMM_WORLD, &requests[at]));
+    OK(MPI_Probe(before, MESSAGES - 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    CHECK(level("ferrywire_unexpected_messages") >= MESSAGES);
+    CHECK(level("ferrywire_unexpected_bytes") >= MESSAGES * BYTES);
+    CHECK(value(arrivals) >= MESSAGES);
+    posted = handle_of("ferrywire_unexpected_budget", MPI_T_PVAR_CLASS_SIZE);
+    CHECK(value(posted) >= 16 << 20 && level("ferrywire_reserved_bytes") <= value(posted));
+    CHECK(value(handle_of("ferrywire_refused_messages", MPI_T_PVAR_CLASS_COUNTER)) == 0);
+    for (int at = 0; at < MESSAGES; at++)
+        OK(MPI_Recv(bytes, BYTES, MPI_CHAR, before, at, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Waitall(MESSAGES, requests, MPI_STATUSES_IGNORE));
+    CHECK(level("ferrywire_unexpected_messages") < MESSAGES);
+    CHECK(level("ferrywire_unexpected_bytes") < MESSAGES * BYTES);
+
+    /* What is stopped stays, what is set is counted from there, and other sessions do not notice. */
+    CHECK(value(frames) == sent);
+    sent = 1000;
+    OK(MPI_T_pvar_write(session, frames, &sent));
+    CHECK(value(frames) == 1000);
+    OK(MPI_T_pvar_readreset(session, frames, &sent));
+    CHECK(sent == 1000 && value(frames) == 0);
+    CHECK(MPI_T_pvar_read(second, frames, &sent) == MPI_T_ERR_INVALID_HANDLE);
+    OK(MPI_T_pvar_read(second, other, &sent));
+    CHECK(size == 1 || sent > 0);
+    agent = handle_of("ferrywire_share_of_agent", MPI_T_PVAR_CLASS_PERCENTAGE);
+    OK(MPI_T_pvar_read(session, agent, &share));
+    CHECK(share >= 0 && share <= 1);
+    OK(MPI_T_pvar_session_free(&second));
+    CHECK(second == MPI_T_PVAR_SESSION_NULL);
+    OK(MPI_T_pvar_handle_free(session, &frames));
+    OK(MPI_Finalize());
+
+    CHECK(level("ferrywire_posted_receives") == 0);
+    OK(MPI_T_pvar_session_free(&session));
+    OK(MPI_T_finalize());
+    CHECK(MPI_T_pvar_get_num(&number) == MPI_T_ERR_NOT_INITIALIZED);
+    return 0;
+}
