@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_mpi::collective::inter::{self, Root, Sides};
-use ferrywire_mpi::collective::{self, Combiner, Member};
+use ferrywire_mpi::collective::{self, Combiner, Home, Member};
 use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::{self, Group};
 use ferrywire_mpi::numbers::{Claim, Numbers, pick};
@@ -264,7 +264,7 @@ impl Player {
             Some(theirs) => theirs.union(&ours),
         };
         let rank = everyone.rank_of(ferrywire_nic::Peer(self.me)).expect("a member");
-        let me = Member { group_id: parent.group_id(), group: &everyone, rank };
+        let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
         let work = machine.lend(vec![0; length(bits)]);
         let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, work);
         let instance = parent.next_instance();

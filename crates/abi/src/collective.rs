@@ -195,7 +195,7 @@ impl<'a> Build<'a> {
     }
 
     fn me(&self) -> Member<'a> {
-        self.comm.members.member()
+        Member { home: process::home(), ..self.comm.members.member() }
     }
 
     /// Both groups, between which it goes on, if there are two.
@@ -706,7 +706,8 @@ fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     }
     let me = build.me();
     let bytes = build.contribute(reduced.sent()?, reduced.received()?);
-    build.done(bytes.len, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
+    let work = algorithm::allreduce_work_bytes(me, bytes.len);
+    build.done(work, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
 }
 
 fn scan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {

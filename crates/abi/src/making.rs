@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Schedule, Span};
-use ferrywire_mpi::collective::{self as algorithm, Combiner, Member};
+use ferrywire_mpi::collective::{self as algorithm, Combiner, Home, Member};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::{self, Group, Want};
 use ferrywire_mpi::numbers::{self, COMMS_MAX, Claim, Free};
@@ -112,7 +112,7 @@ impl<M: FnOnce(Claim) -> Result + Send> Agreement<M> {
         let member = match &self.those {
             Those::Everyone => comm.members.member_of_everyone(),
             Those::Some { group, rank } => {
-                Member { group_id: comm.members.group_id(), group, rank: *rank }
+                Member { group_id: comm.members.group_id(), group, rank: *rank, home: Home::Spread }
             }
         };
         let schedule = Arc::new(algorithm::allreduce(member, combiner, bytes, work));

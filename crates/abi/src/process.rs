@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use ferrywire_host::{Rank, job};
+use ferrywire_mpi::collective::Home;
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
@@ -56,6 +57,15 @@ fn not_running() -> Failure {
         false => "MPI_Init has not been called",
     };
     Failure::new(MPI_ERR_OTHER, why)
+}
+
+/// How the ranks of the job live together.
+pub(crate) fn home() -> Home {
+    match running() {
+        Ok(process) if process.driver.is_crowded() => Home::Crowded,
+        Ok(_) => Home::Near,
+        Err(_) => Home::Spread,
+    }
 }
 
 /// Whether MPI_Init has been called.

@@ -67,7 +67,10 @@ impl Prepared {
 /// How each collective is made: from spans to a schedule with its room.
 impl Comm {
     fn prepare_allreduce(&self, combiner: Combiner, bytes: Span) -> Prepared {
-        Prepared::new(bytes.len, |work| algorithm::allreduce(self.member(), combiner, bytes, work))
+        let me = self.member();
+        Prepared::new(algorithm::allreduce_work_bytes(me, bytes.len), |work| {
+            algorithm::allreduce(me, combiner, bytes, work)
+        })
     }
 
     fn prepare_reduce(&self, root: u32, combiner: Combiner, bytes: Span) -> Prepared {

@@ -11,7 +11,7 @@ use ferrywire_host::nic::{
     Fault, Mask, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed as Seen, Span, Ticket,
 };
 use ferrywire_host::{Driver, HostPort, memory};
-use ferrywire_mpi::collective::Member;
+use ferrywire_mpi::collective::{Home, Member};
 use ferrywire_mpi::group::{self, Group, Want};
 use ferrywire_mpi::operation::Operation;
 
@@ -444,7 +444,8 @@ impl Comm {
     /// We, as collectives want to know.
     pub(crate) fn member(&self) -> Member<'_> {
         let Inner { group, rank, number, .. } = &*self.inner;
-        Member { group_id: 2 * number + 1, group, rank: *rank }
+        let home = if self.driver().is_crowded() { Home::Crowded } else { Home::Near };
+        Member { group_id: 2 * number + 1, group, rank: *rank, home }
     }
 
     /// The number of the next collective: alike on all ranks, since all call them in the same order.

@@ -252,7 +252,8 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
-    pub(crate) fn is_crowded(&self) -> bool {
+    /// Whether the ranks of the job share cores.
+    pub fn is_crowded(&self) -> bool {
         self.shared.plane.segment.is_crowded()
     }
 

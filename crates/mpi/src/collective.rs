@@ -6,8 +6,10 @@
 //!
 //! | collective | algorithm | when |
 //! |---|---|---|
-//! | [`barrier`] | dissemination | always |
+//! | [`barrier`] | dissemination | |
+//! | | all tell rank 0, which tells all | ranks share cores |
 //! | [`broadcast`] | tree | short, or many ranks |
+//! | | all get it from the root | long, on one machine |
 //! | | scatter, then a ring of pieces | long |
 //! | [`gather`], [`scatter`] | tree | short blocks, or many ranks |
 //! | | linear | long blocks |
@@ -19,6 +21,7 @@
 //! | | tree to rank 0, which passes it on | short, and in rank order |
 //! | | pairwise by pieces, then gathered | long |
 //! | [`allreduce`] | doubling | short |
+//! | | all to rank 0, which combines and tells all | short, and ranks share cores |
 //! | | halving, then doubling | long |
 //! | [`reduce_scatter`], [`reduce_scatter_block`] | allreduce of all blocks | short in all, or many ranks |
 //! | | pairwise | long in all |
@@ -39,6 +42,7 @@
 mod allgather;
 mod allreduce;
 mod alltoall;
+mod barrier;
 mod broadcast;
 mod gather;
 pub mod inter;
@@ -57,9 +61,13 @@ pub use allgather::{
     allgather, allgather_blocks, allgather_blocks_work_bytes, allgather_doubling, allgather_ring,
     allgather_work_bytes,
 };
-pub use allreduce::{allreduce, allreduce_doubling, allreduce_halving};
+pub use allreduce::{
+    allreduce, allreduce_doubling, allreduce_flat, allreduce_flat_work_bytes, allreduce_halving,
+    allreduce_work_bytes,
+};
 pub use alltoall::{alltoall, alltoall_blocks, alltoall_blocks_work_bytes, alltoall_work_bytes};
-pub use broadcast::{broadcast, broadcast_pieces, broadcast_tree};
+pub use barrier::{barrier, barrier_dissemination, barrier_flat};
+pub use broadcast::{broadcast, broadcast_flat, broadcast_pieces, broadcast_tree};
 pub use gather::{gather, gather_blocks, gather_work_bytes};
 pub use neighbourhood::{Edge, neighbourhood, neighbours};
 pub use reduce::{reduce, reduce_pieces, reduce_pieces_work_bytes, reduce_work_bytes};
@@ -81,6 +89,20 @@ pub struct Member<'a> {
     pub group: &'a Group,
     /// Our rank among them.
     pub rank: u32,
+    /// How they live together: only speed depends on it. Alike for all of them.
+    pub home: Home,
+}
+
+/// How those who take part live together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Home {
+    /// Nobody knows.
+    #[default]
+    Spread,
+    /// On one machine, where all can read from one place, with a core for each.
+    Near,
+    /// On one machine, where they share cores: what counts is how often anybody has to wake up.
+    Crowded,
 }
 
 impl Member<'_> {
@@ -141,21 +163,6 @@ impl Combiner {
     }
 }
 
-/// Dissemination barrier: in round k, tell the rank 2^k ahead, hear from the rank 2^k behind.
-/// After ceil(log2(size)) rounds every rank has heard, through others, of every rank.
-pub fn barrier(me: Member) -> Schedule {
-    let mut schedule = me.schedule();
-    let mut heard: Option<StepId> = None;
-    let mut reach = 1;
-    while reach < me.size() {
-        let (ahead, behind) = me.around(reach);
-        schedule.push(me.send(ahead, Span::EMPTY), heard.as_slice());
-        heard = Some(schedule.push(me.receive(behind, Span::EMPTY), heard.as_slice()));
-        reach *= 2;
-    }
-    schedule
-}
-
 /// The block of a rank where all blocks have `len` bytes.
 fn block(all: Span, rank: u32, len: u64) -> Span {
     blocks(all, rank, 1, len)
@@ -204,6 +211,15 @@ fn bounded_after<'a>(ready: &'a [StepId], series: &'a [StepId], open_max: usize)
         Some(at) => &series[at..=at],
         None => ready,
     }
+}
+
+/// The most ranks for which one of them speaks to all others in turn where that saves wake-ups or
+/// copies: a tree has fewer messages at its root. A guess until it is measured.
+const FLAT_RANKS_MAX: u32 = 64;
+
+/// A step that does nothing, and so is over when all of `after` are.
+fn join(schedule: &mut Schedule, after: &[StepId]) -> StepId {
+    schedule.push(Step::Copy { source: Span::EMPTY, into: Span::EMPTY }, after)
 }
 
 /// Steps of one series that are open at a time where ranks talk to all others in turn. A guess

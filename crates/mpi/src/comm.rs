@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use ferrywire_nic::{Mask, MatchWord, Peer};
 
-use crate::collective::Member;
+use crate::collective::{Home, Member};
 use crate::group::Group;
 
 /// The largest tag that a user may choose.
@@ -134,7 +134,12 @@ impl Comm {
 
     /// We among our group, as collectives want to know.
     pub fn member(&self) -> Member<'_> {
-        Member { group_id: self.group_id(), group: &self.group, rank: self.rank }
+        Member {
+            group_id: self.group_id(),
+            group: &self.group,
+            rank: self.rank,
+            home: Home::Spread,
+        }
     }
 
     /// We among everybody, the other group included.
@@ -143,7 +148,12 @@ impl Comm {
             None => self.member(),
             Some(inter) => {
                 let Inter { everyone, rank, .. } = inter;
-                Member { group_id: self.group_id(), group: everyone, rank: *rank }
+                Member {
+                    group_id: self.group_id(),
+                    group: everyone,
+                    rank: *rank,
+                    home: Home::Spread,
+                }
             }
         }
     }

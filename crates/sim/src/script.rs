@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::collective::{self, Home, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
@@ -454,7 +454,7 @@ impl Script {
     fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {
         let group = Group::whole(self.plan.size);
         let group_id = self.plan.collective_group();
-        let me = Member { group_id, group: &group, rank: self.me };
+        let me = Member { group_id, group: &group, rank: self.me, home: Home::Spread };
         let memory = &mut context.port.memory;
         let mut numbers = |count: u64, value: u64| {
             let bytes = (0..count).flat_map(|at| (value + at).to_le_bytes()).collect();

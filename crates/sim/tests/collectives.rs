@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Diary, GUARD, Rail, functions, group, in_order, len, lend, pattern, run};
-use ferrywire_mpi::collective::{self, Combiner, Edge, LINEAR_RANKS_MAX, Member};
+use ferrywire_mpi::collective::{self, Combiner, Edge, Home, LINEAR_RANKS_MAX, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
 use ferrywire_nic::{Peer, Schedule, Span, Standard};
@@ -20,8 +20,12 @@ use ferrywire_sim::world::World;
 #[test]
 fn a_broadcast_reaches_everybody() {
     type Algorithm = fn(Member<'_>, u32, Span) -> Schedule;
-    let ways: [Algorithm; 3] =
-        [collective::broadcast, collective::broadcast_tree, collective::broadcast_pieces];
+    let ways: [Algorithm; 4] = [
+        collective::broadcast,
+        collective::broadcast_tree,
+        collective::broadcast_flat,
+        collective::broadcast_pieces,
+    ];
     for (case, root) in cases_with_root(&[0, 1, 7, 3000]) {
         for way in ways {
             let found = case.run(|me, memory| {
@@ -268,17 +272,20 @@ fn xor() -> Combiner {
 fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
     for case in cases(&[0, 8, 24, 40, 3000]) {
         let expected = case.in_order(0..case.group.size());
-        for halving in [false, true] {
+        type Algorithm = fn(Member<'_>, Combiner, Span, Span) -> Schedule;
+        let ways: [(&str, Algorithm); 3] = [
+            ("doubling", collective::allreduce_doubling),
+            ("halving", collective::allreduce_halving),
+            ("flat", collective::allreduce_flat),
+        ];
+        for (name, allreduce) in ways {
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, case.len));
-                let work = memory.lend_filled(case.len, GUARD);
-                let allreduce = match halving {
-                    false => collective::allreduce_doubling,
-                    true => collective::allreduce_halving,
-                };
+                let work = case.len.max(collective::allreduce_flat_work_bytes(me, case.len));
+                let work = memory.lend_filled(work, GUARD);
                 (allreduce(me, case.rail.combiner(), bytes, work), bytes)
             });
-            assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} halving {halving}");
+            assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} {name}");
         }
     }
 }
@@ -427,7 +434,7 @@ fn an_alltoall_has_few_receives_open() {
     for rank in 0..64 {
         world.act(Peer(rank), |_, context| {
             let all = context.port.memory.lend_filled(2 * 64 * 8, 0);
-            let me = Member { group_id: 3, group: &case.group, rank };
+            let me = Member { group_id: 3, group: &case.group, rank, home: Home::Spread };
             let schedule = collective::alltoall(me, all.part(0, 512), all.part(512, 512), all);
             context.nic.post_schedule(Arc::new(schedule), 1, context.port);
         });
@@ -445,7 +452,7 @@ fn an_alltoall_has_few_receives_open() {
 fn schedules_of_many_ranks_fit() {
     let group = Group::whole(LINEAR_RANKS_MAX);
     for rank in [0, 7, LINEAR_RANKS_MAX - 1] {
-        let me = Member { group_id: 3, group: &group, rank };
+        let me = Member { group_id: 3, group: &group, rank, home: Home::Spread };
         let ranks = LINEAR_RANKS_MAX as usize;
         let nothing = |_| Span::EMPTY;
         let linear = collective::alltoall_blocks(me, nothing, nothing, Span::EMPTY);
@@ -461,7 +468,7 @@ fn schedules_of_many_ranks_fit() {
         assert!(pairwise.len() >= 3 * (ranks - 2), "{} steps", pairwise.len());
     }
     let group = Group::whole(1 << 20);
-    let me = Member { group_id: 3, group: &group, rank: 0 };
+    let me = Member { group_id: 3, group: &group, rank: 0, home: Home::Spread };
     let mine = Span { len: 1 << 16, ..Span::EMPTY };
     let all = Span { len: 1 << 36, ..Span::EMPTY };
     assert!(collective::gather(me, 0, mine, all, all).len() < 100);
@@ -489,7 +496,7 @@ impl Case {
         let (mut world, mut random) = (self.world(), Random::new(seed));
         run(&mut world, &mut random, self.group.members(), |rank, memory| {
             let rank = u32::try_from(rank).expect("few ranks");
-            build(Member { group_id: 3, group: &self.group, rank }, memory)
+            build(Member { group_id: 3, group: &self.group, rank, home: Home::Spread }, memory)
         })
     }
 

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::Diary;
-use ferrywire_mpi::collective::{self, Member};
+use ferrywire_mpi::collective::{self, Home, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, Span, Standard, Ticket,
@@ -97,7 +97,7 @@ fn a_reduction_goes_on_without_its_callers() {
     let mut world = world(RANKS, &Limits::default(), false);
     let group = Group::whole(RANKS);
     let begin = |world: &mut World<Standard, Diary>, rank: u32| {
-        let me = Member { group_id: 3, group: &group, rank };
+        let me = Member { group_id: 3, group: &group, rank, home: Home::Spread };
         world.act(Peer(rank), |_, context| {
             let memory = &mut context.port.memory;
             let bytes = Span::new(memory.lend(u64::from(rank).to_le_bytes().into()), 0, 8);

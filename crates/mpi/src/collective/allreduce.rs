@@ -5,33 +5,78 @@
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{Combiner, Member, copy};
+use super::{Combiner, FLAT_RANKS_MAX, Home, Member, block, copy};
 
 /// Everybody's bytes combined, for everybody. `bytes` holds our contribution, and then the result;
-/// `work` has room for as many.
+/// `work` has room for [`allreduce_work_bytes`].
 pub fn allreduce(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
-    match choose(me.size(), bytes.len) {
+    match choose(me, bytes.len) {
+        Way::Flat => allreduce_flat(me, combiner, bytes, work),
         Way::Doubling => allreduce_doubling(me, combiner, bytes, work),
         Way::Halving => allreduce_halving(me, combiner, bytes, work),
     }
 }
 
+/// How much room [`allreduce`] needs to work in, for `len` bytes.
+pub fn allreduce_work_bytes(me: Member, len: u64) -> u64 {
+    match choose(me, len) {
+        Way::Flat => allreduce_flat_work_bytes(me, len),
+        Way::Doubling | Way::Halving => len,
+    }
+}
+
 enum Way {
+    Flat,
     Doubling,
     Halving,
 }
 
 /// Doubling has half the rounds, and sends everything in each of them. Halving sends everything
-/// twice in all.
-fn choose(size: u32, len: u64) -> Way {
+/// twice in all. Where ranks share cores, each round is a wake-up, so that short ones have one.
+fn choose(me: Member, len: u64) -> Way {
+    let size = me.size();
+    if me.home == Home::Crowded && len <= FLAT_BYTES_MAX && (3..=FLAT_RANKS_MAX).contains(&size) {
+        return Way::Flat;
+    }
     match len >= HALVING_BYTES_MIN && size > 2 {
         true => Way::Halving,
         false => Way::Doubling,
     }
 }
 
+/// The longest message that one rank combines for all. A guess until it is measured.
+const FLAT_BYTES_MAX: u64 = 8 << 10;
 /// The shortest message worth twice the rounds. A guess until it is measured.
 const HALVING_BYTES_MIN: u64 = 16 << 10;
+
+/// All send to rank 0, which combines them in rank order, and tells all. `work` has room for
+/// [`allreduce_flat_work_bytes`].
+pub fn allreduce_flat(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    if me.rank > 0 {
+        let sent = schedule.push(me.send(0, bytes), &[]);
+        schedule.push(me.receive(0, bytes), &[sent]);
+        return schedule;
+    }
+    let mut result = bytes;
+    let mut combined: Vec<StepId> = Vec::new();
+    for rank in 1..me.size() {
+        let part = block(work, rank - 1, bytes.len);
+        combined.push(schedule.push(me.receive(rank, part), &[]));
+        combined = vec![schedule.push(combiner.step(result, part), &combined)];
+        result = part;
+    }
+    for rank in 1..me.size() {
+        schedule.push(me.send(rank, result), &combined);
+    }
+    copy(&mut schedule, result, bytes, &combined);
+    schedule
+}
+
+/// How much room [`allreduce_flat`] needs to work in, for `len` bytes.
+pub fn allreduce_flat_work_bytes(me: Member, len: u64) -> u64 {
+    if me.rank > 0 { 0 } else { u64::from(me.size() - 1) * len }
+}
 
 /// Recursive doubling: in round k, exchange with the partner whose place differs in bit k, and
 /// combine. `work` has room for `bytes`.

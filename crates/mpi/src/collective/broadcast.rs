@@ -3,24 +3,31 @@
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::allgather::ring;
-use super::{LINEAR_RANKS_MAX, Member, pieces, tree};
+use super::{FLAT_RANKS_MAX, Home, LINEAR_RANKS_MAX, Member, pieces, tree};
 
 /// The root's bytes to everybody: as a whole down a tree, or in pieces if they are many.
 pub fn broadcast(me: Member, root: u32, bytes: Span) -> Schedule {
-    match choose(me.size(), bytes.len) {
+    match choose(me, bytes.len) {
         Way::Tree => broadcast_tree(me, root, bytes),
+        Way::Flat => broadcast_flat(me, root, bytes),
         Way::Pieces => broadcast_pieces(me, root, bytes),
     }
 }
 
 enum Way {
     Tree,
+    Flat,
     Pieces,
 }
 
 /// A tree is fastest to reach everybody, but its root sends everything many times. Pieces send
-/// everything twice, and need as many rounds as there are ranks: each must be worth its round.
-fn choose(size: u32, len: u64) -> Way {
+/// everything twice, and need as many rounds as there are ranks: each must be worth its round. On
+/// one machine nothing is sent: whoever comes reads it, and waits for nobody but the root.
+fn choose(me: Member, len: u64) -> Way {
+    let size = me.size();
+    if me.home != Home::Spread && len >= FLAT_BYTES_MIN && size <= FLAT_RANKS_MAX {
+        return Way::Flat;
+    }
     let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
     match worth_it && size > 2 && size <= LINEAR_RANKS_MAX {
         true => Way::Pieces,
@@ -28,6 +35,8 @@ fn choose(size: u32, len: u64) -> Way {
     }
 }
 
+/// The shortest message that everybody reads at the root: what is shorter is sent as it is.
+const FLAT_BYTES_MIN: u64 = 16 << 10;
 /// The shortest message that is cut into pieces. A guess until it is measured.
 const PIECES_BYTES_MIN: u64 = 128 << 10;
 /// The shortest piece worth a round. A guess until it is measured.
@@ -44,6 +53,19 @@ pub fn broadcast_tree(me: Member, root: u32, bytes: Span) -> Schedule {
     }
     for child in tree::children_far_first(relative, me.size()) {
         schedule.push(me.send(rank_of(child), bytes), have.as_slice());
+    }
+    schedule
+}
+
+/// Everybody gets it from the root.
+pub fn broadcast_flat(me: Member, root: u32, bytes: Span) -> Schedule {
+    let mut schedule = me.schedule();
+    if me.rank != root {
+        schedule.push(me.receive(root, bytes), &[]);
+        return schedule;
+    }
+    for rank in (0..me.size()).filter(|&rank| rank != root) {
+        schedule.push(me.send(rank, bytes), &[]);
     }
     schedule
 }
@@ -80,7 +102,7 @@ mod tests {
         for size in 1..=64 {
             let group = Group::whole(size);
             for rank in 0..size {
-                let me = Member { group_id: 0, group: &group, rank };
+                let me = Member { group_id: 0, group: &group, rank, home: Home::Spread };
                 let sends = broadcast(me, 0, Span::EMPTY).len() - usize::from(rank > 0);
                 assert_eq!(sends, tree::children(rank, size).count(), "rank {rank} of {size}");
             }
