@@ -75,9 +75,12 @@ impl Layout {
     pub(crate) fn random_apart(unit: &Unit, units: u64, random: &mut Random) -> Elements {
         let layout = Layout::random(unit, random);
         let elements = Elements { count: units.div_ceil(layout.units), layout };
-        let mut places = elements.places();
-        places.sort_unstable();
-        match places.windows(2).all(|pair| pair[0] < pair[1]) {
+        let mut room = elements.room(|_| 0);
+        let is_free = |place: i64| {
+            let at = room.at(place);
+            std::mem::replace(&mut room.bytes[at], 1) == 0
+        };
+        match elements.places().into_iter().all(is_free) {
             true => elements,
             false => Elements { count: units, layout: Layout::dense(unit) },
         }
