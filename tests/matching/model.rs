@@ -188,12 +188,13 @@ fn check_received<'a>(
     if end.room != expected {
         let at = end.room.bytes.iter().zip(&expected.bytes).position(|(a, b)| a != b);
         complain(format!(
-            "message {} sent as {} of {:?}, received as {} of {:?}, differs at byte {at:?}",
+            "message {} sent as {} of {:?}, received as {} of {:?}, differs at byte {at:?}, beyond it {}",
             message.id,
             message.elements.count,
             message.elements.layout.datatype,
             receive.into.count,
-            receive.into.layout.datatype
+            receive.into.layout.datatype,
+            end.room.strayed.get()
         ));
     }
     Some(message)

@@ -296,6 +296,7 @@ impl Player {
         let target = u32::try_from(target.expect("a target")).expect("few");
         let Elements { layout: Layout { datatype, .. }, count } = &message.elements;
         let room = message.room();
+        let mut strayed = false;
         let source = match datatype.one_block(*count) {
             Some(block) if !block.is_empty() => {
                 let (at, len) = (room.at(block.start), block.end - block.start);
@@ -305,11 +306,15 @@ impl Player {
                 let bytes = usize::try_from(datatype.size() * count).expect("it fits");
                 let mut packed = vec![0; bytes];
                 datatype.pack(*count, &room, &mut packed);
+                strayed = room.strayed.get();
                 machine.lend(packed)
             }
         };
         let (to, word) = self.comms[&message.comm].0.address(target, message.tag);
         let mode = message.mode;
+        if strayed {
+            self.complain(format!("message {id} was packed from beyond its type"));
+        }
         self.log.sent.push(id);
         let posted = machine.ask(|nic, port| nic.post_send(to, word, source, mode, port));
         self.await_end(posted, Pending::Send { message: id }, machine);
