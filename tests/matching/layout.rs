@@ -4,6 +4,9 @@
 //! basic types. So whatever a wildcard catches fits the type that catches it, and only the places of
 //! the bytes and their number differ.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use ferrywire_mpi::datatype::{Datatype, Memory, Order};
 use ferrywire_sim::random::Random;
 
@@ -75,9 +78,12 @@ impl Layout {
     pub(crate) fn random_apart(unit: &Unit, units: u64, random: &mut Random) -> Elements {
         let layout = Layout::random(unit, random);
         let elements = Elements { count: units.div_ceil(layout.units), layout };
-        let mut places = elements.places();
-        places.sort_unstable();
-        match places.windows(2).all(|pair| pair[0] < pair[1]) {
+        let mut room = elements.room(|_| 0);
+        let is_free = |place: i64| {
+            let at = room.at(place);
+            std::mem::replace(&mut room.bytes[at], 1) == 0
+        };
+        match elements.places().into_iter().all(is_free) {
             true => elements,
             false => Elements { count: units, layout: Layout::dense(unit) },
         }
@@ -196,7 +202,8 @@ impl Elements {
         let first = places.iter().min().copied().unwrap_or(0);
         let end = places.iter().max().map_or(0, |last| last + 1);
         let len = usize::try_from(end - first + 2 * MARGIN).expect("not negative");
-        Room { start: first - MARGIN, bytes: (0..len).map(byte).collect() }
+        let bytes = (0..len).map(byte).collect();
+        Room { start: first - MARGIN, bytes, strayed: Cell::new(false) }
     }
 }
 
@@ -205,23 +212,36 @@ impl Elements {
 pub(crate) struct Room {
     pub(crate) start: i64,
     pub(crate) bytes: Vec<u8>,
+    /// Somebody has tried to read or write beyond it.
+    pub(crate) strayed: Cell<bool>,
 }
 
 impl Room {
     pub(crate) fn at(&self, offset: i64) -> usize {
         usize::try_from(offset - self.start).expect("inside the room")
     }
+
+    /// Where so many bytes are, if all of them are inside.
+    fn inside(&self, offset: i64, len: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(offset - self.start).ok();
+        let range = start.map(|start| start..start + len);
+        let range = range.filter(|range| range.end <= self.bytes.len());
+        self.strayed.set(self.strayed.get() || range.is_none());
+        range
+    }
 }
 
 impl Memory for Room {
     fn load(&self, offset: i64, into: &mut [u8]) {
-        let at = self.at(offset);
-        into.copy_from_slice(&self.bytes[at..at + into.len()]);
+        if let Some(range) = self.inside(offset, into.len()) {
+            into.copy_from_slice(&self.bytes[range]);
+        }
     }
 
     fn store(&mut self, offset: i64, from: &[u8]) {
-        let at = self.at(offset);
-        self.bytes[at..at + from.len()].copy_from_slice(from);
+        if let Some(range) = self.inside(offset, from.len()) {
+            self.bytes[range].copy_from_slice(from);
+        }
     }
 }
 

@@ -1,14 +1,16 @@
 //! What MPI says of a program, in plain lists, and whether what has been seen agrees with it.
 //!
-//! With wildcards several matchings are legal. One is legal if messages could have arrived in some
-//! order, in which those of each sender keep theirs (MPI 5.0 §3.5), such that each goes to the oldest
-//! open receive that wants it. So that order is reconstructed: a message that an older receive wanted as
-//! well came after the message which that one got. If there is no such order, the matching is
-//! wrong; if there is one, the messages are played to a plain list of receives in that order.
+//! With wildcards several matchings are legal. MPI 5.0 §3.5 has two rules: a message goes to no receive
+//! while an older one that wants it is open, and a receive gets no message while an older one of the
+//! same sender that it wants is pending. So what has been seen is played again to plain lists of
+//! receives and messages, one match at a time, each when the rules allow it; whichever order they
+//! allow will do, since a match only ever makes others possible. If some never become possible, the
+//! matching is wrong. What goes to different receives may overtake: a message for which there was no
+//! room is still with its sender while a younger one is received.
 
 use std::collections::BTreeMap;
 
-use ferrywire_nic::{Fault, Mode, Outcome};
+use ferrywire_nic::{Fault, Mode, Outcome, Stats};
 
 use crate::plan::{Message, Plan};
 use crate::player::{GUARD, Log, Receive};
@@ -21,6 +23,10 @@ pub(crate) struct Coverage {
     pub(crate) truncated: usize,
     pub(crate) cancelled: usize,
     pub(crate) collectives: usize,
+    /// What the NICs counted.
+    pub(crate) unexpected: u64,
+    pub(crate) refused: u64,
+    pub(crate) retries: u64,
 }
 
 impl Coverage {
@@ -30,6 +36,16 @@ impl Coverage {
         self.truncated += other.truncated;
         self.cancelled += other.cancelled;
         self.collectives += other.collectives;
+        self.unexpected += other.unexpected;
+        self.refused += other.refused;
+        self.retries += other.retries;
+    }
+
+    /// Adds what a NIC has counted.
+    pub(crate) fn count(&mut self, stats: &Stats) {
+        self.unexpected += stats.unexpected;
+        self.refused += stats.refused;
+        self.retries += stats.retries;
     }
 }
 
@@ -76,7 +92,8 @@ pub(crate) fn judge(plan: &Plan, logs: &[Log]) -> (Vec<String>, Coverage) {
         }
         for ((phase, comm), caught) in &boxes {
             if let Err(why) = check_order(plan, logs, caught) {
-                wrong.push(format!("rank {process}, phase {phase}, communicator {comm}: {why}"));
+                let place = format!("rank {process}, phase {phase}, communicator {comm}");
+                wrong.push(format!("{place}: messages overtook\n    {why}"));
             }
         }
     }
@@ -171,12 +188,13 @@ fn check_received<'a>(
     if end.room != expected {
         let at = end.room.bytes.iter().zip(&expected.bytes).position(|(a, b)| a != b);
         complain(format!(
-            "message {} sent as {} of {:?}, received as {} of {:?}, differs at byte {at:?}",
+            "message {} sent as {} of {:?}, received as {} of {:?}, differs at byte {at:?}, beyond it {}",
             message.id,
             message.elements.count,
             message.elements.layout.datatype,
             receive.into.count,
-            receive.into.layout.datatype
+            receive.into.layout.datatype,
+            end.room.strayed.get()
         ));
     }
     Some(message)
@@ -191,43 +209,58 @@ fn check_synchronous(message: &Message, receive: &Receive, sender: &Log, wrong: 
     }
 }
 
-/// Whether messages can have arrived so that these receives got what they did.
+/// Whether these receives can have got what they did.
 fn check_order(plan: &Plan, logs: &[Log], caught: &[Caught]) -> Result<(), String> {
-    let got: Vec<(usize, &Message)> =
-        (0..).zip(caught).filter_map(|(at, it)| Some((at, it.message?))).collect();
+    let source_of = |message: &Message| plan.comms[message.comm].rank_of(message.from);
+    let wants = |receive: usize, message: &Message| {
+        caught[receive].receive.pattern.matches(source_of(message), message.tag)
+    };
     let sent_at = |message: &Message| {
-        logs[message.from as usize].sent.iter().position(|&id| id == message.id)
+        let sent = &logs[message.from as usize].sent;
+        sent.iter().position(|&id| id == message.id).unwrap_or(usize::MAX)
     };
-    let wants = |receive: &Receive, message: &Message| {
-        let source = plan.comms[message.comm].rank_of(message.from);
-        receive.pattern.matches(source, message.tag)
-    };
-    let must_precede = |&(receive, message): &(usize, &Message), other: &(usize, &Message)| {
-        let same_sender = message.from == other.1.from;
-        same_sender && sent_at(message) < sent_at(other.1)
-            || receive < other.0 && wants(caught[receive].receive, other.1)
-    };
-    let mut left = got.clone();
-    let mut arrivals: Vec<&Message> = Vec::new();
-    while !left.is_empty() {
-        let is_first = |one: &(usize, &Message)| {
-            left.iter().all(|other| other.1.id == one.1.id || !must_precede(other, one))
-        };
-        let Some(first) = left.iter().position(is_first) else {
-            let stuck: Vec<String> =
-                left.iter().map(|(at, m)| format!("receive {at} got {}", m.id)).collect();
-            return Err(format!("messages overtook each other: {}", stuck.join(", ")));
-        };
-        arrivals.push(left.remove(first).1);
+    /// A match that has not been played again.
+    struct Left<'a> {
+        receive: usize,
+        message: &'a Message,
+        sent_at: usize,
     }
-    // The plain list: the oldest receive that wants a message gets it.
     let mut open: Vec<usize> = (0..caught.len()).collect();
-    for message in arrivals {
-        let taker = open.iter().position(|&at| wants(caught[at].receive, message));
-        let taker = taker.map(|place| open.remove(place));
-        if taker.is_none_or(|at| caught[at].message.is_none_or(|found| found.id != message.id)) {
-            return Err(format!("message {} passed by receive {taker:?}", message.id));
-        }
+    let matches = open.iter().filter_map(|&receive| {
+        let message = caught[receive].message?;
+        Some(Left { receive, message, sent_at: sent_at(message) })
+    });
+    let mut left: Vec<Left> = matches.collect();
+    let older_receive = |open: &[usize], it: &Left| {
+        open.iter().copied().find(|&other| other < it.receive && wants(other, it.message))
+    };
+    let older_message = |left: &[Left], it: &Left| {
+        let of_sender = left.iter().filter(|other| other.message.from == it.message.from);
+        let mut older = of_sender.filter(|other| other.sent_at < it.sent_at);
+        older.find(|other| wants(it.receive, other.message)).map(|other| other.message.id)
+    };
+    while !left.is_empty() {
+        let is_legal =
+            |it: &Left| older_receive(&open, it).is_none() && older_message(&left, it).is_none();
+        let Some(next) = left.iter().position(is_legal) else {
+            let tell = |it: &Left| {
+                let receive = caught[it.receive].receive;
+                format!(
+                    "receive {} (from {:?}, tag {:?}) got message {} (from {}, tag {}), older receive {:?}, older message {:?}",
+                    it.receive,
+                    receive.pattern.from,
+                    receive.pattern.tag,
+                    it.message.id,
+                    source_of(it.message),
+                    it.message.tag,
+                    older_receive(&open, it),
+                    older_message(&left, it),
+                )
+            };
+            return Err(left.iter().map(tell).collect::<Vec<_>>().join("\n    "));
+        };
+        let next = left.remove(next);
+        open.retain(|&receive| receive != next.receive);
     }
     Ok(())
 }

@@ -11,13 +11,14 @@ use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::{self, Group};
 use ferrywire_mpi::numbers::{Claim, Numbers, pick};
 use ferrywire_mpi::operation::{Number, Operation, operator};
-use ferrywire_nic::{Mode, Nic, Outcome, Port, Posted, Schedule, Span, Ticket};
+use ferrywire_nic::{Mode, Nic, Outcome, Peer, Port, Posted, Schedule, Span, Ticket, Variant};
 
-use crate::layout::{Elements, Layout, Room};
-use crate::plan::{Collective, CommPlan, How, Kind, Pattern, Plan, Task, pattern};
+use crate::layout::{Elements, Layout, Room, unit_bytes};
+use crate::plan::{Collective, CommPlan, How, Kind, Message, Pattern, Plan, Task, pattern};
 
 /// What a world gives to one of its processes.
 pub(crate) trait Machine {
+    type Variant: Variant;
     type Port: Port;
 
     /// Memory that stays where it is until the world ends.
@@ -27,7 +28,7 @@ pub(crate) trait Machine {
     fn bytes(&self, span: Span) -> &[u8];
 
     /// Asks the NIC for something. All spans are from [`Machine::lend`].
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic, &mut Self::Port) -> T) -> T;
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic<Self::Variant>, &mut Self::Port) -> T) -> T;
 }
 
 /// What a process does next.
@@ -173,8 +174,14 @@ impl Player {
     /// What it waits for, for a person to read.
     pub(crate) fn describe(&self) -> String {
         format!(
-            "rank {}: phase {}, task {}, {:?}, pending {:?}, missing {:?}",
-            self.me, self.phase, self.next, self.stage, self.pending, self.missing
+            "rank {} is stuck: phase {}, task {}, {:?}, pending {:?}, missing {:?}, complaints {:?}",
+            self.me,
+            self.phase,
+            self.next,
+            self.stage,
+            self.pending,
+            self.missing,
+            self.log.complaints
         )
     }
 
@@ -263,8 +270,13 @@ impl Player {
             Some(theirs) if first => ours.union(theirs),
             Some(theirs) => theirs.union(&ours),
         };
+<<<<<<< HEAD
         let rank = everyone.rank_of(ferrywire_nic::Peer(self.me)).expect("a member");
         let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
+=======
+        let rank = everyone.rank_of(Peer(self.me)).expect("a member");
+        let me = Member { group_id: parent.group_id(), group: &everyone, rank };
+>>>>>>> wt-prop
         let work = machine.lend(vec![0; length(bits)]);
         let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, work);
         let instance = parent.next_instance();
@@ -289,6 +301,7 @@ impl Player {
         let target = u32::try_from(target.expect("a target")).expect("few");
         let Elements { layout: Layout { datatype, .. }, count } = &message.elements;
         let room = message.room();
+        let mut strayed = false;
         let source = match datatype.one_block(*count) {
             Some(block) if !block.is_empty() => {
                 let (at, len) = (room.at(block.start), block.end - block.start);
@@ -298,11 +311,15 @@ impl Player {
                 let bytes = usize::try_from(datatype.size() * count).expect("it fits");
                 let mut packed = vec![0; bytes];
                 datatype.pack(*count, &room, &mut packed);
+                strayed = room.strayed.get();
                 machine.lend(packed)
             }
         };
         let (to, word) = self.comms[&message.comm].0.address(target, message.tag);
         let mode = message.mode;
+        if strayed {
+            self.complain(format!("message {id} was packed from beyond its type"));
+        }
         self.log.sent.push(id);
         let posted = machine.ask(|nic, port| nic.post_send(to, word, source, mode, port));
         self.await_end(posted, Pending::Send { message: id }, machine);
@@ -344,10 +361,7 @@ impl Player {
             self.complain(format!("a probe saw {seen:?}, and {probed:?} was taken"));
         }
         let unit = &self.plan.comms[pattern.comm].unit;
-        let exact = Elements {
-            count: probed.len / crate::layout::unit_bytes(unit),
-            layout: Layout::dense(unit),
-        };
+        let exact = Elements { count: probed.len / unit_bytes(unit), layout: Layout::dense(unit) };
         let into = into.unwrap_or(&exact);
         let (landing, span) = landing(into, machine);
         let number = self.note_receive(pattern, into);
@@ -539,8 +553,8 @@ impl Player {
                     *common = u64::from_le_bytes(*bits);
                 }
                 let parent = self.comms[&self.plan.comms[comm].parent].0.number();
-                let number = pick(&common, parent, 0).expect("few communicators");
-                let claim = self.numbers.claim(number);
+                let number = pick(&common, parent, 0);
+                let claim = number.and_then(|number| self.numbers.claim(number));
                 let mine = if claim.is_some() { !0_u64 } else { 0 };
                 let verdict = machine.lend(mine.to_le_bytes().into());
                 self.combine(comm, verdict, Pending::Claim { comm, claim, verdict }, machine);
@@ -561,7 +575,7 @@ impl Player {
     fn found(&mut self, comm: usize, claim: Claim) {
         let plan = &self.plan.comms[comm];
         let (ours, theirs, first) = groups(&self.comms[&plan.parent].0, plan, self.me);
-        let rank = ours.rank_of(ferrywire_nic::Peer(self.me)).expect("a member");
+        let rank = ours.rank_of(Peer(self.me)).expect("a member");
         let number = claim.number();
         let made = match theirs {
             Some(theirs) => Comm::between(ours, rank, theirs, first, number),
@@ -669,8 +683,7 @@ impl Player {
 
     fn count_missing(&mut self) {
         self.missing.clear();
-        let alive =
-            |message: &&crate::plan::Message| message.to == self.me && message.phase == self.phase;
+        let alive = |message: &&Message| message.to == self.me && message.phase == self.phase;
         // A communicator in which nothing comes has receives to give up, too.
         for comm in 0..self.plan.comms.len() {
             self.missing.insert(comm, 0);
@@ -701,7 +714,7 @@ fn groups(parent: &Comm, plan: &CommPlan, me: u32) -> (Group, Option<Group>, boo
         How::Select { ranks } => (parent.group().select(ranks), None, true),
         How::Between { left, right } => {
             let [left, right] = [left, right].map(|ranks| parent.group().select(ranks));
-            match left.rank_of(ferrywire_nic::Peer(me)) {
+            match left.rank_of(Peer(me)) {
                 Some(_) => (left, Some(right), true),
                 None => (right, Some(left), false),
             }

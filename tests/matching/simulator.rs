@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use ferrywire_nic::{Limits, Nic, Outcome, Peer, Promises, Span, Standard, Ticket};
+use ferrywire_nic::{Limits, Nic, Outcome, Peer, Promises, Span, Ticket, Variant};
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::port::SimPort;
 use ferrywire_sim::random::Random;
@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::player::{Machine, Next, Player};
 
 /// What is wrong with this seed, and what it has exercised.
-pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
+pub(crate) fn run<V: Variant>(seed: u64) -> (Vec<String>, Coverage) {
     let plan = Arc::new(Plan::new(seed));
     let root = Random::new(seed);
     let clock = Arc::new(AtomicU64::new(0));
@@ -25,7 +25,7 @@ pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
         Rank { player, random, idle: false, over: false }
     });
     let fabric = fabric(plan.size, &mut root.split(2));
-    let mut world = World::new(seed, fabric, &limits(&mut root.split(3)), ranks);
+    let mut world: World<V, Rank> = World::new(seed, fabric, &limits(&mut root.split(3)), ranks);
     let mut random = root.split(4);
     world.rules = rules(&mut random);
     if random.percent(30) {
@@ -52,8 +52,9 @@ pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
     for &rank in &processes {
         logs.push(world.act(rank, |rank, _| std::mem::take(&mut rank.player.log)));
     }
-    let (mut wrong, coverage) = judge(&plan, &logs);
+    let (mut wrong, mut coverage) = judge(&plan, &logs);
     wrong.extend(left);
+    processes.iter().for_each(|&rank| coverage.count(world.nic(rank).stats()));
     (wrong, coverage)
 }
 
@@ -66,12 +67,12 @@ struct Rank {
     over: bool,
 }
 
-impl Application<Standard> for Rank {
-    fn on_wake(&mut self, context: &mut Context<'_, Standard>) {
+impl<V: Variant> Application<V> for Rank {
+    fn on_wake(&mut self, context: &mut Context<'_, V>) {
         for _ in 0..self.random.between(1, 4) {
             match self.player.advance(&mut Desk(context)) {
                 Next::Again => {}
-                Next::Later => break,
+                Next::Later => return context.wake_in(PROBE_NS),
                 Next::Idle => {
                     self.idle = true;
                     return;
@@ -86,26 +87,22 @@ impl Application<Standard> for Rank {
         context.wake_in(rest);
     }
 
-    fn on_complete(
-        &mut self,
-        ticket: Ticket,
-        outcome: Outcome,
-        context: &mut Context<'_, Standard>,
-    ) {
+    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>) {
         self.player.conclude(ticket, outcome, &mut Desk(context));
         if std::mem::take(&mut self.idle) {
             context.wake_in(100);
         }
     }
 
-    fn on_peer_down(&mut self, peer: Peer, _: &mut Context<'_, Standard>) {
+    fn on_peer_down(&mut self, peer: Peer, _: &mut Context<'_, V>) {
         self.player.log.complaints.push(format!("{peer:?} is believed to be dead"));
     }
 }
 
-struct Desk<'a, 'b>(&'a mut Context<'b, Standard>);
+struct Desk<'a, 'b, V: Variant>(&'a mut Context<'b, V>);
 
-impl Machine for Desk<'_, '_> {
+impl<V: Variant> Machine for Desk<'_, '_, V> {
+    type Variant = V;
     type Port = SimPort;
 
     fn lend(&mut self, bytes: Vec<u8>) -> Span {
@@ -117,7 +114,7 @@ impl Machine for Desk<'_, '_> {
         self.0.port.memory.bytes(span)
     }
 
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic, &mut SimPort) -> T) -> T {
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic<V>, &mut SimPort) -> T) -> T {
         ask(self.0.nic, self.0.port)
     }
 }
@@ -177,5 +174,7 @@ fn rules(random: &mut Random) -> Vec<Rule> {
     ]
 }
 
+/// How often somebody who probes does.
+const PROBE_NS: u64 = 300_000;
 /// By then everybody has finished, or something is wrong.
-const BOUND_NS: u64 = 600_000_000_000;
+const BOUND_NS: u64 = 120_000_000_000;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ferrywire_host::{Driver, HostPort, Operators, Rank, job, memory};
 use ferrywire_mpi::operation;
-use ferrywire_nic::{Nic, Span};
+use ferrywire_nic::{Nic, Span, Standard, Stats};
 use ferrywire_sim::random::Random;
 
 use crate::model::{Coverage, judge};
@@ -38,7 +38,7 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
     let crowded = plan.size > 2 || root.split(5).percent(50);
     let ranks = job::local(plan.size, crowded, Operators::ours(operation::combine));
     let ranks = ranks.expect("a segment");
-    let logs: Vec<Log> = thread::scope(|scope| {
+    let ended: Vec<(Log, Stats)> = thread::scope(|scope| {
         let play = |(me, rank): (u32, Rank)| {
             let mut random = root.split(100 + u64::from(me));
             let player = Player::new(me, &plan, &clock, random.percent(30));
@@ -47,11 +47,14 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
         let threads: Vec<_> = (0..).zip(ranks).map(play).collect();
         threads.into_iter().map(|thread| thread.join().expect("a rank ends")).collect()
     });
-    judge(&plan, &logs)
+    let (logs, stats): (Vec<Log>, Vec<Stats>) = ended.into_iter().unzip();
+    let (wrong, mut coverage) = judge(&plan, &logs);
+    stats.iter().for_each(|stats| coverage.count(stats));
+    (wrong, coverage)
 }
 
 /// One rank, from its first task to its last.
-fn play(mut player: Player, rank: Rank, mut random: Random) -> Log {
+fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
     let mut desk = Desk { driver: &rank, lent: BTreeMap::new() };
     loop {
         match player.advance(&mut desk) {
@@ -79,11 +82,12 @@ fn play(mut player: Player, rank: Rank, mut random: Random) -> Log {
     if left.tickets + left.posted + left.unexpected + left.runs > 0 {
         player.log.complaints.push(format!("{:?} has leaked: {left:?}", rank.me()));
     }
+    let stats = rank.inspect(|nic| *nic.stats());
     // The memory is lent until the rank has left.
     let Desk { lent, .. } = desk;
     drop(rank);
     drop(lent);
-    player.log
+    (player.log, stats)
 }
 
 struct Desk<'a> {
@@ -93,6 +97,7 @@ struct Desk<'a> {
 }
 
 impl Machine for Desk<'_> {
+    type Variant = Standard;
     type Port = HostPort;
 
     fn lend(&mut self, mut bytes: Vec<u8>) -> Span {

@@ -57,13 +57,20 @@ pub const CANARIES: &[Canary] = &[
     },
 ];
 
-struct WildcardOrder;
-struct FloorIgnored;
-struct AckForgets;
-struct RepeatAccepted;
-struct StaleInstance;
-struct BudgetLeak;
-struct TicketLeak;
+/// A message prefers an exact receive to an older wildcard.
+pub struct WildcardOrder;
+/// See [`Bug::FloorIgnored`].
+pub struct FloorIgnored;
+/// See [`Bug::AckForgets`].
+pub struct AckForgets;
+/// See [`Bug::RepeatAccepted`].
+pub struct RepeatAccepted;
+/// See [`Bug::StaleInstance`].
+pub struct StaleInstance;
+/// See [`Bug::BudgetLeak`].
+pub struct BudgetLeak;
+/// See [`Bug::TicketLeak`].
+pub struct TicketLeak;
 
 impl Variant for WildcardOrder {
     type Matcher = Hasty;
