@@ -113,7 +113,7 @@ macro_rules! unsupported {
             fn body() -> std::ffi::c_int {
                 let failure = $crate::failure::Failure::new(
                     $crate::constants::MPI_ERR_UNSUPPORTED_OPERATION,
-                    "this library does not have it yet",
+                    concat!("Ferrywire does not have ", stringify!($name), " yet"),
                 );
                 $crate::failure::raise(failure, stringify!($name), $crate::failure::Owner::Nothing)
             }
