@@ -15,7 +15,8 @@ use crate::data::{Data, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::Shared;
-use crate::nonblocking::Sending;
+use crate::message::{Request as Described, With};
+use crate::nonblocking::{self, Sending};
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -41,11 +42,20 @@ static PROCESS: Mutex<Buffer> = Mutex::new(Buffer { attached: None, under_way: V
 impl Buffer {
     fn attach(&mut self, buffer: ChoiceMut, bytes: i64) -> Result {
         if self.attached.is_some() {
-            return Err(Failure::new(MPI_ERR_BUFFER, "a buffer is attached already"));
+            return Err(Failure::new(
+                MPI_ERR_BUFFER,
+                "a buffer is attached already: detach it first",
+            ));
         }
         let address = buffer.0.expose_provenance();
-        if address == 0 || (address != MPI_BUFFER_AUTOMATIC && bytes < 0) {
+        if address == 0 {
             return Err(Failure::new(MPI_ERR_BUFFER, "the buffer is a null pointer"));
+        }
+        if address != MPI_BUFFER_AUTOMATIC && bytes < 0 {
+            return Err(Failure::new(
+                MPI_ERR_BUFFER,
+                format!("the buffer cannot have {bytes} bytes"),
+            ));
         }
         self.attached = Some(Attached { address, bytes });
         Ok(())
@@ -78,12 +88,18 @@ impl Buffer {
         let overhead = u64::from(MPI_BSEND_OVERHEAD.cast_unsigned());
         let taken: u64 = self.under_way.iter().map(|(bytes, _)| bytes + overhead).sum();
         let room = match self.attached {
-            None => return Err(Failure::new(MPI_ERR_BUFFER, "no buffer is attached")),
+            None => {
+                let why = "no buffer is attached: call MPI_Buffer_attach before";
+                return Err(Failure::new(MPI_ERR_BUFFER, why));
+            }
             Some(Attached { address: MPI_BUFFER_AUTOMATIC, .. }) => u64::MAX,
             Some(Attached { bytes, .. }) => u64::try_from(bytes).unwrap_or(0),
         };
         if room.saturating_sub(taken) < bytes {
-            let why = format!("the buffer has {room} bytes, of which {taken} are in use");
+            let why = format!(
+                "the attached buffer has {room} bytes, of which {taken} are in use: attach a larger one \
+                 (a message takes its bytes and MPI_BSEND_OVERHEAD, which is {overhead})"
+            );
             return Err(Failure::new(MPI_ERR_BUFFER, why));
         }
         request.start()?;
@@ -121,7 +137,10 @@ impl Recipe for Buffering {
         let bytes = copy.bytes();
         let sending = Sending::new(comm, copy, self.dest, self.tag, Mode::Standard)?;
         let request = Request::new(Shared::clone(comm), sending, false);
-        with_buffer(comm, |buffer| buffer.send(bytes, request))?;
+        let described =
+            Described { bytes: Some(bytes), with: With::To(self.dest), tag: self.tag, comm };
+        with_buffer(comm, |buffer| buffer.send(bytes, request))
+            .map_err(|failure| failure.during(described))?;
         Ok(Posted::Done(Outcome::Done))
     }
 
@@ -131,13 +150,14 @@ impl Recipe for Buffering {
 }
 
 fn buffering(
+    comm: &Comm,
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
     dest: c_int,
     tag: c_int,
 ) -> Result<Box<dyn Recipe>> {
-    let data = Data::to_read(buf, count, datatype)?;
+    let data = Data::to_read(buf, count, datatype).map_err(nonblocking::to(comm, dest, tag))?;
     Ok(Box::new(Buffering { data, dest, tag }))
 }
 
@@ -180,24 +200,27 @@ entries! {
     fn MPI_Bsend / MPI_Bsend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) on comm {
-        let recipe = buffering(buf, count, datatype, dest, tag)?;
-        Request::perform(comm::share_of(comm)?, recipe).map(|_| ())
+        let comm = comm::share_of(comm)?;
+        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        Request::perform(comm, recipe).map(|_| ())
     }
 
     fn MPI_Ibsend / MPI_Ibsend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
-        let recipe = buffering(buf, count, datatype, dest, tag)?;
-        request.put(Request::begin(comm::share_of(comm)?, recipe)?)
+        let comm = comm::share_of(comm)?;
+        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        request.put(Request::begin(comm, recipe)?)
     }
 
     fn MPI_Bsend_init / MPI_Bsend_init_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
-        let recipe = buffering(buf, count, datatype, dest, tag)?;
-        request.put(Request::prepare(comm::share_of(comm)?, recipe))
+        let comm = comm::share_of(comm)?;
+        let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
+        request.put(Request::prepare(comm, recipe))
     }
 
     fn MPI_Buffer_attach / MPI_Buffer_attach_c (buffer: ChoiceMut, size: Size) {

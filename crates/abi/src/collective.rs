@@ -17,8 +17,8 @@ use ferrywire_mpi::collective::{self as algorithm, Combiner, Member};
 
 use crate::comm::{self, Comm};
 use crate::constants::{
-    MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL,
-    MPI_ROOT,
+    MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE,
+    MPI_PROC_NULL, MPI_ROOT,
 };
 use crate::data::{Data, room};
 use crate::datatype;
@@ -183,15 +183,19 @@ impl<'a> Build<'a> {
     }
 
     /// The contribution to a reduction, in the place where its result will be.
-    fn contribute(&mut self, send: Option<Data>, receive: Data) -> Span {
-        match send {
-            None => self.change(receive),
-            Some(send) => {
-                let into = self.get(receive);
-                self.contribution = Some((send, into));
-                into
-            }
+    fn contribute(&mut self, send: Option<Data>, receive: Data) -> Result<Span> {
+        let Some(send) = send else { return Ok(self.change(receive)) };
+        if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
+            && send.offset < receive.offset + receive.len
+            && receive.offset < send.offset + send.len
+        {
+            let why =
+                "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
+            return Err(Failure::new(MPI_ERR_BUFFER, why));
         }
+        let into = self.get(receive);
+        self.contribution = Some((send, into));
+        Ok(into)
     }
 
     fn me(&self) -> Member<'a> {
@@ -229,7 +233,13 @@ impl<'a> Build<'a> {
 fn root_within(comm: &Comm, root: c_int) -> Result<u32> {
     let size = comm.members.group().size();
     let rank = u32::try_from(root).ok().filter(|&rank| rank < size);
-    rank.ok_or_else(|| Failure::new(MPI_ERR_ROOT, format!("{root} is no rank of {size} ranks")))
+    rank.ok_or_else(|| {
+        let why = match size {
+            1 => format!("the root is {root}, but there is only rank 0"),
+            _ => format!("the root is {root}, but there are ranks 0 to {}", size - 1),
+        };
+        Failure::new(MPI_ERR_ROOT, why)
+    })
 }
 
 /// The root of a collective between two groups.
@@ -240,7 +250,8 @@ fn root_between(comm: &Comm, root: c_int) -> Result<Root> {
         (MPI_PROC_NULL, _) => Ok(Root::Ours),
         (_, Ok(rank)) if rank < size => Ok(Root::Theirs(rank)),
         _ => {
-            let why = format!("{root} is no rank of the other group, which has {size} ranks");
+            let last = size.saturating_sub(1);
+            let why = format!("the root is {root}, but the other group has ranks 0 to {last}");
             Err(Failure::new(MPI_ERR_ROOT, why))
         }
     }
@@ -396,6 +407,16 @@ fn part(all: Span, rank: u32, blocks: u32) -> Span {
     all.part(u64::from(rank) * len, len)
 }
 
+/// What a rank sends to itself has to be what it receives from itself.
+fn agree(sent: Span, received: Span) -> Result {
+    if sent.len == received.len {
+        return Ok(());
+    }
+    let (sent, received) = (sent.len, received.len);
+    let why = format!("this rank sends itself {sent} bytes where it expects {received}");
+    Err(Failure::new(MPI_ERR_TRUNCATE, why))
+}
+
 fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
@@ -424,6 +445,9 @@ fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting
     } else {
         (build.give(even.sent()?), build.get(even.all_received(blocks)?))
     };
+    if me.rank == root {
+        agree(mine, part(all, root, blocks))?;
+    }
     let work = algorithm::gather_work_bytes(me, root, mine.len);
     build.done(work, None, |work| algorithm::gather(me, root, mine, all, work))
 }
@@ -457,6 +481,9 @@ fn scatter<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collectin
             false => (all, build.get(even.received()?)),
         }
     };
+    if me.rank == root {
+        agree(part(all, root, blocks), mine)?;
+    }
     let work = algorithm::scatter_work_bytes(me, root, mine.len);
     build.done(work, None, |work| algorithm::scatter(me, root, all, mine, work))
 }
@@ -477,6 +504,7 @@ fn allgather<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting> {
         }
         false => (build.give(even.sent()?), build.get(even.all_received(blocks)?)),
     };
+    agree(mine, part(all, me.rank, blocks))?;
     let work = algorithm::allgather_work_bytes(me, mine.len);
     build.done(work, None, |work| algorithm::allgather(me, mine, all, work))
 }
@@ -495,6 +523,7 @@ fn alltoall<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting> {
         return build.done(0, None, |_| inter::alltoall(sides, source, into));
     }
     let me = build.me();
+    agree(part(source, me.rank, blocks), part(into, me.rank, blocks))?;
     let work = algorithm::alltoall_work_bytes(source, into);
     build.done(work, None, |work| algorithm::alltoall(me, source, into, work))
 }
@@ -527,6 +556,9 @@ fn gatherv<C: Wide, D: Wide>(
     } else {
         (build.give(sent()?), received()?.each(|data| build.get(data))?)
     };
+    if me.rank == root {
+        agree(mine, all[root as usize])?;
+    }
     build.done(0, None, |_| algorithm::gather_blocks(me, root, mine, at(&all)))
 }
 
@@ -559,6 +591,9 @@ fn scatterv<C: Wide, D: Wide>(
             false => (all, build.get(received()?)),
         }
     };
+    if me.rank == root {
+        agree(all[root as usize], mine)?;
+    }
     build.done(0, None, |_| algorithm::scatter_blocks(me, root, at(&all), mine))
 }
 
@@ -584,6 +619,7 @@ fn allgatherv<C: Wide, D: Wide>(
         }
         false => (build.give(sent()?), received.each(|data| build.get(data))?),
     };
+    agree(mine, all[me.rank as usize])?;
     let work = algorithm::allgather_blocks_work_bytes(me, at(&all));
     build.done(work, None, |work| algorithm::allgather_blocks(me, mine, at(&all), work))
 }
@@ -594,6 +630,7 @@ fn alltoall_spans(build: Build<'_>, to: &[Span], from: &[Span]) -> Result<Collec
         return build.done(0, None, |_| inter::alltoall_blocks(sides, at(to), at(from)));
     }
     let me = build.me();
+    agree(to[me.rank as usize], from[me.rank as usize])?;
     let work = algorithm::alltoall_blocks_work_bytes(me, at(to), at(from));
     build.done(work, None, |work| algorithm::alltoall_blocks(me, at(to), at(from), work))
 }
@@ -684,7 +721,7 @@ fn reduce<C: Wide>(comm: &Comm, reduced: Reduced<C>, root: c_int) -> Result<Coll
     let (combiner, combining) = reduced.combining()?;
     let (me, root) = (build.me(), root_within(comm, root)?);
     let bytes = match (me.rank == root, reduced.sent()?) {
-        (true, sent) => build.contribute(sent, reduced.received()?),
+        (true, sent) => build.contribute(sent, reduced.received()?)?,
         (false, Some(sent)) => build.give(sent),
         (false, None) => {
             return Err(Failure::new(MPI_ERR_ARG, "only the root may pass MPI_IN_PLACE"));
@@ -705,16 +742,21 @@ fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
             .done(work, combining, |work| inter::allreduce(sides, combiner, mine, result, work));
     }
     let me = build.me();
+<<<<<<< HEAD
     let bytes = build.contribute(reduced.sent()?, reduced.received()?);
     let work = algorithm::allreduce_work_bytes(me, bytes.len);
     build.done(work, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
+=======
+    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
+    build.done(bytes.len, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
+>>>>>>> wt-ctest
 }
 
 fn scan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let me = within_only(&build)?;
     let (combiner, combining) = reduced.combining()?;
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?);
+    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
     build.done(bytes.len, combining, |work| algorithm::scan(me, combiner, bytes, work))
 }
 
@@ -722,7 +764,7 @@ fn exscan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let me = within_only(&build)?;
     let (combiner, combining) = reduced.combining()?;
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?);
+    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
     let work = algorithm::exscan_work_bytes(bytes.len);
     build.done(work, combining, |work| algorithm::exscan(me, combiner, bytes, work))
 }

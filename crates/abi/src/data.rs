@@ -11,7 +11,7 @@ use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::datatype::{Datatype, Memory};
 
-use crate::constants::{MPI_ERR_BUFFER, MPI_ERR_COUNT};
+use crate::constants::{MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
 use crate::datatype;
 use crate::failure::{Failure, Result};
 use crate::pointer::{Choice, ChoiceMut};
@@ -72,8 +72,8 @@ impl Data {
     /// Bytes without a gap.
     #[inline]
     fn lent(address: u64, count: u64, bytes: u64) -> Result<Data> {
-        if address == 0 && bytes > 0 {
-            return Err(no_buffer());
+        if address <= MPI_IN_PLACE as u64 && bytes > 0 {
+            return Err(no_buffer(address));
         }
         Ok(Data { address, count, datatype: None, bytes })
     }
@@ -210,7 +210,8 @@ impl User {
     /// A buffer with elements of this datatype. MPI_BOTTOM is one, if the datatype knows addresses.
     pub(crate) fn new(address: u64, datatype: &Datatype) -> Result<User> {
         match address.wrapping_add_signed(datatype.true_lb()) {
-            0 => Err(no_buffer()),
+            0 => Err(no_buffer(0)),
+            _ if address == MPI_IN_PLACE as u64 => Err(no_buffer(address)),
             _ => Ok(User(address)),
         }
     }
@@ -253,6 +254,10 @@ fn too_many() -> Failure {
 }
 
 #[cold]
-fn no_buffer() -> Failure {
-    Failure::new(MPI_ERR_BUFFER, "the buffer is a null pointer")
+fn no_buffer(address: u64) -> Failure {
+    let why = match address {
+        0 => "the buffer is a null pointer, and the count is not 0",
+        _ => "MPI_IN_PLACE cannot stand for this buffer",
+    };
+    Failure::new(MPI_ERR_BUFFER, why)
 }

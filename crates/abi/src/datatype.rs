@@ -100,7 +100,7 @@ fn unnamed(datatype: Datatype) -> MPI_Datatype {
 
 #[cold]
 fn uncommitted() -> Failure {
-    Failure::new(MPI_ERR_TYPE, "the datatype has not been committed")
+    Failure::new(MPI_ERR_TYPE, "the datatype has not been committed: call MPI_Type_commit before")
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! entries! {
-//!     fn MPI_Send / MPI_Send_c (buf: Choice, count: Size, datatype: MPI_Datatype,
+//!     fn MPI_Ssend / MPI_Ssend_c (buf: Choice, count: Size, datatype: MPI_Datatype,
 //!         dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
 //!         …
 //!         Ok(())
@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! makes MPI_Send and PMPI_Send with a count of 32 bits, and MPI_Send_c and PMPI_Send_c with one of 64.
+//! makes MPI_Ssend and PMPI_Ssend with a count of 32 bits, and MPI_Ssend_c and PMPI_Ssend_c with one of 64.
 //! In a body `Size`, `Displacement` and `Address` are the types that the two differ in. The body
 //! answers a [`crate::failure::Result`]; a failure goes to the error handler of what stands after `on`,
 //! or, without it, where errors go that belong to nothing in particular.
@@ -113,7 +113,7 @@ macro_rules! unsupported {
             fn body() -> std::ffi::c_int {
                 let failure = $crate::failure::Failure::new(
                     $crate::constants::MPI_ERR_UNSUPPORTED_OPERATION,
-                    "this library does not have it yet",
+                    concat!("Ferrywire does not have ", stringify!($name), " yet"),
                 );
                 $crate::failure::raise(failure, stringify!($name), $crate::failure::Owner::Nothing)
             }

@@ -62,10 +62,12 @@ impl Failure {
         self
     }
 
-    /// The error of a call that completes several requests, of which this is the first to fail.
+    /// The error of a call that completes several requests, of which the one at `place` is the first to
+    /// fail.
     #[must_use]
-    pub(crate) fn in_status(mut self) -> Failure {
+    pub(crate) fn in_status(mut self, place: usize) -> Failure {
         self.0.code = MPI_ERR_IN_STATUS;
+        self.0.why = format!("{} (request {place}; statuses tell of others)", self.0.why);
         self
     }
 
@@ -75,11 +77,11 @@ impl Failure {
     }
 
     /// The code by which it can be looked up. Codes of the user's own stay as they are.
-    pub(crate) fn register(self, call: &str) -> c_int {
-        let Inner { code, request, why, .. } = *self.0;
-        match why.is_empty() || code > MPI_ERR_LASTCODE {
-            true => code,
-            false => remember(code, format!("{call}{request}: {why}")),
+    pub(crate) fn register(&self, call: &str) -> c_int {
+        let Inner { code, request, why, .. } = &*self.0;
+        match why.is_empty() || *code > MPI_ERR_LASTCODE {
+            true => *code,
+            false => remember(*code, format!("{call}{request}: {why}")),
         }
     }
 }
@@ -103,10 +105,15 @@ impl From<MPI_Comm> for Owner {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
-    let comm = match (&failure.0.comm, owner) {
-        (Some(comm), _) => comm::handle_of(comm),
-        (None, Owner::Comm(comm)) if comm::find(comm).is_ok() => comm,
-        _ => MPI_COMM_SELF,
+    let named = match (&failure.0.comm, owner) {
+        (Some(comm), _) => Some(comm::handle_of(comm)),
+        (None, Owner::Comm(comm)) => Some(comm).filter(|&comm| comm::find(comm).is_ok()),
+        (None, Owner::Nothing) => None,
+    };
+    let comm = named.unwrap_or(MPI_COMM_SELF);
+    let failure = match named.map(comm::find) {
+        Some(Ok(object)) => failure.during(format_args!(" in {}", object.title())),
+        _ => failure,
     };
     let code = failure.register(call);
     match comm::find(comm) {

@@ -128,10 +128,38 @@ pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
 fn wrong<T: Kind>(handle: usize) -> Failure {
     let text = match handle {
         0 => format!("the {} is a null pointer", T::NAME),
-        1..=PREDEFINED_MAX => format!("{handle:#x} is no {} that can be used here", T::NAME),
+        1..=PREDEFINED_MAX => {
+            format!("{} ({handle:#x}) is no {} that can be used here", predefined(handle), T::NAME)
+        }
         _ => format!("the {} is not one, or has been freed", T::NAME),
     };
     Failure::new(T::ERROR, text)
+}
+
+/// What the standard gives this handle to. The first of each kind is its null handle.
+fn predefined(handle: usize) -> &'static str {
+    match handle {
+        0x20 => "MPI_OP_NULL",
+        0x21..=0x3f => "a predefined operation",
+        0x100 => "MPI_COMM_NULL",
+        0x101 => "MPI_COMM_WORLD",
+        0x102 => "MPI_COMM_SELF",
+        0x108 => "MPI_GROUP_NULL",
+        0x109 => "MPI_GROUP_EMPTY",
+        0x110 => "MPI_WIN_NULL",
+        0x118 => "MPI_FILE_NULL",
+        0x120 => "MPI_SESSION_NULL",
+        0x128 => "MPI_MESSAGE_NULL",
+        0x129 => "MPI_MESSAGE_NO_PROC",
+        0x130 => "MPI_INFO_NULL",
+        0x131 => "MPI_INFO_ENV",
+        0x140 => "MPI_ERRHANDLER_NULL",
+        0x141..=0x143 => "a predefined error handler",
+        0x180 => "MPI_REQUEST_NULL",
+        0x200 => "MPI_DATATYPE_NULL",
+        0x201..=0x2ff => "a predefined datatype",
+        _ => "the handle",
+    }
 }
 
 /// Handles as numbers that fit an int, for languages that have no pointers. Given when asked for.

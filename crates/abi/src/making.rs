@@ -510,7 +510,7 @@ fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
 fn free(comm: Out<MPI_Comm>) -> Result {
     let handle = comm.get()?;
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
-        return Err(Failure::new(MPI_ERR_COMM, "what MPI_Init made cannot be freed"));
+        return Err(Failure::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
     }
     comm::find(handle)?.attributes.delete_all(handle.0)?;
     handle::take::<Comm>(handle.0)?;
@@ -554,7 +554,10 @@ entries! {
         let color = match (color, u32::try_from(color)) {
             (MPI_UNDEFINED, _) => None,
             (_, Ok(color)) => Some(color),
-            _ => return Err(Failure::new(MPI_ERR_ARG, "a color is not negative")),
+            _ => {
+                let why = format!("the color is {color}, and must be MPI_UNDEFINED or at least 0");
+                return Err(Failure::new(MPI_ERR_ARG, why));
+            }
         };
         split(&comm::share_of(comm)?, color, key, newcomm)
     }

@@ -47,8 +47,10 @@ entries! {
         comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::find(comm)?;
-        let data = Data::to_write(buf, count, datatype)?;
-        let request = Request { bytes: Some(data.bytes()), with: With::From(source), tag, comm };
+        let request = Request { bytes: None, with: With::From(source), tag, comm };
+        let data = Data::to_write(buf, count, datatype);
+        let data = data.map_err(|failure| failure.during(request))?;
+        let request = Request { bytes: Some(data.bytes()), ..request };
         let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(request))?
         else {
             status.report(MPI_Status::NOBODY);
@@ -80,8 +82,9 @@ fn send(
     mode: Mode,
 ) -> Result {
     let comm = comm::find(comm)?;
-    let data = Data::to_read(buf, count, datatype)?;
-    let request = Request { bytes: Some(data.bytes()), with: With::To(dest), tag, comm };
+    let request = Request { bytes: None, with: With::To(dest), tag, comm };
+    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(request))?;
+    let request = Request { bytes: Some(data.bytes()), ..request };
     let Some((to, word)) = comm.address(dest, tag).map_err(|failure| failure.during(request))?
     else {
         return Ok(());
@@ -124,9 +127,10 @@ pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_
 #[cold]
 pub(crate) fn failed(outcome: Outcome) -> Failure {
     match outcome {
-        Outcome::Failed(Fault::Truncated { len, .. }) => {
-            Failure::new(MPI_ERR_TRUNCATE, format!("the message has {len} bytes"))
-        }
+        Outcome::Failed(Fault::Truncated { len, .. }) => Failure::new(
+            MPI_ERR_TRUNCATE,
+            format!("the message has {len} bytes, more than there is room for"),
+        ),
         Outcome::Failed(Fault::PeerDown(peer)) => {
             let trouble = process::running().ok().and_then(|process| process.driver.trouble(peer));
             let rank = peer.0;
@@ -175,9 +179,9 @@ impl fmt::Display for Request<'_> {
             With::From(MPI_ANY_SOURCE) => write!(f, " from any rank")?,
             With::From(rank) => write!(f, " from rank {rank}")?,
         }
-        match self.tag {
-            MPI_ANY_TAG => write!(f, ", any tag")?,
-            tag => write!(f, ", tag {tag}")?,
+        match (self.tag, self.with) {
+            (MPI_ANY_TAG, With::From(_)) => write!(f, ", any tag")?,
+            (tag, _) => write!(f, ", tag {tag}")?,
         }
         write!(f, ", in {}", self.comm.title())
     }

@@ -12,7 +12,7 @@ use ferrywire_mpi::comm::Wanted;
 use crate::comm::{self, Comm};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::handle::Shared;
 use crate::message::{self, With};
 use crate::pointer::{Choice, ChoiceMut, Out};
@@ -177,8 +177,19 @@ fn sending(
     comm: &Comm,
     mode: Mode,
 ) -> Result<Sending> {
-    let data = Outgoing::new(Data::to_read(buf, count, datatype)?);
-    Sending::new(comm, data, dest, tag, mode)
+    let data = Data::to_read(buf, count, datatype).map_err(to(comm, dest, tag))?;
+    Sending::new(comm, Outgoing::new(data), dest, tag, mode)
+}
+
+/// Says of a failure that it was about a message to somebody.
+pub(crate) fn to(comm: &Comm, dest: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
+    move |failure| failure.during(message::Request { bytes: None, with: With::To(dest), tag, comm })
+}
+
+/// Says of a failure that it was about a message from somebody.
+fn from(comm: &Comm, source: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
+    let with = With::From(source);
+    move |failure| failure.during(message::Request { bytes: None, with, tag, comm })
 }
 
 /// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:
@@ -246,7 +257,7 @@ entries! {
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let data = Data::to_write(buf, count, datatype)?;
+        let data = Data::to_write(buf, count, datatype).map_err(from(&comm, source, tag))?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
         request.put(Request::begin(comm, receiving)?)
     }
@@ -256,7 +267,7 @@ entries! {
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let data = Data::to_write(buf, count, datatype)?;
+        let data = Data::to_write(buf, count, datatype).map_err(from(&comm, source, tag))?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
         request.put(Request::prepare(comm, receiving))
     }
@@ -267,8 +278,10 @@ entries! {
         recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let out = Outgoing::new(Data::to_read(sendbuf, sendcount, sendtype)?);
-        let back = Data::to_write(recvbuf, recvcount, recvtype)?;
+        let out = Data::to_read(sendbuf, sendcount, sendtype);
+        let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype);
+        let back = back.map_err(from(&comm, source, recvtag))?;
         let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
         status.report(Request::perform(comm, both)?);
         Ok(())
@@ -280,8 +293,10 @@ entries! {
         recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let out = Outgoing::new(Data::to_read(sendbuf, sendcount, sendtype)?);
-        let back = Data::to_write(recvbuf, recvcount, recvtype)?;
+        let out = Data::to_read(sendbuf, sendcount, sendtype);
+        let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype);
+        let back = back.map_err(from(&comm, source, recvtag))?;
         let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
         request.put(Request::begin(comm, both)?)
     }
@@ -291,7 +306,7 @@ entries! {
         source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let data = Data::to_write(buf, count, datatype)?;
+        let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
         let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
         status.report(Request::perform(comm, both)?);
         Ok(())
@@ -302,7 +317,7 @@ entries! {
         source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
-        let data = Data::to_write(buf, count, datatype)?;
+        let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
         let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
         request.put(Request::begin(comm, both)?)
     }

@@ -99,7 +99,7 @@ impl Combining {
             Op::Ours(operation) => {
                 let number = number_of(datatype);
                 let operator = number.and_then(|number| operation::operator(operation, number));
-                let operator = operator.ok_or_else(|| unsuitable(operation, datatype))?;
+                let operator = operator.ok_or_else(|| unsuitable(op, datatype))?;
                 let commutative = operation.is_commutative();
                 let combiner = Combiner { operator, element_bytes, commutative };
                 Ok(Combining { combiner, registered: None })
@@ -117,9 +117,36 @@ impl Combining {
 }
 
 #[cold]
-fn unsuitable(operation: Operation, datatype: &Datatype) -> Failure {
-    let name = datatype.name().unwrap_or("a datatype of the program's");
-    Failure::new(MPI_ERR_OP, format!("{operation:?} makes no sense for {name}"))
+fn unsuitable(op: MPI_Op, datatype: &Datatype) -> Failure {
+    let op = name_of(op);
+    let why = match datatype.name() {
+        Some(name) => format!("{op} cannot be used with {name}"),
+        None => format!(
+            "{op} is for predefined datatypes only: MPI_Op_create makes an operation for others"
+        ),
+    };
+    Failure::new(MPI_ERR_OP, why)
+}
+
+/// What the standard calls an operation of its own.
+fn name_of(op: MPI_Op) -> &'static str {
+    match op {
+        MPI_SUM => "MPI_SUM",
+        MPI_PROD => "MPI_PROD",
+        MPI_MIN => "MPI_MIN",
+        MPI_MAX => "MPI_MAX",
+        MPI_BAND => "MPI_BAND",
+        MPI_BOR => "MPI_BOR",
+        MPI_BXOR => "MPI_BXOR",
+        MPI_LAND => "MPI_LAND",
+        MPI_LOR => "MPI_LOR",
+        MPI_LXOR => "MPI_LXOR",
+        MPI_MINLOC => "MPI_MINLOC",
+        MPI_MAXLOC => "MPI_MAXLOC",
+        MPI_REPLACE => "MPI_REPLACE",
+        MPI_NO_OP => "MPI_NO_OP",
+        _ => "the operation",
+    }
 }
 
 /// The sort of number that a predefined type is.
@@ -314,8 +341,12 @@ entries! {
     }
 
     fn MPI_Op_free(op: Out<MPI_Op>) {
-        let users = handle::take::<Users>(op.get()?.0)?;
-        drop(users);
+        let freed = op.get()?;
+        if let Op::Ours(_) = find(freed)? {
+            let why = format!("{} is predefined, and cannot be freed", name_of(freed));
+            return Err(Failure::new(MPI_ERR_OP, why));
+        }
+        drop(handle::take::<Users>(freed.0)?);
         op.put(MPI_OP_NULL)
     }
 

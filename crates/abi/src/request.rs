@@ -435,8 +435,13 @@ impl Several {
 
     /// Finishes the requests at these places. An error of one is an error of the call, and each
     /// status says of its own.
-    fn finish(self, places: impl Iterator<Item = usize>, statuses: Out<MPI_Status>) -> Result {
-        let mut first: Option<Failure> = None;
+    fn finish(
+        self,
+        call: &str,
+        places: impl Iterator<Item = usize>,
+        statuses: Out<MPI_Status>,
+    ) -> Result {
+        let mut first: Option<(usize, Failure)> = None;
         let mut told = Vec::new();
         for (nth, place) in places.enumerate() {
             let result = finish(self.places.at(place));
@@ -445,20 +450,20 @@ impl Several {
                 Err(failure) => (MPI_Status::EMPTY, Some(failure)),
             };
             if let Some(failure) = failure {
-                status.error = failure.code();
-                first.get_or_insert(failure);
+                status.error = failure.register(call);
+                first.get_or_insert((place, failure));
             }
             if !statuses.is_null() {
                 statuses.at(nth).report(status);
                 told.push((nth, status.error));
             }
         }
-        let Some(failure) = first else { return Ok(()) };
+        let Some((place, failure)) = first else { return Ok(()) };
         for (nth, error) in told {
             let status = statuses.at(nth);
             status.put(MPI_Status { error, ..status.get()? })?;
         }
-        Err(failure.in_status())
+        Err(failure.in_status(place))
     }
 }
 
@@ -496,7 +501,7 @@ entries! {
     ) {
         let several = Several::new(count, array_of_requests)?;
         several.wait_all()?;
-        several.finish(0..several.count, array_of_statuses)
+        several.finish("MPI_Waitall", 0..several.count, array_of_statuses)
     }
 
     fn MPI_Waitany(
@@ -522,7 +527,7 @@ entries! {
             return outcount.put(MPI_UNDEFINED);
         }
         several.test_all()?;
-        finish_some(several, outcount, array_of_indices, array_of_statuses)
+        finish_some("MPI_Waitsome", several, outcount, array_of_indices, array_of_statuses)
     }
 
     fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
@@ -544,7 +549,10 @@ entries! {
         let several = Several::new(count, array_of_requests)?;
         let over = several.test_all()?;
         flag.put(over.into())?;
-        if over { several.finish(0..several.count, array_of_statuses) } else { Ok(()) }
+        match over {
+            true => several.finish("MPI_Testall", 0..several.count, array_of_statuses),
+            false => Ok(()),
+        }
     }
 
     fn MPI_Testany(
@@ -574,7 +582,7 @@ entries! {
             return outcount.put(MPI_UNDEFINED);
         }
         several.test_all()?;
-        finish_some(several, outcount, array_of_indices, array_of_statuses)
+        finish_some("MPI_Testsome", several, outcount, array_of_indices, array_of_statuses)
     }
 
     fn MPI_Request_get_status(
@@ -681,12 +689,16 @@ fn start(request: MPI_Request) -> Result {
     let startable = find(request)?.filter(|request| request.persistent);
     match startable {
         Some(request) if !request.is_active() => request.start(),
-        Some(_) => Err(Failure::new(MPI_ERR_REQUEST, "the request is active already")),
+        Some(_) => Err(Failure::new(
+            MPI_ERR_REQUEST,
+            "the request is active already: wait until it is over",
+        )),
         None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")),
     }
 }
 
 fn finish_some(
+    call: &str,
     several: Several,
     outcount: Out<c_int>,
     indices: Out<c_int>,
@@ -697,7 +709,7 @@ fn finish_some(
     for (nth, &at) in over.iter().enumerate() {
         indices.at(nth).put(place(at))?;
     }
-    several.finish(over.into_iter(), statuses)
+    several.finish(call, over.into_iter(), statuses)
 }
 
 /// The status of a request that is over, which stays as it is.

@@ -74,13 +74,14 @@ pub(crate) fn count(size: impl Wide) -> Result<u64> {
 
 #[cold]
 fn negative(count: i64) -> Failure {
-    Failure::new(MPI_ERR_COUNT, format!("the count is {count}"))
+    Failure::new(MPI_ERR_COUNT, format!("the count is {count}, and must not be negative"))
 }
 
 /// A number of items in an array of the caller's.
 #[inline]
 pub(crate) fn length(size: impl Wide) -> Result<usize> {
-    let failure = || Failure::new(MPI_ERR_ARG, format!("a length is {}", size.wide()));
+    let failure =
+        || Failure::new(MPI_ERR_ARG, format!("the length of an array is {}", size.wide()));
     usize::try_from(size.wide()).map_err(|_| failure())
 }
 

@@ -8,7 +8,11 @@ use std::process::{Command, Output};
 
 use common::{Folder, ferry, library, other_header};
 
-const PROGRAMS: &[&str] = &["hello", "ring", "datatypes", "messages", "collectives"];
+const PROGRAMS: &[&str] =
+    &["hello", "ring", "datatypes", "messages", "collectives", "objects", "tool"];
+
+/// What a queue may hold of messages that no receive was waiting for.
+const BUDGET_KILOBYTES: u64 = 16 << 10;
 
 /// One rank, a pair, and more than this machine may have cores.
 const RANKS: &[u32] = &[1, 2, 5];
@@ -33,6 +37,121 @@ fn every_rank_says_hello() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["hello from 0 of 3", "hello from 1 of 3", "hello from 2 of 3"]);
+}
+
+/// Threads of a rank share it, and whatever they call, each gets its own.
+#[test]
+fn threads_call_at_the_same_time() {
+    let folder = Folder::new("threads");
+    let mut compiler = ferry_cc();
+    compiler.arg("-pthread");
+    let program = compiled(compiler, "threads", &folder);
+    for ranks in [2, 4] {
+        succeeded(&run(&program, ranks), "threads");
+    }
+}
+
+/// A tool that is there before the library sees the calls of the program, whether it is loaded or linked.
+#[test]
+fn a_tool_counts_calls() {
+    let folder = Folder::new("profiled");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tools/counts.c");
+    let tool = folder.join("libcounts.so");
+    let mut compiler = ferry_cc();
+    compiler.args(["-shared", "-fPIC", "-std=c99", "-Wall", "-Wextra", "-Werror", "-o"]);
+    succeeded(&compiler.arg(&tool).arg(&source).output().expect("a compiler"), "counts");
+    let program = compiled(ferry_cc(), "profiled", &folder);
+    let preload = format!("LD_PRELOAD={}", tool.display());
+    let loaded = run_with(&program, 3, &["env", &preload], &[]);
+    let mut compiler = ferry_cc();
+    compiler.arg(&source);
+    let linked = run(&compiled(compiler, "profiled", &folder), 3);
+    for output in [loaded, linked] {
+        succeeded(&output, "profiled");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        let said = [
+            "rank 0: 6 sends, 0 receives, 1 reductions, level 3",
+            "rank 1: 0 sends, 3 receives, 1 reductions, level 3",
+            "rank 2: 0 sends, 3 receives, 1 reductions, level 3",
+            "the program says hello",
+            "the program says hello",
+            "the program says hello",
+        ];
+        assert_eq!(lines, said);
+    }
+}
+
+/// What a program is told when it does something wrong. Who changes a text reads it as its reader would, and
+/// writes `c/errors.txt` anew: `BLESS=1 cargo test -p ferrywire-abi --test programs errors`.
+#[test]
+fn errors_say_what_is_wrong() {
+    let folder = Folder::new("errors");
+    let output = run(&compiled(ferry_cc(), "errors", &folder), 2);
+    succeeded(&output, "errors");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/errors.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &said).expect("written");
+    }
+    let expected = std::fs::read_to_string(&path).expect("a list of texts");
+    for (said, expected) in said.lines().zip(expected.lines()) {
+        assert_eq!(said, expected);
+    }
+    assert_eq!(said.lines().count(), expected.lines().count());
+}
+
+/// What a user reads on the screen when nobody handles an error.
+#[test]
+fn fatal_errors_end_the_job_and_say_why() {
+    let folder = Folder::new("fatal");
+    let program = compiled(ferry_cc(), "fatal", &folder);
+    for (what, code, why) in [
+        (
+            "rank",
+            6,
+            "aborted the job with code 6: MPI_Send of 16 bytes to rank 2, tag 3, in MPI_COMM_WORLD: \
+             there are ranks 0 to 1",
+        ),
+        (
+            "truncation",
+            15,
+            "aborted the job with code 15: MPI_Recv of 4 bytes from rank 0, tag 3, in \
+             MPI_COMM_WORLD: the message has 16 bytes, more than there is room for",
+        ),
+        ("early", 16, "ferrywire: MPI_Comm_rank: MPI_Init has not been called"),
+        ("late", 16, "ferrywire: MPI_Barrier: MPI_Finalize has been called"),
+        ("abort", 42, "MPI_Abort was called for MPI_COMM_WORLD with code 42"),
+    ] {
+        let output = run_with(&program, 2, &[], &[what]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{what}: {said}");
+        assert!(said.contains(why), "{what}: {said}");
+    }
+}
+
+/// A rank that does not receive holds no more than its budget, and neither does who sends to it.
+#[test]
+fn a_flood_is_held_back() {
+    let folder = Folder::new("flood");
+    let program = compiled(ferry_cc(), "flood", &folder);
+    let output = run_with(&program, 2, &[], &["100000"]);
+    succeeded(&output, "flood");
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "rank 0: before 232 most 1016 after 1016 KB, 2.52 s"
+    for (rank, kilobytes_max) in [(0, 4 << 10), (1, BUDGET_KILOBYTES + (2 << 10))] {
+        let line = text.lines().find(|line| line.starts_with(&format!("rank {rank}:")));
+        let line = line.expect("each rank says what it took");
+        let number = |name: &str| -> u64 {
+            let rest = line.split_once(name).expect("it is in the line").1;
+            rest.split_whitespace().next().and_then(|it| it.parse().ok()).expect("a number")
+        };
+        let grown = number("most").max(number("after")) - number("before");
+        assert!(grown <= kilobytes_max, "{line}");
+        // Otherwise nothing was held, and nothing is shown.
+        assert!(rank == 0 || grown > BUDGET_KILOBYTES / 2, "{line}");
+    }
 }
 
 /// The point of a standard ABI: what was compiled and linked with another MPI runs on this one, as it is.
@@ -72,11 +191,17 @@ fn compiled(mut compiler: Command, name: &str, folder: &Folder) -> PathBuf {
 /// Runs a program with our library, which every program so finds by the name that the standard gives it. A
 /// job that hangs is ended.
 fn run(program: &Path, ranks: u32) -> Output {
+    run_with(program, ranks, &[], &[])
+}
+
+/// The same, behind another command, and with arguments.
+fn run_with(program: &Path, ranks: u32, before: &[&str], arguments: &[&str]) -> Output {
     let library = library();
     let home = Folder::new(&format!("{}-{ranks}", program.display().to_string().replace('/', "-")));
     std::os::unix::fs::symlink(library, home.join("libmpi_abi.so.1")).expect("a link");
     let mut job = Command::new(ferry());
-    job.args(["run", "--timeout", "60", "-n", &ranks.to_string()]).arg(program);
+    job.args(["run", "--timeout", "60", "-n", &ranks.to_string()]).args(before);
+    job.arg(program).args(arguments);
     job.env("LD_LIBRARY_PATH", &home.0).output().expect("ferry starts")
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +20,8 @@ use crate::shm::{Process, Segment};
 pub enum JoinError {
     /// The launcher and we did not meet.
     Meet(MeetError),
+    /// The memory that the launcher has handed over is not laid out as this library does it.
+    Version,
     /// The memory that ranks share cannot be made or mapped.
     Memory(io::Error),
 }
@@ -27,6 +30,14 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Meet(error) => error.fmt(f),
+            JoinError::Version => {
+                let version = env!("CARGO_PKG_VERSION");
+                write!(
+                    f,
+                    "the launcher and this library, {version}, are of different versions: use the `ferry` \
+                     or `mpiexec` that was installed together with the library"
+                )
+            }
             JoinError::Memory(error) => {
                 write!(f, "the memory that ranks share cannot be had: {error}")
             }
@@ -48,9 +59,17 @@ pub fn join(
         return Ok(alone.into_iter().next().expect("a job of one has one"));
     };
     let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
-    let segment = Arc::new(Segment::open(file).map_err(JoinError::Memory)?);
+    let segment = Arc::new(open(file)?);
     let limits = limits(segment.ranks());
     Rank::new(segment, member.rank, limits, operators, Some(line)).map_err(JoinError::Memory)
+}
+
+/// The memory that the launcher has handed over.
+fn open(file: OwnedFd) -> Result<Segment, JoinError> {
+    Segment::open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => JoinError::Version,
+        _ => JoinError::Memory(error),
+    })
 }
 
 /// A job of `ranks` threads of this process, in their order. `crowded` if they have to share cores.
@@ -99,4 +118,17 @@ fn limits(ranks: u32) -> Limits {
 pub fn random() -> u32 {
     let hash = RandomState::new().hash_one(std::process::id());
     u32::try_from(hash >> 32).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::map;
+
+    #[test]
+    fn memory_of_another_version_is_told_so() {
+        let file = map::memory_file(1 << 20).expect("memory");
+        let error = open(file.into()).err().expect("it is not laid out so");
+        assert!(error.to_string().contains("of different versions"), "{error}");
+    }
 }

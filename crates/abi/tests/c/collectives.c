@@ -400,6 +400,44 @@ static void across(int low) {
     CHECK(reduced(0, others - 1, rank, counts[rank]));
 }
 
+/* Several at once on one communicator, over in any order; and of a length that is fetched, not sent. */
+static void together(void) {
+    enum { LONG = 30000, SORTS = 6 };
+    MPI_Request requests[SORTS];
+    int *buffers[2 * SORTS], index;
+    for (int at = 0; at < 2 * SORTS; at++) {
+        buffers[at] = malloc(LONG * size * sizeof(int));
+        CHECK(buffers[at] != NULL);
+        for (int i = 0; i < LONG * size; i++) buffers[at][i] = at % 2 ? -1 : 1000 * rank + i % 997;
+    }
+    if (rank == 0) memcpy(buffers[1], buffers[0], LONG * sizeof(int));
+    OK(MPI_Ibcast(buffers[1], LONG, MPI_INT, 0, comm, &requests[0]));
+    OK(MPI_Iallreduce(buffers[2], buffers[3], LONG, MPI_INT, MPI_SUM, comm, &requests[1]));
+    OK(MPI_Iallgather(buffers[4], LONG, MPI_INT, buffers[5], LONG, MPI_INT, comm, &requests[2]));
+    OK(MPI_Ialltoall(buffers[6], LONG, MPI_INT, buffers[7], LONG, MPI_INT, comm, &requests[3]));
+    OK(MPI_Iscan(buffers[8], buffers[9], LONG, MPI_INT, MPI_MAX, comm, &requests[4]));
+    OK(MPI_Ireduce_scatter_block(buffers[10], buffers[11], LONG, MPI_INT, MPI_SUM, comm, &requests[5]));
+    /* One that is begun later may be waited for before. */
+    OK(MPI_Barrier(comm));
+    OK(MPI_Wait(&requests[3], MPI_STATUS_IGNORE));
+    for (int left = SORTS - 1; left > 0; left--) {
+        OK(MPI_Waitany(SORTS, requests, &index, MPI_STATUS_IGNORE));
+        CHECK(index != 3 && index != MPI_UNDEFINED);
+    }
+    for (int i = 0; i < LONG; i++) {
+        int sum = 1000 * size * (size - 1) / 2, there = (LONG * rank + i) % 997;
+        CHECK(buffers[1][i] == i % 997);
+        CHECK(buffers[3][i] == sum + size * (i % 997));
+        CHECK(buffers[9][i] == 1000 * rank + i % 997);
+        CHECK(buffers[11][i] == sum + size * there);
+        for (int from = 0; from < size; from++) {
+            CHECK(buffers[5][LONG * from + i] == 1000 * from + i % 997);
+            CHECK(buffers[7][LONG * from + i] == 1000 * from + there);
+        }
+    }
+    for (int at = 0; at < 2 * SORTS; at++) free(buffers[at]);
+}
+
 /* In every way, with both sorts of elements. */
 static void everything(MPI_Datatype plain, MPI_Datatype gapped, int low) {
     barrier();
@@ -442,6 +480,7 @@ int main(int argc, char **argv) {
     OK(MPI_Comm_size(comm, &size));
     CHECK(size <= RANKS_MAX);
     everything(plain, gapped, 0);
+    together();
 
     if (size > 1) {
         MPI_Comm half;

@@ -3,6 +3,8 @@
  *
  * flood [messages]: the first rank sends that many messages of 1 KB to the second. Each says how much
  * private memory it had before, at most, and after, and how long it took. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <string.h>
 #include <time.h>
 

@@ -114,7 +114,11 @@ static unsigned long control(const char *name) {
     return value;
 }
 
+/* There are none of these, so nothing is a handle of one. */
 static void events(void) {
+    MPI_T_event_registration none = NULL;
+    MPI_T_event_instance nothing = NULL;
+    MPI_Info info;
     MPI_Count when;
     int number, index;
     OK(MPI_T_event_get_num(&number));
@@ -124,7 +128,27 @@ static void events(void) {
     CHECK(MPI_T_event_get_index("anything", &index) == MPI_T_ERR_INVALID_NAME);
     CHECK(MPI_T_source_get_timestamp(0, &when) == MPI_T_ERR_INVALID_INDEX);
     CHECK(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
-    CHECK(MPI_T_enum_get_info(MPI_T_ENUM_NULL, &number, NULL, NULL) == MPI_T_ERR_INVALID_HANDLE);
+    CHECK(MPI_T_event_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+          == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_source_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+          == MPI_T_ERR_INVALID_INDEX);
+    int codes[] = {
+        MPI_T_enum_get_info(MPI_T_ENUM_NULL, &number, NULL, NULL),
+        MPI_T_enum_get_item(MPI_T_ENUM_NULL, 0, &number, NULL, NULL),
+        MPI_T_event_handle_set_info(none, MPI_INFO_NULL),
+        MPI_T_event_handle_get_info(none, &info),
+        MPI_T_event_handle_free(none, NULL, NULL),
+        MPI_T_event_register_callback(none, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL, NULL, NULL),
+        MPI_T_event_callback_set_info(none, MPI_T_CB_REQUIRE_NONE, MPI_INFO_NULL),
+        MPI_T_event_callback_get_info(none, MPI_T_CB_REQUIRE_NONE, &info),
+        MPI_T_event_set_dropped_handler(none, NULL),
+        MPI_T_event_read(nothing, 0, &number),
+        MPI_T_event_copy(nothing, &number),
+        MPI_T_event_get_timestamp(nothing, &when),
+        MPI_T_event_get_source(nothing, &index),
+    };
+    for (unsigned at = 0; at < sizeof codes / sizeof *codes; at++)
+        CHECK(codes[at] == MPI_T_ERR_INVALID_HANDLE);
 }
 
 int main(int argc, char **argv) {
