@@ -270,13 +270,8 @@ impl Player {
             Some(theirs) if first => ours.union(theirs),
             Some(theirs) => theirs.union(&ours),
         };
-<<<<<<< HEAD
-        let rank = everyone.rank_of(ferrywire_nic::Peer(self.me)).expect("a member");
-        let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
-=======
         let rank = everyone.rank_of(Peer(self.me)).expect("a member");
-        let me = Member { group_id: parent.group_id(), group: &everyone, rank };
->>>>>>> wt-prop
+        let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
         let work = machine.lend(vec![0; length(bits)]);
         let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, work);
         let instance = parent.next_instance();

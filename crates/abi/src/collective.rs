@@ -742,14 +742,9 @@ fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
             .done(work, combining, |work| inter::allreduce(sides, combiner, mine, result, work));
     }
     let me = build.me();
-<<<<<<< HEAD
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?);
+    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
     let work = algorithm::allreduce_work_bytes(me, bytes.len);
     build.done(work, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
-=======
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
-    build.done(bytes.len, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
->>>>>>> wt-ctest
 }
 
 fn scan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
