@@ -56,7 +56,7 @@ fn run(shared: &Shared) {
             watch.look(&mut core);
         }
         // A caller who waits turns by itself, and nobody would wake it for what we found.
-        let busy = !core.led && core.turn(shared);
+        let busy = !core.led && (core.turn(shared) || reduce(&mut core));
         if busy {
             core.call_lookers();
             core.call_tasks();
@@ -91,6 +91,18 @@ fn run(shared: &Shared) {
         core = enter(shared, crowded);
         core.agent_idle = false;
     }
+}
+
+/// Runs an operator of the user's, if that is left to us. Nobody holds the lock meanwhile.
+fn reduce(core: &mut Guard<'_, Core>) -> bool {
+    if !core.runs_operators {
+        return false;
+    }
+    let Some(reduction) = core.port.reductions.pop() else { return false };
+    core.unlocked(|| reduction.run());
+    let Core { nic, port, .. } = &mut **core;
+    nic.on_reduced(reduction.step, port);
+    true
 }
 
 /// Where every rank has a core, whoever has the lock is a caller who will see to everything itself:
@@ -139,8 +151,8 @@ impl Watch {
     }
 }
 
-/// It runs nothing of the user's.
-const STACK_BYTES: usize = 256 << 10;
+/// Room for an operator of the user's. What is not touched takes no memory.
+const STACK_BYTES: usize = 2 << 20;
 /// How late the agent may be where ringers have no fence: see `doorbell.rs`.
 const TICK: Duration = Duration::from_millis(1);
 /// An application that leaves something more often than this is not away between two calls: whoever

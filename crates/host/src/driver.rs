@@ -7,7 +7,8 @@
 //! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
 //!
 //! Operators of the user's are run by threads of the user's that wait or look, without the lock and
-//! without leading: an operator may call us, and others who wait go on meanwhile.
+//! without leading: an operator may call us, and others who wait go on meanwhile. Where a rank has several
+//! planes, all its threads may wait in others, and the agent runs what nobody else comes for.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -245,6 +246,11 @@ impl Driver {
         let Core { nic, port, .. } = &mut *inside.core;
         nic.abandon_wildcards(because_of, port);
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
+    }
+
+    /// The agent runs operators of the user's, too, from now on.
+    pub(crate) fn leave_operators_to_agent(&self) {
+        self.enter().core.runs_operators = true;
     }
 
     pub(crate) fn is_crowded(&self) -> bool {
@@ -554,9 +560,11 @@ impl Inside<'_> {
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now
         // and then, so only what nobody else will ever do is worth waking it for.
         let waiting = match crowded {
-            true => moved || self.core.has_work(shared),
-            false => moved || !self.core.port.transfers.is_empty(),
+            true => self.core.has_work(shared),
+            false => !self.core.port.transfers.is_empty(),
         };
+        let reductions = self.core.runs_operators && !self.core.port.reductions.is_empty();
+        let waiting = moved || waiting || reductions;
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
         } else if self.core.agent_idle {

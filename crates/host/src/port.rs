@@ -21,8 +21,9 @@ use crate::shm::Shm;
 pub struct Operators {
     /// Combines the first bytes into the second, element by element.
     pub combine: fn(Operator, &[u8], &mut [u8]),
-    /// Whether an operator is code of the user's. Such a one runs only on a thread of the user's that
-    /// is inside a call, never under the lock of the driver, and may itself call the driver.
+    /// Whether an operator is code of the user's. Such a one never runs under the lock of the driver,
+    /// and may itself call the driver. It runs only on a thread of the user's that is inside a call; once
+    /// the rank has several planes, also on that of an agent.
     pub is_users: fn(Operator) -> bool,
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) brisk: bool,
     /// The agent sleeps until it is called: it does not look by itself for what is left to it.
     pub(crate) agent_idle: bool,
+    /// The agent runs operators of the user's: all threads may be busy in other planes.
+    pub(crate) runs_operators: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
 }
@@ -71,6 +73,7 @@ impl Core {
             handovers: 0,
             brisk: false,
             agent_idle: false,
+            runs_operators: false,
             closing: false,
         }
     }

@@ -21,6 +21,8 @@ const USERS: Operator = Operator(1);
 const CALLS: Operator = Operator(2);
 /// Adds when somebody says so.
 const SLOW: Operator = Operator(3);
+/// Adds, on whichever thread.
+const ANYWHERE: Operator = Operator(4);
 
 const OPERATORS: Operators = Operators { combine, is_users: |operator| operator != OURS };
 
@@ -33,7 +35,7 @@ static SLOW_RUNS: AtomicBool = AtomicBool::new(false);
 static SLOW_MAY_END: AtomicBool = AtomicBool::new(false);
 
 fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
-    if operator != OURS {
+    if operator != OURS && operator != ANYWHERE {
         let driver = USER.with_borrow_mut(|user| {
             let (driver, runs) = user.as_mut().expect("it runs on a thread of the user's");
             *runs += 1;
@@ -198,6 +200,27 @@ fn a_task_is_woken_to_run_them() {
                 }
             };
             sum.check(driver, outcome);
+        }
+    });
+}
+
+/// Rank 1 waits in another plane until rank 0 has its sum, for which rank 1's agent has to add, too.
+#[test]
+fn a_caller_who_waits_in_another_plane_does_not_hold_them_up() {
+    ranks(2, |rank| {
+        let planes = [0, 1, 2].map(|number| rank.plane(number).expect("there is memory"));
+        let other = 1 - rank.me().0;
+        for instance in 0..ROUNDS {
+            let place = usize::from(instance % 3);
+            let (here, elsewhere) = (planes[place], planes[(place + 1) % 3]);
+            let sum = Sum::post(here, ANYWHERE, 1, instance);
+            if other == 0 {
+                receive(elsewhere, 0, 1, &mut [0; 8]);
+                sum.check(here, end(here, sum.posted));
+            } else {
+                sum.check(here, end(here, sum.posted));
+                send(elsewhere, 1, 1, &[0; 8]);
+            }
         }
     });
 }
