@@ -28,7 +28,6 @@ use crate::handle::{PREDEFINED_MAX, Shared};
 use crate::message;
 use crate::op::Combining;
 use crate::pointer::{Choice, ChoiceMut, In, Out};
-use crate::process;
 use crate::request::{End, Next, Recipe, Request};
 use crate::sizes::{self, Wide};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Status};
@@ -66,11 +65,7 @@ impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
-        Ok(unsafe {
-            process::running()?
-                .driver
-                .submit(|nic, port| nic.post_schedule(schedule, instance, port))
-        })
+        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -84,7 +79,7 @@ impl Recipe for Collecting {
             Outcome::Released => {
                 if let Some(ticket) = end.ticket {
                     let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
-                    process::running()?.driver.detach(ticket, Some(kept));
+                    comm.driver().detach(ticket, Some(kept));
                 }
                 Ok(Next::Over(MPI_Status::EMPTY))
             }
@@ -116,9 +111,7 @@ impl Collecting {
         let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
         let (ticket, outcome) = unsafe {
-            process::running()?
-                .driver
-                .perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
+            comm.driver().perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
         };
         self.finish(comm, End { ticket, outcome })?;
         Ok(outcome == Outcome::Done)

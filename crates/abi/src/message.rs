@@ -58,7 +58,7 @@ entries! {
         let into = incoming.span();
         // SAFETY: I1.
         let outcome = unsafe {
-            process::running()?.driver.perform(|nic, port| {
+            comm.driver().perform(|nic, port| {
                 nic.post_receive(wanted.from, wanted.word, wanted.mask, into, port)
             })
         };
@@ -89,9 +89,8 @@ fn send(
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     // SAFETY: I1.
-    let outcome = unsafe {
-        process::running()?.driver.perform(|nic, port| nic.post_send(to, word, source, mode, port))
-    };
+    let outcome =
+        unsafe { comm.driver().perform(|nic, port| nic.post_send(to, word, source, mode, port)) };
     sent(outcome).map_err(|failure| failure.during(request))
 }
 

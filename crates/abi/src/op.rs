@@ -5,8 +5,8 @@
 //!
 //! Invariants, cited below by number.
 //!   I1. A function of the user's is what the standard says that it is; the program vouches for it.
-//!   I2. It is called with room for as many elements as it is told, on a thread of the user's: the driver
-//!       sees to it.
+//!   I2. It is called with room for as many elements as it is told, on a thread of the user's or, where threads
+//!       may call at the same time, another: the driver sees to it.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};

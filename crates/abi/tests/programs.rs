@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use common::{Folder, ferry, library, other_header};
 
-const PROGRAMS: &[&str] = &["hello", "ring", "datatypes"];
+const PROGRAMS: &[&str] = &["hello", "ring", "datatypes", "planes"];
 
 /// One rank, a pair, and more than this machine may have cores.
 const RANKS: &[u32] = &[1, 2, 5];
