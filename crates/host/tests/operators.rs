@@ -204,25 +204,49 @@ fn a_task_is_woken_to_run_them() {
     });
 }
 
-/// Rank 1 waits in another plane until rank 0 has its sum, for which rank 1's agent has to add, too.
+/// Rank 0 gets what rank 1 has added, while rank 1 waits for it in another plane.
 #[test]
 fn a_caller_who_waits_in_another_plane_does_not_hold_them_up() {
     ranks(2, |rank| {
         let planes = [0, 1, 2].map(|number| rank.plane(number).expect("there is memory"));
-        let other = 1 - rank.me().0;
         for instance in 0..ROUNDS {
             let place = usize::from(instance % 3);
             let (here, elsewhere) = (planes[place], planes[(place + 1) % 3]);
-            let sum = Sum::post(here, ANYWHERE, 1, instance);
-            if other == 0 {
-                receive(elsewhere, 0, 1, &mut [0; 8]);
-                sum.check(here, end(here, sum.posted));
-            } else {
-                sum.check(here, end(here, sum.posted));
+            let (mut bytes, mut work) = ([1; 100], [0; 100]);
+            let (kept, came) = (memory::lend_mut(&mut bytes), memory::lend_mut(&mut work));
+            let schedule = there_and_back(here.me(), kept, came);
+            // SAFETY: we wait for it below.
+            let posted = unsafe {
+                here.submit(|nic, port| nic.post_schedule(schedule.into(), instance, port))
+            };
+            if here.me() == Peer(0) {
+                assert_eq!(end(here, posted), Outcome::Done);
+                assert_eq!(work, [2; 100]);
                 send(elsewhere, 1, 1, &[0; 8]);
+            } else {
+                receive(elsewhere, 0, 1, &mut [0; 8]);
+                assert_eq!(end(here, posted), Outcome::Done);
             }
         }
     });
+}
+
+/// Rank 0 sends what it keeps, rank 1 adds that to what it keeps itself, and sends it back.
+fn there_and_back(me: Peer, kept: Span, came: Span) -> Schedule {
+    let mut schedule = Schedule::new(1, me.0);
+    let other = Peer(1 - me.0);
+    let receive = Step::Receive { from: other, rank: other.0, into: came, strand: 0 };
+    let send = Step::Send { to: other, source: kept, strand: 0 };
+    if me == Peer(0) {
+        schedule.push(send, &[]);
+        schedule.push(receive, &[]);
+    } else {
+        let came_in = schedule.push(receive, &[]);
+        let add = Step::Reduce { operator: ANYWHERE, source: came, into: kept };
+        let added = schedule.push(add, &[came_in]);
+        schedule.push(send, &[added]);
+    }
+    schedule
 }
 
 /// Rank 0 has posted, and is away until everything that it needs has come.
