@@ -7,6 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
+use ferrywire_host::Driver;
 use ferrywire_host::nic::{Mode, Outcome, Posted};
 
 use crate::comm::{self, Comm};
@@ -172,13 +173,20 @@ impl Recipe for Flushing {
     }
 
     fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
-        if let Some(ticket) = end.ticket {
-            self.waiting.iter_mut().for_each(|request| request.hear(ticket, end.outcome));
+        // Only the first was waited for: another with the same ticket is in another plane.
+        let first = self.waiting.iter_mut().find(|request| request.pending().is_some());
+        if let (Some(request), Some(ticket)) = (first, end.ticket) {
+            request.hear(ticket, end.outcome);
         }
         match self.next() {
             Posted::Done(_) => Ok(Next::Over(MPI_Status::EMPTY)),
             pending => Ok(Next::Then(pending)),
         }
+    }
+
+    fn driver(&self, comm: &Comm) -> &'static Driver {
+        let first = self.waiting.iter().find(|request| request.pending().is_some());
+        first.map_or(comm.driver(), Request::driver)
     }
 }
 

@@ -66,11 +66,7 @@ impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
-        Ok(unsafe {
-            process::running()?
-                .driver
-                .submit(|nic, port| nic.post_schedule(schedule, instance, port))
-        })
+        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -84,7 +80,7 @@ impl Recipe for Collecting {
             Outcome::Released => {
                 if let Some(ticket) = end.ticket {
                     let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
-                    process::running()?.driver.detach(ticket, Some(kept));
+                    comm.driver().detach(ticket, Some(kept));
                 }
                 Ok(Next::Over(MPI_Status::EMPTY))
             }
@@ -116,9 +112,7 @@ impl Collecting {
         let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
         let (ticket, outcome) = unsafe {
-            process::running()?
-                .driver
-                .perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
+            comm.driver().perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
         };
         self.finish(comm, End { ticket, outcome })?;
         Ok(outcome == Outcome::Done)

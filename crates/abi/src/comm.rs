@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ferrywire_host::Driver;
 use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
@@ -20,6 +21,7 @@ use crate::errhandler::Handler;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Object, Shared};
 use crate::info;
+use crate::plane::Agreed;
 use crate::pointer::Out;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Info};
@@ -28,6 +30,8 @@ use crate::types::{MPI_Comm, MPI_Info};
 pub(crate) struct Comm {
     /// Who takes part.
     pub(crate) members: Members,
+    /// Drives the NIC of the plane that it is in, at all members the same one.
+    driver: &'static Driver,
     /// What the program has hung on it.
     pub(crate) attributes: Attributes,
     /// Its number goes back when it does.
@@ -51,17 +55,25 @@ impl Kind for Comm {
 
 impl Comm {
     /// A communicator that is there from the beginning.
-    pub(crate) fn predefined(members: Members, name: &str) -> Comm {
-        Comm::new(members, None, name, String::new(), Handler::Fatal)
+    pub(crate) fn predefined(members: Members, driver: &'static Driver, name: &str) -> Comm {
+        Comm::new(members, driver, None, name, String::new(), Handler::Fatal)
     }
 
     /// A communicator that was made from another, and treats errors alike.
-    pub(crate) fn made(members: Members, claim: Claim, origin: String, parent: &Comm) -> Comm {
-        Comm::new(members, Some(claim), "", origin, parent.handler())
+    pub(crate) fn made(
+        members: Members,
+        agreed: Agreed,
+        origin: String,
+        parent: &Comm,
+    ) -> Result<Comm> {
+        let driver = agreed.driver()?;
+        let handler = parent.handler();
+        Ok(Comm::new(members, driver, Some(agreed.claim), "", origin, handler))
     }
 
     fn new(
         members: Members,
+        driver: &'static Driver,
         claim: Option<Claim>,
         name: &str,
         origin: String,
@@ -69,6 +81,7 @@ impl Comm {
     ) -> Comm {
         Comm {
             members,
+            driver,
             attributes: Attributes::default(),
             claim,
             name: Mutex::new(name.into()),
@@ -78,6 +91,12 @@ impl Comm {
             info: Mutex::default(),
             latest: Mutex::default(),
         }
+    }
+
+    /// Who does what is asked of it.
+    #[inline(always)]
+    pub(crate) fn driver(&self) -> &'static Driver {
+        self.driver
     }
 
     /// The collective that was done last.
@@ -185,7 +204,8 @@ pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
         MPI_COMM_WORLD => Ok(&process::running()?.world),
         MPI_COMM_SELF => Ok(&process::running()?.itself),
         MPI_COMM_NULL => Err(no_comm()),
-        MPI_Comm(address) => handle::find(address),
+        // Its driver takes nothing after MPI_Finalize.
+        MPI_Comm(address) => process::running().and_then(|_| handle::find(address)),
     }
 }
 
@@ -195,7 +215,7 @@ pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
         MPI_COMM_WORLD => Ok(Shared::clone(&process::running()?.world)),
         MPI_COMM_SELF => Ok(Shared::clone(&process::running()?.itself)),
         MPI_COMM_NULL => Err(no_comm()),
-        MPI_Comm(address) => handle::share_of(address),
+        MPI_Comm(address) => process::running().and_then(|_| handle::share_of(address)),
     }
 }
 

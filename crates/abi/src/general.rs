@@ -80,7 +80,7 @@ impl Recipe for General {
         Ok(Next::Over(MPI_Status::EMPTY))
     }
 
-    fn cancel(&mut self, _: Option<Ticket>) -> Result {
+    fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
         let Some(cancel) = self.cancel else { return Ok(()) };
         let counter = self.counter;
         let complete =

@@ -31,6 +31,7 @@ use crate::failure::{Failure, Result};
 use crate::handle::{self, Shared};
 use crate::info;
 use crate::message;
+use crate::plane::{Agreed, Vote};
 use crate::pointer::{Out, Text};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -50,7 +51,7 @@ struct Agreement<M> {
     instance: Option<u16>,
     attempt: u32,
     free: Box<Free>,
-    claimed: Box<u8>,
+    vote: Box<u8>,
     /// What schedules work in.
     work: Box<[u8]>,
     claim: Option<Claim>,
@@ -60,14 +61,14 @@ struct Agreement<M> {
     make: Option<M>,
 }
 
-impl<M: FnOnce(Claim) -> Result + Send> Agreement<M> {
+impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
     fn new(those: Those, instance: Option<u16>, make: M) -> Agreement<M> {
         Agreement {
             those,
             instance,
             attempt: 0,
             free: Box::new([0; COMMS_MAX / 64]),
-            claimed: Box::new(0),
+            vote: Box::new(0),
             work: crate::data::room(size_of::<Free>() as u64),
             claim: None,
             claiming: false,
@@ -94,8 +95,8 @@ impl<M: FnOnce(Claim) -> Result + Send> Agreement<M> {
             Failure::new(MPI_ERR_OTHER, why)
         })?;
         self.claim = process::running()?.numbers.claim(number);
-        *self.claimed = self.claim.is_some().into();
-        let bytes = memory::lend_mut(std::slice::from_mut(&mut *self.claimed));
+        *self.vote = Vote::new(self.claim.as_ref())? as u8;
+        let bytes = memory::lend_mut(std::slice::from_mut(&mut *self.vote));
         self.post(comm, Operation::Min, Number::U8, bytes)
     }
 
@@ -119,15 +120,11 @@ impl<M: FnOnce(Claim) -> Result + Send> Agreement<M> {
         // One number for all rounds: others may begin collectives before the next one.
         let instance = *self.instance.get_or_insert_with(|| comm.members.next_instance());
         // SAFETY: I1.
-        Ok(unsafe {
-            process::running()?
-                .driver
-                .submit(|nic, port| nic.post_schedule(schedule, instance, port))
-        })
+        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
 }
 
-impl<M: FnOnce(Claim) -> Result + Send> Recipe for Agreement<M> {
+impl<M: FnOnce(Agreed) -> Result + Send> Recipe for Agreement<M> {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         self.ask_what_is_free(comm)
     }
@@ -139,13 +136,13 @@ impl<M: FnOnce(Claim) -> Result + Send> Recipe for Agreement<M> {
         if !self.claiming {
             return self.claim(comm).map(Next::Then);
         }
-        match (*self.claimed == 1, self.claim.take()) {
-            (true, Some(claim)) => {
+        match Vote::of(*self.vote).settle(self.claim.take()) {
+            Some(agreed) => {
                 let make = self.make.take().expect("it is made once");
-                make(claim)?;
+                make(agreed)?;
                 Ok(Next::Over(MPI_Status::EMPTY))
             }
-            _ => {
+            None => {
                 self.attempt += 1;
                 self.ask_what_is_free(comm).map(Next::Then)
             }
@@ -158,7 +155,7 @@ fn agree(
     comm: Shared<Comm>,
     those: Those,
     instance: Option<u16>,
-    make: impl FnOnce(Claim) -> Result + Send + 'static,
+    make: impl FnOnce(Agreed) -> Result + Send + 'static,
 ) -> Result {
     let recipe: Box<dyn Recipe> = Box::new(Agreement::new(those, instance, make));
     Request::perform(comm, recipe).map(|_| ())
@@ -191,10 +188,10 @@ fn duplicate(
     let copied = Copied { attributes: comm.attributes.copy_for_dup(handle.0)? };
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    let make = move |claim: Claim| {
-        let members = old.members.renumbered(claim.number());
+    let make = move |agreed: Agreed| {
+        let members = old.members.renumbered(agreed.claim.number());
         let origin = format!("a duplicate of {}", old.title());
-        let mut new = Comm::made(members, claim, origin, &old);
+        let mut new = Comm::made(members, agreed, origin, &old)?;
         new.attributes = copied.attributes;
         new.set_info(info);
         place.put(new)
@@ -202,13 +199,12 @@ fn duplicate(
     Ok(Box::new(Agreement::new(Those::Everyone, None, make)))
 }
 
-/// Runs a schedule to its end. What it is lent outlives the call.
-fn run(schedule: Schedule, instance: u16) -> Result {
-    let schedule = Arc::new(schedule);
+/// Runs the next schedule of a communicator to its end. What it is lent outlives the call.
+fn run(comm: &Comm, schedule: Schedule) -> Result {
+    let (schedule, instance) = (Arc::new(schedule), comm.members.next_instance());
     // SAFETY: I1.
-    let outcome = unsafe {
-        process::running()?.driver.perform(|nic, port| nic.post_schedule(schedule, instance, port))
-    };
+    let outcome =
+        unsafe { comm.driver().perform(|nic, port| nic.post_schedule(schedule, instance, port)) };
     message::sent(outcome)
 }
 
@@ -220,7 +216,7 @@ fn gather_from_everyone(comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
     let (mine, all_span) = (lend(&mut mine), lend(&mut all));
     let mut work = crate::data::room(algorithm::allgather_work_bytes(me, mine.len));
     let work = memory::lend_mut(&mut work);
-    run(algorithm::allgather(me, mine, all_span, work), comm.members.next_instance())?;
+    run(comm, algorithm::allgather(me, mine, all_span, work))?;
     Ok(all)
 }
 
@@ -257,17 +253,19 @@ fn split(comm: &Shared<Comm>, color: Option<u32>, key: c_int, newcomm: Out<MPI_C
     });
     newcomm.put(MPI_COMM_NULL)?;
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |claim| {
+    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
         let Some(group) = group else { return Ok(()) };
         let rank = rank_in(&group)?;
         let members = match remote {
-            None => Members::new(group, rank, claim.number()),
+            None => Members::new(group, rank, agreed.claim.number()),
             // Nobody over there wants the same.
             Some((remote, _)) if remote.size() == 0 => return Ok(()),
-            Some((remote, first)) => Members::between(group, rank, remote, first, claim.number()),
+            Some((remote, first)) => {
+                Members::between(group, rank, remote, first, agreed.claim.number())
+            }
         };
         let origin = format!("a split of {}", old.title());
-        place.put(Comm::made(members, claim, origin, &old))
+        place.put(Comm::made(members, agreed, origin, &old)?)
     })
 }
 
@@ -314,15 +312,17 @@ fn create(comm: &Shared<Comm>, group: Group, newcomm: Out<MPI_Comm>) -> Result {
         }
     };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |claim| {
+    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
         let Some(rank) = rank else { return Ok(()) };
         let members = match remote {
-            None => Members::new(group, rank, claim.number()),
+            None => Members::new(group, rank, agreed.claim.number()),
             Some((remote, _)) if remote.size() == 0 => return Ok(()),
-            Some((remote, first)) => Members::between(group, rank, remote, first, claim.number()),
+            Some((remote, first)) => {
+                Members::between(group, rank, remote, first, agreed.claim.number())
+            }
         };
         let origin = format!("a part of {}", old.title());
-        place.put(Comm::made(members, claim, origin, &old))
+        place.put(Comm::made(members, agreed, origin, &old)?)
     })
 }
 
@@ -338,10 +338,10 @@ fn create_among(
     let Some(rank) = group.rank_of(process::running()?.driver.me()) else { return Ok(()) };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
     let those = Those::Some { group: group.clone(), rank };
-    agree(Shared::clone(comm), those, Some(instance), move |claim| {
-        let members = Members::new(group, rank, claim.number());
+    agree(Shared::clone(comm), those, Some(instance), move |agreed| {
+        let members = Members::new(group, rank, agreed.claim.number());
         let origin = format!("a part of {}", old.title());
-        let new = Comm::made(members, claim, origin, &old);
+        let new = Comm::made(members, agreed, origin, &old)?;
         if let Some(handler) = handler {
             new.set_handler(handler);
         }
@@ -364,11 +364,11 @@ impl Bridge<'_> {
         let mut theirs = vec![0; mine.len()];
         if let Some((comm, other, tag)) = &self.across {
             let mut mine = mine.to_vec();
-            swap(&comm.members, *other, *tag, lend(&mut mine), lend(&mut theirs))?;
+            swap(comm, *other, *tag, lend(&mut mine), lend(&mut theirs))?;
         }
         let me = self.local.members.member();
         let schedule = algorithm::broadcast(me, self.leader, lend(&mut theirs));
-        run(schedule, self.local.members.next_instance())?;
+        run(self.local, schedule)?;
         Ok(theirs)
     }
 
@@ -380,7 +380,7 @@ impl Bridge<'_> {
         let operator = operation::operator(Operation::BitAnd, Number::I64).expect("it makes sense");
         let combiner = Combiner { operator, element_bytes: 8, commutative: true };
         let schedule = algorithm::allreduce(me, combiner, lend(&mut ours), lend(&mut work));
-        run(schedule, self.local.members.next_instance())?;
+        run(self.local, schedule)?;
         let theirs = self.exchange(&ours)?;
         Ok(ours.iter().zip(theirs).map(|(ours, theirs)| ours & theirs).collect())
     }
@@ -405,8 +405,8 @@ impl Bridge<'_> {
         Ok((Group::of(&peers), first < answer[0]))
     }
 
-    /// A number on which both sides agree.
-    fn agree(&self) -> Result<Claim> {
+    /// A number and a plane on which both sides agree.
+    fn agree(&self) -> Result<Agreed> {
         let numbers = &process::running()?.numbers;
         for attempt in 0.. {
             let free = self.combine(&numbers.free().map(u64::cast_signed))?;
@@ -414,9 +414,12 @@ impl Bridge<'_> {
             let free = Free::try_from(free).expect("as many as were sent");
             let Some(number) = numbers::pick(&free, 0, attempt) else { break };
             let claim = numbers.claim(number);
-            let all = self.combine(&[-i64::from(claim.is_some())])?;
-            if let (Some(claim), [-1]) = (claim, &all[..]) {
-                return Ok(claim);
+            // As many bits as the vote says, of which those remain that all have set.
+            let vote = Vote::new(claim.as_ref())? as u8;
+            let all = self.combine(&[(1 << vote) - 1])?;
+            let least = u8::try_from(all[0].count_ones()).unwrap_or(0);
+            if let Some(agreed) = Vote::of(least).settle(claim) {
+                return Ok(agreed);
             }
         }
         Err(Failure::new(MPI_ERR_OTHER, format!("a rank has {COMMS_MAX} communicators; free some")))
@@ -425,12 +428,12 @@ impl Bridge<'_> {
     /// Makes the communicator between the two.
     fn build(&self, newintercomm: Out<MPI_Comm>, handler: Option<Handler>) -> Result {
         let (remote, first) = self.meet()?;
-        let claim = self.agree()?;
+        let agreed = self.agree()?;
         let members = &self.local.members;
         let (group, rank) = (members.group().clone(), members.rank());
-        let between = Members::between(group, rank, remote, first, claim.number());
+        let between = Members::between(group, rank, remote, first, agreed.claim.number());
         let origin = format!("a bridge from {}", self.local.title());
-        let new = Comm::made(between, claim, origin, self.local);
+        let new = Comm::made(between, agreed, origin, self.local)?;
         if let Some(handler) = handler {
             new.set_handler(handler);
         }
@@ -439,12 +442,12 @@ impl Bridge<'_> {
 }
 
 /// Exchanges bytes with another rank, apart from everything that users and collectives do.
-fn swap(members: &Members, other: u32, tag: u32, mine: Span, theirs: Span) -> Result {
+fn swap(comm: &Comm, other: u32, tag: u32, mine: Span, theirs: Span) -> Result {
+    let (members, driver) = (&comm.members, comm.driver());
     let tag = u32::from(Members::instance_apart(tag)) << 8 | BRIDGE_STRAND;
     let peer = members.targets().peer_of(other);
     let from = MatchWord::new(members.group_id(), members.rank(), tag);
     let to = MatchWord::new(members.group_id(), other, tag);
-    let driver = &process::running()?.driver;
     // SAFETY: I1.
     let receive = unsafe {
         driver.submit(|nic, port| {
@@ -479,11 +482,11 @@ fn merge(comm: &Shared<Comm>, high: bool, newcomm: Out<MPI_Comm>) -> Result {
     let (ours, theirs) = (comm.members.group(), &inter.remote);
     let group = if ours_first { ours.union(theirs) } else { theirs.union(ours) };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |claim| {
+    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
         let rank = rank_in(&group)?;
-        let members = Members::new(group, rank, claim.number());
+        let members = Members::new(group, rank, agreed.claim.number());
         let origin = format!("both sides of {}", old.title());
-        place.put(Comm::made(members, claim, origin, &old))
+        place.put(Comm::made(members, agreed, origin, &old)?)
     })
 }
 

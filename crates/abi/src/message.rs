@@ -18,6 +18,7 @@ use crate::constants::{
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
+use crate::plane;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::sizes::Wide;
@@ -60,10 +61,10 @@ entries! {
         let into = incoming.span();
         // SAFETY: I1.
         let outcome = unsafe {
-            process::running()?.driver.perform(|nic, port| {
+            plane::perform(comm.driver(), |nic, port| {
                 nic.post_receive(wanted.from, wanted.word, wanted.mask, into, port)
             })
-        };
+        }?;
         let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request))?;
         status.report(got);
         Ok(())
@@ -93,8 +94,8 @@ fn send(
     let source = outgoing.load();
     // SAFETY: I1.
     let outcome = unsafe {
-        process::running()?.driver.perform(|nic, port| nic.post_send(to, word, source, mode, port))
-    };
+        plane::perform(comm.driver(), |nic, port| nic.post_send(to, word, source, mode, port))
+    }?;
     sent(outcome).map_err(|failure| failure.during(request))
 }
 

@@ -16,7 +16,6 @@ use crate::failure::{Failure, Result};
 use crate::handle::Shared;
 use crate::message::{self, With};
 use crate::pointer::{Choice, ChoiceMut, Out};
-use crate::process;
 use crate::request::{AnyWork, End, Next, Recipe, Request};
 use crate::sizes::Wide;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
@@ -60,15 +59,11 @@ impl Sending {
 }
 
 impl Recipe for Sending {
-    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let Some((to, word)) = self.to else { return Ok(Posted::Done(Outcome::Done)) };
         let (source, mode) = (self.data.load(), self.mode);
         // SAFETY: I1.
-        Ok(unsafe {
-            process::running()?
-                .driver
-                .submit(|nic, port| nic.post_send(to, word, source, mode, port))
-        })
+        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -96,16 +91,14 @@ impl Receiving {
 }
 
 impl Recipe for Receiving {
-    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let Some(Wanted { from, word, mask }) = self.wanted else {
             return Ok(Posted::Done(Outcome::Done));
         };
         let into = self.data.span();
         // SAFETY: I1.
         Ok(unsafe {
-            process::running()?
-                .driver
-                .submit(|nic, port| nic.post_receive(from, word, mask, into, port))
+            comm.driver().submit(|nic, port| nic.post_receive(from, word, mask, into, port))
         })
     }
 
@@ -154,7 +147,7 @@ impl Recipe for Together {
         }
     }
 
-    fn cancel(&mut self, _: Option<Ticket>) -> Result {
+    fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
         self.parts.iter_mut().try_for_each(Request::cancel)
     }
 }
@@ -212,9 +205,8 @@ fn begin(
         return Request::begin(comm, sending);
     };
     // SAFETY: I1.
-    let posted = unsafe {
-        process::running()?.driver.submit(|nic, port| nic.post_send(to, word, source, mode, port))
-    };
+    let posted =
+        unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) };
     Request::of_posted(posted, || {
         let comm = comm::share_of(handle)?;
         let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;

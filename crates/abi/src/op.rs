@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::Operators;
@@ -304,6 +305,15 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many there are.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a schedule may want an operator of the user's.
+#[inline]
+pub(crate) fn is_any_in_use() -> bool {
+    IN_USE.load(Ordering::Relaxed) > 0
+}
+
 /// The number of an operator, while this is alive.
 struct Registered(u16);
 
@@ -317,6 +327,7 @@ impl Registered {
                 registry.reductions.entry(number)
             {
                 place.insert(Arc::new(reduction));
+                IN_USE.fetch_add(1, Ordering::Relaxed);
                 return Registered(number);
             }
         }
@@ -326,6 +337,7 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         registry().reductions.remove(&self.0);
+        IN_USE.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -53,7 +53,7 @@ fn look<T>(
     let described = Described { bytes: None, with: With::From(source), tag, comm };
     let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
     let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
-    let driver = &process::running()?.driver;
+    let driver = comm.driver();
     let lost = |nic: &Nic| wanted.from.filter(|&peer| nic.is_down(peer));
     let found = if wait {
         // SAFETY: I1.
@@ -113,13 +113,11 @@ struct Receiving {
 }
 
 impl Recipe for Receiving {
-    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let Some((ticket, _)) = self.taken else { return Ok(Posted::Done(Outcome::Done)) };
         let into = self.data.span();
         // SAFETY: I1: the room is the program's, or in the recipe.
-        Ok(unsafe {
-            process::running()?.driver.submit(|nic, port| nic.post_taken(ticket, into, port))
-        })
+        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_taken(ticket, into, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {

@@ -20,8 +20,9 @@ use crate::op::OPERATORS;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub(crate) struct Process {
-    /// What we have of the job: drives our NIC.
-    pub(crate) driver: Rank,
+    /// What we have of the job: stands for the driver of our first NIC, where the predefined
+    /// communicators are.
+    pub(crate) driver: &'static Rank,
     /// MPI_COMM_WORLD.
     pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
@@ -85,15 +86,17 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     if is_started() {
         return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
     }
-    let driver = job::join(|name| std::env::var(name).ok(), OPERATORS)
+    let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
+    // Every communicator has a reference to its driver, and the program may keep some to the end.
+    let driver: &'static Rank = Box::leak(Box::new(rank));
     let me = driver.me();
     let world = Members::new(Group::whole(driver.size()), me.0, WORLD);
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
     let process = Process {
         driver,
-        world: handle::share(Comm::predefined(world, "MPI_COMM_WORLD")),
-        itself: handle::share(Comm::predefined(itself, "MPI_COMM_SELF")),
+        world: handle::share(Comm::predefined(world, driver, "MPI_COMM_WORLD")),
+        itself: handle::share(Comm::predefined(itself, driver, "MPI_COMM_SELF")),
         numbers: Numbers::new(ITSELF + 1),
         thread_level,
         main_thread: std::thread::current().id(),

@@ -3,7 +3,8 @@
 //! A request has a *recipe*, which says what is to be done, and its progress. Non-blocking calls make a
 //! recipe and start it; persistent ones make it and let the program start it, again and again. All
 //! of the wait and test family look at progress in one place, [`Request::observe`], and hand out what came
-//! of it in another, [`Request::finish`].
+//! of it in another, [`Request::finish`]. A request is in the plane of its communicator; those that a program
+//! waits for together are most often in the same one, and then looked at under one lock.
 //!
 //! Invariants, cited below by number.
 //!   I1. What a recipe lends to the NIC lives in it or is the program's, who leaves it alone until the
@@ -12,8 +13,8 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
-use ferrywire_host::Finished;
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
+use ferrywire_host::{Driver, Finished, wait_around};
 
 use crate::comm::Comm;
 use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL, MPI_UNDEFINED};
@@ -21,6 +22,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
 use crate::nonblocking::{Receiving, Sending};
+use crate::plane;
 use crate::pointer::{In, Out};
 use crate::process;
 use crate::sizes;
@@ -28,7 +30,7 @@ use crate::types::{MPI_Request, MPI_Status};
 
 /// Something that was begun, or can be.
 pub(crate) struct Request {
-    /// Where its errors go.
+    /// Where it goes on, and its errors go.
     pub(crate) comm: Shared<Comm>,
     work: Work,
     progress: Progress,
@@ -56,11 +58,16 @@ pub(crate) trait Recipe: Send {
     }
 
     /// Takes it back, if it is not too late.
-    fn cancel(&mut self, pending: Option<Ticket>) -> Result {
+    fn cancel(&mut self, comm: &Comm, pending: Option<Ticket>) -> Result {
         if let Some(ticket) = pending {
-            process::running()?.driver.cancel(ticket);
+            self.driver(comm).cancel(ticket);
         }
         Ok(())
+    }
+
+    /// Who knows the ticket of what was posted last.
+    fn driver(&self, comm: &Comm) -> &'static Driver {
+        comm.driver()
     }
 
     /// The status that the program shall see, where something of the user's has a say in it.
@@ -180,14 +187,16 @@ impl Request {
         loop {
             self.go_on();
             let Progress::Pending(ticket) = self.progress else { return Ok(()) };
-            let outcome = process::running()?.driver.wait(ticket);
+            process::running()?;
+            let outcome = plane::wait(self.driver(), ticket)?;
             self.see(ticket, outcome);
         }
     }
 
     /// Looks once whether it is over.
     pub(crate) fn test(&mut self) -> Result<bool> {
-        process::running()?.driver.look(|finished| _ = self.observe(finished));
+        process::running()?;
+        self.driver().look(|finished| _ = self.observe(finished));
         self.go_on();
         Ok(self.is_over())
     }
@@ -224,6 +233,15 @@ impl Request {
         }
     }
 
+    /// Who knows what it waits for.
+    #[inline]
+    pub(crate) fn driver(&self) -> &'static Driver {
+        match &self.work {
+            Work::Send(_) | Work::Receive(_) => self.comm.driver(),
+            Work::Other(recipe) => recipe.driver(&self.comm),
+        }
+    }
+
     /// What it waits for.
     pub(crate) fn pending(&self) -> Option<Ticket> {
         match self.progress {
@@ -243,7 +261,7 @@ impl Request {
     /// Takes it back, if it is not too late.
     pub(crate) fn cancel(&mut self) -> Result {
         let pending = self.pending();
-        self.work.recipe().cancel(pending)
+        self.work.recipe().cancel(&self.comm, pending)
     }
 
     /// Whether the program started it and has not heard of its end.
@@ -380,19 +398,55 @@ impl Several {
         })
     }
 
+    /// The plane that all are in, if it is one.
+    #[inline]
+    fn common_driver(self) -> Result<Option<&'static Driver>> {
+        let rank = process::running()?.driver;
+        if rank.has_one_plane() {
+            return Ok(Some(rank));
+        }
+        if plane::must_look_around() {
+            return Ok(None);
+        }
+        let mut drivers = self.active().map(|(_, request)| request.driver());
+        let first = drivers.next().unwrap_or(rank);
+        Ok(drivers.all(|driver| std::ptr::eq(driver, first)).then_some(first))
+    }
+
+    /// The planes that they are in.
+    fn drivers(self) -> Vec<&'static Driver> {
+        distinct(self.active().map(|(_, request)| request.driver()))
+    }
+
+    /// Those of a plane.
+    fn within(self, driver: &Driver) -> impl Iterator<Item = (usize, &'static mut Request)> {
+        self.active().filter(move |(_, request)| std::ptr::eq(request.driver(), driver))
+    }
+
     /// Looks once. True if all are over.
     fn test_all(self) -> Result<bool> {
-        let driver = &process::running()?.driver;
-        driver
-            .look(|finished| self.active().for_each(|(_, request)| _ = request.observe(finished)));
+        if let Some(driver) = self.common_driver()? {
+            driver.look(|finished| {
+                self.active().for_each(|(_, request)| _ = request.observe(finished));
+            });
+        } else {
+            for driver in self.drivers() {
+                driver.look(|finished| {
+                    self.within(driver).for_each(|(_, request)| _ = request.observe(finished));
+                });
+            }
+        }
         self.active().for_each(|(_, request)| request.go_on());
         Ok(self.active().all(|(_, request)| request.is_over()))
     }
 
     /// Waits until all are over.
     fn wait_all(self) -> Result {
-        let driver = &process::running()?.driver;
         loop {
+            let Some(driver) = self.common_driver()? else {
+                // One after the other: agents look after those in other planes.
+                return self.active().try_for_each(|(_, request)| request.run_out());
+            };
             let mut place = 0;
             driver.wait_until(|finished| {
                 while place < self.count {
@@ -419,12 +473,19 @@ impl Several {
         if !self.is_any_active() {
             return Ok(None);
         }
-        let driver = &process::running()?.driver;
         loop {
-            let place = driver.wait_until(|finished| {
-                self.active()
-                    .find_map(|(place, request)| request.observe(finished).then_some(place))
-            });
+            let place = if let Some(driver) = self.common_driver()? {
+                driver.wait_until(|finished| {
+                    self.active()
+                        .find_map(|(place, request)| request.observe(finished).then_some(place))
+                })
+            } else {
+                let drivers = plane::all()?;
+                wait_around(&drivers, |at, finished| {
+                    self.within(drivers[at])
+                        .find_map(|(place, request)| request.observe(finished).then_some(place))
+                })
+            };
             let request = self.at(place).expect("it was there");
             request.go_on();
             if request.is_over() {
@@ -473,14 +534,31 @@ static ORPHANS: Mutex<Vec<Request>> = Mutex::new(Vec::new());
 /// Lets go of freed requests that are over.
 fn sweep_orphans() {
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    let Ok(process) = process::running() else { return };
-    process.driver.look(|finished| {
-        orphans.iter_mut().for_each(|request| _ = request.observe(finished));
-    });
+    if process::running().is_err() {
+        return;
+    }
+    for driver in distinct(orphans.iter().map(Request::driver)) {
+        let within = |request: &&mut Request| std::ptr::eq(request.driver(), driver);
+        driver.look(|finished| {
+            let those = orphans.iter_mut().filter(within);
+            those.for_each(|request| _ = request.observe(finished));
+        });
+    }
     orphans.retain_mut(|request| {
         request.go_on();
         !request.is_over()
     });
+}
+
+/// Each once.
+fn distinct(drivers: impl Iterator<Item = &'static Driver>) -> Vec<&'static Driver> {
+    let mut each: Vec<&Driver> = Vec::new();
+    for driver in drivers {
+        if !each.iter().any(|&other| std::ptr::eq(other, driver)) {
+            each.push(driver);
+        }
+    }
+    each
 }
 
 entries! {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use common::{Folder, ferry, library, other_header};
 
 const PROGRAMS: &[&str] =
-    &["hello", "ring", "datatypes", "messages", "collectives", "objects", "tool"];
+    &["hello", "ring", "datatypes", "messages", "collectives", "objects", "tool", "planes"];
 
 /// What a queue may hold of messages that no receive was waiting for.
 const BUDGET_KILOBYTES: u64 = 16 << 10;

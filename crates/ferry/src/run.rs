@@ -122,15 +122,14 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
     let cores = cores::usable();
-    let crowded = cores::crowded(plan.size, cores);
     if options.dry_run {
-        out::line(plan.told(cores, crowded));
+        out::line(plan.told(cores, cores::crowded(plan.size, cores)));
         return Ok(0);
     }
-    Ok(start_job(options, &plan, crowded)?.run())
+    Ok(start_job(options, &plan, cores)?.run())
 }
 
-fn start_job(options: &Options, plan: &Plan, crowded: bool) -> Result<Job, NoJob> {
+fn start_job(options: &Options, plan: &Plan, cores: u32) -> Result<Job, NoJob> {
     let os = |what| move |error| NoJob::Os { what, error };
     // Before anything has a child, so that no signal of one is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
@@ -157,7 +156,7 @@ fn start_job(options: &Options, plan: &Plan, crowded: bool) -> Result<Job, NoJob
         .timeout_seconds
         .map(|seconds| (Instant::now() + Duration::from_secs_f64(seconds), seconds));
     let course = Course::new();
-    Ok(Job { signals, keeper, ranks, input, out, err, number, mark, crowded, timeout, course })
+    Ok(Job { signals, keeper, ranks, input, out, err, number, mark, cores, timeout, course })
 }
 
 fn start_ranks(

@@ -7,7 +7,8 @@
 //! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
 //!
 //! Operators of the user's are run by threads of the user's that wait or look, without the lock and
-//! without leading: an operator may call us, and others who wait go on meanwhile.
+//! without leading: an operator may call us, and others who wait go on meanwhile. Where a rank has several
+//! planes, all its threads may wait in others, and the agent runs what nobody else comes for.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};

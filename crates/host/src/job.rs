@@ -75,6 +75,7 @@ fn open(file: OwnedFd) -> Result<Segment, JoinError> {
 /// A job of `ranks` threads of this process, in their order. `crowded` if they have to share cores.
 pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<Rank>> {
     let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
+    segment.note_cores(cores::usable());
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
     let rank = |rank| Rank::new(Arc::clone(&segment), rank, limits.clone(), operators, None);

@@ -92,6 +92,23 @@ impl Rank {
         std::iter::once(&self.first).chain(self.others.iter().filter_map(OnceLock::get))
     }
 
+    /// Whether no plane is open but the first.
+    #[inline]
+    pub fn has_one_plane(&self) -> bool {
+        self.others.iter().all(|place| place.get().is_none())
+    }
+
+    /// Whether the machine has a second core for each rank, which makes planes worth while. All
+    /// ranks of the job say the same.
+    pub fn has_cores_to_spare(&self) -> bool {
+        self.segment.has_cores_to_spare()
+    }
+
+    /// Why `peer` cannot be reached, in whichever plane, if the machine is to blame.
+    pub fn trouble(&self, peer: Peer) -> Option<String> {
+        self.drivers().find_map(|driver| driver.trouble(peer))
+    }
+
     /// Nothing is moved straight between this rank's memory and others' any more, in its name.
     pub(crate) fn stop_transfers(&self, lost: Peer) {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);

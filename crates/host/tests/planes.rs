@@ -102,6 +102,19 @@ fn tasks_of_all_planes_are_woken() {
     });
 }
 
+/// All ranks read the same in the segment, whatever they may use themselves.
+#[test]
+fn cores_are_to_spare_if_there_are_two_for_each_rank() {
+    let segment = Segment::create(2, 0, false).expect("a segment");
+    assert!(!segment.has_cores_to_spare());
+    for (cores, spare) in [(2, false), (3, false), (4, true)] {
+        segment.note_cores(cores);
+        let file = segment.file().try_clone().expect("another descriptor");
+        let theirs = Segment::open(file.into()).expect("it is whole");
+        assert_eq!(theirs.has_cores_to_spare(), spare);
+    }
+}
+
 /// What is sent to a plane that its receiver has not opened waits there.
 #[test]
 fn a_plane_may_be_opened_late() {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use ferrywire_host::meet::{Member, Word};
-use ferrywire_host::{Process, Segment};
+use ferrywire_host::{Process, Segment, cores};
 
 use super::input::Input;
 use super::keeper::Keeper;
@@ -54,7 +54,8 @@ pub(super) struct Job {
     pub(super) number: u32,
     /// What all its processes have in their environment.
     pub(super) mark: String,
-    pub(super) crowded: bool,
+    /// Cores that its ranks may use.
+    pub(super) cores: u32,
     pub(super) timeout: Option<(Instant, f64)>,
     pub(super) course: Course,
 }
@@ -362,10 +363,12 @@ impl Job {
     fn welcome(&mut self) {
         self.course.welcomed = true;
         let size = number(self.ranks.len());
-        let segment = match Segment::create(size, self.number, self.crowded) {
+        let crowded = cores::crowded(size, self.cores);
+        let segment = match Segment::create(size, self.number, crowded) {
             Ok(segment) => segment,
             Err(error) => return self.fail_to_welcome(size, error),
         };
+        segment.note_cores(self.cores);
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(hello) = rank.hello {
                 let process = Process { pid: hello.pid, probe: hello.probe_address };
@@ -374,7 +377,7 @@ impl Job {
         }
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
-            let member = Member { rank: number(at), size, job: self.number, crowded: self.crowded };
+            let member = Member { rank: number(at), size, job: self.number, crowded };
             let welcomed =
                 rank.place.as_ref().map(|place| place.welcome(member, segment.file().as_fd()));
             if let Some(Err(error)) = welcomed

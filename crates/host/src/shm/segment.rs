@@ -47,6 +47,8 @@ struct Header {
     changes: AtomicU32,
     /// Planes that somebody has opened, as bits; the first is always open.
     planes: AtomicU32,
+    /// Cores that the ranks may use; none if nobody has said.
+    cores: AtomicU32,
     /// How much of each arena is taken.
     taken: [AtomicU64; PLANES as usize],
 }
@@ -173,6 +175,17 @@ impl Segment {
     /// Whether ranks have to share cores.
     pub fn is_crowded(&self) -> bool {
         self.crowded
+    }
+
+    /// Says how many cores the ranks may use, before they come.
+    pub fn note_cores(&self, cores: u32) {
+        self.header().cores.store(cores, Ordering::Relaxed);
+    }
+
+    /// Whether there is a second core for each rank, for another thread of it. All ranks say the same.
+    pub fn has_cores_to_spare(&self) -> bool {
+        let cores = self.header().cores.load(Ordering::Relaxed);
+        cores / 2 >= self.ranks
     }
 
     /// Fills in the card of a rank.
