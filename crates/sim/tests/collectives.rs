@@ -503,7 +503,7 @@ impl Case {
     /// Only speed depends on it, so any will do, and each is tried with all else.
     fn home(&self) -> Home {
         let homes = [Home::Spread, Home::Near, Home::Crowded];
-        homes[(self.len as usize + self.group.size() as usize) % homes.len()]
+        homes[(len(self.len) + self.group.size() as usize) % homes.len()]
     }
 
     fn world(&self) -> World<Standard, Diary> {
