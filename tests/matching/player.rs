@@ -9,7 +9,7 @@ use ferrywire_mpi::collective::inter::{self, Root, Sides};
 use ferrywire_mpi::collective::{self, Combiner, Home, Member};
 use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::{self, Group};
-use ferrywire_mpi::numbers::{Claim, Numbers, pick};
+use ferrywire_mpi::numbers::{Claim, Numbers, Reservation};
 use ferrywire_mpi::operation::{Number, Operation, operator};
 use ferrywire_nic::{Mode, Nic, Outcome, Peer, Port, Posted, Schedule, Span, Ticket, Variant};
 
@@ -123,16 +123,11 @@ enum Pending {
         index: usize,
         result: Span,
     },
-    /// Which numbers everybody has free.
-    Free {
+    /// Which numbers everybody has set aside.
+    Number {
         comm: usize,
+        reservation: Box<Reservation>,
         bits: Span,
-    },
-    /// Whether everybody could claim it.
-    Claim {
-        comm: usize,
-        claim: Option<Claim>,
-        verdict: Span,
     },
     Meeting,
 }
@@ -243,21 +238,21 @@ impl Player {
         }
     }
 
-    /// Everybody combines what they have free, bit by bit.
+    /// Everybody combines what they have set aside, bit by bit.
     fn make(&mut self, comm: usize, machine: &mut impl Machine) {
         let plan = Arc::clone(&self.plan);
         let made = &plan.comms[comm];
         if !made.members().any(|member| member == self.me) {
-            // Two collectives of the parent that are not ours.
-            let parent = &self.comms[&made.parent].0;
-            parent.next_instance();
-            parent.next_instance();
+            // A collective of the parent that is not ours.
+            self.comms[&made.parent].0.next_instance();
             return;
         }
-        let bits = self.numbers.free().iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        let parent = self.comms[&made.parent].0.number();
+        let reservation = Box::new(self.numbers.reserve(parent, 0));
+        let bits = reservation.bits().iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let bits = machine.lend(bits);
         self.blocked = true;
-        self.combine(comm, bits, Pending::Free { comm, bits }, machine);
+        self.combine(comm, bits, Pending::Number { comm, reservation, bits }, machine);
     }
 
     /// The bits that all future members of a communicator have.
@@ -541,24 +536,16 @@ impl Player {
                     self.complain(format!("wrong bytes of collective {index}, {collective:?}"));
                 }
             }
-            (Pending::Free { comm, bits }, Outcome::Done) => {
+            (Pending::Number { comm, reservation, bits }, Outcome::Done) => {
                 let (bits, _) = machine.bytes(bits).as_chunks();
-                let mut common = self.numbers.free();
+                let mut common = *reservation.bits();
                 for (common, bits) in common.iter_mut().zip(bits) {
                     *common = u64::from_le_bytes(*bits);
                 }
-                let parent = self.comms[&self.plan.comms[comm].parent].0.number();
-                let number = pick(&common, parent, 0);
-                let claim = number.and_then(|number| self.numbers.claim(number));
-                let mine = if claim.is_some() { !0_u64 } else { 0 };
-                let verdict = machine.lend(mine.to_le_bytes().into());
-                self.combine(comm, verdict, Pending::Claim { comm, claim, verdict }, machine);
-            }
-            (Pending::Claim { comm, claim, verdict }, Outcome::Done) => {
                 self.blocked = false;
-                match claim.filter(|_| machine.bytes(verdict) == [0xff; 8]) {
+                match reservation.settle(&common) {
                     Some(claim) => self.found(comm, claim),
-                    // Nobody else claims numbers here.
+                    // Nobody else sets numbers aside here.
                     None => self.complain(format!("no number for communicator {comm}")),
                 }
             }

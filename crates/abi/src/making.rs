@@ -1,6 +1,6 @@
 //! How communicators are made, and how they end.
 //!
-//! Whoever makes one has to agree with the other members on its number. That takes two small reductions, and
+//! Whoever makes one has to agree with the other members on its number. That takes a small reduction, and
 //! is written once, as a recipe: a call that waits performs it, one that does not begins it.
 //!
 //! Invariants, cited below by number.
@@ -14,7 +14,7 @@ use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Schedule, Span
 use ferrywire_mpi::collective::{self as algorithm, Combiner, Home, Member};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::{self, Group, Want};
-use ferrywire_mpi::numbers::{self, COMMS_MAX, Claim, Free};
+use ferrywire_mpi::numbers::{ATTEMPTS_MAX, COMMS_MAX, Reservation};
 use ferrywire_mpi::operation::{self, Number, Operation};
 
 use crate::attribute::Attributes;
@@ -31,7 +31,7 @@ use crate::failure::{Failure, Result};
 use crate::handle::{self, Shared};
 use crate::info;
 use crate::message;
-use crate::plane::{Agreed, Vote};
+use crate::plane::{self, Agreed, Ballot};
 use crate::pointer::{Out, Text};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -50,13 +50,10 @@ struct Agreement<M> {
     those: Those,
     instance: Option<u16>,
     attempt: u32,
-    free: Box<Free>,
-    vote: Box<u8>,
-    /// What schedules work in.
+    reservation: Option<Reservation>,
+    ballot: Box<Ballot>,
+    /// What the schedule works in.
     work: Box<[u8]>,
-    claim: Option<Claim>,
-    /// All have said what is free, and now say whether they could claim the number.
-    claiming: bool,
     /// Makes it. Taken when it is called.
     make: Option<M>,
 }
@@ -67,48 +64,29 @@ impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
             those,
             instance,
             attempt: 0,
-            free: Box::new([0; COMMS_MAX / 64]),
-            vote: Box::new(0),
-            work: crate::data::room(size_of::<Free>() as u64),
-            claim: None,
-            claiming: false,
+            reservation: None,
+            ballot: Box::new([0; size_of::<Ballot>() / 8]),
+            work: crate::data::room(size_of::<Ballot>() as u64),
             make: Some(make),
         }
     }
 
-    fn ask_what_is_free(&mut self, comm: &Comm) -> Result<Posted> {
-        self.claiming = false;
-        *self.free = process::running()?.numbers.free();
+    /// Sets numbers aside, and combines with what others have.
+    fn ask(&mut self, comm: &Comm) -> Result<Posted> {
+        // One number for all attempts: others may begin collectives before the next one.
+        let instance = *self.instance.get_or_insert_with(|| comm.members.next_instance());
+        // Several may be made from the same one at the same time.
+        let hint = comm.members.number().wrapping_add(instance);
+        let reservation = process::running()?.numbers.reserve(hint, self.attempt);
+        *self.ballot = plane::ballot(&reservation)?;
+        self.reservation = Some(reservation);
+        let operator = operation::operator(Operation::BitAnd, Number::U64).expect("it makes sense");
+        let combiner = Combiner { operator, element_bytes: 8, commutative: true };
         let bytes = Span::new(
             memory::MEMORY,
-            self.free.as_mut_ptr().expose_provenance() as u64,
-            size_of::<Free>() as u64,
+            self.ballot.as_mut_ptr().expose_provenance() as u64,
+            size_of::<Ballot>() as u64,
         );
-        self.post(comm, Operation::BitAnd, Number::U64, bytes)
-    }
-
-    fn claim(&mut self, comm: &Comm) -> Result<Posted> {
-        self.claiming = true;
-        let parent = comm.members.number();
-        let number = numbers::pick(&self.free, parent, self.attempt).ok_or_else(|| {
-            let why = format!("a rank has {COMMS_MAX} communicators; free some");
-            Failure::new(MPI_ERR_OTHER, why)
-        })?;
-        self.claim = process::running()?.numbers.claim(number);
-        *self.vote = Vote::new(self.claim.as_ref())? as u8;
-        let bytes = memory::lend_mut(std::slice::from_mut(&mut *self.vote));
-        self.post(comm, Operation::Min, Number::U8, bytes)
-    }
-
-    fn post(
-        &mut self,
-        comm: &Comm,
-        operation: Operation,
-        number: Number,
-        bytes: Span,
-    ) -> Result<Posted> {
-        let operator = operation::operator(operation, number).expect("it makes sense");
-        let combiner = Combiner { operator, element_bytes: number.bytes(), commutative: true };
         let work = memory::lend_mut(&mut self.work);
         let member = match &self.those {
             Those::Everyone => comm.members.member_of_everyone(),
@@ -117,8 +95,6 @@ impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
             }
         };
         let schedule = Arc::new(algorithm::allreduce(member, combiner, bytes, work));
-        // One number for all rounds: others may begin collectives before the next one.
-        let instance = *self.instance.get_or_insert_with(|| comm.members.next_instance());
         // SAFETY: I1.
         Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
@@ -126,28 +102,31 @@ impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
 
 impl<M: FnOnce(Agreed) -> Result + Send> Recipe for Agreement<M> {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        self.ask_what_is_free(comm)
+        self.ask(comm)
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         if end.outcome != Outcome::Done {
             return Err(message::failed(end.outcome));
         }
-        if !self.claiming {
-            return self.claim(comm).map(Next::Then);
+        let reservation = self.reservation.take().expect("it was made when this was asked");
+        if let Some(agreed) = plane::settle(reservation, &self.ballot) {
+            let make = self.make.take().expect("it is made once");
+            make(agreed)?;
+            return Ok(Next::Over(MPI_Status::EMPTY));
         }
-        match Vote::of(*self.vote).settle(self.claim.take()) {
-            Some(agreed) => {
-                let make = self.make.take().expect("it is made once");
-                make(agreed)?;
-                Ok(Next::Over(MPI_Status::EMPTY))
-            }
-            None => {
-                self.attempt += 1;
-                self.ask_what_is_free(comm).map(Next::Then)
-            }
+        self.attempt += 1;
+        if self.attempt == ATTEMPTS_MAX {
+            return Err(no_number());
         }
+        self.ask(comm).map(Next::Then)
     }
+}
+
+#[cold]
+fn no_number() -> Failure {
+    let why = format!("a rank has {COMMS_MAX} communicators, or nearly so; free some");
+    Failure::new(MPI_ERR_OTHER, why)
 }
 
 /// Agrees with everybody of a communicator, or some of them, and makes another one.
@@ -408,21 +387,16 @@ impl Bridge<'_> {
     /// A number and a plane on which both sides agree.
     fn agree(&self) -> Result<Agreed> {
         let numbers = &process::running()?.numbers;
-        for attempt in 0.. {
-            let free = self.combine(&numbers.free().map(u64::cast_signed))?;
-            let free: Vec<u64> = free.into_iter().map(i64::cast_unsigned).collect();
-            let free = Free::try_from(free).expect("as many as were sent");
-            let Some(number) = numbers::pick(&free, 0, attempt) else { break };
-            let claim = numbers.claim(number);
-            // As many bits as the vote says, of which those remain that all have set.
-            let vote = Vote::new(claim.as_ref())? as u8;
-            let all = self.combine(&[(1 << vote) - 1])?;
-            let least = u8::try_from(all[0].count_ones()).unwrap_or(0);
-            if let Some(agreed) = Vote::of(least).settle(claim) {
+        for attempt in 0..ATTEMPTS_MAX {
+            let reservation = numbers.reserve(0, attempt);
+            let common = self.combine(&plane::ballot(&reservation)?.map(u64::cast_signed))?;
+            let common: Vec<u64> = common.into_iter().map(i64::cast_unsigned).collect();
+            let common = Ballot::try_from(common).expect("as many as were sent");
+            if let Some(agreed) = plane::settle(reservation, &common) {
                 return Ok(agreed);
             }
         }
-        Err(Failure::new(MPI_ERR_OTHER, format!("a rank has {COMMS_MAX} communicators; free some")))
+        Err(no_number())
     }
 
     /// Makes the communicator between the two.

@@ -6,7 +6,7 @@
 
 use ferrywire_host::nic::{Nic, Outcome, Posted, Ticket};
 use ferrywire_host::{Driver, HostPort, PLANES, wait_around};
-use ferrywire_mpi::numbers::Claim;
+use ferrywire_mpi::numbers::{COMMS_MAX, Claim, Reservation};
 
 use crate::constants::MPI_THREAD_MULTIPLE;
 use crate::failure::{self, Result};
@@ -30,55 +30,34 @@ impl Agreed {
     }
 }
 
-/// What a rank says of a number that all try to claim. The least of all counts.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[repr(u8)]
-pub(crate) enum Vote {
-    /// Somebody else has it.
-    Taken,
-    /// It is ours, and the communicator has to be in the first plane.
-    First,
-    /// It is ours, and the communicator may be in any plane.
-    Any,
+/// What a rank says when a communicator is made: the numbers that it has set aside, and whether the
+/// communicator may be in any plane, as all bits of one more word or none.
+pub(crate) type Ballot = [u64; COMMS_MAX / 64 + 1];
+
+/// What this rank says.
+pub(crate) fn ballot(reservation: &Reservation) -> Result<Ballot> {
+    let process = process::running()?;
+    let threads = process.thread_level == MPI_THREAD_MULTIPLE;
+    let anywhere = threads && process.driver.has_cores_to_spare();
+    let mut ballot = [0; COMMS_MAX / 64 + 1];
+    let (numbers, planes) = ballot.split_at_mut(COMMS_MAX / 64);
+    numbers.copy_from_slice(reservation.bits());
+    planes[0] = if anywhere { !0 } else { 0 };
+    Ok(ballot)
 }
 
-impl Vote {
-    /// What this rank says.
-    pub(crate) fn new(claim: Option<&Claim>) -> Result<Vote> {
-        let process = process::running()?;
-        let threads = process.thread_level == MPI_THREAD_MULTIPLE;
-        Ok(match claim {
-            None => Vote::Taken,
-            Some(_) if threads && process.driver.has_cores_to_spare() => Vote::Any,
-            Some(_) => Vote::First,
-        })
-    }
+/// What all agree on whose ballots, combined bit by bit, are `common`. None: to try again.
+pub(crate) fn settle(reservation: Reservation, common: &Ballot) -> Option<Agreed> {
+    let (numbers, planes) = common.split_at(COMMS_MAX / 64);
+    let claim = reservation.settle(numbers.try_into().ok()?)?;
+    let plane = plane_of(claim.number(), planes[0] != 0);
+    Some(Agreed { claim, plane })
+}
 
-    /// What was said, as it was sent.
-    pub(crate) fn of(number: u8) -> Vote {
-        match number {
-            0 => Vote::Taken,
-            1 => Vote::First,
-            _ => Vote::Any,
-        }
-    }
-
-    /// What all have agreed on. None: to try another number.
-    pub(crate) fn settle(self, claim: Option<Claim>) -> Option<Agreed> {
-        let claim = claim?;
-        let plane = self.plane(claim.number())?;
-        Some(Agreed { claim, plane })
-    }
-
-    /// The plane of the communicator with this number. None: it cannot have it.
-    fn plane(self, number: u16) -> Option<u32> {
-        match self {
-            Vote::Taken => None,
-            Vote::First => Some(0),
-            // The predefined communicators have the first for themselves.
-            Vote::Any => Some(1 + u32::from(number) % (PLANES - 1)),
-        }
-    }
+/// The plane of the communicator with this number, if it may be in any.
+fn plane_of(number: u16, anywhere: bool) -> u32 {
+    // The predefined communicators have the first for themselves.
+    if anywhere { 1 + u32::from(number) % (PLANES - 1) } else { 0 }
 }
 
 /// Whether whoever waits has to look at all planes: an operator of the user's may wait in any of them for
@@ -130,17 +109,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_of_all_votes_says_where_it_is() {
-        let votes = [Vote::Taken, Vote::First, Vote::Any];
-        assert!(votes.is_sorted());
-        assert_eq!(votes.map(|vote| Vote::of(vote as u8)), votes);
-        assert_eq!(votes.map(|vote| vote.plane(7).is_some()), [false, true, true]);
-        assert_eq!(Vote::First.plane(7), Some(0));
-    }
-
-    #[test]
     fn neighbours_are_in_different_planes() {
-        let planes: Vec<u32> = (2..8).filter_map(|number| Vote::Any.plane(number)).collect();
+        let planes: Vec<u32> = (2..8).map(|number| plane_of(number, true)).collect();
         assert_eq!(planes, [3, 1, 2, 3, 1, 2]);
+        assert_eq!(plane_of(7, false), 0);
     }
 }

@@ -377,6 +377,12 @@ impl Several {
         each.filter(|(_, request)| request.is_active())
     }
 
+    /// Those that may have several parts.
+    fn parts(self) -> impl Iterator<Item = &'static mut Request> {
+        let each = self.active().map(|(_, request)| request);
+        each.filter(|request| matches!(request.work, Work::Other(_)))
+    }
+
     fn is_any_active(self) -> bool {
         self.first_done().is_some() || self.active().next().is_some()
     }
@@ -447,8 +453,13 @@ impl Several {
                 // One after the other: agents look after those in other planes.
                 return self.active().try_for_each(|(_, request)| request.run_out());
             };
+            // Where something has several parts, others may wait for the next one to be posted.
+            let parted = self.parts().next().is_some();
             let mut place = 0;
             driver.wait_until(|finished| {
+                if parted && self.parts().any(|part| part.observe(finished) && !part.is_over()) {
+                    return Some(());
+                }
                 while place < self.count {
                     if !self.at(place).is_none_or(|request| request.observe(finished)) {
                         return None;

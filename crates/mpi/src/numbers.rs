@@ -1,9 +1,10 @@
 //! Numbers of communicators, and how ranks come to agree on one.
 //!
-//! Each rank knows which numbers its own communicators have. To make a communicator its future members
-//! combine what they have free, bit by bit; all pick the same number out of what is left, each
-//! tries to claim it, and all combine whether they could. They could not if another thread of
-//! a rank has claimed it meanwhile; then they try again, and look elsewhere.
+//! Each rank knows which numbers its own communicators have. To make a communicator, each of its future
+//! members sets some free numbers aside, all of them the same if they have them; they combine, bit by
+//! bit, what they have set aside; and all take the first number that is left. Nobody else in
+//! a rank can take what is set aside, so one reduction does. If nothing is left, because a rank has set those numbers
+//! aside for another communicator that is being made, they try others.
 //!
 //! That takes no memory that grows with ranks, and numbers are used again.
 
@@ -12,40 +13,74 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Communicators that a rank can have at a time.
 pub const COMMS_MAX: usize = 4096;
 
-/// Which numbers are free, one bit for each.
-pub type Free = [u64; COMMS_MAX / 64];
+/// A set of numbers, one bit for each.
+pub type Bits = [u64; COMMS_MAX / 64];
+
+/// How often ranks try before they believe that there are no numbers left.
+pub const ATTEMPTS_MAX: u32 = 256;
 
 /// The numbers of the communicators of a rank.
 #[derive(Debug)]
 pub struct Numbers {
-    free: Mutex<Free>,
+    free: Mutex<Bits>,
 }
 
 impl Numbers {
     /// All are free but the first `taken`.
     pub fn new(taken: u16) -> Arc<Numbers> {
         let mut free = [!0; COMMS_MAX / 64];
-        (0..taken).for_each(|number| set(&mut free, number, false));
+        (0..taken).for_each(|number| free[usize::from(number) / 64] &= !bit(number));
         Arc::new(Numbers { free: Mutex::new(free) })
     }
 
-    /// What is free here.
-    pub fn free(&self) -> Free {
-        *self.lock()
-    }
-
-    /// Takes a number, if it is still free.
-    pub fn claim(self: &Arc<Self>, number: u16) -> Option<Claim> {
+    /// Sets free numbers aside: those of one part of all, which `hint` and `attempt` choose. Ranks that are
+    /// to agree pass the same.
+    pub fn reserve(self: &Arc<Self>, hint: u16, attempt: u32) -> Reservation {
+        let part = (usize::from(hint) + attempt as usize) % PARTS;
+        let mut bits = [0; COMMS_MAX / 64];
         let mut free = self.lock();
-        let is_free = free[usize::from(number) / 64] >> (number % 64) & 1 == 1;
-        is_free.then(|| {
-            set(&mut free, number, false);
-            Claim { number, numbers: Arc::clone(self) }
-        })
+        for word in (part..free.len()).step_by(PARTS) {
+            bits[word] = std::mem::take(&mut free[word]);
+        }
+        Reservation { bits, numbers: Arc::clone(self) }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Free> {
+    fn give_back(&self, bits: &Bits) {
+        self.lock().iter_mut().zip(bits).for_each(|(free, bits)| *free |= bits);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Bits> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Numbers that are set aside until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    bits: Bits,
+    numbers: Arc<Numbers>,
+}
+
+impl Reservation {
+    /// Which they are.
+    pub fn bits(&self) -> &Bits {
+        &self.bits
+    }
+
+    /// Takes the number on which all agree who have combined what they had set aside to `common`. None: they have
+    /// to try again. Either way the others are free again.
+    pub fn settle(mut self, common: &Bits) -> Option<Claim> {
+        let word = common.iter().position(|&bits| bits != 0)?;
+        let number = u16::try_from(word * 64 + common[word].trailing_zeros() as usize).ok()?;
+        debug_assert!(self.bits[word] & bit(number) != 0, "all have set it aside");
+        self.bits[word] &= !bit(number);
+        Some(Claim { number, numbers: Arc::clone(&self.numbers) })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.numbers.give_back(&self.bits);
     }
 }
 
@@ -65,28 +100,18 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        set(&mut self.numbers.lock(), self.number, true);
+        let mut bits = [0; COMMS_MAX / 64];
+        bits[usize::from(self.number) / 64] = bit(self.number);
+        self.numbers.give_back(&bits);
     }
 }
 
-/// The number that all try to claim, out of those that all have free. Where they start to look depends
-/// on who they are and how often they have tried, so that communicators that are made at the same time
-/// do not get into each other's way for ever.
-pub fn pick(common: &Free, parent: u16, attempt: u32) -> Option<u16> {
-    let start = match attempt {
-        0 => 0,
-        _ => (usize::from(parent) * 61 + attempt as usize * 7) % common.len(),
-    };
-    let words = (start..common.len()).chain(0..start);
-    let word = words.into_iter().find(|&word| common[word] != 0)?;
-    u16::try_from(word * 64 + common[word].trailing_zeros() as usize).ok()
+fn bit(number: u16) -> u64 {
+    1 << (number % 64)
 }
 
-fn set(free: &mut Free, number: u16, value: bool) {
-    let bit = 1 << (number % 64);
-    let word = &mut free[usize::from(number) / 64];
-    *word = if value { *word | bit } else { *word & !bit };
-}
+/// Communicators that one rank can be making at a time without getting into its own way.
+const PARTS: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -95,21 +120,37 @@ mod tests {
     #[test]
     fn a_number_is_used_again_when_its_claim_is_gone() {
         let numbers = Numbers::new(2);
-        let first = pick(&numbers.free(), 0, 0).unwrap();
-        assert_eq!(first, 2);
-        let claim = numbers.claim(first).unwrap();
-        assert!(numbers.claim(first).is_none());
-        assert_eq!(pick(&numbers.free(), 0, 0), Some(3));
+        let claim = alone(&numbers, 0).unwrap();
+        assert_eq!(claim.number(), 2);
+        assert_eq!(alone(&numbers, 0).unwrap().number(), 3);
         drop(claim);
-        assert!(numbers.claim(first).is_some());
+        assert_eq!(alone(&numbers, 0).unwrap().number(), 2);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_nobody_elses() {
+        let numbers = Numbers::new(0);
+        let first = numbers.reserve(5, 0);
+        assert!(alone(&numbers, 5).is_none());
+        let other = numbers.reserve(5, 1);
+        assert!(first.bits().iter().zip(other.bits()).all(|(one, other)| one & other == 0));
+        drop(first);
+        assert!(alone(&numbers, 5).is_some());
     }
 
     #[test]
     fn there_is_an_end_to_numbers() {
         let numbers = Numbers::new(0);
-        let claims: Vec<Claim> = (0..4096).map(|number| numbers.claim(number).unwrap()).collect();
-        assert_eq!(pick(&numbers.free(), 7, 3), None);
+        let parts = u16::try_from(PARTS).unwrap();
+        let claims: Vec<Claim> = (0..4096).map(|at| alone(&numbers, at % parts).unwrap()).collect();
+        assert!((0..parts).all(|part| alone(&numbers, part).is_none()));
         drop(claims);
-        assert!(pick(&numbers.free(), 7, 3).is_some());
+        assert!(alone(&numbers, 0).is_some());
+    }
+
+    fn alone(numbers: &Arc<Numbers>, hint: u16) -> Option<Claim> {
+        let reservation = numbers.reserve(hint, 0);
+        let bits = *reservation.bits();
+        reservation.settle(&bits)
     }
 }
