@@ -2,7 +2,7 @@
 //!
 //! Thin: what C passes is converted, handed to crates `mpi` and `host`, and what they answer is converted
 //! back. A function of the standard is written once, in an `entries!` block, and exported under its own name
-//! and that of the profiling interface: see [`entry`].
+//! and that of the profiling interface: see `entry.rs`.
 //!
 //! | file | what it is |
 //! |---|---|
