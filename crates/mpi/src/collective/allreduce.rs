@@ -5,7 +5,7 @@
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{Combiner, FLAT_RANKS_MAX, Home, Member, block, copy};
+use super::{Combiner, FLAT_RANKS_MAX, FLAT_RANKS_MIN, Home, Member, block, copy};
 
 /// Everybody's bytes combined, for everybody. `bytes` holds our contribution, and then the result;
 /// `work` has room for [`allreduce_work_bytes`].
@@ -35,7 +35,10 @@ enum Way {
 /// twice in all. Where ranks share cores, each round is a wake-up, so that short ones have one.
 fn choose(me: Member, len: u64) -> Way {
     let size = me.size();
-    if me.home == Home::Crowded && len <= FLAT_BYTES_MAX && (3..=FLAT_RANKS_MAX).contains(&size) {
+    if me.home == Home::Crowded
+        && len <= FLAT_BYTES_MAX
+        && (FLAT_RANKS_MIN..=FLAT_RANKS_MAX).contains(&size)
+    {
         return Way::Flat;
     }
     match len >= HALVING_BYTES_MIN && size > 2 {
