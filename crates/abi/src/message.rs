@@ -1,6 +1,6 @@
 //! Messages: blocking sends and receives, and what all sorts of them have in common.
 //!
-//! The way of a message from here: [`send`] → `Driver::perform` → `Nic::post_send` →
+//! The way of a message from here: [`send`] → `plane::perform` → `Driver::perform` → `Nic::post_send` →
 //! `Port::transmit` → `Rail::send`.
 //!
 //! Invariants, cited below by number.

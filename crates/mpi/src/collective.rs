@@ -7,7 +7,7 @@
 //! | collective | algorithm | when |
 //! |---|---|---|
 //! | [`barrier`] | dissemination | |
-//! | | all tell rank 0, which tells all | ranks share cores |
+//! | | all tell rank 0, which tells all | many ranks share cores |
 //! | [`broadcast`] | tree | short, or many ranks |
 //! | | all get it from the root | long, on one machine |
 //! | | scatter, then a ring of pieces | long |
@@ -21,7 +21,7 @@
 //! | | tree to rank 0, which passes it on | short, and in rank order |
 //! | | pairwise by pieces, then gathered | long |
 //! | [`allreduce`] | doubling | short |
-//! | | all to rank 0, which combines and tells all | short, and ranks share cores |
+//! | | all to rank 0, which combines and tells all | short, and many ranks share cores |
 //! | | halving, then doubling | long |
 //! | [`reduce_scatter`], [`reduce_scatter_block`] | allreduce of all blocks | short in all, or many ranks |
 //! | | pairwise | long in all |
