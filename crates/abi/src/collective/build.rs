@@ -1,0 +1,245 @@
+//! What collectives are built from: memory of the user's as spans, blocks for each rank, roots.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::{Schedule, Span};
+use ferrywire_mpi::collective::Member;
+use ferrywire_mpi::collective::inter::{Root, Sides};
+
+use super::{Collecting, Kept, Place};
+use crate::comm::Comm;
+use crate::constants::{
+    MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT,
+};
+use crate::data::{Data, room};
+use crate::datatype;
+use crate::failure::{Failure, Result};
+use crate::op::Combining;
+use crate::pointer::In;
+use crate::process;
+use crate::sizes::{self, Wide};
+use crate::types::MPI_Datatype;
+
+/// Memory of a collective that is being built.
+pub(super) struct Build<'a> {
+    comm: &'a Comm,
+    places: Vec<Place>,
+    contribution: Option<(Data, Span)>,
+    bytes: u64,
+}
+
+impl<'a> Build<'a> {
+    pub(super) fn new(comm: &'a Comm) -> Build<'a> {
+        Build { comm, places: Vec::new(), contribution: None, bytes: 0 }
+    }
+
+    /// Data that goes.
+    pub(super) fn give(&mut self, data: Data) -> Span {
+        self.place(data, true, false)
+    }
+
+    /// Data that comes.
+    pub(super) fn get(&mut self, data: Data) -> Span {
+        self.place(data, false, true)
+    }
+
+    /// Data that is changed.
+    pub(super) fn change(&mut self, data: Data) -> Span {
+        self.place(data, true, true)
+    }
+
+    pub(super) fn place(&mut self, data: Data, goes: bool, comes: bool) -> Span {
+        self.bytes = self.bytes.max(data.bytes());
+        data.straight().unwrap_or_else(|| self.pack(data, goes, comes))
+    }
+
+    /// Data that comes where other data is read until all is over.
+    pub(super) fn get_aside(&mut self, data: Data) -> Span {
+        self.pack(data, false, true)
+    }
+
+    pub(super) fn pack(&mut self, data: Data, goes: bool, comes: bool) -> Span {
+        let mut packed = room(data.bytes());
+        let span = memory::lend_mut(&mut packed);
+        self.places.push(Place { data, packed, goes, comes });
+        span
+    }
+
+    /// The contribution to a reduction, in the place where its result will be.
+    pub(super) fn contribute(&mut self, send: Option<Data>, receive: Data) -> Result<Span> {
+        let Some(send) = send else { return Ok(self.change(receive)) };
+        if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
+            && send.offset < receive.offset + receive.len
+            && receive.offset < send.offset + send.len
+        {
+            let why =
+                "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
+            return Err(Failure::new(MPI_ERR_BUFFER, why));
+        }
+        let into = self.get(receive);
+        self.contribution = Some((send, into));
+        Ok(into)
+    }
+
+    pub(super) fn me(&self) -> Member<'a> {
+        Member { home: process::home(), ..self.comm.members.member() }
+    }
+
+    /// Both groups, between which it goes on, if there are two.
+    pub(super) fn sides(&self) -> Option<Sides<'a>> {
+        let members = &self.comm.members;
+        let inter = members.inter()?;
+        let (group_id, rank) = (members.group_id(), members.rank());
+        Some(Sides { group_id, ours: members.group(), theirs: &inter.remote, rank })
+    }
+
+    /// How many ranks blocks come from or go to.
+    pub(super) fn blocks(&self) -> u32 {
+        self.comm.members.targets().size()
+    }
+
+    pub(super) fn done(
+        self,
+        work_bytes: u64,
+        combining: Option<Combining>,
+        schedule: impl FnOnce(Span) -> Schedule,
+    ) -> Result<Collecting> {
+        let Build { places, contribution, bytes, .. } = self;
+        let mut work = room(work_bytes);
+        let schedule = Arc::new(schedule(memory::lend_mut(&mut work)));
+        let kept = Kept { work, combining };
+        Ok(Collecting { schedule, places, contribution, kept, instance: None, bytes })
+    }
+}
+
+/// The root of a collective within a group.
+pub(super) fn root_within(comm: &Comm, root: c_int) -> Result<u32> {
+    let size = comm.members.group().size();
+    let rank = u32::try_from(root).ok().filter(|&rank| rank < size);
+    rank.ok_or_else(|| {
+        let why = match size {
+            1 => format!("the root is {root}, but there is only rank 0"),
+            _ => format!("the root is {root}, but there are ranks 0 to {}", size - 1),
+        };
+        Failure::new(MPI_ERR_ROOT, why)
+    })
+}
+
+/// The root of a collective between two groups.
+pub(super) fn root_between(comm: &Comm, root: c_int) -> Result<Root> {
+    let size = comm.members.targets().size();
+    match (root, u32::try_from(root)) {
+        (MPI_ROOT, _) => Ok(Root::Us),
+        (MPI_PROC_NULL, _) => Ok(Root::Ours),
+        (_, Ok(rank)) if rank < size => Ok(Root::Theirs(rank)),
+        _ => {
+            let last = size.saturating_sub(1);
+            let why = format!("the root is {root}, but the other group has ranks 0 to {last}");
+            Err(Failure::new(MPI_ERR_ROOT, why))
+        }
+    }
+}
+
+pub(super) fn is_in_place(address: u64) -> bool {
+    address == MPI_IN_PLACE as u64
+}
+
+/// `blocks` blocks of `count` elements.
+pub(super) fn all_blocks(
+    address: u64,
+    count: impl Wide,
+    blocks: u32,
+    datatype: MPI_Datatype,
+) -> Result<Data> {
+    let count = sizes::count(count)?;
+    Data::new(address, count * u64::from(blocks), datatype)
+}
+
+/// A block for each rank, `displs` elements from the beginning.
+pub(super) struct Blocks {
+    address: u64,
+    counts: Vec<i64>,
+    displs: Vec<i64>,
+    extent: i64,
+    datatype: MPI_Datatype,
+}
+
+impl Blocks {
+    pub(super) fn new<C: Wide, D: Wide>(
+        address: u64,
+        counts: In<C>,
+        displs: In<D>,
+        ranks: u32,
+        datatype: MPI_Datatype,
+    ) -> Result<Blocks> {
+        let counts = sizes::wide_all(counts, ranks as usize)?;
+        let displs = sizes::wide_all(displs, ranks as usize)?;
+        let extent = datatype::find_committed(datatype)?.extent();
+        Ok(Blocks { address, counts, displs, extent, datatype })
+    }
+
+    pub(super) fn at(&self, rank: u32) -> Result<Data> {
+        let rank = rank as usize;
+        let offset = self.displs[rank].wrapping_mul(self.extent);
+        let address = self.address.wrapping_add_signed(offset);
+        Data::new(address, sizes::count(self.counts[rank])?, self.datatype)
+    }
+
+    pub(super) fn each(&self, mut place: impl FnMut(Data) -> Span) -> Result<Vec<Span>> {
+        (0..).take(self.counts.len()).map(|rank| Ok(place(self.at(rank)?))).collect()
+    }
+}
+
+/// Blocks with a datatype each, at offsets in bytes.
+pub(super) struct TypedBlocks {
+    address: u64,
+    counts: Vec<i64>,
+    displs: Vec<i64>,
+    datatypes: Vec<MPI_Datatype>,
+}
+
+impl TypedBlocks {
+    pub(super) fn new<C: Wide, D: Wide>(
+        address: u64,
+        counts: In<C>,
+        displs: In<D>,
+        datatypes: In<MPI_Datatype>,
+        ranks: u32,
+    ) -> Result<TypedBlocks> {
+        let counts = sizes::wide_all(counts, ranks as usize)?;
+        let displs = sizes::wide_all(displs, ranks as usize)?;
+        let datatypes = datatypes.slice(ranks as usize)?.to_vec();
+        Ok(TypedBlocks { address, counts, displs, datatypes })
+    }
+
+    pub(super) fn each(&self, mut place: impl FnMut(Data) -> Span) -> Result<Vec<Span>> {
+        let each = self.counts.iter().zip(&self.displs).zip(&self.datatypes);
+        each.map(|((&count, &displ), &datatype)| {
+            let address = self.address.wrapping_add_signed(displ);
+            Ok(place(Data::new(address, sizes::count(count)?, datatype)?))
+        })
+        .collect()
+    }
+}
+
+pub(super) fn at(spans: &[Span]) -> impl Fn(u32) -> Span + Copy + '_ {
+    |rank| spans[rank as usize]
+}
+
+/// The part of a rank in a span of equal blocks.
+pub(super) fn part(all: Span, rank: u32, blocks: u32) -> Span {
+    let len = all.len / u64::from(blocks.max(1));
+    all.part(u64::from(rank) * len, len)
+}
+
+/// What a rank sends to itself has to be what it receives from itself.
+pub(super) fn agree(sent: Span, received: Span) -> Result {
+    if sent.len == received.len {
+        return Ok(());
+    }
+    let (sent, received) = (sent.len, received.len);
+    let why = format!("this rank sends itself {sent} bytes where it expects {received}");
+    Err(Failure::new(MPI_ERR_TRUNCATE, why))
+}
