@@ -1,6 +1,7 @@
 //! The program with ranks as threads, on the rail that there really is.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -25,7 +26,8 @@ pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
         run_unwatched(seed)
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        eprintln!("seed {seed} waits for ever");
+        // Not `eprintln`, which the test harness would keep to itself.
+        let _ = writeln!(std::io::stderr(), "seed {seed} waits for ever");
         std::process::abort();
     }
     world.join().unwrap_or_else(|_| (vec!["a rank has panicked".into()], Coverage::default()))

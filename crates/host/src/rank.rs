@@ -120,6 +120,11 @@ impl Rank {
         self.drivers().for_each(|driver| driver.give_up(lost));
     }
 
+    /// Whether the job has ended before its ranks have left it.
+    fn has_ended(&self) -> bool {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Ends the whole job, with this exit code and for this reason.
     pub fn abort(&self, code: i32, text: &str) -> ! {
         match &self.line {
@@ -133,9 +138,9 @@ impl Rank {
     /// Leaves the job; nothing can be asked of it afterwards. Stays until everybody has taken what was
     /// sent to them, or cannot any more.
     ///
-    /// Not in a panic: that is no leaving in order, and whoever should take it may be busy. The job
-    /// ends, before anybody can take our silence for the failure; and so does this process, since
-    /// memory that is lent goes with the stack.
+    /// Not if the job has ended already: nobody takes anything then. Not in a panic: that is no leaving in
+    /// order, and whoever should take it may be busy. The job ends, before anybody can take our silence for
+    /// the failure; and so does this process, since memory that is lent goes with the stack.
     pub fn leave(&self) {
         if self.process != std::process::id() || self.left.swap(true, Ordering::Relaxed) {
             return;
@@ -146,7 +151,7 @@ impl Rank {
         }
         self.drivers().for_each(Driver::close);
         self.segment.take_leave(self.me);
-        if !panicking {
+        if !panicking && !self.has_ended() {
             around::drain(&self.drivers().collect::<Vec<_>>());
         }
         self.segment.bury(self.me);

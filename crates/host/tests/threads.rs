@@ -10,8 +10,8 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use common::{end, post_receive, post_send, receive, send, waker};
-use ferrywire_host::{Driver, Operators, Rank};
-use ferrywire_nic::{Outcome, Posted, Ticket};
+use ferrywire_host::{Driver, Operators, Rank, job};
+use ferrywire_nic::{Outcome, Peer, Posted, Ticket};
 
 /// A story of two ranks, told both ways.
 fn both_ways(story: impl Fn(Vec<Rank>) + Send + Sync + 'static) {
@@ -254,3 +254,13 @@ fn many_threads_share_a_rank() {
 const FLOOD: u32 = 20_000;
 const TASKS: u32 = 300;
 const STRESS: u32 = 1000;
+
+#[test]
+fn whoever_leaves_a_job_that_has_ended_waits_for_nobody() {
+    common::both_ways(3, Operators::ours(|_, _, _| {}), |ranks| {
+        send(&ranks[0], 2, 0, b"nobody will take this");
+        job::end(ranks.iter(), Peer(1));
+        // Rank 2 is still there, and looks no more.
+        ranks.into_iter().for_each(drop);
+    });
+}

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses some of it")]
 
 use std::future::Future;
+use std::io::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -21,7 +22,8 @@ pub fn watched<R>(test: impl FnOnce() -> R) -> R {
     let name = thread::current().name().unwrap_or("a test").to_string();
     thread::spawn(move || {
         if watch.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{name} hangs");
+            // Not `eprintln`, which the test harness would keep to itself.
+            let _ = writeln!(std::io::stderr(), "{name} hangs");
             std::process::abort();
         }
     });

@@ -1,5 +1,6 @@
 //! What stories of ranks as threads have in common.
 
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
@@ -24,7 +25,8 @@ pub(crate) fn both_ways(
         }
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        eprintln!("{:?} waits for ever", thread::current().name());
+        // Not `eprintln`, which the test harness would keep to itself.
+        let _ = writeln!(std::io::stderr(), "{:?} waits for ever", thread::current().name());
         std::process::abort();
     }
     teller.join().expect("the story has an end");
