@@ -7,7 +7,6 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use ferrywire_host::Driver;
 use ferrywire_host::nic::{Mode, Outcome, Posted};
 
 use crate::comm::{self, Comm};
@@ -22,6 +21,7 @@ use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
 use crate::sizes::{self, Wide};
+use crate::together::Together;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// The buffer that is attached to something, and what is under way in it.
@@ -162,46 +162,10 @@ fn buffering(
     Ok(Box::new(Buffering { data, dest, tag }))
 }
 
-/// Waits, part by part, until what was under way when it was asked for has gone.
-struct Flushing {
-    waiting: Vec<Request>,
-}
-
-impl Recipe for Flushing {
-    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
-        Ok(self.next())
-    }
-
-    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
-        // Only the first was waited for: another with the same ticket is in another plane.
-        let first = self.waiting.iter_mut().find(|request| request.pending().is_some());
-        if let (Some(request), Some(ticket)) = (first, end.ticket) {
-            request.hear(ticket, end.outcome);
-        }
-        match self.next() {
-            Posted::Done(_) => Ok(Next::Over(MPI_Status::EMPTY)),
-            pending => Ok(Next::Then(pending)),
-        }
-    }
-
-    fn driver(&self, comm: &Comm) -> &'static Driver {
-        let first = self.waiting.iter().find(|request| request.pending().is_some());
-        first.map_or(comm.driver(), Request::driver)
-    }
-}
-
-impl Flushing {
-    fn next(&self) -> Posted {
-        let ticket = self.waiting.iter().find_map(Request::pending);
-        ticket.map_or(Posted::Done(Outcome::Done), Posted::Pending)
-    }
-}
-
 /// A request that is over when all that is in the buffer has gone.
 fn flushing(buffer: &mut Buffer, comm: Shared<Comm>) -> Result<MPI_Request> {
     let waiting = buffer.under_way.drain(..).map(|(_, request)| request).collect();
-    let recipe: Box<dyn Recipe> = Box::new(Flushing { waiting });
-    Request::begin(comm, recipe)
+    Request::begin(comm, Together::recipe(waiting))
 }
 
 entries! {

@@ -7,8 +7,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | `message.rs` | blocking sends and receives: start reading at `MPI_Send` |
-//! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs` | all other sorts of messages and requests |
-//! | `request.rs` | what was begun, and the wait and test family |
+//! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs`, `together.rs` | all other sorts of messages and requests |
+//! | `request.rs`, `request/waiting.rs` | what was begun; the wait and test family |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
 //! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
 //! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
@@ -63,6 +63,7 @@ mod process;
 mod request;
 mod sizes;
 mod status;
+mod together;
 mod tool;
 pub mod types;
 mod unsupported;

@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Ticket};
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_mpi::comm::Wanted;
 
 use crate::comm::{self, Comm};
@@ -16,8 +16,9 @@ use crate::failure::{Failure, Result};
 use crate::handle::Shared;
 use crate::message::{self, With};
 use crate::pointer::{Choice, ChoiceMut, Out};
-use crate::request::{AnyWork, End, Next, Recipe, Request};
+use crate::request::{End, Next, Recipe, Request, Work};
 use crate::sizes::Wide;
+use crate::together::Together;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// A message that goes.
@@ -109,54 +110,6 @@ impl Recipe for Receiving {
             outcome => message::received(&mut self.data, outcome),
         };
         got.map(Next::Over).map_err(|failure| failure.during(self.described(comm)))
-    }
-}
-
-/// Several parts, of which the last says what the whole came to.
-pub(crate) struct Together {
-    parts: Vec<Request>,
-}
-
-impl Together {
-    /// These, begun from the last to the first.
-    pub(crate) fn recipe(parts: Vec<Request>) -> Box<dyn Recipe> {
-        Box::new(Together { parts })
-    }
-}
-
-impl Recipe for Together {
-    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
-        // What comes is expected before anything goes: it may be the same message.
-        self.parts.iter_mut().rev().try_for_each(Request::start)?;
-        Ok(self.pending())
-    }
-
-    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
-        if let Some(ticket) = end.ticket {
-            self.parts.iter_mut().for_each(|part| part.hear(ticket, end.outcome));
-        }
-        match self.pending() {
-            Posted::Done(_) => {
-                let mut status = MPI_Status::EMPTY;
-                for part in &mut self.parts {
-                    status = part.wait()?;
-                }
-                Ok(Next::Over(status))
-            }
-            pending => Ok(Next::Then(pending)),
-        }
-    }
-
-    fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
-        self.parts.iter_mut().try_for_each(Request::cancel)
-    }
-}
-
-impl Together {
-    /// The first that is not over.
-    fn pending(&self) -> Posted {
-        let ticket = self.parts.iter().find_map(Request::pending);
-        ticket.map_or(Posted::Done(Outcome::Done), Posted::Pending)
     }
 }
 
@@ -327,7 +280,7 @@ fn exchange(
 ) -> Result<Box<dyn Recipe>> {
     let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
     let receiving = Receiving::new(comm, back, source, recvtag)?;
-    let part = |work: AnyWork| Request::new(Shared::clone(comm), work, false);
+    let part = |work: Work| Request::new(Shared::clone(comm), work, false);
     Ok(Together::recipe(vec![part(sending.into()), part(receiving.into())]))
 }
 

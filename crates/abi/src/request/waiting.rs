@@ -1,0 +1,422 @@
+//! The wait and test family: requests, one or several, and what came of them.
+//!
+//! A request is in the plane of its communicator. Those that a program waits for together are most often in
+//! the same one, and then looked at under one lock.
+
+use std::ffi::c_int;
+
+use ferrywire_host::{Driver, wait_around};
+
+use super::{DONE, Progress, Request, Work, distinct, find};
+use crate::constants::{MPI_REQUEST_NULL, MPI_UNDEFINED};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle;
+use crate::plane;
+use crate::pointer::{In, Out};
+use crate::process;
+use crate::sizes;
+use crate::types::{MPI_Request, MPI_Status};
+
+/// Several requests of the program's.
+#[derive(Clone, Copy)]
+struct Several {
+    places: Out<MPI_Request>,
+    count: usize,
+}
+
+impl Several {
+    fn new(count: c_int, places: Out<MPI_Request>) -> Result<Several> {
+        let several = Several { places, count: sizes::length(count)? };
+        for handle in places.slice(several.count)? {
+            find(*handle)?;
+        }
+        Ok(several)
+    }
+
+    /// The request at a place that was looked at already.
+    #[inline]
+    fn at<'a>(self, place: usize) -> Option<&'a mut Request> {
+        find(self.places.at(place).get().ok()?).ok().flatten()
+    }
+
+    fn active(self) -> impl Iterator<Item = (usize, &'static mut Request)> {
+        let each = (0..self.count).filter_map(move |place| Some((place, self.at(place)?)));
+        each.filter(|(_, request)| request.is_active())
+    }
+
+    /// Those that may have several parts.
+    fn parts(self) -> impl Iterator<Item = &'static mut Request> {
+        let each = self.active().map(|(_, request)| request);
+        each.filter(|request| matches!(request.work, Work::Other(_)))
+    }
+
+    fn is_any_active(self) -> bool {
+        self.first_done().is_some() || self.active().next().is_some()
+    }
+
+    /// The first that was over when it was begun.
+    fn first_done(self) -> Option<usize> {
+        (0..self.count).find(|&place| self.is_done(place))
+    }
+
+    fn is_done(self, place: usize) -> bool {
+        self.places.at(place).get().is_ok_and(|handle| handle == DONE)
+    }
+
+    /// Where the program does not know yet that it is over.
+    fn over(self) -> impl Iterator<Item = usize> {
+        let is_over = |request: &Request| request.is_active() && request.is_over();
+        (0..self.count).filter(move |&place| {
+            self.is_done(place) || self.at(place).is_some_and(|request| is_over(request))
+        })
+    }
+
+    /// The plane that all are in, if it is one.
+    #[inline]
+    fn common_driver(self) -> Result<Option<&'static Driver>> {
+        let rank = process::running()?.driver;
+        if rank.has_one_plane() {
+            return Ok(Some(rank));
+        }
+        if plane::must_look_around() {
+            return Ok(None);
+        }
+        let mut drivers = self.active().map(|(_, request)| request.driver());
+        let first = drivers.next().unwrap_or(rank);
+        Ok(drivers.all(|driver| std::ptr::eq(driver, first)).then_some(first))
+    }
+
+    /// The planes that they are in.
+    fn drivers(self) -> Vec<&'static Driver> {
+        distinct(self.active().map(|(_, request)| request.driver()))
+    }
+
+    /// Those of a plane.
+    fn within(self, driver: &Driver) -> impl Iterator<Item = (usize, &'static mut Request)> {
+        self.active().filter(move |(_, request)| std::ptr::eq(request.driver(), driver))
+    }
+
+    /// Looks once. True if all are over.
+    fn test_all(self) -> Result<bool> {
+        if let Some(driver) = self.common_driver()? {
+            driver.look(|finished| {
+                self.active().for_each(|(_, request)| _ = request.observe(finished));
+            });
+        } else {
+            for driver in self.drivers() {
+                driver.look(|finished| {
+                    self.within(driver).for_each(|(_, request)| _ = request.observe(finished));
+                });
+            }
+        }
+        self.active().for_each(|(_, request)| request.go_on());
+        Ok(self.active().all(|(_, request)| request.is_over()))
+    }
+
+    /// Waits until all are over.
+    fn wait_all(self) -> Result {
+        loop {
+            let Some(driver) = self.common_driver()? else {
+                // One after the other: agents look after those in other planes.
+                return self.active().try_for_each(|(_, request)| request.run_out());
+            };
+            // Where something has several parts, others may wait for the next one to be posted.
+            let parted = self.parts().next().is_some();
+            let mut place = 0;
+            driver.wait_until(|finished| {
+                if parted && self.parts().any(|part| part.observe(finished) && !part.is_over()) {
+                    return Some(());
+                }
+                while place < self.count {
+                    if !self.at(place).is_none_or(|request| request.observe(finished)) {
+                        return None;
+                    }
+                    place += 1;
+                }
+                Some(())
+            });
+            // Something may have several parts.
+            self.active().for_each(|(_, request)| request.go_on());
+            if self.active().all(|(_, request)| request.is_over()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until one is over. None if none is active.
+    fn wait_any(self) -> Result<Option<usize>> {
+        if let Some(place) = self.first_done() {
+            return Ok(Some(place));
+        }
+        if !self.is_any_active() {
+            return Ok(None);
+        }
+        loop {
+            let place = if let Some(driver) = self.common_driver()? {
+                driver.wait_until(|finished| {
+                    self.active()
+                        .find_map(|(place, request)| request.observe(finished).then_some(place))
+                })
+            } else {
+                let drivers = plane::all()?;
+                wait_around(&drivers, |at, finished| {
+                    self.within(drivers[at])
+                        .find_map(|(place, request)| request.observe(finished).then_some(place))
+                })
+            };
+            let request = self.at(place).expect("it was there");
+            request.go_on();
+            if request.is_over() {
+                return Ok(Some(place));
+            }
+        }
+    }
+
+    /// Finishes the requests at these places. An error of one is an error of the call, and each
+    /// status says of its own.
+    fn finish(
+        self,
+        call: &str,
+        places: impl Iterator<Item = usize>,
+        statuses: Out<MPI_Status>,
+    ) -> Result {
+        let mut first: Option<(usize, Failure)> = None;
+        let mut told = Vec::new();
+        for (nth, place) in places.enumerate() {
+            let result = finish(self.places.at(place));
+            let (mut status, failure) = match result {
+                Ok(status) => (status, None),
+                Err(failure) => (MPI_Status::EMPTY, Some(failure)),
+            };
+            if let Some(failure) = failure {
+                status.error = failure.register(call);
+                first.get_or_insert((place, failure));
+            }
+            if !statuses.is_null() {
+                statuses.at(nth).report(status);
+                told.push((nth, status.error));
+            }
+        }
+        let Some((place, failure)) = first else { return Ok(()) };
+        for (nth, error) in told {
+            let status = statuses.at(nth);
+            status.put(MPI_Status { error, ..status.get()? })?;
+        }
+        Err(failure.in_status(place))
+    }
+}
+
+entries! {
+    fn MPI_Wait(request: Out<MPI_Request>, status: Out<MPI_Status>) {
+        let active = find(request.get()?)?.filter(|request| request.is_active());
+        match active {
+            Some(active) => {
+                active.run_out()?;
+                status.report(finish(request)?);
+            }
+            None => status.put_if_wanted(finish(request)?),
+        }
+        Ok(())
+    }
+
+    fn MPI_Waitall(
+        count: c_int, array_of_requests: Out<MPI_Request>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        several.wait_all()?;
+        several.finish("MPI_Waitall", 0..several.count, array_of_statuses)
+    }
+
+    fn MPI_Waitany(
+        count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let over = several.wait_any()?;
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        match over {
+            Some(place) => status.report(finish(array_of_requests.at(place))?),
+            None => status.put_if_wanted(MPI_Status::EMPTY),
+        }
+        Ok(())
+    }
+
+    fn MPI_Waitsome(
+        incount: c_int, array_of_requests: Out<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests)?;
+        if several.wait_any()?.is_none() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        finish_some("MPI_Waitsome", several, outcount, array_of_indices, array_of_statuses)
+    }
+
+    fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
+        let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
+            status.put_if_wanted(finish(request)?);
+            return flag.put(1);
+        };
+        if !active.test()? {
+            return flag.put(0);
+        }
+        status.report(finish(request)?);
+        flag.put(1)
+    }
+
+    fn MPI_Testall(
+        count: c_int, array_of_requests: Out<MPI_Request>, flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        match over {
+            true => several.finish("MPI_Testall", 0..several.count, array_of_statuses),
+            false => Ok(()),
+        }
+    }
+
+    fn MPI_Testany(
+        count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests)?;
+        let idle = !several.is_any_active();
+        several.test_all()?;
+        let over = several.over().next();
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        flag.put((idle || over.is_some()).into())?;
+        match over {
+            Some(place) => status.report(finish(array_of_requests.at(place))?),
+            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn MPI_Testsome(
+        incount: c_int, array_of_requests: Out<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests)?;
+        if !several.is_any_active() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        finish_some("MPI_Testsome", several, outcount, array_of_indices, array_of_statuses)
+    }
+
+    fn MPI_Request_get_status(
+        request: MPI_Request, flag: Out<c_int>, status: Out<MPI_Status>,
+    ) {
+        let mut handle = request;
+        let several = Several::new(1, Out::to(&mut handle))?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        if over {
+            status.report(status_of(request)?);
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_all(
+        count: c_int, array_of_requests: In<MPI_Request>, flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests.as_out())?;
+        let over = several.test_all()?;
+        flag.put(over.into())?;
+        if over && !array_of_statuses.is_null() {
+            for (nth, &request) in array_of_requests.slice(several.count)?.iter().enumerate() {
+                array_of_statuses.at(nth).report(status_of(request)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_any(
+        count: c_int, array_of_requests: In<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
+        let several = Several::new(count, array_of_requests.as_out())?;
+        let idle = !several.is_any_active();
+        several.test_all()?;
+        let over = several.over().next();
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        flag.put((idle || over.is_some()).into())?;
+        match over {
+            Some(place) => status.report(status_of(several.places.at(place).get()?)?),
+            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn MPI_Request_get_status_some(
+        incount: c_int, array_of_requests: In<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>,
+    ) {
+        let several = Several::new(incount, array_of_requests.as_out())?;
+        if !several.is_any_active() {
+            return outcount.put(MPI_UNDEFINED);
+        }
+        several.test_all()?;
+        let mut nth = 0;
+        for at in several.over() {
+            array_of_indices.at(nth).put(place(at))?;
+            array_of_statuses.at(nth).report(status_of(several.places.at(at).get()?)?);
+            nth += 1;
+        }
+        outcount.put(place(nth))
+    }
+}
+
+/// Hands out what came of a request that is over. The request goes, unless it is persistent.
+#[inline]
+fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
+    let handle = place.get()?;
+    if handle == DONE {
+        place.put(MPI_REQUEST_NULL)?;
+    }
+    let Some(request) = find(handle)? else { return Ok(MPI_Status::EMPTY) };
+    let result = request.finish();
+    if request.persistent {
+        return result;
+    }
+    place.put(MPI_REQUEST_NULL)?;
+    let mut request: Request = handle::take_owned(handle.0)?;
+    request.work.recipe().freed()?;
+    result
+}
+
+fn finish_some(
+    call: &str,
+    several: Several,
+    outcount: Out<c_int>,
+    indices: Out<c_int>,
+    statuses: Out<MPI_Status>,
+) -> Result {
+    let over: Vec<usize> = several.over().collect();
+    outcount.put(place(over.len()))?;
+    for (nth, &at) in over.iter().enumerate() {
+        indices.at(nth).put(place(at))?;
+    }
+    several.finish(call, over.into_iter(), statuses)
+}
+
+/// The status of a request that is over, which stays as it is.
+fn status_of(request: MPI_Request) -> Result<MPI_Status> {
+    let Some(request) = find(request)? else { return Ok(MPI_Status::EMPTY) };
+    let Progress::Over(Ok(status)) = &request.progress else { return Ok(MPI_Status::EMPTY) };
+    let mut status = *status;
+    request.work.recipe().query(&mut status)?;
+    Ok(status)
+}
+
+/// A place in an array, as C counts.
+fn place(place: usize) -> c_int {
+    c_int::try_from(place).expect("the program has counted them in an int")
+}
