@@ -47,6 +47,7 @@ impl Agent {
 }
 
 fn run(shared: &Shared) {
+    crate::sys::schedule::prefer_short_slices();
     let crowded = shared.plane.segment.is_crowded();
     let doorbell = shared.doorbell();
     let mut watch = Watch::new();
@@ -85,7 +86,7 @@ fn run(shared: &Shared) {
         // Where ringers have no fence it looks by itself for as long as the application comes and
         // goes. When that has been away for two ticks, every store that was on its way has arrived.
         let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
-        core.agent_idle = patience.is_none() && !(crowded && expecting);
+        core.agent_idle = !expecting || (patience.is_none() && !crowded);
         let heard = shared.summons.heard();
         drop(core);
         match expecting {

@@ -4,3 +4,4 @@
 pub(crate) mod futex;
 pub(crate) mod map;
 pub(crate) mod reach;
+pub(crate) mod schedule;
