@@ -13,7 +13,7 @@ pub struct Any;
 pub const ANY: Any = Any;
 
 /// The largest tag.
-pub const TAG_MAX: u32 = ferrywire_host::nic::MatchWord::TAG_MAX;
+pub const TAG_MAX: u32 = ferrywire_mpi::comm::TAG_MAX;
 
 /// A rank of a communicator: whom a message goes to, or the root of a collective.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

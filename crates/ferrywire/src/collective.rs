@@ -1,6 +1,6 @@
 //! Collectives: what all ranks of a communicator do together.
 //!
-//! Each is a schedule that the NIC runs, made in one place for both ways of calling it. Up to 65,535 may be
+//! Each is a schedule that the NIC runs, made in one place for both ways of calling it. Up to 32,767 may be
 //! open at the same time on one communicator: that is how many numbers there are to tell them apart.
 //!
 //! Invariants, cited below by number.

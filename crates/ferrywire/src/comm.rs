@@ -5,18 +5,19 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use ferrywire_host::nic::{
-    Fault, Mask, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed as Seen, Span, Ticket,
+    Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed as Seen, Span, Ticket,
 };
 use ferrywire_host::{Driver, HostPort, memory};
 use ferrywire_mpi::collective::{Home, Member};
+use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::group::{self, Group, Want};
+use ferrywire_mpi::numbers::{ATTEMPTS_MAX, Claim};
 use ferrywire_mpi::operation::Operation;
 
 use crate::address::{Rank, Source, TAG_MAX, Tag};
-use crate::error::{COMMS_MAX, Call, Error, Loss, WORLD, With};
+use crate::error::{Call, Error, Loss, WORLD, With};
 use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
 
@@ -43,12 +44,10 @@ pub struct Comm {
 struct Inner {
     job: Arc<Job>,
     name: Arc<str>,
-    group: Group,
-    rank: u32,
-    /// Two group ids: messages of the user's travel under the first, collectives under the second.
-    number: u16,
-    /// The number of the next collective.
-    instance: AtomicU16,
+    members: Members,
+    /// Its number goes back when it does. The world keeps its own.
+    #[expect(dead_code, reason = "it is let go with the communicator")]
+    claim: Option<Claim>,
 }
 
 /// What a receive got.
@@ -89,34 +88,28 @@ pub(crate) struct What {
     pub(crate) tag: Option<Tag>,
 }
 
-/// What a receive insists on.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted {
-    from: Option<Peer>,
-    word: MatchWord,
-    mask: Mask,
-}
-
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
-        let group = Group::whole(job.driver.size());
-        let rank = job.driver.me().0;
-        Comm::new(job, WORLD.into(), group, rank, 0)
+        let members = Members::new(Group::whole(job.driver.size()), job.driver.me().0, 0);
+        let inner = Inner { job, name: WORLD.into(), members, claim: None };
+        Comm { inner: Arc::new(inner) }
     }
 
-    fn new(job: Arc<Job>, name: Arc<str>, group: Group, rank: u32, number: u16) -> Comm {
-        let instance = AtomicU16::new(0);
-        Comm { inner: Arc::new(Inner { job, name, group, rank, number, instance }) }
+    fn made(&self, name: String, group: Group, claim: Claim) -> Comm {
+        let job = Arc::clone(&self.inner.job);
+        let rank = group.rank_of(job.driver.me()).expect("we are where we want to be");
+        let members = Members::new(group, rank, claim.number());
+        Comm { inner: Arc::new(Inner { job, name: name.into(), members, claim: Some(claim) }) }
     }
 
     /// Our rank: from 0 to one less than the [size](Comm::size).
     pub fn rank(&self) -> u32 {
-        self.inner.rank
+        self.inner.members.rank()
     }
 
     /// How many ranks there are.
     pub fn size(&self) -> u32 {
-        self.inner.group.size()
+        self.inner.members.group().size()
     }
 
     /// What errors call it.
@@ -138,10 +131,9 @@ impl Comm {
     /// });
     /// ```
     pub fn dup(&self) -> Result<Comm, Error> {
-        let number = self.agree_on_number(self.what_all("dup"))?;
-        let Inner { job, group, rank, .. } = &*self.inner;
-        let name = format!("dup of {}", self.name());
-        Ok(Comm::new(Arc::clone(job), name.into(), group.clone(), *rank, number))
+        let claim = self.agree_on_number(self.what_all("dup"))?;
+        let group = self.inner.members.group().clone();
+        Ok(self.made(format!("dup of {}", self.name()), group, claim))
     }
 
     /// Splits the ranks: those who pass the same color come together, in the order of their keys, and
@@ -160,32 +152,27 @@ impl Comm {
         let color = color.into();
         let mine = [i64::from(color.is_some()), color.unwrap_or(0).into(), key.into()];
         let all = self.allgather(&mine)?;
-        let number = self.agree_on_number(self.what_all("split"))?;
+        let claim = self.agree_on_number(self.what_all("split"))?;
         let wants: Vec<Want> = all.iter().map(want).collect();
         let Some(ranks) = group::split(&wants, self.rank()) else { return Ok(None) };
-        let Inner { job, group, .. } = &*self.inner;
-        let group = group.select(&ranks);
-        let rank = group.rank_of(job.driver.me()).expect("we are where we want to be");
         let name = format!("split {} of {}", color.unwrap_or(0), self.name());
-        Ok(Some(Comm::new(Arc::clone(job), name.into(), group, rank, number)))
+        Ok(Some(self.made(name, self.inner.members.group().select(&ranks), claim)))
     }
 
-    /// A number that no communicator of any rank here has. Threads of a rank may make communicators at
-    /// the same time, so what all have proposed may be taken by the time that they agree.
-    fn agree_on_number(&self, what: What) -> Result<u16, Error> {
-        let job = &self.inner.job;
-        loop {
-            let mut number = job.next_comm();
-            self.allreduce(&mut number, Operation::Max)?;
-            if number >= COMMS_MAX {
-                return Err(Error::TooManyComms { call: self.call(what) });
-            }
-            let mut claimed = u8::from(job.claim_comm(number));
-            self.allreduce(&mut claimed, Operation::Min)?;
-            if claimed == 1 {
-                return Ok(number);
+    /// A number that no communicator of any rank here has.
+    fn agree_on_number(&self, what: What) -> Result<Claim, Error> {
+        let Inner { job, members, .. } = &*self.inner;
+        // Several may be made from the same one, one after the other.
+        let hint = members.number().wrapping_add(members.next_instance());
+        for attempt in 0..ATTEMPTS_MAX {
+            let reservation = job.numbers.reserve(hint, attempt);
+            let mut common = *reservation.bits();
+            self.allreduce(&mut common, Operation::BitAnd)?;
+            if let Some(claim) = reservation.settle(&common) {
+                return Ok(claim);
             }
         }
+        Err(Error::TooManyComms { call: self.call(what) })
     }
 
     /// Sends, and returns when the buffer may be used again. That may be before it is received, or
@@ -443,14 +430,13 @@ impl Comm {
 
     /// We, as collectives want to know.
     pub(crate) fn member(&self) -> Member<'_> {
-        let Inner { group, rank, number, .. } = &*self.inner;
         let home = if self.driver().is_crowded() { Home::Crowded } else { Home::Near };
-        Member { group_id: 2 * number + 1, group, rank: *rank, home }
+        Member { home, ..self.inner.members.member() }
     }
 
     /// The number of the next collective: alike on all ranks, since all call them in the same order.
     pub(crate) fn next_instance(&self) -> u16 {
-        self.inner.instance.fetch_add(1, Ordering::Relaxed)
+        self.inner.members.next_instance()
     }
 
     /// The process behind a rank, and what a message to it says of itself.
@@ -465,8 +451,7 @@ impl Comm {
             return Err(Error::NoSuchTag { call: self.call(what) });
         };
         let tag = self.tag_of(what, tag)?;
-        let word = MatchWord::new(2 * self.inner.number, self.inner.rank, tag);
-        Ok((self.inner.group.peer_of(to), word))
+        Ok(self.inner.members.address(to, tag))
     }
 
     /// What a receive insists on.
@@ -479,15 +464,7 @@ impl Comm {
             Tag::Number(tag) => Some(self.tag_of(what, tag)?),
             Tag::Any => None,
         };
-        let mask = match (source, number) {
-            (Some(_), Some(_)) => Mask::EXACT,
-            (None, Some(_)) => Mask::ANY_SOURCE,
-            (Some(_), None) => Mask::ANY_TAG,
-            (None, None) => Mask::ANY_BOTH,
-        };
-        let group_id = 2 * self.inner.number;
-        let word = MatchWord::new(group_id, source.unwrap_or(0), number.unwrap_or(0));
-        Ok(Wanted { from: source.map(|rank| self.inner.group.peer_of(rank)), word, mask })
+        Ok(self.inner.members.wanted(source, number))
     }
 
     /// A rank that exists.
@@ -538,13 +515,13 @@ impl Comm {
     }
 
     fn lost(&self, what: What, peer: Peer) -> Error {
-        let Inner { job, group, .. } = &*self.inner;
+        let Inner { job, members, .. } = &*self.inner;
         let (peer, loss) = match (job.lost.peer(), job.driver.trouble(peer)) {
             (Some(culprit), _) => (culprit, Loss::Panicked),
             (None, Some(why)) => (peer, Loss::Unreachable(why)),
             (None, None) => (peer, Loss::Left),
         };
-        let (call, rank) = (self.call(what), group.rank_of(peer));
+        let (call, rank) = (self.call(what), members.group().rank_of(peer));
         Error::RankLost { call, rank, world_rank: peer.0, loss }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Operation};
 
 use crate::address::{Rank, Source, TAG_MAX, Tag};
@@ -82,7 +83,7 @@ pub enum Error {
         /// What the serialiser says.
         why: String,
     },
-    /// There have been too many communicators.
+    /// There are too many communicators.
     TooManyComms {
         /// What was asked for.
         call: Box<Call>,
@@ -180,8 +181,7 @@ impl fmt::Display for Error {
             ),
             Error::TooManyComms { call } => write!(
                 f,
-                "{call}: all {COMMS_MAX} communicators of a job have been made; keep them instead \
-                 of making them again"
+                "{call}: a rank has {COMMS_MAX} communicators already; drop some before you make more"
             ),
             Error::Join { why } => write!(f, "this process cannot join its job: {why}"),
         }
@@ -228,5 +228,3 @@ impl fmt::Display for Call {
 
 /// The name of the communicator of all ranks.
 pub(crate) const WORLD: &str = "world";
-/// Communicators that a job can have, since group ids have 16 bits and each takes two.
-pub(crate) const COMMS_MAX: u16 = 1 << 15;

@@ -68,6 +68,29 @@ fn a_communicator_outlives_the_world() {
 }
 
 #[test]
+fn numbers_of_communicators_are_used_again_and_come_to_an_end() {
+    local(2, |world| {
+        for _ in 0..5_000 {
+            world.dup().unwrap();
+        }
+        let mut kept = Vec::new();
+        let error = loop {
+            match world.dup() {
+                Ok(comm) => kept.push(comm),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(kept.len(), 4_095);
+        assert_eq!(
+            error.to_string(),
+            "dup: a rank has 4096 communicators already; drop some before you make more"
+        );
+        kept.pop();
+        assert!(world.dup().is_ok());
+    });
+}
+
+#[test]
 fn a_job_of_one() {
     let world = ferrywire::init().unwrap();
     assert_eq!((world.rank(), world.size()), (0, 1));

@@ -111,18 +111,15 @@ impl Driver {
     /// As for [`Driver::submit`].
     #[inline]
     pub unsafe fn perform(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted) -> Outcome {
-        let mut inside = self.enter();
-        let Core { nic, port, .. } = &mut *inside.core;
-        match ask(nic, port) {
-            Posted::Done(outcome) => outcome,
-            Posted::Pending(ticket) => inside.wait(ticket),
-        }
+        // SAFETY: whoever calls this vouches for what it lends.
+        unsafe { self.perform_schedule(ask) }.1
     }
 
     /// The same, and says under which ticket, if it had one: a released schedule goes on under it.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
+    #[inline]
     pub unsafe fn perform_schedule(
         &self,
         ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
