@@ -1,6 +1,7 @@
 //! Communicators as C sees them.
 
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::Driver;
@@ -146,7 +147,7 @@ impl Comm {
     }
 
     /// Where a message goes, and what it says of itself. None: to nobody.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Result<Option<(Peer, MatchWord)>> {
         let tag = self.tag(tag)?;
         match self.target(dest)? {
@@ -156,18 +157,21 @@ impl Comm {
     }
 
     /// What a receive insists on. None: it is from nobody.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wanted(&self, source: c_int, tag: c_int) -> Result<Option<Wanted>> {
         let tag = if tag == MPI_ANY_TAG { None } else { Some(self.tag(tag)?) };
-        if source == MPI_ANY_SOURCE {
-            return Ok(Some(self.members.wanted(None, tag)));
-        }
-        let from = self.target(source)?;
-        Ok(from.map(|from| self.members.wanted(Some(from), tag)))
+        let from = match source {
+            MPI_ANY_SOURCE => None,
+            source => match self.target(source)? {
+                None => return Ok(None),
+                from => from,
+            },
+        };
+        Ok(Some(self.members.wanted(from, tag)))
     }
 
     /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn target(&self, rank: c_int) -> Result<Option<u32>> {
         let size = self.members.targets().size();
         match u32::try_from(rank) {
@@ -198,7 +202,7 @@ fn no_such_tag() -> Failure {
 }
 
 /// What a handle names.
-#[inline]
+#[inline(always)]
 pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
     match handle {
         MPI_COMM_WORLD => Ok(&process::running()?.world),
@@ -216,6 +220,35 @@ pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
         MPI_COMM_SELF => Ok(Shared::clone(&process::running()?.itself)),
         MPI_COMM_NULL => Err(no_comm()),
         MPI_Comm(address) => process::running().and_then(|_| handle::share_of(address)),
+    }
+}
+
+/// Keeps a communicator while something goes on in it. Those that are there from the beginning stay in any
+/// case, and are not counted: that would cost more than all else that a request remembers.
+pub(crate) enum Hold {
+    Predefined(&'static Shared<Comm>),
+    Share(Shared<Comm>),
+}
+
+impl Deref for Hold {
+    type Target = Shared<Comm>;
+
+    #[inline]
+    fn deref(&self) -> &Shared<Comm> {
+        match self {
+            Hold::Predefined(comm) => comm,
+            Hold::Share(comm) => comm,
+        }
+    }
+}
+
+/// Keeps what a handle names.
+#[inline]
+pub(crate) fn hold(handle: MPI_Comm) -> Result<Hold> {
+    match handle {
+        MPI_COMM_WORLD => Ok(Hold::Predefined(&process::running()?.world)),
+        MPI_COMM_SELF => Ok(Hold::Predefined(&process::running()?.itself)),
+        made => share_of(made).map(Hold::Share),
     }
 }
 

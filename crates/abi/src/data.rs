@@ -30,7 +30,7 @@ pub(crate) struct Data {
 
 impl Data {
     /// Elements that are read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn to_read(
         buffer: Choice,
         count: impl Wide,
@@ -40,7 +40,7 @@ impl Data {
     }
 
     /// Elements that are written.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn to_write(
         buffer: ChoiceMut,
         count: impl Wide,
@@ -50,7 +50,7 @@ impl Data {
     }
 
     /// `count` elements at an address.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
         let Some(size) = datatype::straight_bytes(datatype) else {
             return Data::of_made(address, count, datatype::find_committed(datatype)?);
@@ -60,6 +60,7 @@ impl Data {
     }
 
     /// The same of a datatype that may have gaps. Elements without any are lent from where they begin.
+    #[inline(never)]
     fn of_made(address: u64, count: u64, datatype: &Datatype) -> Result<Data> {
         let bytes = count.checked_mul(datatype.size()).ok_or_else(too_many)?;
         if let Some(block) = datatype.one_block(count) {
@@ -70,7 +71,7 @@ impl Data {
     }
 
     /// Bytes without a gap.
-    #[inline]
+    #[inline(always)]
     fn lent(address: u64, count: u64, bytes: u64) -> Result<Data> {
         if address <= MPI_IN_PLACE as u64 && bytes > 0 {
             return Err(no_buffer(address));
@@ -126,80 +127,122 @@ impl Data {
     }
 }
 
-/// Data that goes: where it is, or a packed copy.
+/// Data that goes: where it is, or a packed copy. Small, since many may be under way, and few are packed.
 pub(crate) struct Outgoing {
+    at: u64,
+    bytes: u64,
+    packed: Option<Box<Packed>>,
+}
+
+/// Data that comes: where it belongs, or room for it while it is packed.
+pub(crate) struct Incoming {
+    at: u64,
+    bytes: u64,
+    packed: Option<Box<Packed>>,
+}
+
+/// What does not lie in memory as it travels, and room for it as it does.
+struct Packed {
     data: Data,
-    packed: Box<[u8]>,
-    /// The copy was made once and for all.
+    room: Box<[u8]>,
+    /// What is in there was packed once and for all.
     fixed: bool,
+}
+
+impl Packed {
+    /// Room for data, if it needs any.
+    #[inline]
+    fn room_for(data: Data) -> Option<Box<Packed>> {
+        data.datatype.is_some().then(|| Packed::new(data))
+    }
+
+    fn new(data: Data) -> Box<Packed> {
+        Box::new(Packed { room: room(data.bytes), data, fixed: false })
+    }
+
+    fn load(&mut self) -> Span {
+        if !self.fixed {
+            self.data.pack(&mut self.room);
+        }
+        memory::lend(&self.room)
+    }
+
+    fn unload(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.room.len());
+        self.data.unpack(&self.room[..bytes]);
+    }
 }
 
 impl Outgoing {
     /// Data that goes. Nothing is packed before [`Outgoing::load`].
+    #[inline]
     pub(crate) fn new(data: Data) -> Outgoing {
-        let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
-        Outgoing { packed: room(bytes), data, fixed: false }
+        Outgoing { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
+    }
+
+    /// Bytes that go from where they are.
+    #[inline]
+    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Outgoing {
+        Outgoing { at: offset, bytes: len, packed: None }
     }
 
     /// A copy of what the user's memory holds now, which is the user's again.
     pub(crate) fn copied(data: Data) -> Outgoing {
-        let mut packed = room(data.bytes);
-        data.pack(&mut packed);
-        Outgoing { data, packed, fixed: true }
+        let (at, bytes) = (data.address, data.bytes);
+        let mut packed = Packed::new(data);
+        packed.load();
+        packed.fixed = true;
+        Outgoing { at, bytes, packed: Some(packed) }
     }
 
     /// Packs what the user's memory holds now, and says where the bytes are. They stay in that place.
     #[inline]
     pub(crate) fn load(&mut self) -> Span {
-        if !self.fixed {
-            if let Some(span) = self.data.straight() {
-                return span;
-            }
-            self.data.pack(&mut self.packed);
+        match &mut self.packed {
+            None => Span::new(memory::MEMORY, self.at, self.bytes),
+            Some(packed) => packed.load(),
         }
-        memory::lend(&self.packed)
     }
 
     /// Bytes that travel.
     pub(crate) fn bytes(&self) -> u64 {
-        self.data.bytes
+        self.bytes
     }
-}
-
-/// Data that comes: where it belongs, or room for it while it is packed.
-pub(crate) struct Incoming {
-    data: Data,
-    packed: Box<[u8]>,
 }
 
 impl Incoming {
     /// Room for data that comes.
+    #[inline]
     pub(crate) fn new(data: Data) -> Incoming {
-        let bytes = if data.datatype.is_some() { data.bytes } else { 0 };
-        Incoming { packed: room(bytes), data }
+        Incoming { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
+    }
+
+    /// Room for bytes where they belong.
+    #[inline]
+    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Incoming {
+        Incoming { at: offset, bytes: len, packed: None }
     }
 
     /// Where the bytes go. Always the same place.
     #[inline]
     pub(crate) fn span(&mut self) -> Span {
-        match self.data.straight() {
-            Some(span) => span,
-            None => memory::lend_mut(&mut self.packed),
+        match &mut self.packed {
+            None => Span::new(memory::MEMORY, self.at, self.bytes),
+            Some(packed) => memory::lend_mut(&mut packed.room),
         }
     }
 
     /// So many bytes have come: puts them where they belong.
     #[inline]
     pub(crate) fn unload(&mut self, bytes: u64) {
-        if self.data.datatype.is_some() {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.packed.len());
-            self.data.unpack(&self.packed[..bytes]);
+        if let Some(packed) = &self.packed {
+            packed.unload(bytes);
         }
     }
 
     /// Bytes that there is room for.
     pub(crate) fn bytes(&self) -> u64 {
-        self.data.bytes
+        self.bytes
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -99,10 +100,20 @@ pub(crate) fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
     Ok(unsafe { Arc::from_raw(object) })
 }
 
+/// Memory for an object of which nobody has a handle. After [`discard_owned`] it still says that its handle
+/// is one no more.
+pub(crate) type Room<T> = Box<MaybeUninit<Object<T>>>;
+
 /// A handle of an object that only the program has.
 pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
-    let object = Box::new(Object { mark: AtomicU32::new(T::MARK), value });
-    Box::into_raw(object).expose_provenance()
+    expose_owned_in(Box::new_uninit(), value)
+}
+
+/// The same, in memory that is there.
+#[inline]
+pub(crate) fn expose_owned_in<T: Kind>(mut room: Room<T>, value: T) -> usize {
+    room.write(Object { mark: AtomicU32::new(T::MARK), value });
+    Box::into_raw(room).expose_provenance()
 }
 
 /// What such a handle names.
@@ -122,6 +133,19 @@ pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
     // SAFETY: I1, I2: it came from a Box.
     let object = unsafe { Box::from_raw(object) };
     Ok(object.value)
+}
+
+/// Ends it where it is, and gives its memory back.
+#[inline]
+pub(crate) fn discard_owned<T: Kind>(handle: usize) -> Result<Room<T>> {
+    find::<T>(handle)?.mark.store(FREED, Ordering::Relaxed);
+    forget(handle);
+    let object: *mut MaybeUninit<Object<T>> = std::ptr::with_exposed_provenance_mut(handle);
+    // SAFETY: I1, I2: it came from a Box.
+    let mut room = unsafe { Box::from_raw(object) };
+    // SAFETY: it was found in there, and will not be again.
+    unsafe { room.assume_init_drop() };
+    Ok(room)
 }
 
 #[cold]
@@ -174,6 +198,7 @@ struct Numbers {
 static NUMBERED: AtomicBool = AtomicBool::new(false);
 
 /// The handle is not used any more.
+#[inline]
 fn forget(handle: usize) {
     if NUMBERED.load(Ordering::Relaxed) {
         numbers().forget(handle);
@@ -181,6 +206,7 @@ fn forget(handle: usize) {
 }
 
 impl Numbers {
+    #[cold]
     fn forget(&mut self, handle: usize) {
         if let Some(number) = self.of.remove(&handle) {
             self.by.remove(&number);

@@ -23,16 +23,14 @@ use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// A message that goes.
 pub(crate) struct Sending {
-    to: Option<(Peer, MatchWord)>,
-    mode: Mode,
     data: Outgoing,
     dest: c_int,
     tag: c_int,
+    mode: Mode,
 }
 
 /// A message that is to come.
 pub(crate) struct Receiving {
-    wanted: Option<Wanted>,
     data: Incoming,
     source: c_int,
     tag: c_int,
@@ -47,10 +45,25 @@ impl Sending {
         tag: c_int,
         mode: Mode,
     ) -> Result<Sending> {
-        let mut sending = Sending { to: None, mode, data, dest, tag };
-        let address = comm.address(dest, tag);
-        sending.to = address.map_err(|failure| failure.during(sending.described(comm)))?;
+        let sending = Sending { data, dest, tag, mode };
+        sending.address(comm)?;
         Ok(sending)
+    }
+
+    /// Where it goes, and what it says of itself. None: to nobody.
+    fn address(&self, comm: &Comm) -> Result<Option<(Peer, MatchWord)>> {
+        let address = comm.address(self.dest, self.tag);
+        address.map_err(|failure| failure.during(self.described(comm)))
+    }
+
+    /// What it came to.
+    #[inline]
+    pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
+        match outcome {
+            Outcome::Done => Ok(MPI_Status::EMPTY),
+            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
+            other => Err(message::failed(other).during(self.described(comm))),
+        }
     }
 
     fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
@@ -61,28 +74,40 @@ impl Sending {
 
 impl Recipe for Sending {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let Some((to, word)) = self.to else { return Ok(Posted::Done(Outcome::Done)) };
+        let Some((to, word)) = self.address(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
         let (source, mode) = (self.data.load(), self.mode);
         // SAFETY: I1.
         Ok(unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
-        match end.outcome {
-            Outcome::Done => Ok(Next::Over(MPI_Status::EMPTY)),
-            Outcome::Cancelled => Ok(Next::Over(MPI_Status::CANCELLED)),
-            other => Err(message::failed(other).during(self.described(comm))),
-        }
+        self.end(comm, end.outcome).map(Next::Over)
     }
 }
 
 impl Receiving {
     /// What is to come from where.
     pub(crate) fn new(comm: &Comm, data: Data, source: c_int, tag: c_int) -> Result<Receiving> {
-        let mut receiving = Receiving { wanted: None, data: Incoming::new(data), source, tag };
-        let wanted = comm.wanted(source, tag);
-        receiving.wanted = wanted.map_err(|failure| failure.during(receiving.described(comm)))?;
+        let receiving = Receiving { data: Incoming::new(data), source, tag };
+        receiving.wanted(comm)?;
         Ok(receiving)
+    }
+
+    /// What it insists on. None: it is from nobody.
+    fn wanted(&self, comm: &Comm) -> Result<Option<Wanted>> {
+        let wanted = comm.wanted(self.source, self.tag);
+        wanted.map_err(|failure| failure.during(self.described(comm)))
+    }
+
+    /// What it came to.
+    #[inline]
+    pub(crate) fn end(&mut self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
+        match outcome {
+            Outcome::Done => Ok(MPI_Status::NOBODY),
+            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
+            outcome => message::received(&mut self.data, outcome)
+                .map_err(|failure| failure.during(self.described(comm))),
+        }
     }
 
     fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
@@ -93,7 +118,7 @@ impl Receiving {
 
 impl Recipe for Receiving {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let Some(Wanted { from, word, mask }) = self.wanted else {
+        let Some(Wanted { from, word, mask }) = self.wanted(comm)? else {
             return Ok(Posted::Done(Outcome::Done));
         };
         let into = self.data.span();
@@ -104,12 +129,7 @@ impl Recipe for Receiving {
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
-        let got = match end.outcome {
-            Outcome::Done => Ok(MPI_Status::NOBODY),
-            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
-            outcome => message::received(&mut self.data, outcome),
-        };
-        got.map(Next::Over).map_err(|failure| failure.during(self.described(comm)))
+        self.end(comm, end.outcome).map(Next::Over)
     }
 }
 
@@ -141,7 +161,7 @@ fn from(comm: &Comm, source: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failu
 /// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:
 /// most often it is gone by then.
 #[inline]
-fn begin(
+fn begin_to_send(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -160,11 +180,33 @@ fn begin(
     // SAFETY: I1.
     let posted =
         unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) };
-    Request::of_posted(posted, || {
+    let data = Outgoing::straight(source);
+    Request::of_posted(posted, handle, || Sending { data, dest, tag, mode })
+}
+
+/// Begins to receive, in the same way.
+#[inline]
+fn begin_to_receive(
+    buf: ChoiceMut,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    handle: MPI_Comm,
+) -> Result<MPI_Request> {
+    let comm = comm::find(handle)?;
+    let data = Data::to_write(buf, count, datatype).map_err(from(comm, source, tag))?;
+    let (Some(into), Ok(Some(wanted))) = (data.straight(), comm.wanted(source, tag)) else {
         let comm = comm::share_of(handle)?;
-        let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
-        Ok((comm, sending))
-    })
+        let receiving = Receiving::new(&comm, data, source, tag)?;
+        return Request::begin(comm, receiving);
+    };
+    let Wanted { from, word, mask } = wanted;
+    // SAFETY: I1.
+    let posted =
+        unsafe { comm.driver().submit(|nic, port| nic.post_receive(from, word, mask, into, port)) };
+    let data = Incoming::straight(into);
+    Request::of_posted(posted, handle, || Receiving { data, source, tag })
 }
 
 /// Defines the non-blocking and the persistent call of a mode.
@@ -175,7 +217,7 @@ macro_rules! sends {
                 buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
                 comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
-                request.put(begin(buf, count, datatype, dest, tag, comm, $mode)?)
+                request.put(begin_to_send(buf, count, datatype, dest, tag, comm, $mode)?)
             }
 
             fn $later / $later_large (
@@ -201,10 +243,7 @@ entries! {
         buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
-        let comm = comm::share_of(comm)?;
-        let data = Data::to_write(buf, count, datatype).map_err(from(&comm, source, tag))?;
-        let receiving = Receiving::new(&comm, data, source, tag)?;
-        request.put(Request::begin(comm, receiving)?)
+        request.put(begin_to_receive(buf, count, datatype, source, tag, comm)?)
     }
 
     fn MPI_Recv_init / MPI_Recv_init_c (

@@ -9,6 +9,7 @@
 //!   I1. What a recipe lends to the NIC lives in it or is the program's, who leaves it alone until the
 //!       request is over. A request that the program frees earlier is kept as an orphan.
 
+mod spare;
 mod waiting;
 
 use std::ffi::c_int;
@@ -17,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
 use ferrywire_host::{Driver, Finished};
 
-use crate::comm::Comm;
+use crate::comm::{self, Comm, Hold};
 use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
@@ -27,14 +28,16 @@ use crate::plane;
 use crate::pointer::Out;
 use crate::process;
 use crate::sizes;
-use crate::types::{MPI_Request, MPI_Status};
+use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
 /// Something that was begun, or can be.
 pub(crate) struct Request {
     /// Where it goes on, and its errors go.
-    pub(crate) comm: Shared<Comm>,
+    comm: Hold,
     work: Work,
     progress: Progress,
+    /// Why it came to nothing, if it is over and did.
+    failure: Option<Failure>,
     persistent: bool,
 }
 
@@ -136,6 +139,7 @@ pub(crate) enum Next {
     Then(Posted),
 }
 
+#[derive(Clone, Copy)]
 enum Progress {
     /// It has not been started, or it is over and the program knows.
     Idle,
@@ -143,7 +147,7 @@ enum Progress {
     /// A part is over, and has not been finished.
     Part(End),
     /// It is over, and the program does not know yet.
-    Over(Result<MPI_Status>),
+    Over(MPI_Status),
 }
 
 impl Request {
@@ -151,28 +155,33 @@ impl Request {
     pub(crate) fn begin(comm: Shared<Comm>, work: impl Into<Work>) -> Result<MPI_Request> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
-        Ok(MPI_Request(handle::expose_owned(request)))
+        Ok(request.expose())
     }
 
     /// What an operation that has been posted comes to. Its recipe is made if it is not over yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_posted<W: Into<Work>>(
         posted: Posted,
-        recipe: impl FnOnce() -> Result<(Shared<Comm>, W)>,
+        comm: MPI_Comm,
+        recipe: impl FnOnce() -> W,
     ) -> Result<MPI_Request> {
         if posted == Posted::Done(Outcome::Done) {
             return Ok(DONE);
         }
-        let (comm, work) = recipe()?;
-        let mut request = Request::new(comm, work, false);
-        request.progress = Progress::of(posted);
-        request.go_on();
-        Ok(MPI_Request(handle::expose_owned(request)))
+        let (comm, work) = (comm::hold(comm)?, recipe().into());
+        let progress = Progress::of(posted);
+        Ok(Request { comm, work, progress, failure: None, persistent: false }.expose())
     }
 
     /// Something that the program will start.
     pub(crate) fn prepare(comm: Shared<Comm>, work: impl Into<Work>) -> MPI_Request {
-        MPI_Request(handle::expose_owned(Request::new(comm, work, true)))
+        Request::new(comm, work, true).expose()
+    }
+
+    /// Gives it to the program.
+    #[inline]
+    fn expose(self) -> MPI_Request {
+        MPI_Request(handle::expose_owned_in(spare::room(), self))
     }
 
     /// Begins something, and waits until it is over.
@@ -184,7 +193,8 @@ impl Request {
 
     /// Something that has not been started.
     pub(crate) fn new(comm: Shared<Comm>, work: impl Into<Work>, persistent: bool) -> Request {
-        Request { comm, work: work.into(), progress: Progress::Idle, persistent }
+        let (comm, work, progress) = (Hold::Share(comm), work.into(), Progress::Idle);
+        Request { comm, work, progress, failure: None, persistent }
     }
 
     /// Begins.
@@ -205,7 +215,9 @@ impl Request {
     #[inline]
     fn run_out(&mut self) -> Result {
         loop {
-            self.go_on();
+            if self.is_parted() {
+                self.go_on();
+            }
             let Progress::Pending(ticket) = self.progress else { return Ok(()) };
             process::running()?;
             let outcome = plane::wait(self.driver(), ticket)?;
@@ -222,7 +234,7 @@ impl Request {
     }
 
     /// Looks whether a part is over. False if it goes on without us.
-    #[inline]
+    #[inline(always)]
     fn observe(&mut self, finished: &mut Finished<'_>) -> bool {
         if let Progress::Pending(ticket) = self.progress {
             match finished.take(ticket) {
@@ -233,24 +245,34 @@ impl Request {
         !matches!(self.progress, Progress::Pending(_))
     }
 
-    #[inline]
+    #[inline(always)]
     fn see(&mut self, ticket: Ticket, outcome: Outcome) {
-        if outcome == Outcome::Released && !self.work.recipe().may_be_released() {
+        if matches!(outcome, Outcome::Released) && !self.work.recipe().may_be_released() {
             return;
         }
         self.progress = Progress::Part(End { ticket: Some(ticket), outcome });
     }
 
-    /// Does what the end of a part makes possible.
+    /// Does what the end of a part makes possible. Messages have one part, and whoever is about to finish
+    /// them need not ask for this.
     #[inline]
     fn go_on(&mut self) {
         while let Progress::Part(end) = self.progress {
             self.progress = match self.work.recipe().finish(&self.comm, end) {
-                Ok(Next::Over(status)) => Progress::Over(Ok(status)),
+                Ok(Next::Over(status)) => Progress::Over(status),
                 Ok(Next::Then(posted)) => Progress::of(posted),
-                Err(failure) => Progress::Over(Err(failure.of_comm(&self.comm))),
+                Err(failure) => {
+                    self.failure = Some(failure.of_comm(&self.comm));
+                    Progress::Over(MPI_Status::EMPTY)
+                }
             };
         }
+    }
+
+    /// Whether it may have several parts.
+    #[inline]
+    fn is_parted(&self) -> bool {
+        matches!(self.work, Work::Other(_))
     }
 
     /// Who knows what it waits for.
@@ -295,15 +317,39 @@ impl Request {
     }
 
     /// Hands out what came of it.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self) -> Result<MPI_Status> {
-        match std::mem::replace(&mut self.progress, Progress::Idle) {
-            Progress::Over(result) => {
-                let mut status = result?;
+        let progress = self.progress;
+        self.progress = Progress::Idle;
+        match progress {
+            Progress::Part(end) => self.end_message(end.outcome),
+            Progress::Over(mut status) => {
+                if let Some(failure) = self.failure.take() {
+                    return Err(failure);
+                }
                 self.work.recipe().query(&mut status)?;
                 Ok(status)
             }
             _ => Ok(MPI_Status::EMPTY),
+        }
+    }
+
+    #[inline(always)]
+    fn end_message(&mut self, outcome: Outcome) -> Result<MPI_Status> {
+        let result = match &mut self.work {
+            Work::Send(sending) => sending.end(&self.comm, outcome),
+            Work::Receive(receiving) => receiving.end(&self.comm, outcome),
+            Work::Other(_) => unreachable!("it goes on before it is over"),
+        };
+        result.map_err(|failure| failure.of_comm(&self.comm))
+    }
+
+    /// The program has it no more.
+    #[inline]
+    fn freed(&mut self) -> Result {
+        match &mut self.work {
+            Work::Send(_) | Work::Receive(_) => Ok(()),
+            Work::Other(recipe) => recipe.freed(),
         }
     }
 }
@@ -323,7 +369,7 @@ impl Progress {
 pub(crate) const DONE: MPI_Request = MPI_Request(0x181);
 
 /// What a handle names; nothing if it is MPI_REQUEST_NULL, or [`DONE`].
-#[inline]
+#[inline(always)]
 pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
     match request {
         MPI_REQUEST_NULL | DONE => Ok(None),
@@ -372,7 +418,8 @@ entries! {
         }
         let mut freed: Request = handle::take_owned(handle.0)?;
         request.put(MPI_REQUEST_NULL)?;
-        freed.work.recipe().freed()?;
+        freed.freed()?;
+        freed.go_on();
         sweep_orphans();
         if !freed.is_over() {
             ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(freed);

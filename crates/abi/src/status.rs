@@ -29,6 +29,13 @@ impl Out<MPI_Status> {
         self.write(offset_of!(MPI_Status, internal), internal);
     }
 
+    /// Says which error that was, if the program wants to know.
+    pub(crate) fn report_error(self, error: c_int) {
+        if !self.is_null() {
+            self.write(offset_of!(MPI_Status, error), error);
+        }
+    }
+
     /// Writes the field at `offset`. The program may have left the others without a value.
     #[inline]
     fn write<T>(self, offset: usize, field: T) {

@@ -7,8 +7,8 @@ use std::ffi::c_int;
 
 use ferrywire_host::{Driver, wait_around};
 
-use super::{DONE, Progress, Request, Work, distinct, find};
-use crate::constants::{MPI_REQUEST_NULL, MPI_UNDEFINED};
+use super::{DONE, Progress, Request, distinct, find, spare};
+use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle;
@@ -23,19 +23,22 @@ use crate::types::{MPI_Request, MPI_Status};
 struct Several {
     places: Out<MPI_Request>,
     count: usize,
+    /// Whether any may have several parts.
+    parted: bool,
 }
 
 impl Several {
     fn new(count: c_int, places: Out<MPI_Request>) -> Result<Several> {
-        let several = Several { places, count: sizes::length(count)? };
-        for handle in places.slice(several.count)? {
-            find(*handle)?;
+        let count = sizes::length(count)?;
+        let mut parted = false;
+        for handle in places.slice(count)? {
+            parted |= find(*handle)?.is_some_and(|request| request.is_parted());
         }
-        Ok(several)
+        Ok(Several { places, count, parted })
     }
 
     /// The request at a place that was looked at already.
-    #[inline]
+    #[inline(always)]
     fn at<'a>(self, place: usize) -> Option<&'a mut Request> {
         find(self.places.at(place).get().ok()?).ok().flatten()
     }
@@ -48,7 +51,7 @@ impl Several {
     /// Those that may have several parts.
     fn parts(self) -> impl Iterator<Item = &'static mut Request> {
         let each = self.active().map(|(_, request)| request);
-        each.filter(|request| matches!(request.work, Work::Other(_)))
+        each.filter(|request| request.is_parted())
     }
 
     fn is_any_active(self) -> bool {
@@ -121,11 +124,11 @@ impl Several {
                 // One after the other: agents look after those in other planes.
                 return self.active().try_for_each(|(_, request)| request.run_out());
             };
-            // Where something has several parts, others may wait for the next one to be posted.
-            let parted = self.parts().next().is_some();
             let mut place = 0;
             driver.wait_until(|finished| {
-                if parted && self.parts().any(|part| part.observe(finished) && !part.is_over()) {
+                // Others may wait for the next part to be posted.
+                if self.parted && self.parts().any(|part| part.observe(finished) && !part.is_over())
+                {
                     return Some(());
                 }
                 while place < self.count {
@@ -136,9 +139,11 @@ impl Several {
                 }
                 Some(())
             });
-            // Something may have several parts.
-            self.active().for_each(|(_, request)| request.go_on());
-            if self.active().all(|(_, request)| request.is_over()) {
+            if !self.parted {
+                return Ok(());
+            }
+            self.parts().for_each(Request::go_on);
+            if self.parts().all(|part| part.is_over()) {
                 return Ok(());
             }
         }
@@ -182,28 +187,25 @@ impl Several {
         statuses: Out<MPI_Status>,
     ) -> Result {
         let mut first: Option<(usize, Failure)> = None;
-        let mut told = Vec::new();
         for (nth, place) in places.enumerate() {
-            let result = finish(self.places.at(place));
-            let (mut status, failure) = match result {
-                Ok(status) => (status, None),
-                Err(failure) => (MPI_Status::EMPTY, Some(failure)),
+            let status = match finish(self.places.at(place)) {
+                Ok(status) => status,
+                Err(failure) => {
+                    let error = failure.register(call);
+                    if first.is_none() {
+                        first = Some((place, failure));
+                        (0..nth).for_each(|nth| statuses.at(nth).report_error(MPI_SUCCESS));
+                    }
+                    MPI_Status { error, ..MPI_Status::EMPTY }
+                }
             };
-            if let Some(failure) = failure {
-                status.error = failure.register(call);
-                first.get_or_insert((place, failure));
-            }
-            if !statuses.is_null() {
-                statuses.at(nth).report(status);
-                told.push((nth, status.error));
+            statuses.at(nth).report(status);
+            // Errors are told if there are any.
+            if first.is_some() {
+                statuses.at(nth).report_error(status.error);
             }
         }
-        let Some((place, failure)) = first else { return Ok(()) };
-        for (nth, error) in told {
-            let status = statuses.at(nth);
-            status.put(MPI_Status { error, ..status.get()? })?;
-        }
-        Err(failure.in_status(place))
+        first.map_or(Ok(()), |(place, failure)| Err(failure.in_status(place)))
     }
 }
 
@@ -375,20 +377,26 @@ entries! {
 }
 
 /// Hands out what came of a request that is over. The request goes, unless it is persistent.
-#[inline]
+#[inline(always)]
 fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
-    let handle = place.get()?;
-    if handle == DONE {
-        place.put(MPI_REQUEST_NULL)?;
+    match place.get()? {
+        MPI_REQUEST_NULL => {}
+        DONE => place.put(MPI_REQUEST_NULL)?,
+        handle => return finish_object(place, handle),
     }
-    let Some(request) = find(handle)? else { return Ok(MPI_Status::EMPTY) };
+    Ok(MPI_Status::EMPTY)
+}
+
+fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<MPI_Status> {
+    let request: &mut Request = handle::find_owned(handle.0)?;
     let result = request.finish();
     if request.persistent {
         return result;
     }
     place.put(MPI_REQUEST_NULL)?;
-    let mut request: Request = handle::take_owned(handle.0)?;
-    request.work.recipe().freed()?;
+    let freed = request.freed();
+    spare::keep(handle::discard_owned(handle.0)?);
+    freed?;
     result
 }
 
@@ -410,8 +418,9 @@ fn finish_some(
 /// The status of a request that is over, which stays as it is.
 fn status_of(request: MPI_Request) -> Result<MPI_Status> {
     let Some(request) = find(request)? else { return Ok(MPI_Status::EMPTY) };
-    let Progress::Over(Ok(status)) = &request.progress else { return Ok(MPI_Status::EMPTY) };
-    let mut status = *status;
+    let (Progress::Over(mut status), None) = (request.progress, &request.failure) else {
+        return Ok(MPI_Status::EMPTY);
+    };
     request.work.recipe().query(&mut status)?;
     Ok(status)
 }
