@@ -38,6 +38,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Whether `peer` is known to be gone.
+    #[inline]
     pub fn is_down(&self, peer: Peer) -> bool {
         self.peers.find(peer).is_some_and(|at| self.peers[at].down)
     }

@@ -248,7 +248,7 @@ impl<V: Variant> Nic<V> {
 
     /// The longest payload that a frame to this peer can have.
     pub(crate) fn payload_bytes_max(&self, at: At) -> u32 {
-        self.peers[at].promises.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self.peers[at].promises.payload_bytes_max()
     }
 
     /// Sees that the clock knows the window's next deadline.
@@ -268,7 +268,3 @@ impl<V: Variant> Nic<V> {
         window.listed = deadline;
     }
 }
-
-const ENVELOPE_BYTES_MAX: u32 = 72;
-
-const _: () = assert!(ENVELOPE_BYTES_MAX as usize == Envelope::BYTES_MAX);

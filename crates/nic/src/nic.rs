@@ -369,13 +369,21 @@ impl<V: Variant> Nic<V> {
 
     /// Ends an operation, and tells its owner.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
-        self.complete_here(ticket, outcome, port);
+        if let Some((owner, counter)) = self.close(ticket) {
+            self.tell(ticket, owner, counter, outcome, port);
+        }
     }
 
-    /// The same, in line, for the path of most messages.
+    /// Tells of an operation that is closed.
     #[inline(always)]
-    pub(crate) fn complete_here(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
-        let Some((owner, counter)) = self.close(ticket) else { return };
+    pub(crate) fn tell(
+        &mut self,
+        ticket: Ticket,
+        owner: Owner,
+        counter: Option<Ticket>,
+        outcome: Outcome,
+        port: &mut impl Port,
+    ) {
         if let Some(counter) = counter {
             self.raise_counter(counter, 1, port);
         }

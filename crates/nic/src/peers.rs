@@ -92,7 +92,7 @@ impl PeerState {
             && self.window.as_ref().is_none_or(|window| window.is_idle())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lane(&mut self, queue: u16) -> &mut Lane {
         match self.lanes.iter().position(|lane| lane.queue == queue) {
             Some(at) => &mut self.lanes[at],
@@ -100,6 +100,7 @@ impl PeerState {
         }
     }
 
+    #[cold]
     fn open_lane(&mut self, queue: u16) -> &mut Lane {
         self.lanes.reserve_exact(1);
         self.lanes.push(Lane::new(queue, self.promises.welcome_bytes));

@@ -78,6 +78,17 @@ pub struct Promises {
     pub welcome_bytes: u32,
 }
 
+impl Promises {
+    /// The longest payload that a frame can have.
+    #[inline]
+    pub(crate) fn payload_bytes_max(&self) -> u32 {
+        self.frame_bytes_max - ENVELOPE_BYTES_MAX
+    }
+}
+
+const ENVELOPE_BYTES_MAX: u32 = 72;
+const _: () = assert!(ENVELOPE_BYTES_MAX as usize == Envelope::BYTES_MAX);
+
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sent {

@@ -3,9 +3,9 @@
 use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::lane::NO_FLOOR;
-use crate::matcher::{Arrival, Cell, Entry, Item, Matcher, Post, Queue};
+use crate::matcher::{Arrival, Entry, Item, Matcher, Post, Queue};
 use crate::nic::{Nic, QueuePair, Variant};
-use crate::op::{Owner, State};
+use crate::op::{Op, Owner, State};
 use crate::peers::At;
 use crate::port::Port;
 use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
@@ -66,39 +66,55 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         let queue = self.queue_of(word.group());
-        let ticket = self.open(owner, None, State::Posted { into, queue, cell: Cell(u32::MAX) });
-        match self.queues[usize::from(queue)].matcher.post(word, mask, ticket.index) {
+        // It is told to the matcher first, so that its operation is written once.
+        let index = self.ops.next_index();
+        let pair = &mut self.queues[usize::from(queue)];
+        let cell = match pair.matcher.post(word, mask, index) {
             Post::Matched(item) => {
-                let message = self.queues[usize::from(queue)].store.headers.ticket_at(item);
-                let posted = self.receive_stored(ticket, queue, message, into, port);
-                if matches!(posted, Posted::Done(_)) {
-                    self.close(ticket);
-                }
-                return posted;
+                let message = pair.store.headers.ticket_at(item);
+                return self.receive_at_once(owner, queue, message, into, port);
             }
-            Post::Waiting(cell) => {
-                let op = self.op_mut(ticket);
-                op.peer = from;
-                op.state = State::Posted { into, queue, cell };
-            }
+            Post::Waiting(cell) => cell,
+        };
+        pair.searches.on_receive(word, mask);
+        let refused = !pair.refused.is_empty();
+        let state = State::Posted { into, queue, cell };
+        let op = Op { owner, peer: from, met: false, counter: None, state };
+        let ticket = self.ops.claim(op);
+        if let Some(peer) = from
+            && self.is_down(peer)
+        {
+            return self.fail_receive(ticket, peer);
         }
-        let posted = from.map_or(Posted::Pending(ticket), |peer| self.fail_if_down(ticket, peer));
-        match posted {
-            Posted::Done(_) => _ = self.close(ticket),
-            Posted::Pending(_) => {
-                self.queues[usize::from(queue)].searches.on_receive(word, mask);
-                self.invite_for_receive(queue, from, port);
-            }
+        if refused {
+            self.invite_for_receive(queue, from, port);
+        }
+        Posted::Pending(ticket)
+    }
+
+    /// A receive has found its message in the store.
+    #[inline(never)]
+    fn receive_at_once(
+        &mut self,
+        owner: Owner,
+        queue: u16,
+        message: Ticket,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        let ticket = self.open(owner, None, State::Taken { queue, message });
+        let posted = self.receive_stored(ticket, queue, message, into, port);
+        if matches!(posted, Posted::Done(_)) {
+            self.close(ticket);
         }
         posted
     }
 
     /// A posted receive from a dead peer will get nothing any more.
-    fn fail_if_down(&mut self, ticket: Ticket, from: Peer) -> Posted {
-        if self.peers.find(from).is_none_or(|at| !self.peers[at].down) {
-            return Posted::Pending(ticket);
-        }
+    #[cold]
+    fn fail_receive(&mut self, ticket: Ticket, from: Peer) -> Posted {
         self.unpost(ticket);
+        self.close(ticket);
         Posted::Done(Outcome::Failed(Fault::PeerDown(from)))
     }
 
@@ -186,7 +202,11 @@ impl<V: Variant> Nic<V> {
                 let op = self.op_mut(ticket);
                 op.state = State::Posted { into, queue, cell };
                 op.peer = Some(from);
-                self.fail_if_down(ticket, from)
+                if self.is_down(from) {
+                    self.fail_receive(ticket, from)
+                } else {
+                    Posted::Pending(ticket)
+                }
             }
             Some(&State::TakenOffer { from, offer }) => {
                 match self.peers.find(from).filter(|&at| !self.peers[at].down) {
@@ -281,11 +301,18 @@ impl<V: Variant> Nic<V> {
         let Some(Arrival::Matched(item)) = arrival else {
             return self.conclude(at, queue, secured, bytes, arrival, port);
         };
-        let ticket = self.ops.ticket_at(item);
-        let into = match self.op_mut(ticket).state {
-            State::Posted { into, .. } => into,
-            State::Taking { .. } => return self.take_whole(at, ticket, whole, payload, port),
-            _ => unreachable!("what matches is posted"),
+        let end = |ticket, op: &Op| match op.state {
+            State::Posted { into, .. } => {
+                debug_assert!(
+                    !op.met,
+                    "a posted receive is not counted among the operations of a peer"
+                );
+                Some((ticket, into, op.owner, op.counter))
+            }
+            _ => None,
+        };
+        let Some((ticket, into, owner, counter)) = self.ops.discard_at(item, end) else {
+            return self.take_whole(at, self.ops.ticket_at(item), whole, payload, port);
         };
         // The answer goes first: the sender hears that it was taken, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
@@ -296,7 +323,8 @@ impl<V: Variant> Nic<V> {
         if !bytes.is_empty() {
             port.deliver(bytes, into.first(bytes.len() as u64));
         }
-        self.complete_here(ticket, outcome_of(word, payload.len() as u64, into.len), port);
+        let outcome = outcome_of(word, payload.len() as u64, into.len);
+        self.tell(ticket, owner, counter, outcome, port);
     }
 
     /// A matched probe waits for a held message, and another one with the same word has come,
@@ -310,6 +338,9 @@ impl<V: Variant> Nic<V> {
         payload: &[u8],
         port: &mut impl Port,
     ) {
+        let State::Taking { .. } = self.op_mut(ticket).state else {
+            unreachable!("what matches is posted");
+        };
         let from = self.peers[at].peer;
         let queue = self.queue_of(word.group());
         let len = u32::try_from(payload.len()).expect("frames are short");
@@ -413,8 +444,7 @@ impl<V: Variant> Nic<V> {
             if !(secured || in_order && store.room() >= bytes) {
                 return None;
             }
-            let body = body(store);
-            let message = store.keep(Stored { from, word, body, secured, cell: None });
+            let message = keep(store, from, word, secured, body);
             kept = Some(message);
             Some(message.index)
         });
@@ -510,6 +540,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A receive waits that nothing stored satisfies: what is held might.
+    #[inline(never)]
     fn invite_for_receive(&mut self, queue: u16, from: Option<Peer>, port: &mut impl Port) {
         for turn in 0..self.queues[usize::from(queue)].refused.len() {
             let peer = self.queues[usize::from(queue)].refused[turn];
@@ -623,7 +654,21 @@ impl<V: Variant> Nic<V> {
     }
 }
 
+/// Stores a message that no receive waits for.
+#[inline(never)]
+fn keep(
+    store: &mut Store,
+    from: Peer,
+    word: MatchWord,
+    secured: bool,
+    body: impl FnOnce(&mut Store) -> Body,
+) -> Ticket {
+    let body = body(store);
+    store.keep(Stored { from, word, body, secured, cell: None })
+}
+
 /// How a receive with `room` bytes ends that gets a message of `len` bytes.
+#[inline]
 pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
     match len > room {
         true => Outcome::Failed(Fault::Truncated { len, room }),
@@ -632,6 +677,7 @@ pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
 }
 
 /// As many of `bytes` as there is room for.
+#[inline]
 fn cut(bytes: &[u8], room: u64) -> &[u8] {
     match usize::try_from(room) {
         Ok(room) if room < bytes.len() => &bytes[..room],

@@ -5,10 +5,11 @@ use alloc::boxed::Box;
 use crate::canary::Bug;
 use crate::envelope::{Envelope, Kind};
 use crate::lane::Waiting;
+use crate::limits::Limits;
 use crate::nic::{Nic, Variant};
 use crate::op::{InLane, Owner, State};
 use crate::peers::At;
-use crate::port::{Port, Sent};
+use crate::port::{Port, Promises, Sent};
 use crate::store::{HEADER_BYTES, eager_bytes};
 use crate::types::{Fault, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
@@ -44,11 +45,12 @@ impl<V: Variant> Nic<V> {
         };
         let queue = self.queue_of(word.group());
         let synchronous = mode == Mode::Synchronous;
-        let whole = u32::try_from(source.len).ok();
-        let whole = whole.filter(|&len| len <= self.eager_bytes_max(at, mode));
+        let state = &mut self.peers[at];
+        let eager_bytes_max = eager_bytes_max(&state.promises, &self.limits, mode);
+        let whole = u32::try_from(source.len).ok().filter(|&len| len <= eager_bytes_max);
         let eager = whole.is_some();
         let bytes = whole.map_or(HEADER_BYTES, eager_bytes);
-        let lane = self.peers[at].lane(queue);
+        let lane = state.lane(queue);
         if lane.waiting.is_some() || lane.credit < bytes {
             let offered = !eager;
             let message = InLane { word, source, queue, synchronous, offered, cancelled: false };
@@ -115,6 +117,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Sends a message that no room has been set aside for: it stays ours until it is answered.
+    #[inline(never)]
     fn send_unsecured(
         &mut self,
         owner: Owner,
@@ -138,16 +141,6 @@ impl<V: Variant> Nic<V> {
             self.send(at, kind, Span::EMPTY, None, port);
         }
         Posted::Pending(ticket)
-    }
-
-    /// The longest message that goes whole to this peer. The user of a ready send vouches for the
-    /// receive, so whatever a frame can carry may go.
-    fn eager_bytes_max(&self, at: At, mode: Mode) -> u32 {
-        let frame = self.payload_bytes_max(at);
-        match mode {
-            Mode::Ready => frame.min(READY_BYTES_MAX),
-            Mode::Standard | Mode::Synchronous => frame.min(self.limits.eager_bytes_max),
-        }
     }
 
     /// Credit comes back. If it comes before an answer it is from before our farewell, and the
@@ -337,8 +330,20 @@ impl<V: Variant> Nic<V> {
     }
 
     /// An operation that is known to be open.
+    #[inline]
     pub(crate) fn op_mut(&mut self, ticket: Ticket) -> &mut crate::op::Op {
         self.ops.find_mut(ticket).expect("the operation is open")
+    }
+}
+
+/// The longest message that goes whole on a rail with such promises. The user of a ready send vouches for the
+/// receive, so whatever a frame can carry may go.
+#[inline]
+fn eager_bytes_max(promises: &Promises, limits: &Limits, mode: Mode) -> u32 {
+    let frame = promises.payload_bytes_max();
+    match mode {
+        Mode::Ready => frame.min(READY_BYTES_MAX),
+        Mode::Standard | Mode::Synchronous => frame.min(limits.eager_bytes_max),
     }
 }
 

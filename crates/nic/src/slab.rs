@@ -33,13 +33,17 @@ impl<T> Slab<T> {
         Slab { slots: Vec::new(), free: NONE, live: 0 }
     }
 
+    /// The index of the slot that will be claimed next.
+    #[inline]
+    pub(crate) fn next_index(&self) -> u32 {
+        if self.free == NONE { self.len() } else { self.free }
+    }
+
+    #[inline]
     pub(crate) fn claim(&mut self, value: T) -> Ticket {
         self.live += 1;
         if self.free == NONE {
-            let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
-            self.grow();
-            self.slots.push(Slot { generation: 1, state: State::Used(value) });
-            return Ticket { index, generation: 1 };
+            return self.add(value);
         }
         let index = self.free;
         let slot = &mut self.slots[index as usize];
@@ -47,6 +51,18 @@ impl<T> Slab<T> {
         self.free = next;
         slot.state = State::Used(value);
         Ticket { index, generation: slot.generation }
+    }
+
+    #[cold]
+    fn add(&mut self, value: T) -> Ticket {
+        let index = self.len();
+        self.grow();
+        self.slots.push(Slot { generation: 1, state: State::Used(value) });
+        Ticket { index, generation: 1 }
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.slots.len()).expect("fewer than 2^32 slots")
     }
 
     pub(crate) fn release(&mut self, ticket: Ticket) -> Option<T> {
@@ -67,15 +83,24 @@ impl<T> Slab<T> {
     /// Releases a slot after a last look at what is in it, which is not moved: it may be large.
     #[inline]
     pub(crate) fn discard<R>(&mut self, ticket: Ticket, look: impl FnOnce(&T) -> R) -> Option<R> {
-        let slot = self.slots.get_mut(ticket.index as usize)?;
-        let State::Used(value) = &slot.state else { return None };
-        if slot.generation != ticket.generation {
-            return None;
-        }
-        let seen = look(value);
+        self.find(ticket)?;
+        self.discard_at(ticket.index, |_, value| Some(look(value)))
+    }
+
+    /// Frees the slot at `index`, which must be in use, if `look` finds there what it wants. What is in it is
+    /// not moved.
+    #[inline(always)]
+    pub(crate) fn discard_at<R>(
+        &mut self,
+        index: u32,
+        look: impl FnOnce(Ticket, &T) -> Option<R>,
+    ) -> Option<R> {
+        let slot = &mut self.slots[index as usize];
+        let State::Used(value) = &slot.state else { unreachable!("the slot is in use") };
+        let seen = look(Ticket { index, generation: slot.generation }, value)?;
         slot.state = State::Free { next: self.free };
         slot.generation = slot.generation.wrapping_add(1);
-        self.free = ticket.index;
+        self.free = index;
         self.live -= 1;
         Some(seen)
     }
@@ -105,10 +130,12 @@ impl<T> Slab<T> {
     }
 
     /// The ticket of the slot at `index`, which must be in use.
+    #[inline]
     pub(crate) fn ticket_at(&self, index: u32) -> Ticket {
         Ticket { index, generation: self.slots[index as usize].generation }
     }
 
+    #[inline]
     pub(crate) fn live(&self) -> usize {
         self.live as usize
     }

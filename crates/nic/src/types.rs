@@ -49,6 +49,7 @@ impl Span {
 
     /// The first `len` bytes, or all of them if there are fewer.
     #[must_use]
+    #[inline]
     pub fn first(self, len: u64) -> Span {
         Span { len: self.len.min(len), ..self }
     }

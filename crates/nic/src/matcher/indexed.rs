@@ -29,7 +29,7 @@ pub struct Indexed {
 }
 
 impl Matcher for Indexed {
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, word: MatchWord, mask: Mask, item: Item) -> Post {
         let class = Class::of(mask);
         match self.unexpected.take(word, class) {

@@ -68,13 +68,19 @@ impl Runs {
     pub(super) fn insert(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         let hash = hash(key);
         let wanted = self.wanted_group(hash);
-        match self.groups.get_mut(wanted) {
-            Some(group) if group.admits(hash) => {
+        if let Some(group) = self.groups.get_mut(wanted) {
+            let run = first_byte(bytes_equal(group.tags, tag(hash)));
+            if let Some(run) = group.leaders.get_mut(run) {
+                if slots.slot(*run & !SEVERAL).word.masked(mask) == key {
+                    return join(run, &mut self.links, at);
+                }
+            } else if group.tags < PASSED_ONE && !group.is_full() {
                 group.insert(hash, at);
                 self.len += 1;
+                return;
             }
-            _ => self.insert_slowly(at, key, slots, mask),
         }
+        self.insert_slowly(at, key, slots, mask);
     }
 
     /// Removes the entry at `at`, wherever in its run it stands.
@@ -195,11 +201,11 @@ impl Runs {
         older.then_some(found.at)
     }
 
-    /// The entry joins a run, or is one that does not simply fit the group it wants.
+    /// A first look does not say that the entry joins a run, nor that it is one that fits the group it wants.
     #[inline(never)]
     fn insert_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         if let Some(found) = self.oldest(key, slots, mask) {
-            return self.join(found, at);
+            return join(&mut self.groups[found.group].leaders[found.run], &mut self.links, at);
         }
         if self.len as usize >= self.groups.len() * RUNS / 2 {
             self.grow(slots, mask);
@@ -221,8 +227,9 @@ impl Runs {
     #[inline(always)]
     fn remove_from(&mut self, found: Found, at: u32) {
         let group = &mut self.groups[found.group];
-        if group.leaders[found.run] != at {
-            return self.leave(found, at);
+        let run = &mut group.leaders[found.run];
+        if *run != at {
+            return leave(run, &mut self.links, at);
         }
         group.clear(found.run);
         self.len -= 1;
@@ -246,38 +253,6 @@ impl Runs {
             self.groups[group].unpass();
             group = self.next_group(group);
         }
-    }
-
-    /// The entry at `at` follows the youngest of a run.
-    #[inline]
-    fn join(&mut self, found: Found, at: u32) {
-        let leader = found.at;
-        let room = at.max(leader) as usize + 1;
-        if self.links.len() < room {
-            self.links.resize(room, Link::default());
-        }
-        let run = &mut self.groups[found.group].leaders[found.run];
-        if *run == leader {
-            *run = leader | SEVERAL;
-            self.links[leader as usize] = Link { next: leader, prev: leader };
-        }
-        let youngest = self.links[leader as usize].prev;
-        self.links[at as usize] = Link { next: leader, prev: youngest };
-        self.links[youngest as usize].next = at;
-        self.links[leader as usize].prev = at;
-    }
-
-    /// The entry at `at` leaves a run of several.
-    #[inline(never)]
-    fn leave(&mut self, found: Found, at: u32) {
-        let run = &mut self.groups[found.group].leaders[found.run];
-        assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
-        let Link { next, prev } = self.links[at as usize];
-        self.links[prev as usize].next = next;
-        self.links[next as usize].prev = prev;
-        let leader = if found.at == at { next } else { found.at };
-        let several = if next == prev { 0 } else { SEVERAL };
-        *run = leader | several;
     }
 
     /// Twice the groups. Each run moves once for each doubling, so that an insertion pays for a
@@ -311,13 +286,6 @@ impl Group {
     #[inline]
     fn is_full(&self) -> bool {
         self.tags & TOP_BITS == TOP_BITS
-    }
-
-    /// Whether it has room for a run with this hash, and none of the same key is here or further
-    /// on. Now and then it has and says no, because two hashes have the same tag.
-    #[inline]
-    fn admits(&self, hash: u32) -> bool {
-        bytes_equal(self.tags, tag(hash)) == 0 && self.tags < PASSED_ONE && !self.is_full()
     }
 
     #[inline]
@@ -356,6 +324,39 @@ impl Group {
             self.tags -= PASSED_ONE;
         }
     }
+}
+
+/// The entry at `at` follows the youngest of a run.
+#[inline(always)]
+fn join(run: &mut u32, links: &mut Vec<Link>, at: u32) {
+    let leader = *run & !SEVERAL;
+    let room = at.max(leader) as usize + 1;
+    if links.len() < room {
+        add_links(links, room);
+    }
+    let youngest = if *run == leader { leader } else { links[leader as usize].prev };
+    *run = leader | SEVERAL;
+    links[at as usize] = Link { next: leader, prev: youngest };
+    links[youngest as usize].next = at;
+    links[leader as usize].prev = at;
+}
+
+/// The entry at `at` leaves a run of several.
+#[inline(always)]
+fn leave(run: &mut u32, links: &mut [Link], at: u32) {
+    assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
+    let Link { next, prev } = links[at as usize];
+    links[prev as usize].next = next;
+    links[next as usize].prev = prev;
+    let leader = *run & !SEVERAL;
+    let leader = if leader == at { next } else { leader };
+    let several = if next == prev { 0 } else { SEVERAL };
+    *run = leader | several;
+}
+
+#[cold]
+fn add_links(links: &mut Vec<Link>, room: usize) {
+    links.resize(room, Link::default());
 }
 
 /// A multiplication folded on itself: the three parts of a match word are small numbers, often in
