@@ -100,7 +100,8 @@ impl Completions {
             return self.take_late(ticket);
         }
         let State::Over(outcome) = slot.state else { return None };
-        slot.state = State::Open;
+        // An outcome has nothing to let go, which is worth saying: some states have.
+        std::mem::forget(std::mem::replace(&mut slot.state, State::Open));
         Some(outcome)
     }
 

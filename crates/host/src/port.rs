@@ -144,7 +144,7 @@ impl Port for HostPort {
         self.rail.attends(peer)
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
         // SAFETY: I1, I2.
         let payload = unsafe { memory::bytes(payload) };

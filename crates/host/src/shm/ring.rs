@@ -137,7 +137,8 @@ impl Producer {
         if len > INLINE_BYTES {
             return self.push_long(envelope, payload);
         }
-        self.ring.slot(self.tail).body.with_mut(|body| {
+        let slot = self.ring.slot(self.tail);
+        slot.body.with_mut(|body| {
             let body = body.cast::<u8>();
             // SAFETY: I2: the slot is ours, and the envelope fits it.
             unsafe { copy_short(envelope, body) };
@@ -146,26 +147,29 @@ impl Producer {
             // SAFETY: as above.
             unsafe { copy_short(payload, behind) };
         });
-        self.publish(FRAME, len, 0);
+        self.publish(slot, FRAME, len, 0);
         Ok(())
     }
 
-    /// Puts a short frame into the ring whose envelope is two words.
+    /// Puts a short frame into the ring whose envelope is two words; false if there is no room.
     #[inline(always)]
-    pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> Result<(), Stuck> {
+    pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> bool {
         debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
-        self.find_slot()?;
-        self.ring.slot(self.tail).body.with_mut(|body| {
-            let words = words.map(u64::to_le_bytes);
+        if self.find_slot().is_err() {
+            return false;
+        }
+        let slot = self.ring.slot(self.tail);
+        slot.body.with_mut(|body| {
+            let [first, second] = words;
             // SAFETY: I2: the slot is ours, and two words fit it.
-            unsafe { body.cast::<[[u8; 8]; 2]>().write(words) };
+            unsafe { body.cast::<[u64; 2]>().write_unaligned([first.to_le(), second.to_le()]) };
             // SAFETY: as above: the payload begins behind the words, and fits.
             let behind = unsafe { body.cast::<u8>().add(16) };
             // SAFETY: as above.
             unsafe { copy_short(payload, behind) };
         });
-        self.publish(FRAME, 16 + payload.len(), 0);
-        Ok(())
+        self.publish(slot, FRAME, 16 + payload.len(), 0);
+        true
     }
 
     #[inline(never)]
@@ -180,22 +184,24 @@ impl Producer {
         let behind = unsafe { data.add(envelope.len()) };
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), behind, payload.len()) };
-        self.ring.slot(self.tail).body.with_mut(|body| {
+        let slot = self.ring.slot(self.tail);
+        slot.body.with_mut(|body| {
             // SAFETY: I2: the slot is ours, and has room for four bytes.
             unsafe { body.cast::<[u8; 4]>().write(first.to_le_bytes()) };
         });
-        self.publish(LONG_FRAME, len, held);
+        self.publish(slot, LONG_FRAME, len, held);
         Ok(())
     }
 
     /// Tells the consumer that bytes have been written into its memory.
     pub(crate) fn push_landed(&mut self, ticket: u64, bytes: u64) -> Result<(), Stuck> {
         self.find_slot()?;
-        self.ring.slot(self.tail).body.with_mut(|body| {
+        let slot = self.ring.slot(self.tail);
+        slot.body.with_mut(|body| {
             // SAFETY: I2: the slot is ours, and has room for two numbers.
             unsafe { body.cast::<[[u8; 8]; 2]>().write([ticket, bytes].map(u64::to_le_bytes)) };
         });
-        self.publish(LANDED, 16, 0);
+        self.publish(slot, LANDED, 16, 0);
         Ok(())
     }
 
@@ -212,11 +218,12 @@ impl Producer {
         Ok(())
     }
 
+    /// Shows the consumer what is in `slot`, the one at `tail`.
     #[inline(always)]
-    fn publish(&mut self, kind: u64, len: usize, held: u16) {
+    fn publish(&mut self, slot: &Slot, kind: u64, len: usize, held: u16) {
         self.held[(self.tail % SLOTS) as usize] = held;
         // Pairs with the Acquire in `peek`: the frame is written before it is seen.
-        self.ring.slot(self.tail).head.store(head(self.tail, len, kind), Ordering::Release);
+        slot.head.store(head(self.tail, len, kind), Ordering::Release);
         self.tail = self.tail.wrapping_add(1);
     }
 
@@ -438,17 +445,18 @@ fn kind(head: u64) -> u64 {
 pub(crate) unsafe fn copy_short(bytes: &[u8], into: *mut u8) {
     let (from, len) = (bytes.as_ptr(), bytes.len());
     match len {
-        0 => {}
+        // What is most common comes first.
         // SAFETY: here and below, the caller vouches for `len` bytes, and a word is no longer.
-        1 => unsafe { copy_ends::<u8>(from, into, len) },
-        // SAFETY: as above.
-        2..4 => unsafe { copy_ends::<u16>(from, into, len) },
+        8..=16 => unsafe { copy_ends::<u64>(from, into, len) },
         // SAFETY: as above.
         4..8 => unsafe { copy_ends::<u32>(from, into, len) },
         // SAFETY: as above.
-        8..=16 => unsafe { copy_ends::<u64>(from, into, len) },
-        // SAFETY: as above.
         17..=32 => unsafe { copy_ends::<u128>(from, into, len) },
+        // SAFETY: as above.
+        2..4 => unsafe { copy_ends::<u16>(from, into, len) },
+        // SAFETY: as above.
+        1 => unsafe { copy_ends::<u8>(from, into, len) },
+        0 => {}
         // SAFETY: the caller vouches for both.
         _ => unsafe { std::ptr::copy_nonoverlapping(from, into, len) },
     }
