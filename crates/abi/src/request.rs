@@ -15,7 +15,7 @@ mod waiting;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
-use ferrywire_host::nic::{Outcome, Posted, Ticket};
+use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
 use ferrywire_host::{Driver, Finished};
 
 use crate::comm::{self, Comm, Hold};
@@ -38,6 +38,8 @@ pub(crate) struct Request {
     progress: Progress,
     /// Why it came to nothing, if it is over and did.
     failure: Option<Failure>,
+    /// The program has taken it back.
+    cancelled: bool,
     persistent: bool,
 }
 
@@ -170,7 +172,8 @@ impl Request {
         }
         let (comm, work) = (comm::hold(comm)?, recipe().into());
         let progress = Progress::of(posted);
-        Ok(Request { comm, work, progress, failure: None, persistent: false }.expose())
+        Ok(Request { comm, work, progress, failure: None, cancelled: false, persistent: false }
+            .expose())
     }
 
     /// Something that the program will start.
@@ -194,11 +197,12 @@ impl Request {
     /// Something that has not been started.
     pub(crate) fn new(comm: Shared<Comm>, work: impl Into<Work>, persistent: bool) -> Request {
         let (comm, work, progress) = (Hold::Share(comm), work.into(), Progress::Idle);
-        Request { comm, work, progress, failure: None, persistent }
+        Request { comm, work, progress, failure: None, cancelled: false, persistent }
     }
 
     /// Begins.
     pub(crate) fn start(&mut self) -> Result {
+        self.cancelled = false;
         let posted = self.work.recipe().start(&self.comm).map_err(|f| f.of_comm(&self.comm))?;
         self.progress = Progress::of(posted);
         self.go_on();
@@ -250,6 +254,7 @@ impl Request {
         if matches!(outcome, Outcome::Released) && !self.work.recipe().may_be_released() {
             return;
         }
+        let outcome = if self.cancelled { forgiven(outcome) } else { outcome };
         self.progress = Progress::Part(End { ticket: Some(ticket), outcome });
     }
 
@@ -302,6 +307,10 @@ impl Request {
 
     /// Takes it back, if it is not too late.
     pub(crate) fn cancel(&mut self) -> Result {
+        self.cancelled = true;
+        if let Progress::Part(end) = &mut self.progress {
+            end.outcome = forgiven(end.outcome);
+        }
         let pending = self.pending();
         self.work.recipe().cancel(&self.comm, pending)
     }
@@ -351,6 +360,14 @@ impl Request {
             Work::Send(_) | Work::Receive(_) => Ok(()),
             Work::Other(recipe) => recipe.freed(),
         }
+    }
+}
+
+/// What a message that was taken back came to. It does no harm that the other side has left meanwhile.
+fn forgiven(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(Fault::PeerDown(_)) => Outcome::Cancelled,
+        other => other,
     }
 }
 
