@@ -241,10 +241,15 @@ pub const USER_OPERATOR_MIN: u16 = 0x8000;
 
 /// What [`operator`] has made of it; none if it was somebody else's.
 pub fn meaning(operator: Operator) -> Option<(Operation, Number)> {
+    decode(operator).filter(|(operation, number)| operation.suits(*number))
+}
+
+/// What the code says, though it may make no sense.
+#[inline]
+fn decode(operator: Operator) -> Option<(Operation, Number)> {
     let [operation, number] = operator.0.to_be_bytes();
     let operation = *Operation::ALL.get(usize::from(operation).checked_sub(1)?)?;
-    let number = *Number::ALL.get(usize::from(number))?;
-    operation.suits(number).then_some((operation, number))
+    Some((operation, *Number::ALL.get(usize::from(number))?))
 }
 
 /// One loop for each operation on integers of a type: the compiler makes vectors of each.
@@ -305,7 +310,10 @@ macro_rules! complex {
         };
         match $operation {
             // Part by part.
-            Operation::Sum => floats!($part, Operation::Sum, $source, $into),
+            Operation::Sum => {
+                assert!($source.len().is_multiple_of($bytes), "whole numbers");
+                floats!($part, Operation::Sum, $source, $into)
+            }
             Operation::Product => each_bytes($source, $into, |a, b| {
                 let ((a, b), (c, d)) = (parts(a), parts(b));
                 let (real, imaginary) = (a * c - b * d, a * d + b * c);
@@ -352,9 +360,8 @@ fn wins<V: PartialOrd, I: PartialOrd>(one: (V, I), other: (V, I), wanted: Orderi
 /// [`meaning`] here, or bytes that are not as many whole numbers on both sides, are a bug of the
 /// caller.
 pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
-    let meaning = meaning(operator);
-    let (operation, number) = meaning.unwrap_or_else(|| panic!("{operator:?} is not of ours"));
-    assert!((source.len() as u64).is_multiple_of(number.bytes()), "whole numbers");
+    let (operation, number) =
+        decode(operator).unwrap_or_else(|| panic!("{operator:?} is not of ours"));
     match operation {
         Operation::Replace => return into.copy_from_slice(source),
         Operation::Keep => return,
