@@ -12,7 +12,7 @@ pub trait Rail {
     /// What it promises for `peer`. The answer for a peer never changes.
     fn promises(&self, peer: Peer) -> Promises;
 
-    /// Whether a thread of `peer`'s user seems to wait right now.
+    /// Whether a thread of `peer`'s user seems to wait right now, with a core to spare.
     fn attends(&self, peer: Peer) -> bool;
 
     /// Puts one frame on the way. After `Full`, [`Rail::poll_room`] tells when to try again.

@@ -208,7 +208,8 @@ impl Rail for Shm {
     }
 
     fn attends(&self, peer: Peer) -> bool {
-        self.plane.attention(peer.0).is_paid()
+        // Where ranks share cores, whoever waits has none to spare: its turn would have to come first.
+        !self.plane.segment.is_crowded() && self.plane.attention(peer.0).is_paid()
     }
 
     #[inline(always)]
