@@ -18,10 +18,10 @@ use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
 use crate::op::{Op, Owner, State};
 use crate::peers::{At, Mix, Peers};
-use crate::port::{Port, Seal, StepRef};
+use crate::port::{Port, Seal};
 use crate::receive::{Offer, Whole};
 use crate::rendezvous::Granted;
-use crate::run::Run;
+use crate::run::{Ready, Run};
 use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
@@ -58,12 +58,14 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) queues: Vec<QueuePair<V::Matcher>>,
     pub(crate) ops: Slab<Op>,
     pub(crate) runs: Slab<Run>,
+    /// What a run counted with that is over, for the next one.
+    pub(crate) spare_needs: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) regions: HashMap<Region, u64, BuildHasherDefault<Mix>>,
     /// Frames to ourselves: a rail that needs no world.
     pub(crate) loopback: VecDeque<(Kind, Box<[u8]>)>,
     /// Steps of schedules whose time has come.
-    pub(crate) ready: VecDeque<StepRef>,
+    pub(crate) ready: Ready,
     pub(crate) deadlines: BTreeSet<(Time, Peer)>,
     armed: Option<Time>,
     pub(crate) epochs: u32,
@@ -147,10 +149,11 @@ impl<V: Variant> Nic<V> {
             queues: Vec::new(),
             ops: Slab::new(),
             runs: Slab::new(),
+            spare_needs: Vec::new(),
             counters: Counters::default(),
             regions: HashMap::default(),
             loopback: VecDeque::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             deadlines: BTreeSet::new(),
             armed: None,
             epochs: 0,
@@ -315,7 +318,7 @@ impl<V: Variant> Nic<V> {
                 if let Some(at) = self.admit(me, port) {
                     self.absorb(at, kind, &payload, port);
                 }
-            } else if let Some(step) = self.ready.pop_front() {
+            } else if let Some(step) = self.ready.pop() {
                 self.start_step(step, port);
             } else {
                 break;
@@ -485,8 +488,9 @@ impl<V: Variant> Nic<V> {
             + self.ops.heap_bytes()
             + self.runs.heap_bytes()
             + self.runs.iter().map(|(_, run)| run.heap_bytes()).sum::<usize>()
+            + self.spare_needs.capacity() * size_of::<u16>()
             + self.counters.heap_bytes()
-            + self.ready.capacity() * size_of::<StepRef>()
+            + self.ready.heap_bytes()
             + self.loopback.capacity() * size_of::<(Kind, Box<[u8]>)>()
             + self.deadlines.len() * 2 * size_of::<(Time, Peer)>()
     }

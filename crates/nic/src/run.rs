@@ -39,6 +39,41 @@ impl Run {
     }
 }
 
+/// Steps whose time has come, the first first.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    steps: Vec<StepRef>,
+    taken: usize,
+}
+
+impl Ready {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    #[inline]
+    fn push(&mut self, step: StepRef) {
+        self.steps.push(step);
+    }
+
+    /// The next one. All are done before anything else is, so that room is made only then.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<StepRef> {
+        let next = *self.steps.get(self.taken)?;
+        self.taken += 1;
+        if self.taken == self.steps.len() {
+            self.steps.clear();
+            self.taken = 0;
+        }
+        Some(next)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<StepRef>()
+    }
+}
+
 impl<V: Variant> Nic<V> {
     /// Runs `schedule`. `instance` must be the same for all members of the group, and differ from
     /// that of every other run of the group that is still open anywhere.
@@ -52,7 +87,14 @@ impl<V: Variant> Nic<V> {
             return Posted::Done(Outcome::Done);
         }
         let ticket = self.open(Owner::User, None, State::Waiting);
-        self.start_run(ticket, schedule, instance, port);
+        let (run, steps) = self.claim_run(ticket, schedule, instance);
+        // Steps that wait for nothing need not queue. The run may be over before we have seen all.
+        for step in 0..steps {
+            let Some(found) = self.runs.find(run) else { break };
+            if found.schedule.needs[usize::from(step)] == 0 {
+                self.start_step(StepRef { run, step }, port);
+            }
+        }
         self.settle(port);
         Posted::Pending(ticket)
     }
@@ -65,16 +107,29 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) {
-        let needs = schedule.needs();
+        let (run, _) = self.claim_run(ticket, schedule, instance);
+        let needs = &self.runs.find(run).expect("just claimed").needs;
+        for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
+            self.ready.push(StepRef { run, step });
+        }
+        self.end_run_if_over(run, port);
+    }
+
+    /// The run that a waiting operation is from now on, and how many steps it has.
+    #[inline]
+    fn claim_run(
+        &mut self,
+        ticket: Ticket,
+        schedule: Arc<Schedule>,
+        instance: u16,
+    ) -> (Ticket, u16) {
+        let mut needs = core::mem::take(&mut self.spare_needs);
+        needs.extend_from_slice(&schedule.needs);
         let left = u16::try_from(needs.len()).expect("a schedule has fewer than 65,536 steps");
         let run =
             self.runs.claim(Run { schedule, instance, ticket, needs, left, busy: 0, failed: None });
         self.op_mut(ticket).state = State::Running { run };
-        let needs = &self.runs.find(run).expect("just claimed").needs;
-        for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
-            self.ready.push_back(StepRef { run, step });
-        }
-        self.end_run_if_over(run, port);
+        (run, left)
     }
 
     /// A step has nothing to wait for any more.
@@ -87,32 +142,32 @@ impl<V: Variant> Nic<V> {
         let instance = if V::BUG == Some(Bug::StaleInstance) { 0 } else { run.instance };
         let tag = |strand: u8| u32::from(instance) << 8 | u32::from(strand);
         let owner = Owner::Step(at);
-        let posted = match run.schedule.steps[usize::from(at.step)].clone() {
-            Step::Send { to, source, strand } => {
+        let posted = match &run.schedule.steps[usize::from(at.step)] {
+            &Step::Send { to, source, strand } => {
                 let word = MatchWord::new(group, me, tag(strand));
                 self.begin_send(owner, to, word, source, Mode::Standard, port)
             }
-            Step::Receive { from, rank, into, strand } => {
+            &Step::Receive { from, rank, into, strand } => {
                 let word = MatchWord::new(group, rank, tag(strand));
                 self.begin_receive(owner, Some(from), word, Mask::EXACT, into, port)
             }
-            Step::Reduce { operator, source, into } => {
+            &Step::Reduce { operator, source, into } => {
                 match port.reduce(at, operator, source, into) {
                     Progress::Done => Posted::Done(Outcome::Done),
                     Progress::Later => return,
                 }
             }
-            Step::Copy { source, into } => {
+            &Step::Copy { source, into } => {
                 port.copy(source, into);
                 Posted::Done(Outcome::Done)
             }
-            Step::Wait { counter, at_least } => match self.wait_in_step(counter, at_least, at) {
+            &Step::Wait { counter, at_least } => match self.wait_in_step(counter, at_least, at) {
                 None => return,
                 Some(outcome) => Posted::Done(outcome),
             },
             Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
             Step::Start(schedule) => {
-                let instance = run.instance;
+                let (schedule, instance) = (Arc::clone(schedule), run.instance);
                 let inner = self.open(owner, None, State::Waiting);
                 self.start_run(inner, schedule, instance, port);
                 return;
@@ -149,14 +204,22 @@ impl<V: Variant> Nic<V> {
             Outcome::Cancelled => return self.fail_run(at.run, Fault::Abandoned, port),
             _ => {}
         }
-        let Run { schedule, needs, .. } = run;
-        for successor in schedule.successors(at.step) {
+        let Run { schedule, needs, left, failed, .. } = run;
+        let mut tell = |successor: u16| {
             needs[usize::from(successor)] -= 1;
             if needs[usize::from(successor)] == 0 {
-                self.ready.push_back(StepRef { run: at.run, step: successor });
+                self.ready.push(StepRef { run: at.run, step: successor });
+            }
+        };
+        if let Some(first) = schedule.first_successor(at.step) {
+            tell(first);
+            if schedule.branches() {
+                schedule.further_successors(at.step).for_each(tell);
             }
         }
-        self.end_run_if_over(at.run, port);
+        if *left == 0 || failed.is_some() {
+            self.end_run_if_over(at.run, port);
+        }
     }
 
     /// No further step begins; those under way are taken back or run out.
@@ -190,8 +253,14 @@ impl<V: Variant> Nic<V> {
             None if run.left == 0 => Outcome::Done,
             _ => return,
         };
-        let ticket = run.ticket;
-        self.runs.release(at);
+        let Some(Run { ticket, mut needs, .. }) = self.runs.release(at) else { return };
+        if needs.capacity() <= SPARE_STEPS_MAX {
+            needs.clear();
+            self.spare_needs = needs;
+        }
         self.complete(ticket, outcome, port);
     }
 }
+
+/// The most steps of a run whose memory is kept for the next: most collectives of few ranks.
+const SPARE_STEPS_MAX: usize = 64;

@@ -74,14 +74,19 @@ pub struct Schedule {
     /// Our rank in that group.
     pub(crate) rank: u32,
     pub(crate) steps: Vec<Step>,
-    /// Pairs of step and successor, sorted.
+    /// How many steps each step waits for.
+    pub(crate) needs: Vec<u16>,
+    /// The first step that waits for each; 0 if none does, since that waits for nothing.
+    first_successors: Vec<u16>,
+    /// Pairs of step and further successor, sorted.
     edges: Vec<(u16, u16)>,
 }
 
 impl Schedule {
     /// An empty schedule for the member `rank` of `group`.
     pub fn new(group: u16, rank: u32) -> Schedule {
-        Schedule { group, rank, steps: Vec::new(), edges: Vec::new() }
+        let (needs, first_successors) = (Vec::new(), Vec::new());
+        Schedule { group, rank, steps: Vec::new(), needs, first_successors, edges: Vec::new() }
     }
 
     /// Adds a step that begins when all of `after` are done.
@@ -89,8 +94,17 @@ impl Schedule {
         let id = u16::try_from(self.steps.len()).expect("fewer than 65,536 steps");
         reserve(&mut self.steps);
         self.steps.push(step);
+        reserve(&mut self.first_successors);
+        self.first_successors.push(0);
+        reserve(&mut self.needs);
+        self.needs.push(u16::try_from(after.len()).expect("fewer than there are steps"));
         for &StepId(earlier) in after {
             assert!(earlier < id, "a step waits for earlier ones only");
+            let first = &mut self.first_successors[usize::from(earlier)];
+            if *first == 0 {
+                *first = id;
+                continue;
+            }
             let at = self.edges.partition_point(|&edge| edge < (earlier, id));
             reserve(&mut self.edges);
             self.edges.insert(at, (earlier, id));
@@ -108,17 +122,20 @@ impl Schedule {
         self.steps.is_empty()
     }
 
-    /// How many steps each step waits for.
-    pub(crate) fn needs(&self) -> Vec<u16> {
-        let mut needs = alloc::vec![0; self.steps.len()];
-        for &(_, successor) in &self.edges {
-            needs[usize::from(successor)] += 1;
-        }
-        needs
+    /// The first step that waits for `step`.
+    #[inline]
+    pub(crate) fn first_successor(&self, step: u16) -> Option<u16> {
+        Some(self.first_successors[usize::from(step)]).filter(|&first| first != 0)
     }
 
-    /// The steps that wait for `step`.
-    pub(crate) fn successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
+    /// Whether there may be others that do.
+    #[inline]
+    pub(crate) fn branches(&self) -> bool {
+        !self.edges.is_empty()
+    }
+
+    /// The others.
+    pub(crate) fn further_successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
         let first = self.edges.partition_point(|&(earlier, _)| earlier < step);
         self.edges[first..]
             .iter()
@@ -128,7 +145,9 @@ impl Schedule {
 
     /// Bytes of memory that it takes.
     pub fn heap_bytes(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>() + self.edges.capacity() * size_of::<(u16, u16)>()
+        self.steps.capacity() * size_of::<Step>()
+            + (self.needs.capacity() + self.first_successors.capacity()) * size_of::<u16>()
+            + self.edges.capacity() * size_of::<(u16, u16)>()
     }
 }
 
