@@ -268,7 +268,7 @@ impl Player {
         let rank = everyone.rank_of(Peer(self.me)).expect("a member");
         let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
         let work = machine.lend(vec![0; length(bits)]);
-        let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, work);
+        let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, bits, work);
         let instance = parent.next_instance();
         self.start(schedule, instance, then, machine);
     }
@@ -435,7 +435,7 @@ impl Player {
                 match sides {
                     None => {
                         let work = machine.lend(vec![0; length(bytes)]);
-                        (collective::allreduce(me, sum, bytes, work), bytes)
+                        (collective::allreduce(me, sum, bytes, bytes, work), bytes)
                     }
                     Some(us) => {
                         let into = machine.lend(vec![GUARD; length(bytes)]);

@@ -94,7 +94,7 @@ impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
                 Member { group_id: comm.members.group_id(), group, rank: *rank, home: Home::Spread }
             }
         };
-        let schedule = Arc::new(algorithm::allreduce(member, combiner, bytes, work));
+        let schedule = Arc::new(algorithm::allreduce(member, combiner, bytes, bytes, work));
         // SAFETY: I1.
         Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
@@ -358,7 +358,8 @@ impl Bridge<'_> {
         let mut work = vec![0; mine.len()];
         let operator = operation::operator(Operation::BitAnd, Number::I64).expect("it makes sense");
         let combiner = Combiner { operator, element_bytes: 8, commutative: true };
-        let schedule = algorithm::allreduce(me, combiner, lend(&mut ours), lend(&mut work));
+        let bytes = lend(&mut ours);
+        let schedule = algorithm::allreduce(me, combiner, bytes, bytes, lend(&mut work));
         run(self.local, schedule)?;
         let theirs = self.exchange(&ours)?;
         Ok(ours.iter().zip(theirs).map(|(ours, theirs)| ours & theirs).collect())

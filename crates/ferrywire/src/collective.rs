@@ -68,8 +68,8 @@ impl Prepared {
 impl Comm {
     fn prepare_allreduce(&self, combiner: Combiner, bytes: Span) -> Prepared {
         let me = self.member();
-        Prepared::new(algorithm::allreduce_work_bytes(me, bytes.len), |work| {
-            algorithm::allreduce(me, combiner, bytes, work)
+        Prepared::new(algorithm::allreduce_work_bytes(me, combiner, bytes, bytes), |work| {
+            algorithm::allreduce(me, combiner, bytes, bytes, work)
         })
     }
 

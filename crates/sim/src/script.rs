@@ -477,7 +477,7 @@ impl Script {
             Collective::Allreduce { numbers: count } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
                 let work = memory.lend_filled(bytes.len, GUARD);
-                (collective::allreduce(me, combiner(SUM), bytes, work), bytes)
+                (collective::allreduce(me, combiner(SUM), bytes, bytes, work), bytes)
             }
             Collective::Gather { root, len } => {
                 let mine = lend(memory, block_bytes(index, self.me, root, len));

@@ -272,7 +272,7 @@ fn xor() -> Combiner {
 fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
     for case in cases(&[0, 8, 24, 40, 3000]) {
         let expected = case.in_order(0..case.group.size());
-        type Algorithm = fn(Member<'_>, Combiner, Span, Span) -> Schedule;
+        type Algorithm = fn(Member<'_>, Combiner, Span, Span, Span) -> Schedule;
         let ways: [(&str, Algorithm); 3] = [
             ("doubling", collective::allreduce_doubling),
             ("halving", collective::allreduce_halving),
@@ -283,7 +283,15 @@ fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
                 let bytes = lend(memory, functions(me.rank, case.len));
                 let work = case.len.max(collective::allreduce_flat_work_bytes(me, case.len));
                 let work = memory.lend_filled(work, GUARD);
-                (allreduce(me, case.rail.combiner(), bytes, work), bytes)
+                (allreduce(me, case.rail.combiner(), bytes, bytes, work), bytes)
+            });
+            assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} {name} in place");
+            let found = case.run(|me, memory| {
+                let mine = lend(memory, functions(me.rank, case.len));
+                let result = memory.lend_filled(case.len, GUARD);
+                let work = case.len.max(collective::allreduce_flat_work_bytes(me, case.len));
+                let work = memory.lend_filled(work, GUARD);
+                (allreduce(me, case.rail.combiner(), mine, result, work), result)
             });
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} {name}");
         }
@@ -406,11 +414,36 @@ fn long_messages_arrive_too() {
             assert!(found.iter().all(|bytes| *bytes == pattern(1, long)), "{case:?}");
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, long));
-                let work = memory.lend_filled(collective::allreduce_work_bytes(me, long), GUARD);
-                (collective::allreduce(me, case.rail.combiner(), bytes, work), bytes)
+                let combiner = case.rail.combiner();
+                let work = collective::allreduce_work_bytes(me, combiner, bytes, bytes);
+                let work = memory.lend_filled(work, GUARD);
+                (collective::allreduce(me, combiner, bytes, bytes, work), bytes)
             });
             let expected = case.in_order(0..size);
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?}");
+            for (combiner, expected) in
+                [(case.rail.combiner(), &expected), (xor(), &all_xored(size, long))]
+            {
+                let apart = |me: Member<'_>, memory: &mut Memory| {
+                    let mine = lend(memory, functions(me.rank, long));
+                    let result = memory.lend_filled(long, GUARD);
+                    let work = collective::allreduce_work_bytes(me, combiner, mine, result);
+                    let work = memory.lend_filled(work, GUARD);
+                    (collective::allreduce(me, combiner, mine, result, work), mine, result)
+                };
+                let found = case.run(|me, memory| {
+                    let (schedule, _, result) = apart(me, memory);
+                    (schedule, result)
+                });
+                assert!(found.iter().all(|bytes| bytes == expected), "{case:?} apart");
+                let kept = case.run(|me, memory| {
+                    let (schedule, mine, _) = apart(me, memory);
+                    (schedule, mine)
+                });
+                for (rank, kept) in (0..).zip(kept) {
+                    assert_eq!(kept, functions(rank, long), "{case:?}: {rank} keeps its bytes");
+                }
+            }
             for combiner in [case.rail.combiner(), xor()] {
                 let found = case.run(|me, memory| {
                     let bytes = lend(memory, functions(me.rank, long));

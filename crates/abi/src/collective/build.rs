@@ -70,17 +70,21 @@ impl<'a> Build<'a> {
     /// The contribution to a reduction, in the place where its result will be.
     pub(super) fn contribute(&mut self, send: Option<Data>, receive: Data) -> Result<Span> {
         let Some(send) = send else { return Ok(self.change(receive)) };
-        if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
-            && send.offset < receive.offset + receive.len
-            && receive.offset < send.offset + send.len
-        {
-            let why =
-                "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
-            return Err(Failure::new(MPI_ERR_BUFFER, why));
-        }
+        apart(&send, &receive)?;
         let into = self.get(receive);
         self.contribution = Some((send, into));
         Ok(into)
+    }
+
+    /// The contribution to a reduction, which is only read, and the place of its result: the same if the
+    /// program says so.
+    pub(super) fn lend_both(&mut self, send: Option<Data>, receive: Data) -> Result<(Span, Span)> {
+        let Some(send) = send else {
+            let both = self.change(receive);
+            return Ok((both, both));
+        };
+        apart(&send, &receive)?;
+        Ok((self.give(send), self.get(receive)))
     }
 
     pub(super) fn me(&self) -> Member<'a> {
@@ -112,6 +116,19 @@ impl<'a> Build<'a> {
         let kept = Kept { work, combining };
         Ok(Collecting { schedule, places, contribution, kept, instance: None, bytes })
     }
+}
+
+/// Two buffers of a reduction have no bytes in common.
+fn apart(send: &Data, receive: &Data) -> Result {
+    if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
+        && send.offset < receive.offset + receive.len
+        && receive.offset < send.offset + send.len
+    {
+        let why =
+            "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
+        return Err(Failure::new(MPI_ERR_BUFFER, why));
+    }
+    Ok(())
 }
 
 /// The root of a collective within a group.

@@ -89,9 +89,9 @@ pub(super) fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Col
             .done(work, combining, |work| inter::allreduce(sides, combiner, mine, result, work));
     }
     let me = build.me();
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
-    let work = algorithm::allreduce_work_bytes(me, bytes.len);
-    build.done(work, combining, |work| algorithm::allreduce(me, combiner, bytes, work))
+    let (mine, result) = build.lend_both(reduced.sent()?, reduced.received()?)?;
+    let work = algorithm::allreduce_work_bytes(me, combiner, mine, result);
+    build.done(work, combining, |work| algorithm::allreduce(me, combiner, mine, result, work))
 }
 
 pub(super) fn scan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {

@@ -1,24 +1,41 @@
 //! Allreduce: everybody's bytes combined, for everybody.
 //!
-//! Both algorithms exchange with partners in a core whose size is a power of two. They are in rank
+//! Two algorithms exchange with partners in a core whose size is a power of two. Doubling combines in rank
 //! order, and every rank computes the same expression, so all have the same result to the last bit.
+//! Halving computes each part of the result once, for all.
+//!
+//! Our contribution is where its caller has it, and may be where the result will be: then one works in
+//! place. If it is elsewhere it is only read, and what comes first may land where the result will be: between
+//! two ranks nothing is copied, then, and there is no need for room to work in.
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::{Combiner, FLAT_RANKS_MAX, FLAT_RANKS_MIN, Home, Member, block, copy};
 
-/// Everybody's bytes combined, for everybody. `bytes` holds our contribution, and then the result;
-/// `work` has room for [`allreduce_work_bytes`].
-pub fn allreduce(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
-    match choose(me, bytes.len) {
-        Way::Flat => allreduce_flat(me, combiner, bytes, work),
-        Way::Doubling => allreduce_doubling(me, combiner, bytes, work),
-        Way::Halving => allreduce_halving(me, combiner, bytes, work),
+/// Everybody's `mine` combined, into everybody's `result`. They may be the same span, and must not
+/// overlap otherwise. `work` has room for [`allreduce_work_bytes`].
+pub fn allreduce(me: Member, combiner: Combiner, mine: Span, result: Span, work: Span) -> Schedule {
+    match choose(me, result.len) {
+        Way::Flat => allreduce_flat(me, combiner, mine, result, work),
+        Way::Doubling => allreduce_doubling(me, combiner, mine, result, work),
+        Way::Halving => allreduce_halving(me, combiner, mine, result, work),
     }
 }
 
-/// How much room [`allreduce`] needs to work in, for `len` bytes.
-pub fn allreduce_work_bytes(me: Member, len: u64) -> u64 {
+/// How much room [`allreduce`] needs to work in.
+pub fn allreduce_work_bytes(me: Member, combiner: Combiner, mine: Span, result: Span) -> u64 {
+    let (core, len) = (Core::of(me.size()), result.len);
+    let order = match choose(me, len) {
+        Way::Flat => return allreduce_flat_work_bytes(me, len),
+        Way::Doubling => Order::OfRanks,
+        Way::Halving => Order::for_halving(combiner),
+    };
+    let once = core.combinations(me.rank) <= 1;
+    if once && order.lets_read(core, me.rank, mine, result) { 0 } else { len }
+}
+
+/// The same for any combiner, and any place of `len` bytes.
+pub(super) fn allreduce_work_bytes_max(me: Member, len: u64) -> u64 {
     match choose(me, len) {
         Way::Flat => allreduce_flat_work_bytes(me, len),
         Way::Doubling | Way::Halving => len,
@@ -41,7 +58,8 @@ fn choose(me: Member, len: u64) -> Way {
     {
         return Way::Flat;
     }
-    match len >= HALVING_BYTES_MIN && size > 2 {
+    let halving_bytes_min = if size == 2 { PAIR_BYTES_MIN } else { HALVING_BYTES_MIN };
+    match len >= halving_bytes_min {
         true => Way::Halving,
         false => Way::Doubling,
     }
@@ -51,28 +69,37 @@ fn choose(me: Member, len: u64) -> Way {
 const FLAT_BYTES_MAX: u64 = 8 << 10;
 /// The shortest message worth twice the rounds. A guess until it is measured.
 const HALVING_BYTES_MIN: u64 = 16 << 10;
+/// The same between two ranks, where the one round of doubling becomes two: on two busy cores 64 KB took
+/// longer so, 128 KB about as long, 1 MB half as long.
+const PAIR_BYTES_MIN: u64 = 256 << 10;
 
 /// All send to rank 0, which combines them in rank order, and tells all. `work` has room for
 /// [`allreduce_flat_work_bytes`].
-pub fn allreduce_flat(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+pub fn allreduce_flat(
+    me: Member,
+    combiner: Combiner,
+    mine: Span,
+    result: Span,
+    work: Span,
+) -> Schedule {
     let mut schedule = me.schedule();
     if me.rank > 0 {
-        let sent = schedule.push(me.send(0, bytes), &[]);
-        schedule.push(me.receive(0, bytes), &[sent]);
+        let sent = schedule.push(me.send(0, mine), &[]);
+        schedule.push(me.receive(0, result), &[sent]);
         return schedule;
     }
-    let mut result = bytes;
+    let mut sum = mine;
     let mut combined: Vec<StepId> = Vec::new();
     for rank in 1..me.size() {
-        let part = block(work, rank - 1, bytes.len);
+        let part = block(work, rank - 1, mine.len);
         combined.push(schedule.push(me.receive(rank, part), &[]));
-        combined = vec![schedule.push(combiner.step(result, part), &combined)];
-        result = part;
+        combined = vec![schedule.push(combiner.step(sum, part), &combined)];
+        sum = part;
     }
     for rank in 1..me.size() {
-        schedule.push(me.send(rank, result), &combined);
+        schedule.push(me.send(rank, sum), &combined);
     }
-    copy(&mut schedule, result, bytes, &combined);
+    copy(&mut schedule, sum, result, &combined);
     schedule
 }
 
@@ -82,36 +109,49 @@ pub fn allreduce_flat_work_bytes(me: Member, len: u64) -> u64 {
 }
 
 /// Recursive doubling: in round k, exchange with the partner whose place differs in bit k, and
-/// combine. `work` has room for `bytes`.
-pub fn allreduce_doubling(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+/// combine. `work` has room for `result`.
+pub fn allreduce_doubling(
+    me: Member,
+    combiner: Combiner,
+    mine: Span,
+    result: Span,
+    work: Span,
+) -> Schedule {
     let mut schedule = me.schedule();
     let core = Core::of(me.size());
-    let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, bytes) };
-    let mut sum = Sum { combiner, here: bytes, other: work.part(0, bytes.len) };
-    let mut done = sum.take_in(me, &mut schedule, core);
+    let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, mine, result) };
+    let spans = Spans { mine, result, work };
+    let (mut sum, mut done) = Sum::begin(me, &mut schedule, combiner, Order::OfRanks, spans);
     for bit in core.bits() {
         let partner = core.rank(place ^ bit);
         let sent = schedule.push(me.send(partner, sum.here), &done);
-        let got = schedule.push(me.receive(partner, sum.other), &done);
+        let got = schedule.push(me.receive(partner, sum.room), &done);
         // What is sent may be combined into, or received over in the next round.
-        done = vec![sum.combine(&mut schedule, place & bit != 0, &[sent, got])];
+        let after = if sum.only_reads() { vec![got] } else { vec![sent, got] };
+        done = vec![sum.combine(&mut schedule, place & bit != 0, &after)];
     }
-    done.extend(copy(&mut schedule, sum.here, bytes, &done));
-    give_back(me, &mut schedule, core, bytes, &done);
+    done.extend(copy(&mut schedule, sum.here, result, &done));
+    give_back(me, &mut schedule, core, result, &done);
     schedule
 }
 
 /// Recursive halving, then doubling (Rabenseifner): in each round partners share what they have to
 /// combine, so that in the end each has its part of the result; then parts are put together, the
-/// same way back. `work` has room for `bytes`.
-pub fn allreduce_halving(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+/// same way back. `work` has room for `result`, or for what [`allreduce_work_bytes`] says.
+pub fn allreduce_halving(
+    me: Member,
+    combiner: Combiner,
+    mine: Span,
+    result: Span,
+    work: Span,
+) -> Schedule {
     let element_bytes = combiner.element_bytes;
-    assert!(element_bytes > 0 && bytes.len.is_multiple_of(element_bytes), "whole elements");
+    assert!(element_bytes > 0 && mine.len.is_multiple_of(element_bytes), "whole elements");
     let mut schedule = me.schedule();
     let core = Core::of(me.size());
-    let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, bytes) };
-    let mut sum = Sum { combiner, here: bytes, other: work.part(0, bytes.len) };
-    let mut done = sum.take_in(me, &mut schedule, core);
+    let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, mine, result) };
+    let (order, spans) = (Order::for_halving(combiner), Spans { mine, result, work });
+    let (mut sum, mut done) = Sum::begin(me, &mut schedule, combiner, order, spans);
     // What we have given away in each round, and get back on the way out.
     let mut given: Vec<(u32, Span, StepId)> = Vec::new();
     let mut start = 0;
@@ -123,14 +163,13 @@ pub fn allreduce_halving(me: Member, combiner: Combiner, bytes: Span, work: Span
         // The lower partner keeps the lower half.
         let (keep, give) = if place & bit == 0 { (low, high) } else { (high, low) };
         let sent = schedule.push(me.send(partner, sum.here.part(give.0, give.1)), &done);
-        given.push((partner, bytes.part(start + give.0, give.1), sent));
+        given.push((partner, result.part(start + give.0, give.1), sent));
         start += keep.0;
-        sum.here = sum.here.part(keep.0, keep.1);
-        sum.other = sum.other.part(keep.0, keep.1);
-        let got = schedule.push(me.receive(partner, sum.other), &done);
+        sum.keep(keep.0, keep.1);
+        let got = schedule.push(me.receive(partner, sum.room), &done);
         done = vec![sum.combine(&mut schedule, place & bit != 0, &[got])];
     }
-    let mut ours = bytes.part(start, sum.here.len);
+    let mut ours = result.part(start, sum.here.len);
     done.extend(copy(&mut schedule, sum.here, ours, &done));
     while let Some((partner, theirs, sent)) = given.pop() {
         schedule.push(me.send_on(1, partner, ours), &done);
@@ -139,7 +178,7 @@ pub fn allreduce_halving(me: Member, combiner: Combiner, bytes: Span, work: Span
         done.push(schedule.push(me.receive_on(1, partner, theirs), &after));
         ours = Span { offset: ours.offset.min(theirs.offset), len: ours.len + theirs.len, ..ours };
     }
-    give_back(me, &mut schedule, core, bytes, &done);
+    give_back(me, &mut schedule, core, result, &done);
     schedule
 }
 
@@ -178,37 +217,122 @@ impl Core {
     fn ward(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra).then_some(rank + 1)
     }
+
+    /// How often a rank of the core combines something.
+    fn combinations(self, rank: u32) -> u32 {
+        self.size.ilog2() + u32::from(self.ward(rank).is_some())
+    }
+
+    /// Whether what comes first to a rank of the core is from a higher rank: its ward's, or that of the
+    /// higher one of the first two partners.
+    fn begins_with_higher(self, rank: u32) -> bool {
+        self.ward(rank).is_some() || self.place(rank).is_some_and(|place| place.is_multiple_of(2))
+    }
+}
+
+/// In which order two are combined.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Order {
+    /// As ranks are.
+    OfRanks,
+    /// As it suits us.
+    Any,
+}
+
+impl Order {
+    /// Each part of the result is computed by one rank only.
+    fn for_halving(combiner: Combiner) -> Order {
+        if combiner.commutative { Order::Any } else { Order::OfRanks }
+    }
+
+    /// Whether our contribution can be combined into what comes first: then it is read where it is.
+    fn lets_read(self, core: Core, rank: u32, mine: Span, result: Span) -> bool {
+        mine != result && (self == Order::Any || core.begins_with_higher(rank))
+    }
+}
+
+/// The memory of an allreduce.
+struct Spans {
+    mine: Span,
+    result: Span,
+    work: Span,
 }
 
 /// The running result, and room for what comes in. They change places when the result ends up in
 /// what has come, which is the way to combine in rank order without a copy.
 struct Sum {
     combiner: Combiner,
+    order: Order,
     here: Span,
-    other: Span,
+    room: Span,
+    /// Until we have combined something, `here` may be memory that is only read: this takes its place.
+    instead: Option<Span>,
 }
 
 impl Sum {
-    /// Combines what has come from lower or from higher ranks.
-    fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
-        if !from_lower {
-            std::mem::swap(&mut self.here, &mut self.other);
-        }
-        schedule.push(self.combiner.step(self.other, self.here), after)
+    /// Begins with our own bytes, and those of the rank that we look after. Answers what to wait for, too.
+    fn begin(
+        me: Member,
+        schedule: &mut Schedule,
+        combiner: Combiner,
+        order: Order,
+        Spans { mine, result, work }: Spans,
+    ) -> (Sum, Vec<StepId>) {
+        assert_eq!(mine.len, result.len, "as much goes as comes");
+        let core = Core::of(me.size());
+        let work = work.first(result.len);
+        let (room, instead) = match order.lets_read(core, me.rank, mine, result) {
+            true => (result, Some(work)),
+            false => (work, (mine != result).then_some(result)),
+        };
+        let mut sum = Sum { combiner, order, here: mine, room, instead };
+        let done = sum.take_in(me, schedule, core);
+        (sum, done)
     }
 
-    /// Takes in the bytes of the rank that we look after. Answers what to wait for.
     fn take_in(&mut self, me: Member, schedule: &mut Schedule, core: Core) -> Vec<StepId> {
         let Some(ward) = core.ward(me.rank) else { return Vec::new() };
-        let got = schedule.push(me.receive(ward, self.other), &[]);
+        let got = schedule.push(me.receive(ward, self.room), &[]);
         vec![self.combine(schedule, false, &[got])]
+    }
+
+    /// Whether what is here stays as it is.
+    fn only_reads(&self) -> bool {
+        self.instead.is_some()
+    }
+
+    /// Goes on with a part of it.
+    fn keep(&mut self, start: u64, len: u64) {
+        self.here = self.here.part(start, len);
+        self.room = self.room.part(start, len);
+        // Where nothing comes after the first, there is no room for it.
+        let part = |span: Span| if span.len == 0 { span } else { span.part(start, len) };
+        self.instead = self.instead.map(part);
+    }
+
+    /// Combines what has come from lower or from higher ranks.
+    fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
+        let into_room = match self.order {
+            Order::OfRanks => !from_lower,
+            Order::Any => self.only_reads(),
+        };
+        let mut after = after.to_vec();
+        if into_room {
+            std::mem::swap(&mut self.here, &mut self.room);
+        } else if let Some(result) = self.instead.take() {
+            after.extend(copy(schedule, self.here, result, &[]));
+            self.here = result;
+        }
+        let step = schedule.push(self.combiner.step(self.room, self.here), &after);
+        self.room = self.instead.take().unwrap_or(self.room);
+        step
     }
 }
 
 /// The part of a rank outside of the core.
-fn give_and_get(me: Member, mut schedule: Schedule, bytes: Span) -> Schedule {
-    let given = schedule.push(me.send(me.rank - 1, bytes), &[]);
-    schedule.push(me.receive(me.rank - 1, bytes), &[given]);
+fn give_and_get(me: Member, mut schedule: Schedule, mine: Span, result: Span) -> Schedule {
+    let given = schedule.push(me.send(me.rank - 1, mine), &[]);
+    schedule.push(me.receive(me.rank - 1, result), &[given]);
     schedule
 }
 

@@ -2,7 +2,7 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::allreduce::{allreduce, allreduce_work_bytes};
+use super::allreduce::{allreduce, allreduce_work_bytes_max};
 use super::{Combiner, LINEAR_RANKS_MAX, Member, assert_linear, block, bounded, copy, rest, start};
 
 /// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
@@ -65,7 +65,7 @@ pub(super) fn places(all: Span, lens: &[u64]) -> Vec<Span> {
 
 fn work_bytes(me: Member, all_bytes: u64, len: u64) -> u64 {
     match choose(me.size(), all_bytes) {
-        Way::Whole => all_bytes + allreduce_work_bytes(me, all_bytes),
+        Way::Whole => all_bytes + allreduce_work_bytes_max(me, all_bytes),
         Way::Pairwise => pairwise_work_bytes(len),
     }
 }
@@ -88,8 +88,8 @@ fn choose(size: u32, all_bytes: u64) -> Way {
 /// is measured.
 const WHOLE_BYTES_MAX: u64 = 4 << 10;
 
-/// Allreduce of a copy of everything, of which we keep `ours`. `work` has room for it
-/// and for what that needs.
+/// Allreduce of everything, of which we keep `ours`. `work` has room for the result and for what that
+/// needs.
 fn reduce_scatter_whole(
     me: Member,
     combiner: Combiner,
@@ -100,9 +100,8 @@ fn reduce_scatter_whole(
 ) -> Schedule {
     let mut schedule = me.schedule();
     let result = work.part(0, all.len);
-    let copied = schedule.push(Step::Copy { source: all, into: result }, &[]);
-    let combine = allreduce(me, combiner, result, rest(work, all.len));
-    let combined = schedule.push(start(combine), &[copied]);
+    let combine = allreduce(me, combiner, all, result, rest(work, all.len));
+    let combined = schedule.push(start(combine), &[]);
     let source = result.part(ours.offset - all.offset, ours.len);
     schedule.push(Step::Copy { source, into: mine }, &[combined]);
     schedule
