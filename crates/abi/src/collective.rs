@@ -16,9 +16,8 @@ mod reduction;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use ferrywire_host::nic::{Fault, Outcome, Posted, Schedule, Span};
+use ferrywire_host::nic::{Fault, Outcome, Posted, Schedule, Span, Ticket};
 
-use self::asked::Argument;
 pub(crate) use self::asked::Asked;
 use self::movement::{
     Even, allgather, allgatherv, alltoall, alltoallv, alltoallw, barrier, broadcast, gather,
@@ -78,16 +77,11 @@ impl Recipe for Collecting {
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         match end.outcome {
             Outcome::Done => {
-                for place in self.places.iter().filter(|place| place.comes) {
-                    place.data.unpack(&place.packed);
-                }
+                self.unload();
                 Ok(Next::Over(MPI_Status::EMPTY))
             }
             Outcome::Released => {
-                if let Some(ticket) = end.ticket {
-                    let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
-                    comm.driver().detach(ticket, Some(kept));
-                }
+                self.leave_to_driver(comm, end.ticket);
                 Ok(Next::Over(MPI_Status::EMPTY))
             }
             other => Err(self.failed(comm, other)),
@@ -114,14 +108,33 @@ impl Collecting {
 
     /// Does it, and waits. False if it cannot be done again: after a release the driver has what it
     /// worked in.
-    fn perform(&mut self, comm: &Shared<Comm>) -> Result<bool> {
+    fn perform(&mut self, handle: MPI_Comm, comm: &Comm) -> Result<bool> {
         let (schedule, instance) = self.load(comm);
         // SAFETY: I1.
         let (ticket, outcome) = unsafe {
             comm.driver().perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
         };
-        self.finish(comm, End { ticket, outcome })?;
+        match outcome {
+            Outcome::Done => self.unload(),
+            Outcome::Released => self.leave_to_driver(&comm::share_of(handle)?, ticket),
+            other => return Err(self.failed(comm, other)),
+        }
         Ok(outcome == Outcome::Done)
+    }
+
+    /// Puts what has come where it belongs.
+    fn unload(&self) {
+        for place in self.places.iter().filter(|place| place.comes) {
+            place.data.unpack(&place.packed);
+        }
+    }
+
+    /// The driver keeps what the schedule needs until that is over.
+    fn leave_to_driver(&mut self, comm: &Shared<Comm>, ticket: Option<Ticket>) {
+        if let Some(ticket) = ticket {
+            let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
+            comm.driver().detach(ticket, Some(kept));
+        }
     }
 
     #[cold]
@@ -147,8 +160,8 @@ macro_rules! collectives {
     )*) => {
         entries! { $(
             fn $now / $now_large ($($arg: $type,)* comm: MPI_Comm) on comm {
-                let asked = Asked::new(stringify!($now), &[$($arg.number()),*]);
-                perform(comm::share_of(comm)?, asked, $build)
+                let asked = Asked::new(stringify!($now))$(.with(&$arg))*;
+                perform(comm, asked, $build)
             }
 
             fn $begun / $begun_large (
@@ -170,18 +183,24 @@ macro_rules! collectives {
 
 /// Does it now, and waits. What is asked for twice in a row is built once.
 fn perform(
-    comm: Shared<Comm>,
+    handle: MPI_Comm,
     asked: Asked,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
-    let mut collecting = match comm.latest().take() {
-        Some((before, collecting)) if before == asked => collecting,
-        _ => Box::new(build(&comm)?),
+    let comm = comm::find(handle)?;
+    // It is ours while it runs. Another thread that comes meanwhile builds its own.
+    let Some(mut latest) = comm.latest().filter(|_| asked.is_all) else {
+        return build(comm)?.perform(handle, comm).map(drop);
     };
-    if collecting.perform(&comm)? && asked.is_comparable() {
-        *comm.latest() = Some((asked, collecting));
+    let collecting = match &mut *latest {
+        Some((before, collecting)) if before.is(&asked) => collecting,
+        other => &mut other.insert((asked, build(comm)?)).1,
+    };
+    let performed = collecting.perform(handle, comm);
+    if !matches!(performed, Ok(true)) {
+        *latest = None;
     }
-    Ok(())
+    performed.map(drop)
 }
 
 /// Begins it now.
@@ -208,7 +227,7 @@ fn prepare(
 
 entries! {
     fn MPI_Barrier(comm: MPI_Comm) on comm {
-        perform(comm::share_of(comm)?, Asked::new("MPI_Barrier", &[]), barrier)
+        perform(comm, Asked::new("MPI_Barrier"), barrier)
     }
 
     fn MPI_Ibarrier(comm: MPI_Comm, request: Out<MPI_Request>) on comm {

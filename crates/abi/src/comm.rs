@@ -45,7 +45,7 @@ pub(crate) struct Comm {
     buffer: Mutex<Buffer>,
     info: Mutex<Info>,
     /// The latest collective that was waited for, ready to be done again.
-    latest: Mutex<Option<(Asked, Box<Collecting>)>>,
+    latest: Mutex<Option<(Asked, Collecting)>>,
 }
 
 impl Kind for Comm {
@@ -100,9 +100,10 @@ impl Comm {
         self.driver
     }
 
-    /// The collective that was done last.
-    pub(crate) fn latest(&self) -> MutexGuard<'_, Option<(Asked, Box<Collecting>)>> {
-        lock(&self.latest)
+    /// The collective that was done last, unless another thread has it.
+    #[inline]
+    pub(crate) fn latest(&self) -> Option<MutexGuard<'_, Option<(Asked, Collecting)>>> {
+        self.latest.try_lock().ok()
     }
 
     /// What the program calls it.

@@ -6,23 +6,40 @@ use crate::handle::PREDEFINED_MAX;
 use crate::pointer::{Choice, ChoiceMut, In};
 use crate::types::{MPI_Datatype, MPI_Op};
 
-/// A call with its arguments, as far as they say all: a handle that the program made may stand for
-/// something else the next time, and so may an array.
-#[derive(Clone, Copy, Eq, PartialEq)]
+/// A call with its arguments.
+#[derive(Clone, Copy)]
 pub(crate) struct Asked {
     call: &'static str,
-    arguments: [Option<u64>; ARGUMENTS_MAX],
+    arguments: [u64; ARGUMENTS_MAX],
+    given: usize,
+    /// Whether they say all: a handle that the program made may stand for something else the next time,
+    /// and so may an array.
+    pub(super) is_all: bool,
 }
 
 impl Asked {
-    pub(super) fn new(call: &'static str, given: &[Option<u64>]) -> Asked {
-        let mut arguments = [Some(0); ARGUMENTS_MAX];
-        arguments[..given.len()].copy_from_slice(given);
-        Asked { call, arguments }
+    #[inline(always)]
+    pub(super) fn new(call: &'static str) -> Asked {
+        Asked { call, arguments: [0; ARGUMENTS_MAX], given: 0, is_all: true }
     }
 
-    pub(super) fn is_comparable(&self) -> bool {
-        self.arguments.iter().all(Option::is_some)
+    /// The same with one more argument.
+    #[inline(always)]
+    pub(super) fn with(mut self, argument: &impl Argument) -> Asked {
+        let number = argument.number();
+        self.is_all &= number.is_some();
+        self.arguments[self.given] = number.unwrap_or(0);
+        self.given += 1;
+        self
+    }
+
+    /// Whether it is the same call with the same arguments.
+    #[inline(always)]
+    pub(super) fn is(&self, other: &Asked) -> bool {
+        // A name is written down once: where it lies says which it is.
+        std::ptr::eq(self.call, other.call)
+            // All of them: that is done at once, where a search for the first that differs is not.
+            && self.arguments.iter().zip(&other.arguments).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }
 
