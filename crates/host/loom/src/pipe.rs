@@ -113,13 +113,13 @@ fn every_kind_arrives() {
         let memory = Memory::new();
         let (mut producer, mut consumer) = memory.ends(1);
         let sender = thread::spawn(move || {
-            while producer.push_plain([7, 8], &[1, 2, 3]).is_err() {
+            while !producer.push_plain([7, 8], &[1, 2, 3]) {
                 yield_now();
             }
             while producer.push_landed(17, 1 << 40).is_err() {
                 yield_now();
             }
-            while producer.push_plain([9, 10], &[]).is_err() {
+            while !producer.push_plain([9, 10], &[]) {
                 yield_now();
             }
         });
