@@ -366,6 +366,8 @@ impl Inside<'_> {
         over: &mut impl FnMut(&mut Core) -> Option<T>,
     ) -> Option<T> {
         let shared = &*self.driver.shared;
+        // Between two leaders the agent may have armed the doorbell for itself.
+        self.relieve_agent();
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
@@ -498,11 +500,17 @@ impl Inside<'_> {
     /// We look after everything now.
     #[inline(always)]
     fn come(&mut self) {
+        self.relieve_agent();
+        self.count = self.core.port.completions.count;
+    }
+
+    /// Nobody rings for the agent from now on.
+    #[inline(always)]
+    fn relieve_agent(&mut self) {
         if self.core.guarded {
             self.core.guarded = false;
             self.driver.shared.doorbell().disarm();
         }
-        self.count = self.core.port.completions.count;
     }
 
     /// The application goes: somebody else may have to look after what is outstanding.
