@@ -98,17 +98,21 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Where every rank has a core, whoever has the lock is a caller who will see to everything itself:
-/// the agent keeps out of its way for a while. On a crowded machine it may be one who sleeps.
+/// Where every rank has a core, whoever has the lock for long is a caller who will see to everything itself:
+/// the agent keeps out of its way for a while. One who is about to leave, and has just rung, is gone in a
+/// moment. On a crowded machine it may be one who sleeps.
 fn enter(shared: &Shared, crowded: bool) -> Guard<'_, Core> {
     if crowded {
         return shared.core.lock();
     }
+    let mut tries = 0;
     loop {
         match shared.core.try_lock() {
             Some(core) => return core,
+            None if tries < TRIES_MAX => std::thread::yield_now(),
             None => std::thread::sleep(TICK / 4),
         }
+        tries += 1;
     }
 }
 
@@ -148,6 +152,8 @@ impl Watch {
 const STACK_BYTES: usize = 256 << 10;
 /// How late the agent may be where ringers have no fence: see `doorbell.rs`.
 const TICK: Duration = Duration::from_millis(1);
+/// How often the agent asks for a lock that is about to be free.
+const TRIES_MAX: u32 = 16;
 /// An application that leaves something more often than this is not away between two calls: whoever
 /// rang at its door would ring for nothing, and the agent would be in its way.
 const CALLS_PER_TICK_MAX: u32 = 200;
