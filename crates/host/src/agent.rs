@@ -86,7 +86,7 @@ fn run(shared: &Shared) {
         // Where ringers have no fence it looks by itself for as long as the application comes and
         // goes. When that has been away for two ticks, every store that was on its way has arrived.
         let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
-        core.agent_idle = !expecting || (patience.is_none() && !crowded);
+        core.agent_idle = patience.is_none() && !(crowded && expecting);
         let heard = shared.summons.heard();
         drop(core);
         match expecting {

@@ -525,7 +525,11 @@ impl Inside<'_> {
     /// Those who wait inside may have to look after it. True if there are any.
     #[inline(always)]
     fn tell_others(&mut self) -> bool {
-        self.call_others();
+        if !self.core.lookers.is_empty() {
+            self.core.call_lookers();
+        }
+        self.core.call_tasks();
+        self.wake_others();
         if self.core.led {
             self.rouse_leader();
         } else if let Some(next) = self.core.followers.first() {
@@ -534,16 +538,6 @@ impl Inside<'_> {
             return false;
         }
         true
-    }
-
-    /// Something may have happened that others wait for.
-    #[inline(always)]
-    fn call_others(&mut self) {
-        if !self.core.lookers.is_empty() {
-            self.core.call_lookers();
-        }
-        self.core.call_tasks();
-        self.wake_others();
     }
 
     /// The leader sleeps, and what we did may be what it waits for, or leave it something to do.
@@ -558,24 +552,24 @@ impl Inside<'_> {
         }
     }
 
-    /// The agent looks after what is outstanding. What has come already is taken first: to match a message
-    /// costs less than to wake somebody, and what is short is over then.
+    /// The agent looks after what is outstanding.
     fn hand_over(&mut self) {
         self.core.handovers = self.core.handovers.wrapping_add(1);
         if self.core.brisk {
             return;
         }
         let shared = &self.driver.shared;
+        let crowded = shared.plane.segment.is_crowded();
         self.core.guarded = true;
-        shared.doorbell().arm(Sleeper::Agent, true);
-        // What is there already does not ring.
+        shared.doorbell().arm(Sleeper::Agent, crowded);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
-        let turned = self.core.has_work(shared) && self.core.turn(shared);
-        let waiting = moved || self.core.has_work(shared);
-        if turned && !self.core.nic.is_expecting() {
-            self.core.guarded = false;
-            shared.doorbell().disarm();
-        } else if self.driver.agent.get().is_none() {
+        // What is there already does not ring. Where ringers have no fence the agent looks by itself now
+        // and then, so only what nobody else will ever do is worth waking it for.
+        let waiting = match crowded {
+            true => moved || self.core.has_work(shared),
+            false => moved || !self.core.port.transfers.is_empty(),
+        };
+        if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
         } else if self.core.agent_idle {
             self.core.agent_idle = false;
@@ -583,9 +577,6 @@ impl Inside<'_> {
             shared.doorbell().ring(true);
         } else if waiting {
             shared.doorbell().ring(true);
-        }
-        if turned {
-            self.call_others();
         }
     }
 }
