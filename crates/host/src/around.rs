@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::driver::{Driver, Finished};
-use crate::patience::{Next, Patience};
+use crate::patience::{Habit, Next, Patience};
 
 /// Waits until `look` has found what it wants among the outcomes of one of the drivers; it is told
 /// which, by its place. It must not call a driver.
@@ -67,7 +67,7 @@ pub(crate) fn drain(drivers: &[&Driver]) {
 }
 
 fn patience(drivers: &[&Driver]) -> Patience {
-    Patience::new(drivers.iter().any(|driver| driver.is_crowded()))
+    Patience::new(drivers.iter().any(|driver| driver.is_crowded()), &Habit::new())
 }
 
 const NAP: Duration = Duration::from_millis(1);

@@ -13,7 +13,7 @@
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
 
@@ -371,8 +371,9 @@ impl Inside<'_> {
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
-        let mut patience = Patience::new(shared.plane.segment.is_crowded());
+        let mut patience = Patience::new(shared.plane.segment.is_crowded(), &self.core.habit);
         let mut napped = false;
+        let mut asleep_since = None;
         let result = loop {
             let busy = self.core.turn(shared);
             if let Some(result) = over(&mut self.core) {
@@ -398,7 +399,14 @@ impl Inside<'_> {
                 }
                 // Whoever was let in meanwhile may have brought what we wait for.
                 Next::Sleep if self.wake_others() => {}
-                Next::Sleep => napped = self.sleep(napped),
+                Next::Sleep => {
+                    let since = *asleep_since.get_or_insert_with(Instant::now);
+                    napped = self.sleep(napped);
+                    if !napped {
+                        self.core.habit.learn(since.elapsed());
+                        asleep_since = None;
+                    }
+                }
             }
         };
         if napped {

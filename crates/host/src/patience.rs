@@ -13,17 +13,39 @@ pub(crate) enum Next {
     Sleep,
 }
 
+/// How long threads of a rank look before they sleep, where it has a core to itself. Whoever was woken soon after
+/// it fell asleep would have done better to look a little longer: two ranks of which each falls asleep while the
+/// other wakes up would go on like that for ever.
+pub(crate) struct Habit {
+    spin: Duration,
+}
+
+impl Habit {
+    pub(crate) fn new() -> Habit {
+        Habit { spin: SPIN_MIN }
+    }
+
+    /// Somebody has slept for so long, and was woken.
+    pub(crate) fn learn(&mut self, slept: Duration) {
+        self.spin = match slept < SPIN_MAX {
+            true => (self.spin * 2).min(SPIN_MAX),
+            false => (self.spin / 2).max(SPIN_MIN),
+        };
+    }
+}
+
 /// The patience of one wait. Where every rank has a core to itself, looking is cheaper than sleeping
 /// for a while; where it has not, whoever looks keeps others from doing what is waited for.
 pub(crate) struct Patience {
     crowded: bool,
+    spin: Duration,
     looks: u32,
     since: Option<Instant>,
 }
 
 impl Patience {
-    pub(crate) fn new(crowded: bool) -> Patience {
-        Patience { crowded, looks: 0, since: None }
+    pub(crate) fn new(crowded: bool, habit: &Habit) -> Patience {
+        Patience { crowded, spin: habit.spin, looks: 0, since: None }
     }
 
     /// Something happened: more may follow.
@@ -49,7 +71,7 @@ impl Patience {
     fn lap(&mut self) -> Next {
         self.looks = 0;
         let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < SPIN_MAX { Next::Yield } else { Next::Sleep }
+        if since.elapsed() < self.spin { Next::Yield } else { Next::Sleep }
     }
 }
 
@@ -59,5 +81,21 @@ const LOOKS_PER_LAP: u32 = 256;
 /// has saved two system calls and a wake-up. If nobody else wants the core, it is soon asleep. Measured
 /// with 4, 16 and 32 ranks on two cores: more help few ranks little, and are in the way of many.
 const YIELDS_MAX: u32 = 16;
-/// Sleeping and being woken costs about a tenth of this.
-const SPIN_MAX: Duration = Duration::from_micros(100);
+/// Sleeping and being woken costs about a tenth of this on a good day.
+const SPIN_MIN: Duration = Duration::from_micros(100);
+/// And less than this on a bad one.
+const SPIN_MAX: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_sleeps_make_patient_and_long_ones_do_not() {
+        let mut habit = Habit::new();
+        (0..10).for_each(|_| habit.learn(Duration::from_micros(150)));
+        assert_eq!(habit.spin, SPIN_MAX);
+        (0..10).for_each(|_| habit.learn(Duration::from_millis(20)));
+        assert_eq!(habit.spin, SPIN_MIN);
+    }
+}

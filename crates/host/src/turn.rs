@@ -11,6 +11,7 @@ use ferrywire_nic::{Nic, Peer, Seal, Sent, Time};
 
 use crate::completion::Sleeping;
 use crate::driver::Shared;
+use crate::patience::Habit;
 use crate::port::{Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::ShmInlet;
@@ -40,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) led: bool,
     /// It sleeps at the doorbell.
     pub(crate) leader_asleep: bool,
+    /// How long leaders look before they sleep.
+    pub(crate) habit: Habit,
     /// Threads that wait for the leader to leave.
     pub(crate) followers: Vec<Thread>,
     /// Those of them that wait for something that has no ticket: whatever happens may be it.
@@ -72,6 +75,7 @@ impl Core {
             turns: Turns::default(),
             led: false,
             leader_asleep: false,
+            habit: Habit::new(),
             followers: Vec::new(),
             lookers: Vec::new(),
             leader_looks: false,
