@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `message.rs` | blocking sends and receives: start reading at `MPI_Send` |
 //! | `nonblocking.rs`, `buffered.rs`, `probe.rs`, `general.rs`, `together.rs` | all other sorts of messages and requests |
-//! | `request.rs`, `request/waiting.rs` | what was begun; the wait and test family |
+//! | `request.rs`, `request/waiting.rs`, `request/spare.rs` | what was begun; the wait and test family; memory for the next |
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
 //! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
 //! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |

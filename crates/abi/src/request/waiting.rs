@@ -178,6 +178,27 @@ impl Several {
         }
     }
 
+    /// Looks once, and tells the program of one that is over, if there is one; none is active counts as such.
+    fn tell_any(
+        self,
+        index: Out<c_int>,
+        flag: Out<c_int>,
+        status: Out<MPI_Status>,
+        status_at: impl FnOnce(Out<MPI_Request>) -> Result<MPI_Status>,
+    ) -> Result {
+        let idle = !self.is_any_active();
+        self.test_all()?;
+        let over = self.over().next();
+        index.put(over.map_or(MPI_UNDEFINED, place))?;
+        flag.put((idle || over.is_some()).into())?;
+        match over {
+            Some(place) => status.report(status_at(self.places.at(place))?),
+            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Finishes the requests at these places. An error of one is an error of the call, and each
     /// status says of its own.
     fn finish(
@@ -285,18 +306,7 @@ entries! {
         count: c_int, array_of_requests: Out<MPI_Request>, index: Out<c_int>, flag: Out<c_int>,
         status: Out<MPI_Status>,
     ) {
-        let several = Several::new(count, array_of_requests)?;
-        let idle = !several.is_any_active();
-        several.test_all()?;
-        let over = several.over().next();
-        index.put(over.map_or(MPI_UNDEFINED, place))?;
-        flag.put((idle || over.is_some()).into())?;
-        match over {
-            Some(place) => status.report(finish(array_of_requests.at(place))?),
-            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
-            None => {}
-        }
-        Ok(())
+        Several::new(count, array_of_requests)?.tell_any(index, flag, status, finish)
     }
 
     fn MPI_Testsome(
@@ -344,17 +354,7 @@ entries! {
         status: Out<MPI_Status>,
     ) {
         let several = Several::new(count, array_of_requests.as_out())?;
-        let idle = !several.is_any_active();
-        several.test_all()?;
-        let over = several.over().next();
-        index.put(over.map_or(MPI_UNDEFINED, place))?;
-        flag.put((idle || over.is_some()).into())?;
-        match over {
-            Some(place) => status.report(status_of(several.places.at(place).get()?)?),
-            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
-            None => {}
-        }
-        Ok(())
+        several.tell_any(index, flag, status, |place| status_of(place.get()?))
     }
 
     fn MPI_Request_get_status_some(
