@@ -166,7 +166,7 @@ fn check_received<'a>(
                 && len <= room
                 && (received.word.source(), received.word.tag()) == (source, message.tag)
         }
-        Outcome::Failed(Fault::Truncated { len: found, room: had }) => {
+        Outcome::Failed(Fault::Truncated { len: found, room: had, .. }) => {
             (found, had) == (len, room) && len > room
         }
         _ => false,

@@ -140,7 +140,7 @@ impl Collecting {
     #[cold]
     fn failed(&self, comm: &Comm, outcome: Outcome) -> Failure {
         let failure = match outcome {
-            Outcome::Failed(Fault::Truncated { len, room }) => {
+            Outcome::Failed(Fault::Truncated { len, room, .. }) => {
                 let why = format!("another rank sends {len} bytes where {room} are expected");
                 Failure::new(MPI_ERR_TRUNCATE, why)
             }

@@ -128,10 +128,15 @@ pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_
 #[cold]
 pub(crate) fn failed(outcome: Outcome) -> Failure {
     match outcome {
-        Outcome::Failed(Fault::Truncated { len, .. }) => Failure::new(
-            MPI_ERR_TRUNCATE,
-            format!("the message has {len} bytes, more than there is room for"),
-        ),
+        Outcome::Failed(Fault::Truncated { word, len, .. }) => {
+            let (source, tag) = (word.source(), word.tag());
+            Failure::new(
+                MPI_ERR_TRUNCATE,
+                format!(
+                    "the message of rank {source} with tag {tag} has {len} bytes, more than there is room for"
+                ),
+            )
+        }
         Outcome::Failed(Fault::PeerDown(peer)) => {
             let trouble = process::running().ok().and_then(|process| process.driver.trouble(peer));
             let rank = peer.0;

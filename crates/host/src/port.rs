@@ -5,7 +5,8 @@
 //!   I1. Spans come from the NIC, which has them from [`crate::Driver::submit`]: their bytes are lent.
 //!   I2. The NIC asks for what its protocol permits: a span that is being written is not read.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
 
 use ferrywire_nic::{
     Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
@@ -42,6 +43,9 @@ pub struct HostPort {
     pub(crate) timer: Option<Time>,
     pub(crate) reductions: Reductions,
     operators: Operators,
+    /// Memory of the NIC's own, by address.
+    claimed: HashMap<u64, Box<[u8]>>,
+    born: Instant,
 }
 
 /// Reductions that wait for a thread of the user's.
@@ -126,6 +130,8 @@ impl HostPort {
             timer: None,
             reductions: Reductions::default(),
             operators,
+            claimed: HashMap::new(),
+            born: Instant::now(),
         }
     }
 }
@@ -209,6 +215,21 @@ impl Port for HostPort {
     fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
         let direction = Direction::Read;
         self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });
+    }
+
+    fn claim(&mut self, bytes: u64) -> Span {
+        let mut memory = vec![0; memory::size(bytes)].into_boxed_slice();
+        let span = memory::lend_mut(&mut memory);
+        self.claimed.insert(span.offset, memory);
+        span
+    }
+
+    fn release(&mut self, span: Span) {
+        self.claimed.remove(&span.offset);
+    }
+
+    fn clock(&self) -> Time {
+        Time(u64::try_from(self.born.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     #[inline]

@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::thread::Thread;
-use std::time::Instant;
 
-use ferrywire_nic::{Nic, Peer, Seal, Sent, Time};
+use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
 
 use crate::completion::Sleeping;
 use crate::driver::Shared;
@@ -35,7 +34,6 @@ pub(crate) struct Core {
     changes: u32,
     /// Why peers could not be reached, for those who ask.
     pub(crate) troubles: HashMap<Peer, String>,
-    born: Instant,
     pub(crate) turns: Turns,
     /// A thread of the application waits, and turns.
     pub(crate) led: bool,
@@ -71,7 +69,6 @@ impl Core {
             inlet,
             changes: 0,
             troubles: HashMap::new(),
-            born: Instant::now(),
             turns: Turns::default(),
             led: false,
             leader_asleep: false,
@@ -216,8 +213,7 @@ impl Core {
 
     #[cold]
     fn look_at_clock(&mut self) {
-        let ns = self.born.elapsed().as_nanos();
-        self.port.now = Time(u64::try_from(ns).unwrap_or(u64::MAX));
+        self.port.now = self.port.clock();
         if self.port.timer.is_some_and(|at| at <= self.port.now) {
             self.nic.on_timer(&mut self.port);
         }

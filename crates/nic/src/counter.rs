@@ -37,13 +37,15 @@ struct Trigger {
 }
 
 #[derive(Clone, Debug)]
-enum Action {
+pub(crate) enum Action {
     /// Ends a wait of the user's.
     Complete(Ticket),
     /// Ends a step of a schedule.
     Step(StepRef),
     /// Begins a schedule.
     Start { schedule: Arc<Schedule>, instance: u16, ticket: Ticket },
+    /// Calls the module of a group, which counts its counters.
+    Module { group: u16, counter: u32 },
 }
 
 impl Default for Counters {
@@ -85,7 +87,12 @@ impl Counters {
     }
 
     /// Sets a trigger, unless it need not wait or waits in vain: then, how it ends at once.
-    fn set(&mut self, counter: Counter, at_least: u64, action: Action) -> Option<Outcome> {
+    pub(crate) fn set(
+        &mut self,
+        counter: Counter,
+        at_least: u64,
+        action: Action,
+    ) -> Option<Outcome> {
         let Some(tally) = self.0.find_mut(counter.0) else { return Some(Outcome::Cancelled) };
         if tally.value >= at_least {
             return Some(Outcome::Done);
@@ -110,6 +117,7 @@ impl<V: Variant> Nic<V> {
                     self.complete(ticket, Outcome::Cancelled, port);
                 }
                 Action::Step(step) => self.end_step(step, Outcome::Cancelled, port),
+                Action::Module { .. } => {}
             }
         }
         self.settle(port);
@@ -177,7 +185,7 @@ impl<V: Variant> Nic<V> {
 
     pub(crate) fn raise_counter(&mut self, counter: Ticket, by: u64, port: &mut impl Port) {
         let Some(tally) = self.counters.0.find_mut(counter) else { return };
-        tally.value += by;
+        tally.value = tally.value.saturating_add(by);
         let value = tally.value;
         let fired: Vec<Trigger> =
             tally.triggers.extract_if(.., |trigger| trigger.at_least <= value).collect();
@@ -185,6 +193,7 @@ impl<V: Variant> Nic<V> {
             match trigger.action {
                 Action::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
                 Action::Step(step) => self.end_step(step, Outcome::Done, port),
+                Action::Module { group, counter } => self.on_module_counter(group, counter),
                 Action::Start { schedule, instance, ticket } => {
                     self.start_run(ticket, schedule, instance, port);
                 }

@@ -18,6 +18,7 @@
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
+//! | `module.rs`, `hooks.rs` | user code: what it may ask for, when it runs |
 //! | `search.rs` | probes among held messages |
 //! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
 //! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |
@@ -32,6 +33,7 @@ mod contact;
 pub mod counter;
 pub mod envelope;
 mod frames;
+pub mod hooks;
 mod lane;
 pub mod limits;
 pub mod matcher;
@@ -55,6 +57,7 @@ pub mod word;
 
 pub use counter::Counter;
 pub use envelope::{Envelope, Kind, Marks};
+pub use hooks::{MODULE_COUNTERS, MODULE_GROUP, ModuleStats, Placement};
 pub use limits::Limits;
 pub use module::{Hook, Module, Trap, Verdict};
 pub use nic::{Holdings, Nic, Standard, Stats, Variant};

@@ -15,6 +15,13 @@ pub struct Limits {
     pub piece_bytes_max: u32,
     /// Held messages that one sweep may have on the way.
     pub sweep_frames_max: u16,
+    /// The longest message that a module takes or sends.
+    pub module_bytes_max: u32,
+    /// Messages that a module may send for each one that it gets.
+    pub module_sends_max: u32,
+    /// Bytes of memory for messages of a module that are on their way. With more, it takes no
+    /// further messages.
+    pub module_kept_bytes_max: u32,
     /// Frames to one peer that may be unacked. At most 64.
     pub frames_in_flight_max: u16,
     /// Frames that one ack may be late for.
@@ -46,6 +53,9 @@ impl Default for Limits {
             credit_bytes: 64 << 10,
             piece_bytes_max: 1 << 20,
             sweep_frames_max: 16,
+            module_bytes_max: 64 << 10,
+            module_sends_max: 64,
+            module_kept_bytes_max: 4 << 20,
             frames_in_flight_max: 64,
             frames_per_ack_max: 2,
             early_bytes_max: 256 << 10,

@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use crate::canary::Bug;
 use crate::counter::Counters;
 use crate::envelope::{Envelope, Kind};
+use crate::hooks::Modules;
 use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
@@ -61,6 +62,7 @@ pub struct Nic<V: Variant = Standard> {
     /// What a run counted with that is over, for the next one.
     pub(crate) spare_needs: Vec<u16>,
     pub(crate) counters: Counters,
+    pub(crate) modules: Modules,
     pub(crate) regions: HashMap<Region, u64, BuildHasherDefault<Mix>>,
     /// Frames to ourselves: a rail that needs no world.
     pub(crate) loopback: VecDeque<(Kind, Box<[u8]>)>,
@@ -125,6 +127,8 @@ pub struct Holdings {
     pub unexpected: usize,
     /// Timers that are armed.
     pub timers: usize,
+    /// Messages of modules that are on their way.
+    pub kept: usize,
     /// Frames that wait for room.
     pub backlog: usize,
     /// Bytes of frames that came before their turn.
@@ -151,6 +155,7 @@ impl<V: Variant> Nic<V> {
             runs: Slab::new(),
             spare_needs: Vec::new(),
             counters: Counters::default(),
+            modules: Modules::default(),
             regions: HashMap::default(),
             loopback: VecDeque::new(),
             ready: Ready::default(),
@@ -198,11 +203,20 @@ impl<V: Variant> Nic<V> {
         let state = &mut self.peers[at];
         if state.promises.reliable {
             state.peer_talking = true;
-            self.on_eager(at, Whole { word, secured: true, synchronous: None }, payload, port);
+            self.on_whole(at, Whole { word, secured: true, synchronous: None }, payload, port);
         } else {
             self.stats.malformed += 1;
         }
         self.settle(port);
+    }
+
+    /// A whole message has arrived, for a receive or for a module.
+    #[inline(always)]
+    fn on_whole(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
+        match whole.word.has_module() {
+            false => self.on_eager(at, whole, payload, port),
+            true => self.on_called(at, whole, payload, port),
+        }
     }
 
     /// A frame that is whole, ours, and in order.
@@ -212,7 +226,7 @@ impl<V: Variant> Nic<V> {
         match kind {
             Kind::Ack => {}
             Kind::Eager { word, secured, synchronous } => {
-                self.on_eager(at, Whole { word, secured, synchronous }, payload, port);
+                self.on_whole(at, Whole { word, secured, synchronous }, payload, port);
             }
             Kind::Offer { word, secured, first, ticket, source } => {
                 let offer = Offer { word, sender: ticket, source };
@@ -304,7 +318,7 @@ impl<V: Variant> Nic<V> {
     /// Does what the last event has made possible: frames to ourselves, steps of schedules.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
-        let quiet = self.loopback.is_empty() && self.ready.is_empty();
+        let quiet = self.loopback.is_empty() && self.ready.is_empty() && self.modules.is_idle();
         if !quiet || !self.deadlines.is_empty() || self.armed.is_some() {
             self.settle_slowly(port);
         }
@@ -320,7 +334,7 @@ impl<V: Variant> Nic<V> {
                 }
             } else if let Some(step) = self.ready.pop() {
                 self.start_step(step, port);
-            } else {
+            } else if !self.run_due(port) {
                 break;
             }
         }
@@ -393,6 +407,8 @@ impl<V: Variant> Nic<V> {
         match owner {
             Owner::User => port.complete(ticket, outcome),
             Owner::Step(step) => self.end_step(step, outcome, port),
+            Owner::Module(group) => self.on_module_received(group, outcome),
+            Owner::Kept(kept) => self.on_kept(kept, outcome, port),
             Owner::Nobody => {}
         }
     }
@@ -454,6 +470,7 @@ impl<V: Variant> Nic<V> {
             posted: depth(Queue::Posted),
             unexpected: depth(Queue::Unexpected),
             timers: self.deadlines.len(),
+            kept: self.modules.kept(),
             backlog: backlogs.map(|b| b.replies.len() + b.requests.len() + b.writers.len()).sum(),
             early_bytes: self.early_bytes,
             promised: self
@@ -490,6 +507,7 @@ impl<V: Variant> Nic<V> {
             + self.runs.iter().map(|(_, run)| run.heap_bytes()).sum::<usize>()
             + self.spare_needs.capacity() * size_of::<u16>()
             + self.counters.heap_bytes()
+            + self.modules.heap_bytes()
             + self.ready.heap_bytes()
             + self.loopback.capacity() * size_of::<(Kind, Box<[u8]>)>()
             + self.deadlines.len() * 2 * size_of::<(Time, Peer)>()

@@ -27,6 +27,10 @@ pub(crate) struct Op {
 pub(crate) enum Owner {
     User,
     Step(StepRef),
+    /// The module of this group receives.
+    Module(u16),
+    /// A module has sent it, and its bytes are ours.
+    Kept(Ticket),
     /// We serve a peer; it is the peer that waits.
     Nobody,
 }

@@ -52,6 +52,17 @@ pub trait Port {
     /// is over, [`crate::Nic::on_read`] is called here with `ticket`.
     fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket);
 
+    /// Memory for what a module sends or receives, until it is released.
+    fn claim(&mut self, bytes: u64) -> Span;
+
+    /// Memory that was claimed is free again.
+    fn release(&mut self, span: Span);
+
+    /// The time, as exactly as it can be told. [`Port::now`] is quicker, and may be late.
+    fn clock(&self) -> Time {
+        self.now()
+    }
+
     /// Tells the owner of `ticket` that its operation is over. May be called before the post that
     /// returns the ticket has returned.
     fn complete(&mut self, ticket: Ticket, outcome: Outcome);

@@ -65,6 +65,11 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
+        if word.has_module()
+            && let Some(fault) = self.modules.take_fault(word, mask)
+        {
+            return Posted::Done(Outcome::Failed(fault));
+        }
         let queue = self.queue_of(word.group());
         // It is told to the matcher first, so that its operation is written once.
         let index = self.ops.next_index();
@@ -182,7 +187,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Puts a taken message that has not come yet into the posted queue.
-    fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
+    pub(crate) fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
         let pair = &mut self.queues[usize::from(queue)];
         pair.searches.on_receive(word, Mask::EXACT);
         let Post::Waiting(cell) = pair.matcher.post(word, Mask::EXACT, ticket.index) else {
@@ -375,6 +380,9 @@ impl<V: Variant> Nic<V> {
         first: bool,
         port: &mut impl Port,
     ) {
+        let redirected =
+            if offer.word.has_module() { self.redirect(at, offer) } else { Some(offer) };
+        let Some(offer) = redirected else { return };
         let Offer { word, sender, source } = offer;
         let queue = self.queue_of(word.group());
         if first {
@@ -423,19 +431,10 @@ impl<V: Variant> Nic<V> {
         body: impl FnOnce(&mut Store) -> Body,
     ) -> Option<Arrival> {
         let from = self.peers[at].peer;
+        if !self.pay(at, queue, secured, bytes) {
+            return None;
+        }
         let lane = self.peers[at].lane(queue);
-        if lane.unmet > 0 {
-            self.queues[usize::from(queue)].store.widen(lane.unmet);
-            lane.reserved += core::mem::take(&mut lane.unmet);
-        }
-        if secured {
-            let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
-            if !paid {
-                self.stats.malformed += 1;
-                return None;
-            }
-            lane.reserved -= bytes;
-        }
         let floor = if V::BUG == Some(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
@@ -455,6 +454,25 @@ impl<V: Variant> Nic<V> {
             self.stats.unexpected += 1;
         }
         Some(arrival)
+    }
+
+    /// Takes what a message uses from the credit of its sender. False if it claims credit that it does not have.
+    #[inline(always)]
+    pub(crate) fn pay(&mut self, at: At, queue: u16, secured: bool, bytes: u32) -> bool {
+        let lane = self.peers[at].lane(queue);
+        if lane.unmet > 0 {
+            self.queues[usize::from(queue)].store.widen(lane.unmet);
+            lane.reserved += core::mem::take(&mut lane.unmet);
+        }
+        if secured {
+            let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
+            if !paid {
+                self.stats.malformed += 1;
+                return false;
+            }
+            lane.reserved -= bytes;
+        }
+        true
     }
 
     /// Settles what an arrival means for credit, and answers a message that came without.
@@ -567,7 +585,7 @@ impl<V: Variant> Nic<V> {
     /// Room that was set aside for a peer is free again. It goes back to the peer in large
     /// pieces, or to those whose messages were refused, if there are any.
     #[inline(always)]
-    fn owe(&mut self, at: At, queue: u16, bytes: u32, port: &mut impl Port) {
+    pub(crate) fn owe(&mut self, at: At, queue: u16, bytes: u32, port: &mut impl Port) {
         let pair = &mut self.queues[usize::from(queue)];
         let lane = self.peers[at].lane(queue);
         lane.owed += bytes;
@@ -671,7 +689,7 @@ fn keep(
 #[inline]
 pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
     match len > room {
-        true => Outcome::Failed(Fault::Truncated { len, room }),
+        true => Outcome::Failed(Fault::Truncated { word, len, room }),
         false => Outcome::Received(Received { word, len }),
     }
 }

@@ -138,11 +138,13 @@ pub struct Received {
     pub len: u64,
 }
 
-/// What a peer or a rail can do to an operation. Expected, handled, counted; never a panic.
+/// What a peer, a rail or a module can do to an operation. Expected, handled, counted; never a panic.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// The message is longer than the receive that matched it; what fits is in place.
     Truncated {
+        /// What the message said of itself.
+        word: crate::MatchWord,
         /// Bytes of the message.
         len: u64,
         /// Bytes that the receive had room for.
@@ -152,6 +154,13 @@ pub enum Fault {
     PeerDown(Peer),
     /// The peer has no such region, or not that much of it.
     Denied,
+    /// A module did not come to an end: the message that it ran for ends here.
+    Module {
+        /// What the message said of itself.
+        word: crate::MatchWord,
+        /// What the module did.
+        trap: crate::Trap,
+    },
     /// Another step of the same schedule failed, or the schedule was cancelled.
     Abandoned,
 }

@@ -6,11 +6,17 @@ use ferrywire_nic::{Region, Span};
 #[derive(Debug, Default)]
 pub struct Memory {
     regions: Vec<Vec<u8>>,
+    /// Numbers of regions that are not lent any more.
+    free: Vec<Region>,
 }
 
 impl Memory {
     /// A new region with these bytes.
     pub fn lend(&mut self, bytes: Vec<u8>) -> Region {
+        if let Some(region) = self.free.pop() {
+            self.regions[region.0 as usize] = bytes;
+            return region;
+        }
         self.regions.push(bytes);
         Region(u32::try_from(self.regions.len() - 1).expect("few regions"))
     }
@@ -19,6 +25,12 @@ impl Memory {
     pub fn lend_filled(&mut self, len: u64, byte: u8) -> Span {
         let bytes = vec![byte; usize::try_from(len).expect("it fits the machine")];
         Span::new(self.lend(bytes), 0, len)
+    }
+
+    /// A region is not lent any more; its number is used again.
+    pub fn take_back(&mut self, region: Region) {
+        self.regions[region.0 as usize] = Vec::new();
+        self.free.push(region);
     }
 
     /// The bytes of a span.

@@ -155,6 +155,14 @@ impl Port for SimPort {
         self.actions.push(Action::Get { source, from, into, ticket });
     }
 
+    fn claim(&mut self, bytes: u64) -> Span {
+        self.memory.lend_filled(bytes, 0)
+    }
+
+    fn release(&mut self, span: Span) {
+        self.memory.take_back(span.region);
+    }
+
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.completions.push((ticket, outcome));
     }

@@ -683,7 +683,7 @@ impl Script {
             Outcome::Received(received) => {
                 received.word == message.word() && received.len == message.len
             }
-            Outcome::Failed(Fault::Truncated { len, room }) => {
+            Outcome::Failed(Fault::Truncated { len, room, .. }) => {
                 len == message.len && room == into.len
             }
             _ => false,

@@ -384,6 +384,7 @@ fn limits(random: &mut Random) -> Limits {
         retry_ns_max: 20_000_000,
         silence_ns_max: 2_000_000_000,
         idle_ns_max: 3_000_000_000,
+        ..Limits::default()
     }
 }
 

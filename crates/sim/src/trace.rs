@@ -12,10 +12,13 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
         Outcome::Found(value) => format!("has found {value}"),
         Outcome::Released => "lets its caller go on".into(),
         Outcome::Cancelled => "is cancelled".into(),
-        Outcome::Failed(Fault::Truncated { len, room }) => {
+        Outcome::Failed(Fault::Truncated { len, room, .. }) => {
             format!("has failed: {len} bytes came, and there was room for {room}")
         }
         Outcome::Failed(Fault::PeerDown(peer)) => format!("has failed: rank {} is down", peer.0),
+        Outcome::Failed(Fault::Module { trap, .. }) => {
+            format!("has failed: its module trapped: {trap}")
+        }
         Outcome::Failed(Fault::Denied) => "has failed: denied".into(),
         Outcome::Failed(Fault::Abandoned) => "has failed: abandoned".into(),
     }

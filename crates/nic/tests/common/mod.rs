@@ -73,6 +73,8 @@ pub(crate) struct Memory {
     /// Bytes of each put and each get.
     pub(crate) puts: Vec<u64>,
     pub(crate) gets: Vec<u64>,
+    /// Pieces of memory that the NIC has claimed.
+    pub(crate) claimed: usize,
 }
 
 enum Transfer {
@@ -401,6 +403,7 @@ impl Memory {
             sent: Vec::new(),
             puts: Vec::new(),
             gets: Vec::new(),
+            claimed: 0,
         }
     }
 
@@ -517,6 +520,16 @@ impl Port for Memory {
         assert!(self.promises.gets);
         self.gets.push(from.len);
         self.transfers.push(Transfer::Get { source, from, into, ticket });
+    }
+
+    fn claim(&mut self, bytes: u64) -> Span {
+        self.claimed += 1;
+        self.lend(&vec![0; usize::try_from(bytes).expect("small")])
+    }
+
+    fn release(&mut self, span: Span) {
+        self.claimed -= 1;
+        self.regions.remove(&span.region).expect("memory that was claimed");
     }
 
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {

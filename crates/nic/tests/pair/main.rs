@@ -7,6 +7,7 @@ mod common;
 
 mod held;
 mod messages;
+mod modules;
 mod onesided;
 mod rails;
 mod rendezvous;
