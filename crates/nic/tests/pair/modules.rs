@@ -35,6 +35,7 @@ impl<F: FnMut(&mut dyn Hook) -> Answer + Send> Module for Native<F> {
     }
 }
 
+type Act = fn(&mut dyn Hook) -> Answer;
 type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Loads the same module at every rank; answers what each has seen.
@@ -232,7 +233,7 @@ fn a_trap_ends_the_receive_of_that_message_and_of_no_other() {
 
 #[test]
 fn what_a_module_may_not_do_is_a_trap() {
-    let table: [(fn(&mut dyn Hook) -> Answer, Trap); 6] = [
+    let table: [(Act, Trap); 6] = [
         (|hook| hook.forward(2).map(|()| Verdict::Consume), Trap::Rank),
         (|hook| hook.send(0, 1 << 24, b"").map(|()| Verdict::Consume), Trap::Tag),
         (|hook| hook.send(0, 1, &[0; 70_000]).map(|()| Verdict::Consume), Trap::Length),
