@@ -1,0 +1,186 @@
+//! Bytes that become code, or a sentence that says why not.
+//!
+//! Whatever can be refused is refused here, before anything runs, and in the user's words.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use ferrywire_modules::Budget;
+use ferrywire_modules::abi::RawFacts;
+use wasmtime::{ExternType, FuncType, InstancePre, Module};
+
+use crate::config::{self, Shared};
+use crate::imports::{FROM, OFFERS};
+use crate::instance::State;
+
+/// Compiled code, linked with what it imports.
+pub(crate) struct Code {
+    linked: InstancePre<State>,
+    budget: Budget,
+    wasm_bytes: u64,
+    compile_ns: u64,
+}
+
+impl Code {
+    pub(crate) fn compile(bytes: &[u8], budget: &Budget) -> Result<Code, String> {
+        let Shared { engine, linker } = config::shared()?;
+        fits(bytes, budget)?;
+        let began = Instant::now();
+        let wasm = binary(bytes)?;
+        fits(&wasm, budget)?;
+        let module = Module::from_binary(engine, &wasm)
+            .map_err(|error| format!("it is not WebAssembly that the NIC runs: {error:#}"))?;
+        let compile_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        check_imports(&module)?;
+        check_exports(&module)?;
+        check_sizes(&module, budget)?;
+        let linked = linker
+            .instantiate_pre(&module)
+            .map_err(|error| format!("it cannot be linked: {error:#}"))?;
+        Ok(Code { linked, budget: *budget, wasm_bytes: wasm.len() as u64, compile_ns })
+    }
+
+    pub(crate) fn linked(&self) -> &InstancePre<State> {
+        &self.linked
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(crate) fn imports(&self) -> impl Iterator<Item = String> + '_ {
+        let imports = self.linked.module().imports();
+        imports.map(|import| format!("{}.{}", import.module(), import.name()))
+    }
+
+    pub(crate) fn exports(&self) -> impl Iterator<Item = String> + '_ {
+        self.linked.module().exports().map(|export| export.name().to_string())
+    }
+
+    pub(crate) fn facts(&self) -> RawFacts {
+        let module = self.linked.module();
+        let needs = module.resources_required();
+        let memory_bytes_min = needs.max_initial_memory_size.unwrap_or(0) * PAGE_BYTES;
+        let declared = match module.get_export("memory") {
+            Some(ExternType::Memory(memory)) => memory.maximum().map(|pages| pages * PAGE_BYTES),
+            _ => None,
+        };
+        let memory_bytes_max = match needs.num_memories {
+            0 => 0,
+            _ => declared.unwrap_or(u64::MAX).min(self.budget.memory_bytes),
+        };
+        RawFacts {
+            memory_bytes_min,
+            memory_bytes_max,
+            wasm_bytes: self.wasm_bytes,
+            machine_bytes: module.text().len() as u64,
+            compile_ns: self.compile_ns,
+        }
+    }
+}
+
+/// WebAssembly as bytes, whether it came as bytes or as text.
+fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    if bytes.starts_with(b"\0asm") {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let neither = "it is not WebAssembly: it is neither the binary format nor text";
+    let text = core::str::from_utf8(bytes).map_err(|_| neither.to_string())?;
+    let wasm = wat::parse_str(text).map_err(|error| format!("it is not WebAssembly: {error}"))?;
+    Ok(Cow::Owned(wasm))
+}
+
+fn fits(bytes: &[u8], budget: &Budget) -> Result<(), String> {
+    if bytes.len() as u64 > budget.code_bytes {
+        let (has, may) = (size(bytes.len() as u64), size(budget.code_bytes));
+        return Err(format!("its code has {has}; it may have {may}"));
+    }
+    Ok(())
+}
+
+fn check_imports(module: &Module) -> Result<(), String> {
+    for import in module.imports() {
+        let name = format!("{}.{}", import.module(), import.name());
+        let offer = OFFERS.iter().find(|offer| offer.name == import.name());
+        let Some(offer) = offer.filter(|_| import.module() == FROM) else {
+            let all: Vec<String> =
+                OFFERS.iter().map(|offer| format!("{FROM}.{}", offer.name)).collect();
+            let all = all.join(", ");
+            return Err(format!(
+                "it imports `{name}`, which the NIC does not offer; it offers {all}"
+            ));
+        };
+        let ExternType::Func(ty) = import.ty() else {
+            return Err(format!("it imports `{name}` as something that is no function"));
+        };
+        let has = text_of(&ty);
+        if has != offer.ty {
+            return Err(format!("it imports `{name}` as {has}; it is {}", offer.ty));
+        }
+        let exports_memory = matches!(module.get_export("memory"), Some(ExternType::Memory(_)));
+        if offer.memory && !exports_memory {
+            return Err(format!("it imports `{name}`, but exports no memory called `memory`"));
+        }
+    }
+    Ok(())
+}
+
+fn check_exports(module: &Module) -> Result<(), String> {
+    for (name, wanted, needed) in [
+        ("on_message", "() -> i32", true),
+        ("on_load", "() -> ()", false),
+        ("on_counter", "(i32) -> ()", false),
+    ] {
+        match module.get_export(name) {
+            None if needed => return Err(format!("it exports no function `{name}`")),
+            None => {}
+            Some(ExternType::Func(ty)) => {
+                let has = text_of(&ty);
+                if has != wanted {
+                    return Err(format!("its `{name}` is {has}; it has to be {wanted}"));
+                }
+            }
+            Some(_) => return Err(format!("it exports no function `{name}`, but something else")),
+        }
+    }
+    Ok(())
+}
+
+fn check_sizes(module: &Module, budget: &Budget) -> Result<(), String> {
+    let needs = module.resources_required();
+    let memory_bytes = needs.max_initial_memory_size.unwrap_or(0) * PAGE_BYTES;
+    if memory_bytes > budget.memory_bytes {
+        let (has, may) = (size(memory_bytes), size(budget.memory_bytes));
+        return Err(format!("its memory starts with {has}; it may have {may}"));
+    }
+    if needs.num_tables > 1 {
+        return Err(format!("it has {} tables; it may have 1", needs.num_tables));
+    }
+    if let Some(has) = needs.max_initial_table_size.filter(|&has| has > budget.table_elements) {
+        let may = budget.table_elements;
+        return Err(format!("its table starts with {has} elements; it may have {may}"));
+    }
+    Ok(())
+}
+
+/// A type, as users write it.
+fn text_of(ty: &FuncType) -> String {
+    let list = |types: Vec<String>| types.join(", ");
+    let params = list(ty.params().map(|ty| ty.to_string()).collect());
+    let results: Vec<String> = ty.results().map(|ty| ty.to_string()).collect();
+    match results.as_slice() {
+        [one] => format!("({params}) -> {one}"),
+        _ => format!("({params}) -> ({})", list(results)),
+    }
+}
+
+/// A number of bytes, as users say it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+const PAGE_BYTES: u64 = 64 << 10;

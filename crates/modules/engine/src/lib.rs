@@ -1,0 +1,145 @@
+//! The module engine: WebAssembly on the NIC, kept within a budget of fuel, time and memory.
+//!
+//! It is built as a library that the client (`ferrywire-modules`) loads when the first module comes. What the two
+//! say to each other is the client's `abi` file; here is the table of functions that it describes. Behind it, in
+//! the order of a module's life: `config` sets the compiler up, `code` takes or refuses bytes, `instance` runs
+//! them, `imports` is what they may ask for, `meter` what that costs, and `watchdog` looks at the clock.
+//!
+//! The invariants B1 to B4 that the blocks below cite are those of the boundary.
+
+mod code;
+mod config;
+mod imports;
+mod instance;
+mod meter;
+mod watchdog;
+
+use core::slice;
+
+use ferrywire_modules::Budget;
+use ferrywire_modules::abi::{
+    Callbacks, Message, RawCode, RawFacts, RawInstance, Sink, Table, VERSION,
+};
+
+use code::Code;
+use instance::Instance;
+
+/// The table of this engine, for programs that are linked with it.
+pub static TABLE: Table = Table {
+    version: VERSION,
+    compile,
+    facts,
+    start,
+    on_message,
+    on_counter,
+    fuel_used,
+    release_code,
+    release_instance,
+};
+
+/// What the client looks up by name.
+// SAFETY: nobody else has a function of this name: it is Ferrywire's.
+#[unsafe(no_mangle)]
+pub extern "C" fn ferry_module_engine() -> *const Table {
+    &raw const TABLE
+}
+
+unsafe extern "C" fn compile(
+    bytes: *const u8,
+    len: usize,
+    budget: *const Budget,
+    why_not: *const Sink,
+) -> *mut RawCode {
+    // SAFETY: B4.
+    let bytes = unsafe { slice::from_raw_parts(bytes, len) };
+    // SAFETY: B4: it is one budget.
+    let budget = unsafe { &*budget };
+    match Code::compile(bytes, budget) {
+        Ok(code) => Box::into_raw(Box::new(code)).cast(),
+        Err(refusal) => {
+            // SAFETY: the sink is the client's, and lives until we return.
+            unsafe { tell(why_not, &refusal) };
+            core::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn facts(
+    code: *const RawCode,
+    imports: *const Sink,
+    exports: *const Sink,
+) -> RawFacts {
+    // SAFETY: B2.
+    let code = unsafe { &*code.cast::<Code>() };
+    for name in code.imports() {
+        // SAFETY: as in `compile`.
+        unsafe { tell(imports, &name) };
+    }
+    for name in code.exports() {
+        // SAFETY: as in `compile`.
+        unsafe { tell(exports, &name) };
+    }
+    code.facts()
+}
+
+unsafe extern "C" fn start(
+    code: *const RawCode,
+    callbacks: *const Callbacks,
+    why_not: *const Sink,
+) -> *mut RawInstance {
+    // SAFETY: B2.
+    let code = unsafe { &*code.cast::<Code>() };
+    // SAFETY: the client keeps its callbacks for as long as it has instances.
+    let callbacks: &'static Callbacks = unsafe { &*callbacks };
+    match Instance::start(code, callbacks) {
+        Ok(instance) => Box::into_raw(Box::new(instance)).cast(),
+        Err(refusal) => {
+            // SAFETY: as in `compile`.
+            unsafe { tell(why_not, &refusal) };
+            core::ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn on_message(instance: *mut RawInstance, message: *mut Message) -> i32 {
+    // SAFETY: B2 and B3.
+    let instance = unsafe { &mut *instance.cast::<Instance>() };
+    instance.on_message(message)
+}
+
+unsafe extern "C" fn on_counter(
+    instance: *mut RawInstance,
+    counter: u32,
+    message: *mut Message,
+) -> i32 {
+    // SAFETY: B2 and B3.
+    let instance = unsafe { &mut *instance.cast::<Instance>() };
+    instance.on_counter(counter, message)
+}
+
+unsafe extern "C" fn fuel_used(instance: *const RawInstance) -> u64 {
+    // SAFETY: B2 and B3.
+    unsafe { &*instance.cast::<Instance>() }.fuel_used()
+}
+
+unsafe extern "C" fn release_code(code: *mut RawCode) {
+    // SAFETY: B2: it is the box of `compile`, and this is its end.
+    drop(unsafe { Box::from_raw(code.cast::<Code>()) });
+}
+
+unsafe extern "C" fn release_instance(instance: *mut RawInstance) {
+    // SAFETY: B2: it is the box of `start`, and this is its end.
+    drop(unsafe { Box::from_raw(instance.cast::<Instance>()) });
+}
+
+/// Hands text over.
+///
+/// # Safety
+///
+/// The sink is one of the client's, alive.
+unsafe fn tell(sink: *const Sink, text: &str) {
+    // SAFETY: the caller says so.
+    let sink = unsafe { &*sink };
+    // SAFETY: B4: the text lives until this returns.
+    unsafe { (sink.take)(sink.context, text.as_ptr(), text.len()) };
+}

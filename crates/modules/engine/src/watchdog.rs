@@ -1,0 +1,130 @@
+//! The clock that modules run against.
+//!
+//! Compiled code looks at a number, the epoch, at each turn of a loop. One thread of the process raises it every
+//! [`TICK`], and compiled code that finds it past its deadline calls [`look`], which asks how much CPU time the
+//! thread has had. So a module that is merely not scheduled is not stopped, and a call that ends soon pays
+//! only to set its deadline.
+//!
+//! The thread sleeps for good while no module runs. To know, it makes [`PULSE`] quiet at each tick; calls that find
+//! it quiet make it loud. Since every deadline is [`LOOK_TICKS`] away and looking makes the pulse loud too,
+//! a thread that waits for [`IDLE_TICKS`] quiet ticks leaves no call behind without a clock.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use wasmtime::{Engine, Result, StoreContextMut, Trap, UpdateDeadline};
+
+use crate::instance::State;
+
+/// How much time a call may take, and has taken.
+pub(crate) struct Watch {
+    time_ns_max: u64,
+    /// CPU time of the thread when it was first looked at in this call.
+    first_ns: Option<u64>,
+}
+
+impl Watch {
+    pub(crate) fn new(time_ns_max: u64) -> Watch {
+        Watch { time_ns_max, first_ns: None }
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self) {
+        self.first_ns = None;
+    }
+}
+
+/// Sees to it that the epoch goes on. The caller has set its deadline before.
+#[inline]
+pub(crate) fn notice() {
+    if PULSE.load(Ordering::Relaxed) != LOUD {
+        make_loud();
+    }
+}
+
+/// A call has passed its deadline: it is stopped, or given another one.
+pub(crate) fn look(mut store: StoreContextMut<'_, State>) -> Result<UpdateDeadline> {
+    notice();
+    let now_ns = cpu_ns();
+    let watch = &mut store.data_mut().watch;
+    // What it used before the first look is not known, and not counted: a few ticks at most.
+    let first_ns = *watch.first_ns.get_or_insert(now_ns);
+    if now_ns - first_ns >= watch.time_ns_max {
+        return Err(Trap::Interrupt.into());
+    }
+    Ok(UpdateDeadline::Continue(LOOK_TICKS))
+}
+
+/// Starts the thread, unless it runs.
+pub(crate) fn open(engine: &Engine) -> Result<(), &'static str> {
+    let opened = THREAD.get_or_init(|| {
+        let engine = engine.clone();
+        let thread = thread::Builder::new().name("ferry-watchdog".to_string());
+        let thread = thread.stack_size(THREAD_STACK_BYTES).spawn(move || tick_forever(&engine));
+        Some(thread.ok()?.thread().clone())
+    });
+    opened.as_ref().map(|_| ()).ok_or("its watchdog could not be started: no more threads")
+}
+
+#[cold]
+fn make_loud() {
+    // Pairs with the Acquire in `tick_forever`, so that a parked thread sees why it was woken.
+    if PULSE.swap(LOUD, Ordering::AcqRel) == PARKED
+        && let Some(Some(thread)) = THREAD.get()
+    {
+        thread.unpark();
+    }
+}
+
+fn tick_forever(engine: &Engine) {
+    let mut quiet_ticks = 0;
+    loop {
+        thread::sleep(TICK);
+        engine.increment_epoch();
+        if PULSE.swap(QUIET, Ordering::AcqRel) == LOUD {
+            quiet_ticks = 0;
+            continue;
+        }
+        quiet_ticks += 1;
+        if quiet_ticks < IDLE_TICKS {
+            continue;
+        }
+        let parked = PULSE.compare_exchange(QUIET, PARKED, Ordering::AcqRel, Ordering::Relaxed);
+        if parked.is_ok() {
+            // Pairs with the Release of the swap in `make_loud`.
+            while PULSE.load(Ordering::Acquire) == PARKED {
+                thread::park();
+            }
+        }
+        quiet_ticks = 0;
+    }
+}
+
+/// The CPU time of this thread.
+fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes to `time`, which is ours, and to nothing else.
+    let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert!(answer == 0, "every thread has a clock");
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// How far away every deadline is: two, so that at least one whole tick passes.
+pub(crate) const LOOK_TICKS: u64 = 2;
+
+const TICK: Duration = Duration::from_millis(2);
+
+/// Much more than `LOOK_TICKS`, for a thread that is stopped between setting its deadline and looking at the pulse.
+const IDLE_TICKS: u32 = 50;
+
+const THREAD_STACK_BYTES: usize = 128 << 10;
+
+const PARKED: u8 = 0;
+const QUIET: u8 = 1;
+const LOUD: u8 = 2;
+
+static PULSE: AtomicU8 = AtomicU8::new(QUIET);
+
+static THREAD: OnceLock<Option<Thread>> = OnceLock::new();

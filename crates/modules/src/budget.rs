@@ -1,0 +1,111 @@
+//! How much a module may use, and the settings that say so.
+
+use core::fmt;
+
+/// How much one module may use. It crosses the boundary to the engine as it is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Budget {
+    /// Fuel for one message: about one instruction each, and more for what moves bytes or sends.
+    pub fuel: u64,
+    /// The memory that it may grow to.
+    pub memory_bytes: u64,
+    /// CPU time for one message. Fuel is what stops a module; this is for what fuel misjudges, and it is
+    /// looked at every few milliseconds only.
+    pub time_ns: u64,
+    /// The longest WebAssembly, or text of it, that is compiled.
+    pub code_bytes: u64,
+    /// The entries that its table may have.
+    pub table_elements: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            fuel: 1_000_000,
+            memory_bytes: 1 << 20,
+            time_ns: 10_000_000,
+            code_bytes: 1 << 20,
+            table_elements: 1024,
+        }
+    }
+}
+
+impl Budget {
+    /// The budget that the environment asks for; the default where it says nothing.
+    pub fn from_env() -> Result<Budget, BadSetting> {
+        Budget::read(|name| {
+            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+        })
+    }
+
+    /// The same, of settings from anywhere.
+    pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Budget, BadSetting> {
+        let number = |name: &'static str, unit: u64, default: u64| match get(name) {
+            None => Ok(default),
+            Some(value) => match value.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(unit))
+            {
+                // Nothing runs on nothing: a zero here is a mistake, not a wish.
+                None | Some(0) => Err(BadSetting { name, value }),
+                Some(number) => Ok(number),
+            },
+        };
+        let default = Budget::default();
+        Ok(Budget {
+            fuel: number("FERRY_MODULE_FUEL", 1, default.fuel)?,
+            memory_bytes: number("FERRY_MODULE_MEMORY_BYTES", 1, default.memory_bytes)?,
+            time_ns: number("FERRY_MODULE_TIME_MS", 1_000_000, default.time_ns)?,
+            code_bytes: number("FERRY_MODULE_CODE_BYTES", 1, default.code_bytes)?,
+            table_elements: default.table_elements,
+        })
+    }
+}
+
+/// A setting that is no number, or one that makes no sense.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BadSetting {
+    /// Its name.
+    pub name: &'static str,
+    /// What it was set to.
+    pub value: String,
+}
+
+impl fmt::Display for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is \"{}\"; it has to be a number above zero", self.name, self.value)
+    }
+}
+
+impl core::error::Error for BadSetting {}
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+
+    #[test]
+    fn what_is_not_set_is_the_default() {
+        assert_eq!(Budget::read(|_| None), Ok(Budget::default()));
+    }
+
+    #[test]
+    fn settings_have_their_units() {
+        let get = |name: &str| match name {
+            "FERRY_MODULE_FUEL" => Some("5".to_string()),
+            "FERRY_MODULE_TIME_MS" => Some(" 3 ".to_string()),
+            _ => None,
+        };
+        let budget = Budget::read(get).unwrap();
+        assert_eq!((budget.fuel, budget.time_ns), (5, 3_000_000));
+    }
+
+    #[test]
+    fn a_bad_value_names_its_setting() {
+        for bad in ["", "-1", "0", "many", "99999999999999999999", "18446744073709551615"] {
+            let error =
+                Budget::read(|name| (name == "FERRY_MODULE_TIME_MS").then(|| bad.to_string()))
+                    .unwrap_err();
+            assert_eq!(error.name, "FERRY_MODULE_TIME_MS");
+            assert!(error.to_string().starts_with("FERRY_MODULE_TIME_MS is \""), "{error}");
+        }
+    }
+}

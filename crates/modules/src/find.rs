@@ -1,0 +1,189 @@
+//! Where the engine library is, and what is said when it is nowhere.
+//!
+//! Invariants:
+//!   L1. Texts given to the dynamic loader end with a zero byte: they are `CString`s and `CStr`s.
+//!   L2. The library is never closed, so what it points to is there for good.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt;
+use core::ptr;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::abi::{ENTRY, Entry, LIBRARY, Table, VERSION};
+
+/// Why there is no engine.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Unavailable {
+    /// It is at none of these places.
+    Missing {
+        /// Where it was looked for, in this order.
+        looked: Vec<PathBuf>,
+    },
+    /// There is a file, and the dynamic loader does not take it.
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What the loader says.
+        reason: String,
+    },
+    /// It is an engine, but of another version of Ferrywire.
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version of its boundary.
+        found: u32,
+    },
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unavailable::Missing { looked } => {
+                write!(
+                    f,
+                    "modules need the library {LIBRARY}, which is not there; {BUILD} makes it"
+                )?;
+                for (at, path) in looked.iter().enumerate() {
+                    let before = if at == 0 { " (looked for at " } else { ", " };
+                    write!(f, "{before}{}", path.display())?;
+                }
+                write!(f, ")")
+            }
+            Unavailable::Broken { path, reason } => write!(
+                f,
+                "modules need the library {LIBRARY}, but {} cannot be loaded: {reason}; {BUILD} makes a new one",
+                path.display()
+            ),
+            Unavailable::Version { path, found } => write!(
+                f,
+                "the module engine {} speaks version {found}, and version {VERSION} is needed; {BUILD} makes it",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Unavailable {}
+
+/// The engine's table, from the first place that has the library.
+///
+/// A setting names the only place. Otherwise it is looked for next to what this code is part of, and
+/// then wherever the dynamic loader looks.
+pub(crate) fn find() -> Result<&'static Table, Unavailable> {
+    if let Some(path) = std::env::var_os(SETTING) {
+        let path = PathBuf::from(path);
+        if !path.exists() {
+            return Err(Unavailable::Missing { looked: vec![path] });
+        }
+        return load(&path);
+    }
+    let mut looked = beside();
+    if let Some(path) = looked.iter().find(|path| path.exists()) {
+        return load(path);
+    }
+    let plain = PathBuf::from(LIBRARY);
+    match load(&plain) {
+        // The loader does not say whether it found nothing or something bad; nearly always it is nothing.
+        Err(Unavailable::Broken { .. }) => {
+            looked.push(plain);
+            Err(Unavailable::Missing { looked })
+        }
+        answer => answer,
+    }
+}
+
+/// The engine's table, from this file.
+pub(crate) fn load(path: &Path) -> Result<&'static Table, Unavailable> {
+    let broken = |reason| Unavailable::Broken { path: path.to_path_buf(), reason };
+    let name =
+        CString::new(path.as_os_str().as_bytes()).map_err(|error| broken(error.to_string()))?;
+    // SAFETY: L1. The initialisers of the library run, as those of any library that we link with do.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        return Err(broken(loader_says()));
+    }
+    // SAFETY: L1; `library` was just opened.
+    let symbol = unsafe { libc::dlsym(library, ENTRY.as_ptr()) };
+    if symbol.is_null() {
+        return Err(broken(format!("it has no {}", ENTRY.to_string_lossy())));
+    }
+    // SAFETY: who exports a function of this name gives it this type; L2 keeps it there.
+    let entry = unsafe { core::mem::transmute::<*mut c_void, Entry>(symbol) };
+    // SAFETY: it takes nothing and does nothing but answer.
+    let table = unsafe { entry() };
+    if table.is_null() {
+        return Err(broken("it has no table of functions".to_string()));
+    }
+    // SAFETY: the version is the first word of the table in all versions.
+    let found = unsafe { ptr::read(table.cast::<u32>()) };
+    if found != VERSION {
+        return Err(Unavailable::Version { path: path.to_path_buf(), found });
+    }
+    // SAFETY: a table of our version has our layout, and is there for good (L2).
+    Ok(unsafe { &*table })
+}
+
+/// The places near the file that has this code in it: a library that the application has loaded, or the
+/// application itself.
+fn beside() -> Vec<PathBuf> {
+    let own = [own_object(), std::env::current_exe().ok()];
+    let mut places = Vec::new();
+    for folder in own.iter().flatten().filter_map(|file| file.parent()) {
+        let mut near = vec![folder.join(LIBRARY)];
+        if let Some(above) = folder.parent() {
+            near.push(above.join("lib").join(LIBRARY));
+            // Where the build puts test programs, one folder below the libraries.
+            if folder.file_name() == Some(OsStr::new("deps")) {
+                near.push(above.join(LIBRARY));
+            }
+        }
+        for place in near {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    places
+}
+
+/// The file that the dynamic loader took this function from.
+fn own_object() -> Option<PathBuf> {
+    let here: fn() -> Option<PathBuf> = own_object;
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: it looks the address up, whatever it is, and writes to `info` only.
+    let found: c_int = unsafe { libc::dladdr(here as *const c_void, &raw mut info) };
+    if found == 0 {
+        return None;
+    }
+    let path = PathBuf::from(copied(info.dli_fname)?);
+    // For the application itself this is how it was called, which need not be a path.
+    path.is_absolute().then_some(path)
+}
+
+fn loader_says() -> String {
+    // SAFETY: it takes nothing, and answers null or a text that stays until the next call on this thread.
+    let text = unsafe { libc::dlerror() };
+    copied(text)
+        .map_or("no reason is known".to_string(), |text| text.to_string_lossy().into_owned())
+}
+
+/// A copy of a text of the loader's.
+fn copied(text: *const c_char) -> Option<OsString> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's texts end with a zero byte.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(OsString::from_vec(text.to_bytes().to_vec()))
+}
+
+const SETTING: &str = "FERRY_MODULE_ENGINE";
+
+const BUILD: &str = "`cargo build --release -p ferrywire-engine`";
