@@ -19,6 +19,7 @@ use ferrywire_mpi::operation::Operation;
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{Call, Error, Loss, WORLD, With};
 use crate::job::Job;
+use crate::module::ModuleFault;
 use crate::plain::{self, Buffer, Plain, unit};
 
 /// Ranks that talk to each other, apart from all others.
@@ -48,6 +49,16 @@ struct Inner {
     /// Its number goes back when it does. The world keeps its own.
     #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
+    /// The group id of its module, if it may have one.
+    module: Option<u16>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(group) = self.module {
+            self.job.driver.unload(group);
+        }
+    }
 }
 
 /// What a receive got.
@@ -91,7 +102,7 @@ pub(crate) struct What {
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
         let members = Members::new(Group::whole(job.driver.size()), job.driver.me().0, 0);
-        let inner = Inner { job, name: WORLD.into(), members, claim: None };
+        let inner = Inner { job, name: WORLD.into(), members, claim: None, module: None };
         Comm { inner: Arc::new(inner) }
     }
 
@@ -99,7 +110,26 @@ impl Comm {
         let job = Arc::clone(&self.inner.job);
         let rank = group.rank_of(job.driver.me()).expect("we are where we want to be");
         let members = Members::new(group, rank, claim.number());
-        Comm { inner: Arc::new(Inner { job, name: name.into(), members, claim: Some(claim) }) }
+        let (name, claim) = (name.into(), Some(claim));
+        Comm { inner: Arc::new(Inner { job, name, members, claim, module: None }) }
+    }
+
+    /// Another communicator of the same ranks, which can have a module.
+    pub(crate) fn dup_for_module(&self, name: &str) -> Result<Comm, Error> {
+        let claim = self.agree_on_number(self.what_all("load_module"))?;
+        let job = Arc::clone(&self.inner.job);
+        let members = self.inner.members.renumbered(claim.number()).with_module();
+        let (name, module) = (name.into(), Some(members.module_place().0));
+        Ok(Comm { inner: Arc::new(Inner { job, name, members, claim: Some(claim), module }) })
+    }
+
+    pub(crate) fn members(&self) -> &Members {
+        &self.inner.members
+    }
+
+    /// The group id of its module, if it may have one.
+    pub(crate) fn module_group(&self) -> Option<u16> {
+        self.inner.module
     }
 
     /// Our rank: from 0 to one less than the [size](Comm::size).
@@ -510,6 +540,10 @@ impl Comm {
                 Error::Truncated { call: self.call(what), bytes: len }
             }
             Outcome::Failed(Fault::PeerDown(peer)) => self.lost(what, peer),
+            Outcome::Failed(Fault::Module { word, trap }) => {
+                let fault = ModuleFault { source: word.source(), tag: word.tag(), trap };
+                Error::Module { call: self.call(what), why: fault.to_string() }
+            }
             _ => Error::Cancelled { call: self.call(what) },
         }
     }

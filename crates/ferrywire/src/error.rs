@@ -88,6 +88,13 @@ pub enum Error {
         /// What was asked for.
         call: Box<Call>,
     },
+    /// A module could not be loaded, or did not come to an end.
+    Module {
+        /// What was asked for.
+        call: Box<Call>,
+        /// What stood in the way, or what it did.
+        why: String,
+    },
     /// This process could not join its job.
     Join {
         /// What stood in the way.
@@ -183,6 +190,7 @@ impl fmt::Display for Error {
                 f,
                 "{call}: a rank has {COMMS_MAX} communicators already; drop some before you make more"
             ),
+            Error::Module { call, why } => write!(f, "{call}: {why}"),
             Error::Join { why } => write!(f, "this process cannot join its job: {why}"),
         }
     }

@@ -148,7 +148,7 @@ impl Watch {
     }
 }
 
-/// It runs nothing of the user's.
+/// It runs modules, which their engine keeps to a quarter of this, and nothing else of the user's.
 const STACK_BYTES: usize = 256 << 10;
 /// How late the agent may be where ringers have no fence: see `doorbell.rs`.
 const TICK: Duration = Duration::from_millis(1);

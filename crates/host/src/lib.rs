@@ -12,6 +12,7 @@
 //! | `job.rs` | how a rank comes to its job |
 //! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
 //! | `port.rs` | how the NIC acts on the machine |
+//! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs` | what every rail can do |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
 //! | `memory.rs` | user memory as spans |
@@ -29,6 +30,7 @@ pub mod job;
 mod lock;
 pub mod meet;
 pub mod memory;
+mod module;
 mod patience;
 mod port;
 pub mod rail;

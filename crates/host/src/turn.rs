@@ -233,11 +233,15 @@ impl Core {
 
     /// Whether we may go: nothing of ours is on its way.
     pub(crate) fn is_quiet(&mut self) -> bool {
+        let is_away = || {
+            let held = self.nic.holdings();
+            // What found no room yet is still to go: somebody may wait for the answer in it.
+            held.backlog == 0 && held.kept == 0
+        };
         self.port.transfers.is_empty()
             && self.port.completions.detached == 0
             && self.port.rail.is_drained()
-            // What found no room yet is still to go: somebody may wait for the answer in it.
-            && self.nic.holdings().backlog == 0
+            && is_away()
     }
 }
 

@@ -10,7 +10,9 @@ pub mod abi;
 mod budget;
 mod client;
 mod find;
+mod start;
 
 pub use budget::{BadSetting, Budget};
 pub use client::{Code, Engine, Facts, Instance, Refusal};
 pub use find::Unavailable;
+pub use start::{Trouble, fingerprint, start};

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use ferrywire_nic::{Mask, MatchWord, Peer};
+use ferrywire_nic::{MODULE_GROUP, Mask, MatchWord, Peer, Placement};
 
 use crate::collective::{Home, Member};
 use crate::group::Group;
@@ -19,6 +19,8 @@ pub struct Comm {
     group: Group,
     rank: u32,
     number: u16,
+    /// The group id of messages of the user's.
+    messages: u16,
     /// The number of the next collective.
     instance: AtomicU16,
     /// The same of persistent ones.
@@ -59,7 +61,7 @@ impl Comm {
     /// The communicator `number` of `group`, in which we are `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
         let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
-        Comm { group, rank, number, instance, persistent, inter: None }
+        Comm { group, rank, number, messages: 2 * number, instance, persistent, inter: None }
     }
 
     /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
@@ -83,6 +85,20 @@ impl Comm {
                 Comm::between(group, rank, inter.remote.clone(), inter.is_first(), number)
             }
         }
+    }
+
+    /// The same, when messages of the user's go to a module.
+    #[must_use]
+    pub fn with_module(self) -> Comm {
+        Comm { messages: self.messages | MODULE_GROUP, ..self }
+    }
+
+    /// The group id under which a module gets its messages, and where in the group it is.
+    pub fn module_place(&self) -> (u16, Placement) {
+        let group = self.group.clone();
+        let size = group.size();
+        let peer_of = Box::new(move |rank| (rank < size).then(|| group.peer_of(rank)));
+        (self.messages, Placement { rank: self.rank, size, peer_of })
     }
 
     /// Our rank in our group.
@@ -116,7 +132,7 @@ impl Comm {
     /// The process behind `to`, and what a message to it says of itself.
     #[inline]
     pub fn address(&self, to: u32, tag: u32) -> (Peer, MatchWord) {
-        (self.targets().peer_of(to), MatchWord::new(2 * self.number, self.rank, tag))
+        (self.targets().peer_of(to), MatchWord::new(self.messages, self.rank, tag))
     }
 
     /// What a receive insists on; none stands for any.
@@ -128,7 +144,7 @@ impl Comm {
             (Some(_), None) => Mask::ANY_TAG,
             (None, None) => Mask::ANY_BOTH,
         };
-        let word = MatchWord::new(2 * self.number, from.unwrap_or(0), tag.unwrap_or(0));
+        let word = MatchWord::new(self.messages, from.unwrap_or(0), tag.unwrap_or(0));
         Wanted { from: from.map(|rank| self.targets().peer_of(rank)), word, mask }
     }
 

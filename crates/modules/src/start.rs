@@ -1,0 +1,44 @@
+//! From code to a live module in one step, for those who load one.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
+
+use crate::{BadSetting, Budget, Engine, Instance, Refusal, Unavailable};
+
+/// Why there is no live module.
+#[derive(Debug)]
+pub enum Trouble {
+    /// A setting makes no sense.
+    Setting(BadSetting),
+    /// There is no engine.
+    Engine(Unavailable),
+    /// The engine does not take the code.
+    Code(Refusal),
+}
+
+/// Makes a live module of code, within the budget that the settings give.
+pub fn start(code: &[u8]) -> Result<Instance, Trouble> {
+    let budget = Budget::from_env().map_err(Trouble::Setting)?;
+    let engine = Engine::open().map_err(Trouble::Engine)?;
+    let code = engine.compile(code, &budget).map_err(Trouble::Code)?;
+    code.start().map_err(Trouble::Code)
+}
+
+/// A number that tells code from other code, to those who run the same program.
+pub fn fingerprint(code: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(code);
+    hasher.finish()
+}
+
+impl std::error::Error for Trouble {}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Setting(error) => error.fmt(f),
+            Trouble::Engine(error) => error.fmt(f),
+            Trouble::Code(error) => error.fmt(f),
+        }
+    }
+}
