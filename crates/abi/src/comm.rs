@@ -38,6 +38,8 @@ pub(crate) struct Comm {
     /// Its number goes back when it does.
     #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
+    /// The group id of its module, if it may have one.
+    module: Option<u16>,
     name: Mutex<String>,
     /// What it was made from, for errors of one that has no name.
     origin: String,
@@ -52,6 +54,14 @@ impl Kind for Comm {
     const MARK: u32 = 0x434f_4d4d;
     const ERROR: c_int = MPI_ERR_COMM;
     const NAME: &'static str = "communicator";
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        if let Some(group) = self.module {
+            self.driver.unload(group);
+        }
+    }
 }
 
 impl Comm {
@@ -85,6 +95,7 @@ impl Comm {
             driver,
             attributes: Attributes::default(),
             claim,
+            module: None,
             name: Mutex::new(name.into()),
             origin,
             handler: Mutex::new(handler),
@@ -92,6 +103,17 @@ impl Comm {
             info: Mutex::default(),
             latest: Mutex::default(),
         }
+    }
+
+    /// The same, when it may have a module.
+    pub(crate) fn with_module(mut self) -> Comm {
+        self.module = Some(self.members.module_place().0);
+        self
+    }
+
+    /// The group id of its module, if it may have one.
+    pub(crate) fn module(&self) -> Option<u16> {
+        self.module
     }
 
     /// Who does what is asked of it.

@@ -50,6 +50,7 @@ mod lookup;
 mod making;
 mod memory;
 mod message;
+mod module;
 mod name;
 mod nonblocking;
 mod number;

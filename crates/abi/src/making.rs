@@ -7,7 +7,7 @@
 //!   I1. What is lent to a schedule lives in the recipe, or on the stack of a call that waits.
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Schedule, Span};
@@ -178,8 +178,24 @@ fn duplicate(
     Ok(Box::new(Agreement::new(Those::Everyone, None, make)))
 }
 
+/// Another communicator of the same ranks, which can have a module.
+pub(crate) fn for_module(comm: &Shared<Comm>, name: &str) -> Result<Comm> {
+    let made = Arc::new(Mutex::new(None));
+    let (place, old) = (Arc::clone(&made), Shared::clone(comm));
+    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
+        let members = old.members.renumbered(agreed.claim.number()).with_module();
+        let origin = format!("a communicator with a module, of {}", old.title());
+        *place.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Comm::made(members, agreed, origin, &old)?.with_module());
+        Ok(())
+    })?;
+    let new = made.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it was made");
+    new.set_name(name.into());
+    Ok(new)
+}
+
 /// Runs the next schedule of a communicator to its end. What it is lent outlives the call.
-fn run(comm: &Comm, schedule: Schedule) -> Result {
+pub(crate) fn run(comm: &Comm, schedule: Schedule) -> Result {
     let (schedule, instance) = (Arc::new(schedule), comm.members.next_instance());
     // SAFETY: I1.
     let outcome =
@@ -485,7 +501,7 @@ fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
     })
 }
 
-fn free(comm: Out<MPI_Comm>) -> Result {
+pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
     let handle = comm.get()?;
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
         return Err(Failure::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));

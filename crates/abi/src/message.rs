@@ -18,6 +18,7 @@ use crate::constants::{
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
+use crate::module;
 use crate::plane;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
@@ -145,6 +146,9 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
                 None => format!("rank {rank} of MPI_COMM_WORLD has left the job"),
             };
             Failure::new(MPI_ERR_PROC_ABORTED, why)
+        }
+        Outcome::Failed(Fault::Module { word, trap }) => {
+            Failure::new(MPI_ERR_OTHER, module::fault(word, trap))
         }
         Outcome::Failed(Fault::Abandoned) => {
             Failure::new(MPI_ERR_OTHER, "another part of it failed")

@@ -1,0 +1,205 @@
+//! User code on the NIC, for C: `ferry.h`.
+//!
+//! A module belongs to a communicator, and its messages are those of the communicator. So all that is here is to
+//! make such a communicator, to look at it, and to end it.
+
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::{self, MODULE_COUNTERS};
+use ferrywire_modules as engine;
+use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::operation::{self, Number, Operation};
+
+use crate::comm::{self, Comm};
+use crate::constants::{MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_OTHER};
+use crate::entry::entries;
+use crate::failure::{Failure, Result};
+use crate::handle::{self, Object, Shared};
+use crate::making;
+use crate::pointer::{Choice, Out, Text};
+use crate::types::{MPI_Comm, MPI_Count};
+
+/// What a module has done, as `ferry.h` lays it out.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Stats {
+    messages: MPI_Count,
+    bytes: MPI_Count,
+    delivered: MPI_Count,
+    consumed: MPI_Count,
+    sent: MPI_Count,
+    lost: MPI_Count,
+    faults: MPI_Count,
+    fuel: MPI_Count,
+    last_fault: [c_char; FAULT_BYTES],
+}
+
+/// Room for a fault in words, and a zero.
+const FAULT_BYTES: usize = 256;
+
+/// The communicators with modules, and their handles.
+static LOADED: Mutex<Vec<(Weak<Object<Comm>>, MPI_Comm)>> = Mutex::new(Vec::new());
+
+/// Compiles code, and makes a live module of it.
+fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, String> {
+    match engine::start(code) {
+        Ok(instance) => Ok(Box::new(instance)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Finds out whether all ranks could do it, and with the same code. Nobody goes on before everybody has.
+fn agree(comm: &Comm, done: std::result::Result<(), String>, code: &[u8]) -> Result {
+    let culprit = if done.is_ok() { u64::MAX } else { comm.members.rank().into() };
+    let print = engine::fingerprint(code);
+    let [culprit, smallest, largest] = least_of_all(comm, [culprit, print, !print])?;
+    let why = match done {
+        Err(why) => why,
+        Ok(()) if culprit != u64::MAX => format!("rank {culprit} could not, and says why"),
+        Ok(()) if smallest != !largest => "ranks passed different code".into(),
+        Ok(()) => return Ok(()),
+    };
+    Err(Failure::new(MPI_ERR_OTHER, why))
+}
+
+/// The least of the numbers of all ranks, place by place.
+fn least_of_all<const N: usize>(comm: &Comm, mine: [u64; N]) -> Result<[u64; N]> {
+    let operator = operation::operator(Operation::Min, Number::U64).expect("it makes sense");
+    let combiner = Combiner { operator, element_bytes: 8, commutative: true };
+    let mut bytes = mine.map(u64::to_ne_bytes);
+    let flat = bytes.as_flattened_mut();
+    let mut work = crate::data::room(flat.len() as u64);
+    let (span, work) = (memory::lend_mut(flat), memory::lend_mut(&mut work));
+    making::run(comm, algorithm::allreduce(comm.members.member(), combiner, span, span, work))?;
+    Ok(bytes.map(u64::from_ne_bytes))
+}
+
+/// The bytes of code that a program passes.
+fn code_of<'a>(code: Choice, len: MPI_Count) -> Result<&'a [u8]> {
+    let len = usize::try_from(len)
+        .map_err(|_| Failure::new(MPI_ERR_COUNT, format!("{len} bytes are no length of code")))?;
+    code.items::<u8>().slice(len)
+}
+
+/// The group id of the module of a communicator.
+fn group_of(comm: &Comm) -> Result<u16> {
+    comm.module().ok_or_else(|| {
+        Failure::new(
+            MPI_ERR_COMM,
+            "the communicator has no module; Ferry_Module_load makes one that has",
+        )
+    })
+}
+
+fn load(comm: &Shared<Comm>, name: &str, code: &[u8], module_comm: Out<MPI_Comm>) -> Result {
+    module_comm.put(MPI_COMM_NULL)?;
+    let new = handle::share(making::for_module(comm, name)?);
+    let loaded = start(code).map(|module| {
+        let (group, placement) = new.members.module_place();
+        new.driver().load(group, module, placement);
+    });
+    agree(&new, loaded, code)?;
+    let watched = Arc::downgrade(&new);
+    let handle = MPI_Comm(handle::expose(new));
+    let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push((watched, handle));
+    module_comm.put(handle)
+}
+
+fn replace(comm: &Comm, code: &[u8]) -> Result {
+    let group = group_of(comm)?;
+    let started = start(code);
+    let ready = started.as_ref().map(|_| ()).map_err(Clone::clone);
+    // Only when all can: a rank that cannot would be left with the old one.
+    agree(comm, ready, code)?;
+    if let Ok(module) = started {
+        comm.driver().replace(group, module);
+    }
+    barrier(comm)
+}
+
+fn barrier(comm: &Comm) -> Result {
+    making::run(comm, algorithm::barrier(comm.members.member()))
+}
+
+fn stats(comm: &Comm) -> Result<Stats> {
+    let group = group_of(comm)?;
+    let seen = comm.driver().module_stats(group).unwrap_or_default();
+    let text = seen.last_fault.map(|(word, trap)| fault(word, trap)).unwrap_or_default();
+    let mut last_fault = [0; FAULT_BYTES];
+    for (place, byte) in last_fault.iter_mut().zip(text.bytes().take(FAULT_BYTES - 1)) {
+        *place = c_char::from_ne_bytes([byte]);
+    }
+    let count = |number: u64| MPI_Count::try_from(number).unwrap_or(MPI_Count::MAX);
+    Ok(Stats {
+        messages: count(seen.messages),
+        bytes: count(seen.bytes),
+        delivered: count(seen.delivered),
+        consumed: count(seen.consumed),
+        sent: count(seen.sent),
+        lost: count(seen.lost),
+        faults: count(seen.faults),
+        fuel: count(seen.fuel),
+        last_fault,
+    })
+}
+
+/// What a module did to a message, in words.
+pub(crate) fn fault(word: nic::MatchWord, trap: nic::Trap) -> String {
+    let (source, tag) = (word.source(), word.tag());
+    format!("the module ended the message of rank {source} with tag {tag}: {trap}")
+}
+
+entries! {
+    fn Ferry_Module_load(comm: MPI_Comm, name: Text, code: Choice, len: MPI_Count,
+        module_comm: Out<MPI_Comm>) on comm {
+        let comm = comm::share_of(comm)?;
+        if comm.members.inter().is_some() {
+            return Err(Failure::new(MPI_ERR_COMM, "a module needs a communicator of one group"));
+        }
+        load(&comm, &name.get()?, code_of(code, len)?, module_comm)
+    }
+
+    fn Ferry_Module_replace(module_comm: MPI_Comm, code: Choice, len: MPI_Count) on module_comm {
+        replace(comm::find(module_comm)?, code_of(code, len)?)
+    }
+
+    fn Ferry_Module_unload(module_comm: Out<MPI_Comm>) {
+        let comm = comm::find(module_comm.get()?)?;
+        let group = group_of(comm)?;
+        barrier(comm)?;
+        comm.driver().unload(group);
+        making::free(module_comm)
+    }
+
+    fn Ferry_Module_list(max: c_int, module_comms: Out<MPI_Comm>, count: Out<c_int>) {
+        let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(comm, _)| comm.strong_count() > 0);
+        for (at, &(_, handle)) in all.iter().take(usize::try_from(max).unwrap_or(0)).enumerate() {
+            module_comms.at(at).put(handle)?;
+        }
+        count.put(c_int::try_from(all.len()).unwrap_or(c_int::MAX))
+    }
+
+    fn Ferry_Module_get_stats(module_comm: MPI_Comm, stats: Out<Stats>) on module_comm {
+        stats.put(self::stats(comm::find(module_comm)?)?)
+    }
+
+    fn Ferry_Module_wait(module_comm: MPI_Comm, counter: c_int, at_least: MPI_Count) on module_comm {
+        let comm = comm::find(module_comm)?;
+        let group = group_of(comm)?;
+        let number = u32::try_from(counter).ok().filter(|&number| number < MODULE_COUNTERS);
+        let Some(number) = number else {
+            let last = MODULE_COUNTERS - 1;
+            let why = format!("there is no counter {counter}; modules have counters 0 to {last}");
+            return Err(Failure::new(MPI_ERR_ARG, why));
+        };
+        let at_least = u64::try_from(at_least).unwrap_or(0);
+        match comm.driver().wait_for_module(group, number, at_least) {
+            true => Ok(()),
+            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
+        }
+    }
+}
