@@ -189,6 +189,7 @@ pub fn number_of(trap: Trap) -> i32 {
         Trap::Sends => -12,
         Trap::Verdict => -13,
         Trap::Length => -14,
+        Trap::Barred => -16,
         Trap::Engine => -15,
     }
 }
@@ -210,6 +211,7 @@ pub fn trap_of(number: i32) -> Trap {
         -12 => Trap::Sends,
         -13 => Trap::Verdict,
         -14 => Trap::Length,
+        -16 => Trap::Barred,
         _ => Trap::Engine,
     }
 }
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn every_trap_comes_back_from_its_number() {
-        for number in -15..0 {
+        for number in -16..0 {
             assert_eq!(number_of(trap_of(number)), number);
         }
     }

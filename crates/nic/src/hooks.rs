@@ -50,6 +50,10 @@ pub const MODULE_COUNTERS: u32 = 8;
 /// Faults that wait for somebody who receives what they ended. More are only counted.
 const FAULTS_MAX: usize = 16;
 
+/// Traps in a row before a module is kept from running.
+const STREAK_MAX: u32 = 16;
+/// The logarithm of the most messages that it is then kept from in one go.
+const BARRED_LOG_MAX: u32 = 10;
 /// Sizes of memory for messages of modules: these, and what the longest needs.
 const OUTBOX_BYTES: [u64; OUTBOXES - 1] = [256, 4096];
 const OUTBOXES: usize = 3;
@@ -111,6 +115,10 @@ struct Loaded {
     counters: [Option<Counter>; MODULE_COUNTERS as usize],
     /// Messages that traps have ended and nobody has received.
     faults: VecDeque<(MatchWord, Trap)>,
+    /// Runs in a row that ended in a trap.
+    streak: u32,
+    /// Messages for which it does not run, since it would only trap again.
+    barred: u32,
     /// Bytes of its messages that are on their way.
     kept_bytes: u64,
     /// Messages that it has let through and that wait for room.
@@ -227,6 +235,8 @@ impl<V: Variant> Nic<V> {
             buffer,
             counters: [None; MODULE_COUNTERS as usize],
             faults: VecDeque::new(),
+            streak: 0,
+            barred: 0,
             kept_bytes: 0,
             passing: 0,
             stats: ModuleStats::default(),
@@ -237,7 +247,9 @@ impl<V: Variant> Nic<V> {
 
     /// Another module takes over, with what its predecessor has counted. Answers that one.
     pub fn replace(&mut self, group: u16, module: Box<dyn Module>) -> Option<Box<dyn Module>> {
-        self.modules.find_mut(group)?.module.replace(module)
+        let loaded = self.modules.find_mut(group)?;
+        (loaded.streak, loaded.barred) = (0, 0);
+        loaded.module.replace(module)
     }
 
     /// Takes a module out. Messages that come for it later wait, as they do before it is loaded.
@@ -446,6 +458,10 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> (Result<Verdict, Trap>, bool) {
         let loaded = &mut self.modules.loaded[at];
+        if loaded.barred > 0 {
+            loaded.barred -= 1;
+            return (Err(Trap::Barred), false);
+        }
         let mut module = loaded.module.take().expect("a module does not run twice at once");
         let (rank, size) = (loaded.placement.rank, loaded.placement.size);
         let mut running = Running {
@@ -471,8 +487,13 @@ impl<V: Variant> Nic<V> {
         match verdict {
             Ok(Verdict::Deliver) => stats.delivered += 1,
             Ok(Verdict::Consume) => stats.consumed += 1,
-            Err(_) => {}
+            Err(_) => {
+                loaded.streak += 1;
+                loaded.barred = barred_for(loaded.streak);
+                return (verdict, changed);
+            }
         }
+        loaded.streak = 0;
         (verdict, changed)
     }
 
@@ -603,6 +624,16 @@ impl<V: Variant> Nic<V> {
         if loaded.slot == Slot::Stalled {
             self.listen(group, port);
         }
+    }
+}
+
+/// For how many messages a module does not run that has trapped so often in a row. A trap may take all the time
+/// that a module has, which is time that others do not get: so it costs less and less, and a module
+/// that has come to its senses is soon found out.
+fn barred_for(streak: u32) -> u32 {
+    match streak.checked_sub(STREAK_MAX) {
+        None => 0,
+        Some(more) => 1 << more.min(BARRED_LOG_MAX),
     }
 }
 

@@ -231,6 +231,33 @@ fn a_trap_ends_the_receive_of_that_message_and_of_no_other() {
     }
 }
 
+/// A module that always traps runs for fewer and fewer messages; another one is not kept from anything.
+#[test]
+fn a_module_that_traps_again_and_again_is_hardly_run() {
+    let mut world = World::new(2, PLAIN, &limits());
+    let seen = load(&mut world, |hook| match hook.payload() {
+        [0, ..] => Err(Trap::Fuel),
+        _ => Ok(Verdict::Consume),
+    });
+    for _ in 0..10_000 {
+        send(&mut world, 0, 1, 1, &[0]);
+        world.calm();
+    }
+    let ran = seen[1].lock().expect("here").len();
+    assert!((16..40).contains(&ran), "it ran {ran} times");
+    let stats = world.nics[1].module_stats(GROUP).expect("loaded");
+    assert_eq!(stats.faults, 10_000);
+    assert_eq!(stats.last_fault, Some((word(0, 1), Trap::Barred)));
+    // It gets its chance, and takes it.
+    for _ in 0..2000 {
+        send(&mut world, 0, 1, 1, &[1]);
+        world.calm();
+    }
+    let consumed = world.nics[1].module_stats(GROUP).expect("loaded").consumed;
+    assert!(consumed > 900, "it consumed {consumed}");
+    unload(&mut world);
+}
+
 #[test]
 fn what_a_module_may_not_do_is_a_trap() {
     let table: [(Act, Trap); 6] = [
