@@ -14,7 +14,7 @@
  * Ranks are as the module's communicator counts. What cannot be done (a rank that is not there, a tag that is
  * none, bytes beyond the payload or beyond memory) does not come back as a number: the module stops, its message
  * ends with a fault, and the owner is told. Variables keep their values from one message to the next, also
- * after a fault, so check a message before you change a variable.
+ * after a fault, and what was sent before a fault is sent: so check a message before you do anything.
  */
 #ifndef FERRY_MODULE_H
 #define FERRY_MODULE_H
@@ -37,7 +37,8 @@ extern "C" {
     int32_t on_message(void);                                                                             \
     __attribute__((export_name("on_message"))) int32_t on_message(void)
 
-/* The module has been loaded and no message has come yet. */
+/* The module is being loaded: the time to fill tables. There is no message yet, and nobody to ask: a call of an
+ * import here makes loading fail. */
 #define FERRY_ON_LOAD                                                                                     \
     void on_load(void);                                                                                   \
     __attribute__((export_name("on_load"))) void on_load(void)

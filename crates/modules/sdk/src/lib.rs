@@ -41,7 +41,7 @@
 //! Ranks are as the module's communicator counts. What cannot be done (a rank that is not there, a tag that is
 //! none, bytes beyond the payload) does not come back as an error: the module stops, its message ends with a
 //! fault, and the owner is told. So does a panic. The module keeps its state from one message to the next, also
-//! after a fault: check a message before you change the state.
+//! after a fault, and what was sent before a fault is sent: check a message before you do anything.
 //!
 //! On other targets this crate can be built and documented, and its functions panic.
 #![no_std]
@@ -65,7 +65,8 @@ pub const COUNTERS: u32 = 8;
 
 /// What a module does, and when.
 pub trait Module {
-    /// The module has been loaded, and no message has come yet.
+    /// The module is being loaded: the time to fill tables. There is no message yet, and nobody to ask:
+    /// a call of a function of this crate here makes loading fail.
     fn on_load(&mut self) {}
 
     /// A message has come.
