@@ -575,7 +575,7 @@ impl Inside<'_> {
         // and then, so only what nobody else will ever do is worth waking it for.
         let waiting = match crowded {
             true => moved || self.core.has_work(shared),
-            false => moved || !self.core.port.transfers.is_empty(),
+            false => moved || !self.core.port.transfers.is_empty() || self.core.nic.is_busy(),
         };
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));

@@ -101,6 +101,10 @@ impl Core {
         if self.port.rail.is_stuck() {
             busy |= self.relieve();
         }
+        if self.nic.is_busy() {
+            self.nic.on_turn(&mut self.port);
+            busy = true;
+        }
         if self.changes != shared.plane.segment.changes() {
             busy |= self.mourn(&shared.plane);
         }
@@ -222,6 +226,7 @@ impl Core {
     /// Whether a turn would do something.
     pub(crate) fn has_work(&self, shared: &Shared) -> bool {
         self.inlet.is_ready()
+            || self.nic.is_busy()
             || !self.port.transfers.is_empty()
             || self.changes != shared.plane.segment.changes()
     }

@@ -54,6 +54,8 @@ const FAULTS_MAX: usize = 16;
 const STREAK_MAX: u32 = 16;
 /// The logarithm of the most messages that it is then kept from in one go.
 const BARRED_LOG_MAX: u32 = 10;
+/// Runs of modules, after something has happened, before the NIC looks what else has.
+const RUNS_PER_TURN_MAX: u32 = 64;
 /// Sizes of memory for messages of modules: these, and what the longest needs.
 const OUTBOX_BYTES: [u64; OUTBOXES - 1] = [256, 4096];
 const OUTBOXES: usize = 3;
@@ -100,6 +102,8 @@ pub(crate) struct Modules {
     kept: Slab<Kept>,
     /// Where the next message of a module is put: small, middling or long. It is free again as soon as the rail has it.
     outboxes: [Option<Span>; OUTBOXES],
+    /// Runs until others get their turn.
+    runs_left: u32,
     /// The payload of the message that a module runs for, if it has changed it or it was not in a frame.
     scratch: Vec<u8>,
 }
@@ -175,12 +179,23 @@ impl Default for Modules {
             due: VecDeque::new(),
             kept: Slab::new(),
             outboxes: [None; OUTBOXES],
+            runs_left: RUNS_PER_TURN_MAX,
             scratch: Vec::new(),
         }
     }
 }
 
 impl Modules {
+    /// Modules may run again.
+    pub(crate) fn begin_turn(&mut self) {
+        self.runs_left = RUNS_PER_TURN_MAX;
+    }
+
+    /// Whether modules may run any more before others get their turn.
+    pub(crate) fn may_run(&self) -> bool {
+        self.runs_left > 0
+    }
+
     /// Messages of modules that are on their way.
     pub(crate) fn kept(&self) -> usize {
         self.kept.live()
@@ -457,6 +472,7 @@ impl<V: Variant> Nic<V> {
         scratch: &mut Vec<u8>,
         port: &mut impl Port,
     ) -> (Result<Verdict, Trap>, bool) {
+        self.modules.runs_left = self.modules.runs_left.saturating_sub(1);
         let loaded = &mut self.modules.loaded[at];
         if loaded.barred > 0 {
             loaded.barred -= 1;
@@ -498,6 +514,7 @@ impl<V: Variant> Nic<V> {
     }
 
     fn run_counter(&mut self, at: usize, group: u16, counter: u32, port: &mut impl Port) {
+        self.modules.runs_left = self.modules.runs_left.saturating_sub(1);
         let loaded = &mut self.modules.loaded[at];
         let mut module = loaded.module.take().expect("a module does not run twice at once");
         let (rank, size) = (loaded.placement.rank, loaded.placement.size);

@@ -315,18 +315,30 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Does what the last event has made possible: frames to ourselves, steps of schedules.
+    /// Whether something is left to do that waits for nobody: then [`Nic::on_turn`] is to be called soon.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        !(self.loopback.is_empty() && self.ready.is_empty() && self.modules.is_idle())
+    }
+
+    /// Goes on with what was left to do, so that others had their turn in between.
+    pub fn on_turn(&mut self, port: &mut impl Port) {
+        self.settle(port);
+    }
+
+    /// Does what the last event has made possible: frames to ourselves, steps of schedules, modules.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
-        let quiet = self.loopback.is_empty() && self.ready.is_empty() && self.modules.is_idle();
-        if !quiet || !self.deadlines.is_empty() || self.armed.is_some() {
+        if self.is_busy() || !self.deadlines.is_empty() || self.armed.is_some() {
             self.settle_slowly(port);
         }
     }
 
     #[inline(never)]
     fn settle_slowly(&mut self, port: &mut impl Port) {
-        loop {
+        self.modules.begin_turn();
+        // A module that sends to itself is never done, and does not keep others from what they do.
+        while self.modules.may_run() {
             if let Some((kind, payload)) = self.loopback.pop_front() {
                 let me = self.me;
                 if let Some(at) = self.admit(me, port) {

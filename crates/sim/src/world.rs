@@ -72,6 +72,8 @@ struct Rank<V: Variant, A> {
     /// When its processor and its way out are free again.
     busy_until: u64,
     egress_until: u64,
+    /// Its NIC has something left to do, and will go on with it.
+    turning: bool,
     /// What came while it was stopped.
     deferred: Vec<Event>,
 }
@@ -136,6 +138,10 @@ enum Event {
         rank: Peer,
         step: StepRef,
     },
+    /// A NIC goes on with what it had left to do.
+    Turn {
+        rank: Peer,
+    },
     Kill {
         rank: Peer,
     },
@@ -169,6 +175,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 life: Life::Alive,
                 busy_until: 0,
                 egress_until: 0,
+                turning: false,
                 deferred: Vec::new(),
             })
             .collect();
@@ -325,6 +332,10 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             Event::Reduced { rank, step } => {
                 self.on_rank(rank, |_, context| context.nic.on_reduced(step, context.port));
             }
+            Event::Turn { rank } => {
+                self.rank_mut(rank).turning = false;
+                self.on_rank(rank, |_, context| context.nic.on_turn(context.port));
+            }
             Event::Stop { rank } => {
                 self.note(|| format!("rank {} stops", rank.0));
                 self.rank_mut(rank).life = Life::Stopped;
@@ -396,6 +407,10 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             }
         }
         self.list_timer(rank);
+        if self.rank(rank).nic.is_busy() && !self.rank(rank).turning {
+            self.rank_mut(rank).turning = true;
+            self.push(Time(self.rank(rank).busy_until.max(self.now.0)), Event::Turn { rank });
+        }
     }
 
     /// Puts the rank's timer among the events, if it is not there already.
@@ -523,6 +538,7 @@ impl Event {
             | Event::Room { rank, .. }
             | Event::Written { rank, .. }
             | Event::Reduced { rank, .. }
+            | Event::Turn { rank }
             | Event::Kill { rank }
             | Event::Stop { rank }
             | Event::Resume { rank }

@@ -280,6 +280,12 @@ impl World {
         for _ in 0..100_000 {
             let lines: Vec<_> = self.frames.keys().copied().collect();
             let mut moved = self.finish_transfer();
+            for rank in 0..self.nics.len() {
+                if self.nics[rank].is_busy() && self.stopped != Some(rank) {
+                    self.act(rank, |nic, port| nic.on_turn(port));
+                    moved = true;
+                }
+            }
             for (from, to) in lines {
                 moved |= self.stopped != Some(to) && self.deliver_next(from, to);
             }

@@ -27,6 +27,9 @@ impl<F: FnMut(&mut dyn Hook) -> Answer + Send> Module for Native<F> {
     }
 
     fn on_counter(&mut self, counter: u32, hook: &mut dyn Hook) -> Result<(), Trap> {
+        if counter == 0 {
+            return hook.arm(0, 0);
+        }
         hook.send(0, 100 + counter, b"counted")
     }
 
@@ -256,6 +259,29 @@ fn a_module_that_traps_again_and_again_is_hardly_run() {
     let consumed = world.nics[1].module_stats(GROUP).expect("loaded").consumed;
     assert!(consumed > 900, "it consumed {consumed}");
     unload(&mut world);
+}
+
+/// Such modules are never done. They get their turns, and so does everybody else.
+#[test]
+fn a_module_that_calls_itself_for_ever_stops_nobody() {
+    let by_message: Act = |hook| hook.forward(hook.rank()).map(|()| Verdict::Consume);
+    let by_counter: Act = |hook| {
+        hook.arm(0, 0)?;
+        Ok(Verdict::Consume)
+    };
+    for act in [by_message, by_counter] {
+        let mut world = World::new(2, PLAIN, &limits());
+        let seen = load(&mut world, act);
+        send(&mut world, 0, 1, 1, b"go");
+        while world.deliver_next(0, 1) || world.deliver_next(1, 0) {}
+        let into = world.room(1, 5);
+        let receive = world.receive(1, 0, 1, into);
+        world.send_text(0, 1, 1, b"hello");
+        while world.deliver_next(0, 1) || world.deliver_next(1, 0) {}
+        world.assert_received(1, receive, into, b"hello");
+        let ran = seen[1].lock().expect("here").len();
+        assert!(ran < 1000, "it ran {ran} times");
+    }
 }
 
 #[test]
