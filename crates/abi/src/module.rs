@@ -44,7 +44,7 @@ static LOADED: Mutex<Vec<(Weak<Object<Comm>>, MPI_Comm)>> = Mutex::new(Vec::new(
 
 /// Compiles code, and makes a live module of it.
 fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, String> {
-    match engine::start(code) {
+    match engine::start(code, |name| std::env::var(name).ok()) {
         Ok(instance) => Ok(Box::new(instance)),
         Err(error) => Err(error.to_string()),
     }

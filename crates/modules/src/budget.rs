@@ -32,14 +32,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The budget that the environment asks for; the default where it says nothing.
-    pub fn from_env() -> Result<Budget, BadSetting> {
-        Budget::read(|name| {
-            std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-        })
-    }
-
-    /// The same, of settings from anywhere.
+    /// The budget that settings ask for; the default where they say nothing.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Budget, BadSetting> {
         let number = |name: &'static str, unit: u64, default: u64| match get(name) {
             None => Ok(default),

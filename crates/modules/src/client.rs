@@ -23,14 +23,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this process. The first call looks for the library and loads it.
-    pub fn open() -> Result<&'static Engine, Unavailable> {
+    /// The engine of this process. The first call looks for the library and loads it; `FERRY_MODULE_ENGINE`
+    /// among the settings names it.
+    pub fn open(settings: impl Fn(&str) -> Option<String>) -> Result<&'static Engine, Unavailable> {
         static OPENED: OnceLock<Engine> = OnceLock::new();
         if let Some(engine) = OPENED.get() {
             return Ok(engine);
         }
         // Two threads may both get here: the loader answers both with the same library.
-        let engine = Engine { table: find::find()? };
+        let engine = Engine { table: find::find(settings)? };
         Ok(OPENED.get_or_init(|| engine))
     }
 

@@ -71,9 +71,10 @@ impl core::error::Error for Unavailable {}
 ///
 /// A setting names the only place. Otherwise it is looked for next to what this code is part of, and
 /// then wherever the dynamic loader looks.
-pub(crate) fn find() -> Result<&'static Table, Unavailable> {
-    if let Some(path) = std::env::var_os(SETTING) {
-        let path = PathBuf::from(path);
+pub(crate) fn find(
+    settings: impl Fn(&str) -> Option<String>,
+) -> Result<&'static Table, Unavailable> {
+    if let Some(path) = settings(SETTING).map(PathBuf::from) {
         if !path.exists() {
             return Err(Unavailable::Missing { looked: vec![path] });
         }
@@ -128,7 +129,7 @@ pub(crate) fn load(path: &Path) -> Result<&'static Table, Unavailable> {
 /// The places near the file that has this code in it: a library that the application has loaded, or the
 /// application itself.
 fn beside() -> Vec<PathBuf> {
-    let own = [own_object(), std::env::current_exe().ok()];
+    let own = [own_object(), std::fs::read_link("/proc/self/exe").ok()];
     let mut places = Vec::new();
     for folder in own.iter().flatten().filter_map(|file| file.parent()) {
         let mut near = vec![folder.join(LIBRARY)];

@@ -16,10 +16,10 @@ pub enum Trouble {
     Code(Refusal),
 }
 
-/// Makes a live module of code, within the budget that the settings give.
-pub fn start(code: &[u8]) -> Result<Instance, Trouble> {
-    let budget = Budget::from_env().map_err(Trouble::Setting)?;
-    let engine = Engine::open().map_err(Trouble::Engine)?;
+/// Makes a live module of code, within the budget that settings give.
+pub fn start(code: &[u8], settings: impl Fn(&str) -> Option<String>) -> Result<Instance, Trouble> {
+    let budget = Budget::read(&settings).map_err(Trouble::Setting)?;
+    let engine = Engine::open(settings).map_err(Trouble::Engine)?;
     let code = engine.compile(code, &budget).map_err(Trouble::Code)?;
     code.start().map_err(Trouble::Code)
 }

@@ -35,7 +35,7 @@ const SUMS: &str = r#"(module
 
 fn main() {
     for (engine, which) in [
-        (Engine::open().expect("the library is built"), "loaded library"),
+        (Engine::open(|_| None).expect("the library is built"), "loaded library"),
         (&Engine::linked(&ferry_modules::TABLE), "linked with the program"),
     ] {
         for (what, text) in [
