@@ -12,6 +12,9 @@ pub(crate) const LIBRARY: &str = "libmpi_abi.so.1";
 /// The library as the linker asks for it, and as cargo builds it.
 pub(crate) const LIBRARY_TO_LINK: &str = "libmpi_abi.so";
 
+/// What runs modules.
+pub(crate) const ENGINE: &str = ferrywire_modules::abi::LIBRARY;
+
 /// The sources that this command was built from. Only what has not been installed looks there.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -70,6 +73,11 @@ impl Home {
         let sources = Path::new(SOURCES);
         let sources = sources.canonicalize().unwrap_or_else(|_| sources.to_path_buf());
         Home { command, include: sources.join("include"), lib: folder, installed: false }
+    }
+
+    /// The file of what runs modules, if it has been built.
+    pub(crate) fn engine(&self) -> Option<PathBuf> {
+        Some(self.lib.join(ENGINE)).filter(|engine| engine.exists())
     }
 
     /// The file of the library.

@@ -13,11 +13,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::home::{Home, LIBRARY, LIBRARY_TO_LINK, NoHome};
+use crate::home::{ENGINE, Home, LIBRARY, LIBRARY_TO_LINK, NoHome};
 use crate::out;
 
-/// The header goes with the command, so that the two are always of one version.
-const HEADER: &str = include_str!("../../../include/mpi.h");
+/// The headers go with the command, so that they are always of one version.
+const HEADERS: [(&str, &str); 3] = [
+    ("mpi.h", include_str!("../../../include/mpi.h")),
+    ("ferry.h", include_str!("../../../include/ferry.h")),
+    ("ferry_module.h", include_str!("../../../include/ferry_module.h")),
+];
 
 /// The names of the command besides its own.
 const NAMES: &[&str] = &["mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++"];
@@ -93,7 +97,13 @@ impl Install {
         }
         put(&read(&library)?, 0o755, lib.join(LIBRARY))?;
         link(LIBRARY, lib.join(LIBRARY_TO_LINK))?;
-        put(HEADER.as_bytes(), 0o644, include.join("mpi.h"))?;
+        // It takes minutes to build, and is not always there.
+        if let Some(engine) = home.engine() {
+            put(&read(&engine)?, 0o755, lib.join(ENGINE))?;
+        }
+        for (name, text) in HEADERS {
+            put(text.as_bytes(), 0o644, include.join(name))?;
+        }
         put(PKG_CONFIG.as_bytes(), 0o644, description.join("mpi.pc"))?;
         out::line(format_args!("Ferrywire is in {}", prefix.display()));
         Ok(())

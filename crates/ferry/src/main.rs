@@ -6,6 +6,7 @@ mod bench;
 mod compile;
 mod home;
 mod install;
+mod module;
 mod out;
 mod run;
 mod sim;
@@ -46,6 +47,9 @@ enum Command {
         arguments: Vec<OsString>,
     },
     Install(install::Install),
+    /// Compiles, checks and measures user code for the NIC.
+    #[command(subcommand)]
+    Module(module::Module),
     /// Starts the ranks of a job on this machine. Its options are described by `ferry run --help`.
     #[command(disable_help_flag = true)]
     Run {
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Command::Cc { arguments } => compile::compile(Language::C, &arguments),
         Command::Cxx { arguments } => compile::compile(Language::Cxx, &arguments),
         Command::Install(install) => install.run(),
+        Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),
     }
 }

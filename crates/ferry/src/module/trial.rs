@@ -1,0 +1,91 @@
+//! A module tried on messages that nobody sent.
+
+use ferrywire_nic::{Hook, MODULE_COUNTERS, MatchWord, Module, Trap, Verdict};
+
+/// A NIC that takes everything and does nothing, as far as a module can tell.
+pub(crate) struct Nowhere {
+    payload: Vec<u8>,
+    tag: u32,
+    sends: u32,
+}
+
+/// Two ranks, of which the other one sends.
+const RANK: u32 = 0;
+const SENDER: u32 = 1;
+const SIZE: u32 = 2;
+/// As in `Limits::default`.
+const SENDS_MAX: u32 = 64;
+
+impl Nowhere {
+    pub(crate) fn new(len: usize, tag: u32) -> Nowhere {
+        Nowhere { payload: vec![0; len], tag, sends: 0 }
+    }
+
+    /// Runs a module for the message.
+    #[inline]
+    pub(crate) fn offer(&mut self, module: &mut dyn Module) -> Result<Verdict, Trap> {
+        self.sends = 0;
+        module.on_message(self)
+    }
+
+    /// What it sent last time.
+    pub(crate) fn sends(&self) -> u32 {
+        self.sends
+    }
+}
+
+impl Hook for Nowhere {
+    fn rank(&self) -> u32 {
+        RANK
+    }
+
+    fn size(&self) -> u32 {
+        SIZE
+    }
+
+    fn sender(&self) -> u32 {
+        SENDER
+    }
+
+    fn tag(&self) -> u32 {
+        self.tag
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.payload
+    }
+
+    fn forward(&mut self, to: u32) -> Result<(), Trap> {
+        self.send(to, 0, &[])
+    }
+
+    fn send(&mut self, to: u32, tag: u32, _: &[u8]) -> Result<(), Trap> {
+        if self.sends >= SENDS_MAX {
+            return Err(Trap::Sends);
+        }
+        if to >= SIZE {
+            return Err(Trap::Rank);
+        }
+        if tag > MatchWord::TAG_MAX {
+            return Err(Trap::Tag);
+        }
+        self.sends += 1;
+        Ok(())
+    }
+
+    fn raise(&mut self, counter: u32, _: u64) -> Result<(), Trap> {
+        if counter < MODULE_COUNTERS { Ok(()) } else { Err(Trap::Counter) }
+    }
+
+    fn arm(&mut self, counter: u32, _: u64) -> Result<(), Trap> {
+        self.raise(counter, 0)
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}
