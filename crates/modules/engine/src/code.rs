@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use ferrywire_modules::Budget;
 use ferrywire_modules::abi::RawFacts;
+use wasmparser::{FunctionBody, Operator, Parser, Payload};
 use wasmtime::{ExternType, FuncType, InstancePre, Module};
 
 use crate::config::{self, Shared};
@@ -28,6 +29,7 @@ impl Code {
         let began = Instant::now();
         let wasm = binary(bytes)?;
         fits(&wasm, budget)?;
+        check_effort(&wasm)?;
         let module = Module::from_binary(engine, &wasm)
             .map_err(|error| format!("it is not WebAssembly that the NIC runs: {error:#}"))?;
         let compile_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -96,6 +98,48 @@ fn fits(bytes: &[u8], budget: &Budget) -> Result<(), String> {
         return Err(format!("its code has {has}; it may have {may}"));
     }
     Ok(())
+}
+
+/// Refuses what takes long to compile, though it is short to write: many functions, many locals, of which one
+/// line declares thousands, and deep nesting, which costs its square. Bytes that cannot be read are left to
+/// the compiler, which says why.
+fn check_effort(wasm: &[u8]) -> Result<(), String> {
+    let (mut functions, mut locals, mut depth_max) = (0_u64, 0_u64, 0_u64);
+    for payload in Parser::new(0).parse_all(wasm) {
+        let Ok(Payload::CodeSectionEntry(body)) = payload else {
+            continue;
+        };
+        functions += 1;
+        let declared = body.get_locals_reader().into_iter().flatten().flatten();
+        locals += declared.map(|(count, _)| u64::from(count)).sum::<u64>();
+        depth_max = depth_max.max(depth(&body));
+    }
+    for (has, may, what) in [
+        (functions, FUNCTIONS_MAX, "functions"),
+        (locals, LOCALS_MAX, "local variables"),
+        (depth_max, DEPTH_MAX, "blocks within each other"),
+    ] {
+        if has > may {
+            return Err(format!("it has {has} {what}; it may have {may}"));
+        }
+    }
+    Ok(())
+}
+
+/// How deeply the blocks of a function are within each other.
+fn depth(body: &FunctionBody<'_>) -> u64 {
+    let (mut depth, mut depth_max) = (0_u64, 0_u64);
+    for operator in body.get_operators_reader().into_iter().flatten() {
+        match operator {
+            Ok(Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. }) => depth += 1,
+            // The last one ends the function.
+            Ok(Operator::End) => depth = depth.saturating_sub(1),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+        depth_max = depth_max.max(depth);
+    }
+    depth_max
 }
 
 fn check_imports(module: &Module) -> Result<(), String> {
@@ -183,4 +227,25 @@ fn size(bytes: u64) -> String {
     }
 }
 
+/// A function that does nothing takes some tens of microseconds to compile.
+const FUNCTIONS_MAX: u64 = 8192;
+
+/// In all functions together. A compiler of C or Rust makes a few for each function.
+const LOCALS_MAX: u64 = 65_536;
+
+/// A choice among many is a nest of as many blocks.
+const DEPTH_MAX: u64 = 1024;
+
 const PAGE_BYTES: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    /// What the client relies on when it lets many threads start one code.
+    #[test]
+    fn code_may_be_shared_between_threads() {
+        fn shares<T: Send + Sync>() {}
+        shares::<Code>();
+    }
+}

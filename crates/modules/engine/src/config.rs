@@ -77,7 +77,7 @@ fn config() -> Config {
 /// Only growth is too cheap as wasmtime has it, since it may mean a new place for the whole memory.
 fn costs() -> OperatorCost {
     let mut variable = VariableOperatorCost::new();
-    variable.memory_grow_per_page = u8::MAX;
+    variable.memory_grow_per_page = 4;
     let mut costs = OperatorCost::new();
     costs.MemoryGrow = u8::MAX;
     costs.TableGrow = u8::MAX;

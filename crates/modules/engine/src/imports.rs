@@ -50,21 +50,16 @@ pub(crate) const FROM: &str = "ferry";
 /// The offers, bound to what they do.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
-    linker.func_wrap(FROM, "rank", |caller: Caller<'_, State>| {
-        Ok(message(&caller)?.rank.cast_signed())
-    })?;
-    linker.func_wrap(FROM, "size", |caller: Caller<'_, State>| {
-        Ok(message(&caller)?.size.cast_signed())
-    })?;
+    linker
+        .func_wrap(FROM, "rank", |caller: Caller<'_, State>| ask(caller, |message| message.rank))?;
+    linker
+        .func_wrap(FROM, "size", |caller: Caller<'_, State>| ask(caller, |message| message.size))?;
     linker.func_wrap(FROM, "sender", |caller: Caller<'_, State>| {
-        Ok(message(&caller)?.sender.cast_signed())
+        ask(caller, |message| message.sender)
     })?;
-    linker.func_wrap(FROM, "tag", |caller: Caller<'_, State>| {
-        Ok(message(&caller)?.tag.cast_signed())
-    })?;
-    linker.func_wrap(FROM, "length", |caller: Caller<'_, State>| {
-        i32::try_from(message(&caller)?.len).map_err(|_| Stopped(Trap::Length).into())
-    })?;
+    linker
+        .func_wrap(FROM, "tag", |caller: Caller<'_, State>| ask(caller, |message| message.tag))?;
+    linker.func_wrap(FROM, "length", length)?;
     linker.func_wrap(FROM, "now", now)?;
     linker.func_wrap(FROM, "read", read)?;
     linker.func_wrap(FROM, "write", write)?;
@@ -99,6 +94,17 @@ impl fmt::Display for NotYet {
 }
 
 impl core::error::Error for NotYet {}
+
+/// Answers what is in the message.
+fn ask(mut caller: Caller<'_, State>, what: impl Fn(&Message) -> u32) -> Result<i32> {
+    meter::charge(&mut caller, meter::QUESTION)?;
+    Ok(what(message(&caller)?).cast_signed())
+}
+
+fn length(mut caller: Caller<'_, State>) -> Result<i32> {
+    meter::charge(&mut caller, meter::QUESTION)?;
+    i32::try_from(message(&caller)?.len).map_err(|_| Stopped(Trap::Length).into())
+}
 
 fn now(mut caller: Caller<'_, State>) -> Result<i64> {
     meter::charge(&mut caller, meter::CLOCK)?;

@@ -8,6 +8,9 @@ use wasmtime::{Caller, Result, Trap};
 
 use crate::instance::State;
 
+/// To ask what the message says.
+pub(crate) const QUESTION: u64 = 16;
+
 /// To look at the clock.
 pub(crate) const CLOCK: u64 = 64;
 

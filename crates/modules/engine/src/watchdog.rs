@@ -128,3 +128,79 @@ const LOUD: u8 = 2;
 static PULSE: AtomicU8 = AtomicU8::new(QUIET);
 
 static THREAD: OnceLock<Option<Thread>> = OnceLock::new();
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use ferrywire_modules::{Budget, Engine};
+    use ferrywire_nic::{Hook, Module, Trap};
+
+    use super::{PARKED, PULSE};
+
+    /// The thread sleeps while nothing runs, and is there when something runs for ever.
+    #[test]
+    fn the_clock_goes_on_after_a_pause() {
+        let text =
+            r#"(module (func (export "on_message") (result i32) (loop $l (br $l)) i32.const 0))"#;
+        let budget = Budget { fuel: u64::MAX, time_ns: 1_000_000, ..Budget::default() };
+        let code = Engine::linked(&crate::TABLE).compile(text.as_bytes(), &budget).unwrap();
+        let mut module = code.start().unwrap();
+        for _ in 0..3 {
+            while PULSE.load(Ordering::Relaxed) != PARKED {
+                thread::yield_now();
+            }
+            assert_eq!(module.on_message(&mut Nobody), Err(Trap::Time));
+        }
+    }
+
+    /// The hook of a module that asks for nothing.
+    struct Nobody;
+
+    impl Hook for Nobody {
+        fn rank(&self) -> u32 {
+            0
+        }
+
+        fn size(&self) -> u32 {
+            1
+        }
+
+        fn sender(&self) -> u32 {
+            0
+        }
+
+        fn tag(&self) -> u32 {
+            0
+        }
+
+        fn payload(&self) -> &[u8] {
+            &[]
+        }
+
+        fn payload_mut(&mut self) -> &mut [u8] {
+            &mut []
+        }
+
+        fn forward(&mut self, _to: u32) -> Result<(), Trap> {
+            Err(Trap::Engine)
+        }
+
+        fn send(&mut self, _to: u32, _tag: u32, _bytes: &[u8]) -> Result<(), Trap> {
+            Err(Trap::Engine)
+        }
+
+        fn raise(&mut self, _counter: u32, _by: u64) -> Result<(), Trap> {
+            Err(Trap::Engine)
+        }
+
+        fn arm(&mut self, _counter: u32, _at_least: u64) -> Result<(), Trap> {
+            Err(Trap::Engine)
+        }
+
+        fn now(&self) -> u64 {
+            0
+        }
+    }
+}

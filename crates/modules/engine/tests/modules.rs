@@ -1,4 +1,5 @@
 //! What modules can do: one story each.
+#![allow(missing_docs)]
 
 mod support;
 
