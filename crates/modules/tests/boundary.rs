@@ -63,19 +63,11 @@ fn the_setting_names_the_only_place() {
     assert!(asked_elsewhere(&path).contains("speaks version 77"));
 }
 
-#[test]
-#[ignore = "the other process of the tests above"]
-fn opens_and_says() {
-    println!("{}", Engine::open().err().expect("the setting names no engine"));
-}
-
+/// What is said when the setting names this file.
 fn asked_elsewhere(engine: &Path) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "opens_and_says", "--ignored", "--nocapture"])
-        .env("FERRY_MODULE_ENGINE", engine)
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    let settings =
+        |name: &str| (name == "FERRY_MODULE_ENGINE").then(|| engine.display().to_string());
+    Engine::open(settings).err().expect("the setting names no engine").to_string()
 }
 
 fn refused(path: &Path) -> Unavailable {

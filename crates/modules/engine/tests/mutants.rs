@@ -56,7 +56,7 @@ const ORIGINALS: [&str; 2] = [
 fn damaged_modules_do_no_damage() {
     let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
     println!("SEED={seed}");
-    let engine = Engine::open().expect("the build put it here");
+    let engine = Engine::open(|_| None).expect("the build put it here");
     let budget = Budget { fuel: 20_000, ..Budget::default() };
     let originals = ORIGINALS.map(|text| wat::parse_str(text).unwrap());
     let mut dice = Dice(seed);
