@@ -1,0 +1,80 @@
+/* The instructions of a message: run by `cost`, which counts those of send_one at rank 0 and of receive_one at
+ * rank 1.
+ *
+ * Messages have arrived when they are received, so that nobody waits while it is counted.
+ *
+ *     cost                 ordinary messages
+ *     cost MODULE          the same, with a module loaded on another communicator
+ *     cost MODULE through  messages that go through the module
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { ROUNDS = 50, BATCH = 16, WARM_UP = 4 };
+
+typedef int load_module(MPI_Comm, const char *, const void *, MPI_Count, MPI_Comm *);
+
+/* Looked up, so that a library without modules can be counted, too. */
+static MPI_Comm with_module(const char *path) {
+    static char code[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        exit(2);
+    }
+    size_t bytes = fread(code, 1, sizeof code, file);
+    fclose(file);
+    load_module *load = (load_module *)dlsym(RTLD_DEFAULT, "Ferry_Module_load");
+    if (load == NULL) {
+        fputs("this library has no modules\n", stderr);
+        exit(2);
+    }
+    MPI_Comm comm;
+    load(MPI_COMM_WORLD, "cost", code, (MPI_Count)bytes, &comm);
+    return comm;
+}
+
+/* What is counted, and nothing else. */
+__attribute__((noinline)) void send_one(double *number, MPI_Comm comm) {
+    MPI_Send(number, 1, MPI_DOUBLE, 1, 2, comm);
+}
+
+__attribute__((noinline)) void receive_one(double *number, MPI_Comm comm) {
+    MPI_Recv(number, 1, MPI_DOUBLE, 0, 2, comm, MPI_STATUS_IGNORE);
+}
+
+static void meet(void) {
+    int here = 0;
+    MPI_Allreduce(MPI_IN_PLACE, &here, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+    int rank;
+    double number = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (argc > 1) {
+        MPI_Comm module = with_module(argv[1]);
+        comm = argc > 2 ? module : comm;
+    }
+    for (int round = 0; round < ROUNDS + WARM_UP; round++) {
+        meet();
+        for (int i = 0; i < BATCH && rank == 0; i++) {
+            send_one(&number, comm);
+        }
+        usleep(20000);
+        for (int i = 0; i < BATCH && rank == 1; i++) {
+            receive_one(&number, comm);
+        }
+    }
+    MPI_Finalize();
+    if (rank == 0) {
+        printf("%d\n", (ROUNDS + WARM_UP) * BATCH);
+    }
+    return 0;
+}
