@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
 use core::ptr;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -135,8 +135,8 @@ fn beside() -> Vec<PathBuf> {
         let mut near = vec![folder.join(LIBRARY)];
         if let Some(above) = folder.parent() {
             near.push(above.join("lib").join(LIBRARY));
-            // Where the build puts test programs, one folder below the libraries.
-            if folder.file_name() == Some(OsStr::new("deps")) {
+            // Where the build puts tests and examples, one folder below the libraries.
+            if ["deps", "examples"].iter().any(|name| folder.ends_with(name)) {
                 near.push(above.join(LIBRARY));
             }
         }
