@@ -1,0 +1,147 @@
+/* What modules are good for: broadcasts whose inner ranks are late, and answers of ranks that compute.
+ *
+ *     effect broadcast BROADCAST.wasm [-i ITERATIONS] [-max US] [-b BYTES]    any number of ranks
+ *     effect echo ECHO.wasm [-i ITERATIONS] [-busy US]                        two ranks
+ *
+ * broadcast has the shape of the document's: a barrier, a delay at each rank that is random up to -max, a broadcast
+ * from rank 0, and a delay to a common end. It is done by a tree of receives and sends of the application, by
+ * MPI_Bcast, and by the module. Told are the time in the call, which is what the document calls CPU utilisation, since
+ * its hosts poll (call_us, of all ranks; inner_call_us, of the inner ranks of the tree); the CPU time of the whole
+ * process of inner ranks, with the agent that drives the NIC (inner_cpu_us); and how late the last rank has its bytes,
+ * counted from when it and the root were there (late_us).
+ *
+ * echo asks a rank that computes for -busy at a time and looks for requests in between, and then one that has a
+ * module, and never looks. */
+#include "../mpi/bench.h"
+#include <ferry.h>
+
+enum { BYTES_MAX = 65536, TAG = 4 };
+static char bytes[BYTES_MAX];
+
+static MPI_Comm load(const char *path) {
+    static char code[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    size_t length = fread(code, 1, sizeof code, file);
+    fclose(file);
+    MPI_Comm comm;
+    double began = now_ns();
+    Ferry_Module_load(MPI_COMM_WORLD, "effect", code, (MPI_Count)length, &comm);
+    if (rank_ == 0) printf("load n=%d ms=%.2f\n", size_, (now_ns() - began) / 1e6);
+    return comm;
+}
+
+static void by_tree(int count, MPI_Comm comm) {
+    if (rank_ > 0) MPI_Recv(bytes, count, MPI_BYTE, (rank_ - 1) / 2, TAG, comm, MPI_STATUS_IGNORE);
+    for (int child = 2 * rank_ + 1; child <= 2 * rank_ + 2 && child < size_; child++)
+        MPI_Send(bytes, count, MPI_BYTE, child, TAG, comm);
+}
+
+static void by_library(int count, MPI_Comm comm) {
+    MPI_Bcast(bytes, count, MPI_BYTE, 0, comm);
+}
+
+static void by_module(int count, MPI_Comm comm) {
+    if (rank_ == 0) MPI_Send(bytes, count, MPI_BYTE, 0, TAG, comm);
+    else MPI_Recv(bytes, count, MPI_BYTE, 0, TAG, comm, MPI_STATUS_IGNORE);
+}
+
+static void broadcast(const char *how, void (*call)(int, MPI_Comm), MPI_Comm comm, int iterations, double max, int count) {
+    int inner = rank_ > 0 && 2 * rank_ + 1 < size_;
+    double wall = 0, cpu = 0, late = 0, slack = 200e3;
+    srand48(12345 + 7919 * rank_);
+    for (int i = -5; i < iterations; i++) {
+        if (i == 0) wall = cpu = late = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        double cpu_began = proc_cpu_ns(), began = now_ns();
+        sleep_until(began + drand48() * max);
+        double called = now_ns();
+        memcpy(bytes, &called, sizeof called);
+        call(count, comm);
+        double done = now_ns(), root_called;
+        wall += done - called;
+        memcpy(&root_called, bytes, sizeof root_called);
+        sleep_until(began + max + slack);
+        cpu += proc_cpu_ns() - cpu_began;
+        double mine = done - (called > root_called ? called : root_called), last;
+        MPI_Reduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        late += last;
+    }
+    double own[4] = { inner ? wall : 0, inner ? cpu : 0, inner, wall }, sum[4];
+    MPI_Reduce(own, sum, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    double each = 1e3 * iterations;
+    if (rank_ == 0)
+        printf("broadcast how=%s n=%d bytes=%d max_us=%.0f call_us=%.2f inner_call_us=%.2f inner_cpu_us=%.2f late_us=%.2f\n",
+               how, size_, count, max / 1e3, sum[3] / size_ / each, sum[0] / sum[2] / each, sum[1] / sum[2] / each, late / each);
+}
+
+static void ask(const char *how, MPI_Comm comm, int iterations) {
+    double *took = malloc(sizeof *took * (size_t)iterations);
+    for (int i = 0; i < iterations; i++) {
+        double number = i, began = now_ns();
+        MPI_Send(&number, 1, MPI_DOUBLE, 1, TAG, comm);
+        MPI_Recv(&number, 1, MPI_DOUBLE, 1, TAG + 1, comm, MPI_STATUS_IGNORE);
+        took[i] = now_ns() - began;
+        sleep_until(now_ns() + 3e6 * drand48());
+    }
+    double middle = median(took, iterations);
+    printf("echo how=%s median_us=%.2f p90_us=%.2f\n", how, middle / 1e3, took[iterations * 9 / 10] / 1e3);
+    free(took);
+}
+
+/* Computes, and looks for requests in between; for as long as the other side asks. */
+static void compute(int looking, int iterations, double busy) {
+    MPI_Request over;
+    int done = 0, answered = 0;
+    MPI_Irecv(NULL, 0, MPI_BYTE, 0, 9, MPI_COMM_WORLD, &over);
+    while (!done) {
+        spin_ns(busy);
+        for (int there = 1; looking && there && answered < iterations;) {
+            double number;
+            MPI_Iprobe(0, TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+            if (!there) break;
+            MPI_Recv(&number, 1, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(&number, 1, MPI_DOUBLE, 0, TAG + 1, MPI_COMM_WORLD);
+            answered++;
+        }
+        MPI_Test(&over, &done, MPI_STATUS_IGNORE);
+    }
+}
+
+static void echo(MPI_Comm module, int iterations, double busy) {
+    for (int by_module = 0; by_module < 2; by_module++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank_ == 0) {
+            ask(by_module ? "module" : "application", by_module ? module : MPI_COMM_WORLD, iterations);
+            MPI_Send(NULL, 0, MPI_BYTE, 1, 9, MPI_COMM_WORLD);
+        } else if (rank_ == 1) {
+            compute(!by_module, iterations, busy);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    bench_init(&argc, &argv);
+    need_ranks(2);
+    if (argc < 3) {
+        if (rank_ == 0) fputs("usage: effect broadcast|echo MODULE [options]\n", stderr);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Comm module = load(argv[2]);
+    int iterations = (int)opt_num(argc, argv, "-i", 100);
+    if (!strcmp(argv[1], "broadcast")) {
+        double max = 1e3 * opt_num(argc, argv, "-max", 5000);
+        int count = (int)opt_num(argc, argv, "-b", 4096);
+        broadcast("tree", by_tree, MPI_COMM_WORLD, iterations, max, count);
+        broadcast("library", by_library, MPI_COMM_WORLD, iterations, max, count);
+        broadcast("module", by_module, module, iterations, max, count);
+    } else {
+        echo(module, iterations, 1e3 * opt_num(argc, argv, "-busy", 10000));
+    }
+    Ferry_Module_unload(&module);
+    MPI_Finalize();
+    return 0;
+}
