@@ -87,6 +87,8 @@ pub struct ModuleStats {
     pub lost: u64,
     /// Messages that a trap ended.
     pub faults: u64,
+    /// Times that it took no more messages, since too much of what it sent was on its way.
+    pub stalls: u64,
     /// Fuel that it used.
     pub fuel: u64,
     /// The last trap, and the word of the message that it ended.
@@ -393,6 +395,7 @@ impl<V: Variant> Nic<V> {
         let kept_bytes_max = self.limits.module_kept_bytes_max;
         let Some(loaded) = self.modules.find_mut(group) else { return };
         if loaded.kept_bytes > u64::from(kept_bytes_max) {
+            loaded.stats.stalls += u64::from(loaded.slot != Slot::Stalled);
             loaded.slot = Slot::Stalled;
             return;
         }
@@ -580,6 +583,7 @@ impl<V: Variant> Nic<V> {
         }
         if let Slot::Posted(ticket) = self.modules.loaded[at].slot {
             self.modules.loaded[at].slot = Slot::Stalled;
+            self.modules.loaded[at].stats.stalls += 1;
             self.op_mut(ticket).owner = Owner::Nobody;
             self.begin_cancel(ticket, port);
         }
