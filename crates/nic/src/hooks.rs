@@ -688,8 +688,9 @@ impl<V: Variant, P: Port> Running<'_, V, P> {
         }
         let peer =
             (to < self.size).then(|| (self.nic.modules.loaded[self.at].placement.peer_of)(to));
+        let peer = peer.flatten().ok_or(Trap::Rank)?;
         self.sent += 1;
-        peer.flatten().ok_or(Trap::Rank)
+        Ok(peer)
     }
 
     fn counter(&mut self, counter: u32) -> Result<Counter, Trap> {

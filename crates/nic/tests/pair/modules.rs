@@ -309,6 +309,8 @@ fn what_a_module_may_not_do_is_a_trap() {
         world.calm();
         let stats = world.nics[1].module_stats(GROUP).expect("loaded");
         assert_eq!(stats.last_fault, Some((word(0, 1), trap)));
+        let sent = if trap == Trap::Sends { limits().module_sends_max.into() } else { 0 };
+        assert_eq!(stats.sent, sent, "what a trap forbids is not sent");
     }
 }
 
