@@ -476,6 +476,9 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> (Result<Verdict, Trap>, bool) {
         self.modules.runs_left = self.modules.runs_left.saturating_sub(1);
+        if payload.len() > self.limits.module_bytes_max as usize {
+            return (Err(Trap::Length), false);
+        }
         let loaded = &mut self.modules.loaded[at];
         if loaded.barred > 0 {
             loaded.barred -= 1;

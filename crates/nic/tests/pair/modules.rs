@@ -316,16 +316,22 @@ fn what_a_module_may_not_do_is_a_trap() {
 
 #[test]
 fn a_message_longer_than_modules_take_is_a_fault() {
-    let limits = Limits { module_bytes_max: 1000, ..roomy() };
-    let mut world = World::new(2, PLAIN, &limits);
-    load(&mut world, |_| Ok(Verdict::Deliver));
-    let into = world.room(1, 5000);
-    let long = receive(&mut world, 1, 0, 1, into);
-    send(&mut world, 0, 1, 1, &pattern(5000));
-    world.calm();
-    let fault = Fault::Module { word: word(0, 1), trap: Trap::Length };
-    assert_eq!(world.outcome(1, long), Some(Outcome::Failed(fault)));
-    unload(&mut world);
+    // The second comes in one frame under credit, the first does not.
+    for len in [5000, 200] {
+        let limits = Limits { module_bytes_max: 100, ..roomy() };
+        let mut world = World::new(2, PLAIN, &limits);
+        let seen = load(&mut world, |_| Ok(Verdict::Consume));
+        send(&mut world, 0, 1, 1, b"for credit");
+        world.calm();
+        let into = world.room(1, 5000);
+        let long = receive(&mut world, 1, 0, 1, into);
+        send(&mut world, 0, 1, 1, &pattern(len));
+        world.calm();
+        let fault = Fault::Module { word: word(0, 1), trap: Trap::Length };
+        assert_eq!(world.outcome(1, long), Some(Outcome::Failed(fault)));
+        assert_eq!(seen[1].lock().expect("here").len(), 1, "the module does not see it");
+        unload(&mut world);
+    }
 }
 
 #[test]
