@@ -13,6 +13,9 @@
 //!             +--> matcher, group INNER --> the module's receive
 //! ```
 //!
+//! A message that a trap has ended goes on as if it had been let through, without its bytes: the receive that would
+//! have got it gets a fault instead, and nothing overtakes it.
+//!
 //! What a module sends is kept in memory of the NIC's until it is on its way. If too much of it waits, the module takes
 //! no further messages until there is less, and its senders come to feel that as they would with
 //! any receiver that does not receive.
@@ -23,7 +26,6 @@ use alloc::vec::Vec;
 
 use crate::counter::{Action, Counter};
 use crate::lane::NO_FLOOR;
-use crate::matcher::{Arrival, Matcher};
 use crate::module::{Hook, Module, Trap, Verdict};
 use crate::nic::{Nic, Variant};
 use crate::op::{Owner, State};
@@ -41,6 +43,9 @@ pub const MODULE_GROUP: u16 = 1 << 15;
 const INNER: u16 = 1 << 14;
 /// A message that the module has let through.
 const THROUGH: u16 = 1 << 13;
+/// What is left of a message that a trap has ended. It takes the way of one that was let through, so that its
+/// receive fails in its turn. Its length says what the trap was.
+const ENDED: u16 = INNER | THROUGH;
 
 /// No module's.
 const NO_GROUP: u16 = 0;
@@ -120,7 +125,7 @@ struct Loaded {
     buffer: Span,
     counters: [Option<Counter>; MODULE_COUNTERS as usize],
     /// Messages that traps have ended and nobody has received.
-    faults: VecDeque<(MatchWord, Trap)>,
+    ended: usize,
     /// Runs in a row that ended in a trap.
     streak: u32,
     /// Messages for which it does not run, since it would only trap again.
@@ -172,6 +177,18 @@ impl MatchWord {
     fn outer(self) -> MatchWord {
         self.with_group(self.group() & !(INNER | THROUGH))
     }
+
+    /// Whether this is what is left of a message that a trap has ended.
+    #[inline(always)]
+    pub(crate) const fn is_ended(self) -> bool {
+        self.bits() >> 61 == ((MODULE_GROUP | ENDED) >> 13) as u64
+    }
+
+    /// The word that a receive has to agree with.
+    #[inline(always)]
+    pub(crate) fn to_match(self) -> MatchWord {
+        if self.is_ended() { self.outer() } else { self }
+    }
 }
 
 impl Default for Modules {
@@ -216,12 +233,15 @@ impl Modules {
         self.loaded.iter_mut().find(|loaded| loaded.group == group)
     }
 
-    /// The fault that ended a message which a receive would have got.
+    /// How a receive ends that has got what is left of a message.
     #[cold]
-    pub(crate) fn take_fault(&mut self, word: MatchWord, mask: Mask) -> Option<Fault> {
-        let faults = &mut self.find_mut(word.group())?.faults;
-        let at = faults.iter().position(|(ended, _)| ended.agrees(word, mask))?;
-        faults.remove(at).map(|(word, trap)| Fault::Module { word, trap })
+    pub(crate) fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
+        let word = word.outer();
+        if let Some(loaded) = self.find_mut(word.group()) {
+            // Those that were there before the module was loaded are not among them.
+            loaded.ended = loaded.ended.saturating_sub(1);
+        }
+        Outcome::Failed(Fault::Module { word, trap: Trap::from_code(len) })
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -251,7 +271,7 @@ impl<V: Variant> Nic<V> {
             slot: Slot::Stalled,
             buffer,
             counters: [None; MODULE_COUNTERS as usize],
-            faults: VecDeque::new(),
+            ended: 0,
             streak: 0,
             barred: 0,
             kept_bytes: 0,
@@ -318,7 +338,8 @@ impl<V: Variant> Nic<V> {
         let Whole { word, secured, synchronous } = whole;
         let group = word.group();
         if group & THROUGH != 0 && self.peers[at].peer == self.me {
-            return self.on_eager(at, Whole { word: word.outer(), ..whole }, payload, port);
+            let word = if word.is_ended() { word } else { word.outer() };
+            return self.on_eager(at, Whole { word, ..whole }, payload, port);
         }
         if group & (INNER | THROUGH) != 0 {
             self.stats.malformed += 1;
@@ -356,6 +377,7 @@ impl<V: Variant> Nic<V> {
         let word = match group & (INNER | THROUGH) {
             0 => offer.word.with_group(group | INNER),
             THROUGH if self.peers[at].peer == self.me => offer.word.outer(),
+            ENDED if self.peers[at].peer == self.me => offer.word,
             _ => {
                 self.stats.malformed += 1;
                 return None;
@@ -364,12 +386,16 @@ impl<V: Variant> Nic<V> {
         Some(Offer { word, ..offer })
     }
 
-    /// Whether the module has nothing to do, and nothing waits for it or behind it.
+    /// Whether the module has nothing to do, nothing waits for it, and nothing that it has let through can
+    /// be overtaken.
     fn is_listening(&self, at: usize) -> bool {
+        let passed = self.modules.loaded[at].passing == 0 && self.loopback.is_empty();
+        passed && self.is_waiting(at)
+    }
+
+    /// Whether its receive is posted and has not matched.
+    fn is_waiting(&self, at: usize) -> bool {
         let Slot::Posted(ticket) = self.modules.loaded[at].slot else { return false };
-        if self.modules.loaded[at].passing > 0 {
-            return false;
-        }
         matches!(self.ops.find(ticket), Some(op) if matches!(op.state, State::Posted { .. }))
     }
 
@@ -560,19 +586,11 @@ impl<V: Variant> Nic<V> {
     #[cold]
     fn on_trap(&mut self, group: u16, word: MatchWord, trap: Trap, port: &mut impl Port) {
         self.note_fault(group, word, trap);
-        let queue = self.queue_of(group);
-        let matcher = &mut self.queues[usize::from(queue)].matcher;
-        if let Arrival::Matched(item) = matcher.arrive(word, NO_FLOOR, || None) {
-            let ticket = self.ops.ticket_at(item);
-            if let State::Taking { from, .. } = self.op_mut(ticket).state {
-                // A matched probe has seen another message with this word, and waits for that.
-                return self.await_held(ticket, queue, from, word);
-            }
-            self.complete(ticket, Outcome::Failed(Fault::Module { word, trap }), port);
-        } else if let Some(loaded) = self.modules.find_mut(group)
-            && loaded.faults.len() < FAULTS_MAX
-        {
-            loaded.faults.push_back((word, trap));
+        let Some(loaded) = self.modules.find_mut(group) else { return };
+        if loaded.ended < FAULTS_MAX {
+            loaded.ended += 1;
+            let word = word.with_group(group | ENDED);
+            self.send_kept(group, self.me, word, &[0; Trap::ALL.len()][..trap.code()], port);
         }
     }
 
@@ -581,7 +599,7 @@ impl<V: Variant> Nic<V> {
         let kept_bytes_max = self.limits.module_kept_bytes_max;
         let Some(at) = self.modules.find(group) else { return };
         let loaded = &self.modules.loaded[at];
-        if loaded.kept_bytes <= u64::from(kept_bytes_max) || !self.is_listening(at) {
+        if loaded.kept_bytes <= u64::from(kept_bytes_max) || !self.is_waiting(at) {
             return;
         }
         if let Slot::Posted(ticket) = self.modules.loaded[at].slot {

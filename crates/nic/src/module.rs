@@ -101,6 +101,39 @@ pub enum Trap {
     Engine,
 }
 
+impl Trap {
+    /// All of them, in order.
+    pub(crate) const ALL: [Trap; 16] = [
+        Trap::Fuel,
+        Trap::Time,
+        Trap::Stack,
+        Trap::Memory,
+        Trap::Arithmetic,
+        Trap::Unreachable,
+        Trap::Call,
+        Trap::Payload,
+        Trap::Rank,
+        Trap::Tag,
+        Trap::Counter,
+        Trap::Sends,
+        Trap::Verdict,
+        Trap::Length,
+        Trap::Barred,
+        Trap::Engine,
+    ];
+
+    /// Its place among them.
+    pub(crate) fn code(self) -> usize {
+        self as usize
+    }
+
+    /// The trap with this code.
+    pub(crate) fn from_code(code: u64) -> Trap {
+        let known = usize::try_from(code).ok().and_then(|code| Trap::ALL.get(code));
+        known.copied().unwrap_or(Trap::Engine)
+    }
+}
+
 impl core::fmt::Display for Trap {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
@@ -121,5 +154,17 @@ impl core::fmt::Display for Trap {
             Trap::Length => "the message is longer than modules take",
             Trap::Engine => "its engine failed",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trap;
+
+    #[test]
+    fn a_trap_is_known_by_its_code() {
+        for trap in Trap::ALL {
+            assert_eq!(Trap::from_code(trap.code() as u64), trap);
+        }
     }
 }

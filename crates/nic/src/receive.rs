@@ -65,11 +65,6 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
-        if word.has_module()
-            && let Some(fault) = self.modules.take_fault(word, mask)
-        {
-            return Posted::Done(Outcome::Failed(fault));
-        }
         let queue = self.queue_of(word.group());
         // It is told to the matcher first, so that its operation is written once.
         let index = self.ops.next_index();
@@ -188,6 +183,7 @@ impl<V: Variant> Nic<V> {
 
     /// Puts a taken message that has not come yet into the posted queue.
     pub(crate) fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
+        let word = word.to_match();
         let pair = &mut self.queues[usize::from(queue)];
         pair.searches.on_receive(word, Mask::EXACT);
         let Post::Waiting(cell) = pair.matcher.post(word, Mask::EXACT, ticket.index) else {
@@ -246,11 +242,12 @@ impl<V: Variant> Nic<V> {
     ) -> Posted {
         let store = &mut self.queues[usize::from(queue)].store;
         let stored = store.headers.release(message).expect("a matched message is stored");
-        let outcome = outcome_of(stored.word, stored.len(), into.len);
         let from = self.peers.find(stored.from);
         let posted = match stored.body {
             Body::Whole { first, len, synchronous } => {
+                let (into, outcome) = self.outcome(stored.word, stored.len(), into);
                 let room = into.len;
+                let store = &mut self.queues[usize::from(queue)].store;
                 store.drain(first, len, |offset, bytes| {
                     let bytes = cut(bytes, room.saturating_sub(offset));
                     if !bytes.is_empty() {
@@ -324,11 +321,11 @@ impl<V: Variant> Nic<V> {
         if let Some(sender) = synchronous {
             self.reply(at, Kind::Matched { ticket: sender }, port);
         }
+        let (into, outcome) = self.outcome(word, payload.len() as u64, into);
         let bytes = cut(payload, into.len);
         if !bytes.is_empty() {
             port.deliver(bytes, into.first(bytes.len() as u64));
         }
-        let outcome = outcome_of(word, payload.len() as u64, into.len);
         self.tell(ticket, owner, counter, outcome, port);
     }
 
@@ -365,7 +362,7 @@ impl<V: Variant> Nic<V> {
 
     /// A refused message goes by: a probe may be looking for it.
     fn show_to_probe(&mut self, at: At, queue: u16, word: MatchWord, len: u64) {
-        let from = self.peers[at].peer;
+        let (from, word) = (self.peers[at].peer, word.to_match());
         let swept_for = self.peers[at].lane(queue).swept_for;
         let searches = &mut self.queues[usize::from(queue)].searches;
         searches.show(Probed { from, word, len }, swept_for);
@@ -418,6 +415,15 @@ impl<V: Variant> Nic<V> {
         }
     }
 
+    /// How a receive ends that gets this message, and where the bytes go: nowhere, if a trap has ended it.
+    #[inline(always)]
+    pub(crate) fn outcome(&mut self, word: MatchWord, len: u64, into: Span) -> (Span, Outcome) {
+        match word.is_ended() {
+            true => (into.first(0), self.modules.on_ended(word, len)),
+            false => (into, outcome_of(word, len, into.len)),
+        }
+    }
+
     /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
     /// claims credit that it does not have.
     #[inline(always)]
@@ -439,7 +445,7 @@ impl<V: Variant> Nic<V> {
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
         let mut kept = None;
-        let arrival = matcher.arrive(word, floor, || {
+        let arrival = matcher.arrive(word.to_match(), floor, || {
             if !(secured || in_order && store.room() >= bytes) {
                 return None;
             }
@@ -705,5 +711,5 @@ fn cut(bytes: &[u8], room: u64) -> &[u8] {
 
 fn probed(store: &Store, item: Item) -> Probed {
     let message = store.headers.find(store.headers.ticket_at(item)).expect("a queued message");
-    Probed { from: message.from, word: message.word, len: message.len() }
+    Probed { from: message.from, word: message.word.to_match(), len: message.len() }
 }

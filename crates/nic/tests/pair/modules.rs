@@ -284,6 +284,78 @@ fn a_module_that_calls_itself_for_ever_stops_nobody() {
     }
 }
 
+/// Whether there is room for what is let through or it is held for want of room.
+#[test]
+fn a_fault_overtakes_no_message_and_no_message_overtakes_a_fault() {
+    let little = Limits { unexpected_bytes_max: 128, ..limits() };
+    for limits in [roomy(), little] {
+        for len in [8, 5000] {
+            let mut world = World::new(2, PLAIN, &limits);
+            load(&mut world, |hook| match hook.payload()[0] {
+                0 => Err(Trap::Fuel),
+                _ => Ok(Verdict::Deliver),
+            });
+            let firsts = [1, 0, 2, 3, 0, 4];
+            for first in firsts {
+                send(&mut world, 0, 1, 1, &vec![first; len]);
+            }
+            world.calm();
+            for first in firsts {
+                let into = world.room(1, len);
+                let receive = receive(&mut world, 1, 0, 1, into);
+                world.calm();
+                if first > 0 {
+                    world.assert_received(1, receive, into, &vec![first; len]);
+                } else {
+                    let fault = Fault::Module { word: word(0, 1), trap: Trap::Fuel };
+                    assert_eq!(world.outcome(1, receive), Some(Outcome::Failed(fault)));
+                    assert!(world.bytes(1, into).iter().all(|&byte| byte == 0), "untouched");
+                }
+            }
+            unload(&mut world);
+        }
+    }
+}
+
+#[test]
+fn a_probe_sees_what_a_trap_has_ended() {
+    let mut world = World::new(2, PLAIN, &roomy());
+    load(&mut world, |_| Err(Trap::Stack));
+    send(&mut world, 0, 1, 1, &pattern(100));
+    world.calm();
+    let (wanted, mask) = (word(0, 1), Mask::EXACT);
+    let (taken, seen) = world.act(1, |nic, port| nic.take(wanted, mask, port)).expect("it waits");
+    assert_eq!(seen.word, wanted);
+    let into = world.room(1, 100);
+    let posted = world.act(1, |nic, port| nic.post_taken(taken, into, port));
+    let fault = Fault::Module { word: wanted, trap: Trap::Stack };
+    assert_eq!(world.outcome(1, posted), Some(Outcome::Failed(fault)));
+    unload(&mut world);
+}
+
+#[test]
+fn faults_that_nobody_asks_for_do_not_fill_the_memory() {
+    let mut world = World::new(2, PLAIN, &roomy());
+    let seen = load(&mut world, |_| Err(Trap::Fuel));
+    for _ in 0..500 {
+        send(&mut world, 0, 1, 1, b"bad");
+        world.calm();
+    }
+    assert!(seen[1].lock().expect("here").len() < 40, "it is hardly run");
+    assert!(world.holdings(1).unexpected <= 16);
+    let into = world.room(1, 10);
+    while world.holdings(1).unexpected > 0 {
+        receive(&mut world, 1, 0, 1, into);
+        world.calm();
+    }
+    // There is room for faults again.
+    send(&mut world, 0, 1, 1, b"bad");
+    world.calm();
+    let last = receive(&mut world, 1, 0, 1, into);
+    assert!(world.outcome(1, last).is_some());
+    unload(&mut world);
+}
+
 #[test]
 fn what_a_module_may_not_do_is_a_trap() {
     let table: [(Act, Trap); 6] = [
