@@ -19,4 +19,10 @@ pub enum Bug {
     FloorIgnored,
     /// A cancelled receive leaves its ticket behind.
     TicketLeak,
+    /// What a module forwards is sent twice.
+    ForwardedTwice,
+    /// A module runs for a message before it is known whether there is room for it.
+    RunsAgain,
+    /// A module takes a message while one that it has let through waits for room.
+    PassingIgnored,
 }

@@ -24,6 +24,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::canary::Bug;
 use crate::counter::{Action, Counter};
 use crate::lane::NO_FLOOR;
 use crate::module::{Hook, Module, Trap, Verdict};
@@ -346,7 +347,9 @@ impl<V: Variant> Nic<V> {
             return;
         }
         let idle = self.modules.find(group).filter(|&found| self.is_listening(found));
-        let Some(found) = idle.filter(|_| secured && self.is_paid_for(at, group, payload.len()))
+        let early = V::BUG == Some(Bug::RunsAgain);
+        let Some(found) =
+            idle.filter(|_| early || secured && self.is_paid_for(at, group, payload.len()))
         else {
             let word = word.with_group(group | INNER);
             return self.on_eager(at, Whole { word, ..whole }, payload, port);
@@ -390,7 +393,7 @@ impl<V: Variant> Nic<V> {
     /// be overtaken.
     fn is_listening(&self, at: usize) -> bool {
         let passed = self.modules.loaded[at].passing == 0 && self.loopback.is_empty();
-        passed && self.is_waiting(at)
+        (passed || V::BUG == Some(Bug::PassingIgnored)) && self.is_waiting(at)
     }
 
     /// Whether its receive is posted and has not matched.
@@ -756,6 +759,9 @@ impl<V: Variant, P: Port> Hook for Running<'_, V, P> {
         let Running { nic, port, word, changed, scratch, payload, .. } = self;
         let bytes = if *changed { scratch } else { *payload };
         nic.send_kept(word.group(), peer, *word, bytes, *port);
+        if V::BUG == Some(Bug::ForwardedTwice) {
+            nic.send_kept(word.group(), peer, *word, bytes, *port);
+        }
         Ok(())
     }
 

@@ -55,6 +55,21 @@ pub const CANARIES: &[Canary] = &[
         what: "a cancelled receive leaves its ticket behind",
         run: run_variant::<TicketLeak>,
     },
+    Canary {
+        name: "forwarded-twice",
+        what: "what a module forwards is sent twice",
+        run: run_variant::<ForwardedTwice>,
+    },
+    Canary {
+        name: "runs-again",
+        what: "a module runs for a message before it is known whether there is room for it",
+        run: run_variant::<RunsAgain>,
+    },
+    Canary {
+        name: "passing-ignored",
+        what: "a module takes a message while one that it has let through waits for room",
+        run: run_variant::<PassingIgnored>,
+    },
 ];
 
 /// A message prefers an exact receive to an older wildcard.
@@ -71,6 +86,12 @@ pub struct StaleInstance;
 pub struct BudgetLeak;
 /// See [`Bug::TicketLeak`].
 pub struct TicketLeak;
+/// See [`Bug::ForwardedTwice`].
+pub struct ForwardedTwice;
+/// See [`Bug::RunsAgain`].
+pub struct RunsAgain;
+/// See [`Bug::PassingIgnored`].
+pub struct PassingIgnored;
 
 impl Variant for WildcardOrder {
     type Matcher = Hasty;
@@ -104,6 +125,21 @@ impl Variant for BudgetLeak {
 impl Variant for TicketLeak {
     type Matcher = Indexed;
     const BUG: Option<Bug> = Some(Bug::TicketLeak);
+}
+
+impl Variant for ForwardedTwice {
+    type Matcher = Indexed;
+    const BUG: Option<Bug> = Some(Bug::ForwardedTwice);
+}
+
+impl Variant for RunsAgain {
+    type Matcher = Indexed;
+    const BUG: Option<Bug> = Some(Bug::RunsAgain);
+}
+
+impl Variant for PassingIgnored {
+    type Matcher = Indexed;
+    const BUG: Option<Bug> = Some(Bug::PassingIgnored);
 }
 
 /// The plain list, but a message looks at exact receives first, whatever their age.

@@ -28,6 +28,8 @@ pub struct SimPort {
     pub(crate) actions: Vec<Action>,
     pub(crate) completions: Vec<(Ticket, Outcome)>,
     pub(crate) copied: u64,
+    /// Spans that the NIC has claimed and not released.
+    pub(crate) claimed: u32,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,7 @@ impl SimPort {
             actions: Vec::new(),
             completions: Vec::new(),
             copied: 0,
+            claimed: 0,
         }
     }
 }
@@ -156,10 +159,12 @@ impl Port for SimPort {
     }
 
     fn claim(&mut self, bytes: u64) -> Span {
+        self.claimed += 1;
         self.memory.lend_filled(bytes, 0)
     }
 
     fn release(&mut self, span: Span) {
+        self.claimed -= 1;
         self.memory.take_back(span.region);
     }
 

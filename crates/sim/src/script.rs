@@ -6,16 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ferrywire_mpi::collective::{self, Home, Member};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
-    Variant,
+    Trap, Variant,
 };
 
 use crate::memory::Memory;
+use crate::modules::{Errands, Fate, Log, id_of};
 use crate::port::{SUM, SUM_LATER, combiner};
 use crate::random::Random;
 use crate::world::{Application, Context};
@@ -37,6 +38,16 @@ pub struct Message {
     pub len: u64,
     /// How it is sent.
     pub mode: Mode,
+    /// Those without whom it may not arrive.
+    pub needs: Ranks,
+}
+
+/// Some of the ranks, of which a soak has at most 64: one bit each.
+pub type Ranks = u64;
+
+/// These ranks.
+pub fn ranks(some: impl IntoIterator<Item = u32>) -> Ranks {
+    some.into_iter().fold(0, |all, rank| all | 1 << rank)
 }
 
 impl Message {
@@ -163,6 +174,8 @@ pub enum Task {
         /// To whom.
         to: u32,
     },
+    /// Loads the module.
+    Load,
     /// Does nothing for a while.
     Pause(u64),
 }
@@ -179,6 +192,8 @@ pub struct Plan {
     pub messages: Vec<Message>,
     /// All collectives, by number.
     pub collectives: Vec<Collective>,
+    /// What modules do with messages of their group, which come last, if there are modules.
+    pub errands: Option<Arc<Errands>>,
 }
 
 impl Plan {
@@ -190,6 +205,26 @@ impl Plan {
     /// The group of collectives.
     pub fn collective_group(&self) -> u16 {
         self.groups + 1
+    }
+
+    /// The group of modules, without what tells it from others.
+    pub fn module_group(&self) -> u16 {
+        self.groups + 2
+    }
+
+    /// All groups of point-to-point messages.
+    pub fn message_groups(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..self.groups).chain(self.errands.as_ref().map(|errands| errands.group))
+    }
+
+    /// What modules do with a message, if they see it.
+    pub fn errands_of(&self, message: &Message) -> Option<&Errands> {
+        self.errands.as_deref().filter(|errands| errands.group == message.group)
+    }
+
+    /// What the application comes to know of a message.
+    pub fn fate(&self, message: &Message) -> Fate {
+        self.errands_of(message).map_or(Fate::Delivered, |errands| errands.fate(message.id))
     }
 }
 
@@ -243,8 +278,10 @@ pub struct Script {
     finishing: bool,
     /// Whether it fetches what is left by probing for it, again and again.
     probing: bool,
-    /// For each point-to-point group, messages not received yet, by source.
-    missing: Vec<BTreeMap<u32, u64>>,
+    /// For each point-to-point group, messages not received yet, by those whom they need.
+    missing: BTreeMap<u16, BTreeMap<Ranks, u64>>,
+    /// What our module has seen and done.
+    pub log: Arc<Mutex<Log>>,
     /// Which receive got which message, in the order of completion.
     pub matches: Vec<Match>,
     /// Messages, in the order of sending.
@@ -273,9 +310,12 @@ enum Pending {
 impl Script {
     /// The program of rank `me`.
     pub fn new(me: u32, plan: Rc<Plan>, tasks: Vec<Task>, random: Random) -> Script {
-        let mut missing = vec![BTreeMap::new(); usize::from(plan.groups)];
+        let mut missing: BTreeMap<u16, BTreeMap<Ranks, u64>> =
+            plan.message_groups().map(|group| (group, BTreeMap::new())).collect();
         for message in plan.messages.iter().filter(|message| message.target == me) {
-            *missing[usize::from(message.group)].entry(message.source).or_default() += 1;
+            if plan.fate(message) != Fate::Consumed {
+                *missing.entry(message.group).or_default().entry(message.needs).or_default() += 1;
+            }
         }
         let mut random = random;
         Script {
@@ -293,6 +333,7 @@ impl Script {
             dead: BTreeSet::new(),
             finishing: false,
             missing,
+            log: Arc::default(),
             matches: Vec::new(),
             sent: Vec::new(),
             effects: BTreeMap::new(),
@@ -305,7 +346,7 @@ impl Script {
     pub fn is_finished(&self) -> bool {
         self.finishing
             && self.pending.is_empty()
-            && self.missing.iter().all(|group| self.has_all(group))
+            && self.missing.keys().all(|&group| self.wanted(group) == 0)
     }
 
     /// Ranks that it believes to be dead.
@@ -330,10 +371,6 @@ impl Script {
         let memory = world.memory(Peer(self.me));
         let counter = self.counter.map_or(0, |counter| world.nic(Peer(self.me)).counter(counter));
         [memory.number(self.window, SUM_AT), memory.number(self.window, NUMBER_AT), counter]
-    }
-
-    fn has_all(&self, group: &BTreeMap<u32, u64>) -> bool {
-        group.iter().all(|(source, &missing)| missing == 0 || self.dead.contains(source))
     }
 
     fn open_window<V: Variant>(&mut self, context: &mut Context<'_, V>) {
@@ -382,6 +419,11 @@ impl Script {
                 self.effects.entry(to).or_default().incremented[ASKED] += 1;
                 self.increment(to, 0, context);
             }
+            Task::Load => {
+                if let Some(errands) = &self.plan.errands {
+                    errands.load(self.me, &self.log, context.nic, context.port);
+                }
+            }
             Task::Pause(ns) => context.wake_in(ns),
         }
     }
@@ -391,7 +433,8 @@ impl Script {
         let region = context.port.memory.lend(message.bytes());
         let source = Span::new(region, 0, message.len);
         self.sent.push(id);
-        let to = Peer(message.target);
+        let route = self.plan.errands_of(&message).map(|errands| &errands.errand(id).route);
+        let to = Peer(route.map_or(message.target, |route| route[0]));
         let posted = context.nic.post_send(to, message.word(), source, message.mode, context.port);
         self.await_end(posted, Pending::Send, context);
     }
@@ -622,6 +665,10 @@ impl Script {
                 Pending::Receive { order, word, mask, into, .. },
                 Outcome::Received(_) | Outcome::Failed(Fault::Truncated { .. }),
             ) => self.check_received(order, word, mask, into, outcome, context),
+            (
+                Pending::Receive { order, word, mask, .. },
+                Outcome::Failed(Fault::Module { word: ended, trap }),
+            ) => self.check_fault(order, word, mask, ended, trap),
             (Pending::Receive { .. }, Outcome::Cancelled) if self.finishing => {}
             (Pending::Collective { index, bytes, .. }, Outcome::Done) => {
                 self.check_collective(index, bytes, context);
@@ -673,7 +720,7 @@ impl Script {
                     .find(|message| message.word() == received.word && message.target == self.me);
                 tiny.map(|message| message.id)
             }
-            _ => found.first_chunk().map(|head| u64::from_le_bytes(*head)),
+            _ => found.first_chunk().map(|head| id_of(u64::from_le_bytes(*head))),
         };
         let index = id.and_then(|id| usize::try_from(id).ok());
         let Some(message) = index.and_then(|index| plan.messages.get(index)) else {
@@ -688,29 +735,58 @@ impl Script {
             }
             _ => false,
         };
-        let bytes = message.bytes();
+        let bytes = match plan.errands_of(message) {
+            Some(errands) => errands.delivered_bytes(message),
+            None => message.bytes(),
+        };
         let fits = bytes.len().min(found.len());
         let intact = found[..fits] == bytes[..fits] && found[fits..].iter().all(|&b| b == GUARD);
-        if !right || !intact || message.target != self.me || !message.word().agrees(word, mask) {
+        let here = message.target == self.me && plan.fate(message) == Fate::Delivered;
+        if !right || !intact || !here || !message.word().agrees(word, mask) {
             self.complain(&format!("{message:?} arrived wrong: {outcome:?}, intact {intact}"));
         }
-        let missing = self.missing[usize::from(message.group)].entry(message.source).or_default();
+        self.note_match(message, Match { order, word, mask, message: message.id });
+    }
+
+    /// Which message has a trap ended, and is it the one that the receive would have got?
+    fn check_fault(
+        &mut self,
+        order: u64,
+        word: MatchWord,
+        mask: Mask,
+        ended: MatchWord,
+        trap: Trap,
+    ) {
+        let plan = Rc::clone(&self.plan);
+        let errands = plan.errands.as_ref();
+        let message = errands.and_then(|errands| errands.ended(self.me, ended, trap));
+        let Some(message) = message.filter(|message| message.word().agrees(word, mask)) else {
+            return self.complain(&format!("{ended:?} has ended by {trap:?}, which it should not"));
+        };
+        self.note_match(message, Match { order, word, mask, message: message.id });
+    }
+
+    fn note_match(&mut self, message: &Message, found: Match) {
+        let missing = self.missing.entry(message.group).or_default();
+        let missing = missing.entry(message.needs).or_default();
         match missing.checked_sub(1) {
             Some(less) => *missing = less,
             None => self.complain(&format!("{message:?} arrived once too often")),
         }
-        self.matches.push(Match { order, word, mask, message: message.id });
+        self.matches.push(found);
     }
 
     /// After the last task: fetches what is left, gives up what will not come.
     fn finish<V: Variant>(&mut self, context: &mut Context<'_, V>) {
-        for group in 0..self.plan.groups {
+        for group in self.plan.message_groups() {
+            // Nobody can probe for what a trap has ended.
+            let probing = self.probing && group < self.plan.groups;
             // A receive may find its message waiting, so what is wanted changes as we post.
             let word = MatchWord::new(group, 0, 0);
-            while !self.probing && self.open_for_anything(group) < self.wanted(group) {
+            while !probing && self.open_for_anything(group) < self.wanted(group) {
                 self.receive(word, Mask::ANY_BOTH, LONGEST, true, context);
             }
-            if self.probing && self.wanted(group) > 0 {
+            if probing && self.wanted(group) > 0 {
                 self.take(word, Mask::ANY_BOTH, context);
                 context.wake_in(PROBE_NS);
             }
@@ -727,8 +803,9 @@ impl Script {
 
     /// Messages that the living still owe us.
     fn wanted(&self, group: u16) -> u64 {
-        let missing = self.missing[usize::from(group)].iter();
-        missing.filter(|(source, _)| !self.dead.contains(source)).map(|(_, &count)| count).sum()
+        let dead = ranks(self.dead.iter().copied());
+        let missing = self.missing[&group].iter();
+        missing.filter(|&(needs, _)| needs & dead == 0).map(|(_, &count)| count).sum()
     }
 
     fn give_up<V: Variant>(&mut self, group: u16, context: &mut Context<'_, V>) {

@@ -1,17 +1,19 @@
 //! The soak: random programs under random faults, from one seed, and the oracles that judge them.
 //!
 //! The oracles: MPI's order for each pair and group; every message exactly once, with the right
-//! bytes; nothing leaked; memory within its budget at every step; everybody finishes, or is told
+//! bytes; every module runs once for each message on its way; nothing leaked; memory within its budget at every step; everybody finishes, or is told
 //! of a death, in bounded virtual time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::{Arc, PoisonError};
 
 use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Nic, Peer, Promises, Variant, matcher};
 
 use crate::fabric::{Costs, Fabric, Link, Rule};
+use crate::modules::{Errands, Fate, Log};
 use crate::random::Random;
-use crate::script::{AREA_BYTES, Collective, LONGEST, Message, Plan, Script, Task};
+use crate::script::{AREA_BYTES, Collective, LONGEST, Message, Plan, Ranks, Script, Task, ranks};
 use crate::world::World;
 
 /// What one seed has shown.
@@ -58,6 +60,14 @@ pub struct Coverage {
     pub downs: u64,
     /// Peers forgotten.
     pub forgotten: u64,
+    /// Messages that modules ran for.
+    pub module_runs: u64,
+    /// Messages that modules sent or forwarded.
+    pub module_sends: u64,
+    /// Messages that traps ended.
+    pub module_traps: u64,
+    /// Times that a module took no more messages, since too much of what it sent was on its way.
+    pub module_stalls: u64,
 }
 
 impl Coverage {
@@ -74,6 +84,10 @@ impl Coverage {
         self.killed += other.killed;
         self.downs += other.downs;
         self.forgotten += other.forgotten;
+        self.module_runs += other.module_runs;
+        self.module_sends += other.module_sends;
+        self.module_traps += other.module_traps;
+        self.module_stalls += other.module_stalls;
     }
 }
 
@@ -113,16 +127,20 @@ pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
     if violations.is_empty() {
         check_finished(&world, &mut violations);
     }
+    let coverage = cover(&scenario, &world);
     if violations.is_empty() {
         drain(&scenario, &mut world, &mut violations);
         check_order(&scenario.plan, &world, &mut violations);
         check_effects(&scenario, &world, &mut violations);
+        check_modules(&scenario, &mut world, &mut violations);
         check_leaks(&scenario, &world, &mut violations);
     }
     for rank in scenario.ranks() {
-        violations.extend(world.application(rank).complaints.iter().cloned());
+        let script = world.application(rank);
+        violations.extend(script.complaints.iter().cloned());
+        let log = script.log.lock().unwrap_or_else(PoisonError::into_inner);
+        violations.extend(log.complaints.iter().map(|what| format!("rank {}: {what}", rank.0)));
     }
-    let coverage = cover(&scenario, &world);
     Verdict {
         seed,
         scenario: scenario.describe(),
@@ -153,26 +171,26 @@ impl Scenario {
         let root = Random::new(seed);
         let mut random = root.split(2);
         let size = random.pick(&[2, 2, 3, 4, 5, 7, 8, 12, 16, 24, 33, 64]);
-        let plan = plan(size, &mut root.split(3));
+        let mut plan = plan(size, &mut root.split(3));
+        let mut limits = limits(&mut root.split(5));
+        let detection_ns = random.between(10_000, 50_000_000);
+        let kills = kills(size, &mut random);
+        if root.split(8).percent(40) {
+            add_modules(&mut plan, &mut limits, !kills.is_empty(), &mut root.split(9));
+        }
         let mut scenario = Scenario {
             seed,
             tasks: Vec::new(),
             fabric: fabric(size, &mut root.split(4)),
-            limits: limits(&mut root.split(5)),
+            limits,
             rules: rules(size, &mut root.split(6)),
-            kills: Vec::new(),
+            kills,
             stops: Vec::new(),
-            detection_ns: random.between(10_000, 50_000_000),
+            detection_ns,
             paused_ns: 0,
             plan: Rc::new(plan),
         };
         scenario.tasks = (0..size).map(|me| scenario.program(me, &root.split(100))).collect();
-        if random.percent(20) {
-            for _ in 0..random.between(1, 2) {
-                let at = random.between(0, 600_000);
-                scenario.kills.push((at, Peer(random.small(0, size - 1))));
-            }
-        }
         if random.percent(30) {
             let from = random.between(0, 500_000);
             let until = from + random.between(1, 300_000_000);
@@ -199,10 +217,11 @@ impl Scenario {
         let wildcards = random.pick(&[0, 10, 50, 100]);
         let mut tasks = Vec::new();
         for message in &plan.messages {
-            if message.source == me {
+            let errand = plan.errands_of(message).map(|errands| errands.errand(message.id));
+            if message.source == me && errand.is_none_or(|errand| errand.cause.is_none()) {
                 tasks.push(Task::Send(message.id));
             }
-            if message.target == me {
+            if message.target == me && plan.fate(message) != Fate::Consumed {
                 tasks.push(receive_for(message, wildcards, &mut random));
             }
         }
@@ -223,6 +242,11 @@ impl Scenario {
             let at = random.below(tasks.len() as u64 + 1);
             let task = Task::Collective(u16::try_from(index).expect("few collectives"));
             tasks.insert(usize::try_from(at).expect("an index"), task);
+        }
+        if plan.errands.is_some() {
+            // Sometimes there are messages before there is a module.
+            let at = if random.percent(30) { random.below(tasks.len() as u64 + 1) } else { 0 };
+            tasks.insert(usize::try_from(at).expect("an index"), Task::Load);
         }
         tasks
     }
@@ -263,6 +287,14 @@ impl Scenario {
             format!("budget {} bytes", self.limits.unexpected_bytes_max),
             format!("eager {} bytes", self.limits.eager_bytes_max),
         ];
+        if self.plan.errands.is_some() {
+            let Limits { module_bytes_max, module_sends_max, module_kept_bytes_max, .. } =
+                self.limits;
+            parts.push(format!(
+                "modules take {module_bytes_max} bytes, send {module_sends_max}, \
+                 keep {module_kept_bytes_max} bytes"
+            ));
+        }
         parts.extend(self.rules.iter().map(|rule| rule.to_string()));
         parts.extend(
             self.kills.iter().map(|(at, rank)| format!("rank {} dies at {} us", rank.0, at / 1000)),
@@ -301,9 +333,11 @@ fn plan(size: u32, random: &mut Random) -> Plan {
             },
             len,
             mode: random.pick(&[Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Ready]),
+            needs: 0,
         }
     });
-    let messages = messages.collect();
+    let alone = |message: Message| Message { needs: ranks([message.source]), ..message };
+    let messages = messages.map(alone).collect();
     let block_bytes = [0, 5, 300, if size <= 16 { 3000 } else { 300 }];
     let collectives = (0..random.below(12)).map(|_| match random.below(8) {
         0 => Collective::Barrier,
@@ -324,7 +358,33 @@ fn plan(size: u32, random: &mut Random) -> Plan {
         6 => Collective::Allgather { len: random.pick(&block_bytes) },
         _ => Collective::Alltoall { len: random.pick(&block_bytes) },
     });
-    Plan { size, groups, messages, collectives: collectives.collect() }
+    Plan { size, groups, messages, collectives: collectives.collect(), errands: None }
+}
+
+/// Every rank has a module, with bounds of all sizes.
+fn add_modules(plan: &mut Plan, limits: &mut Limits, someone_dies: bool, random: &mut Random) {
+    limits.module_bytes_max = random.pick(&[16, 300, 4096, 64 << 10]);
+    limits.module_sends_max = random.pick(&[1, 3, 64]);
+    // What the dead have sent may arrive when nobody receives it any more. A module that keeps little would
+    // wait for somebody who does.
+    let little = !someone_dies && random.percent(50);
+    let kept = if little { random.pick(&[0, 300, 5000]) } else { u32::MAX };
+    limits.module_kept_bytes_max = kept;
+    let first = plan.messages.len() as u64;
+    let (messages, errands) = Errands::plan(plan.size, first, plan.module_group(), limits, random);
+    plan.messages.extend(messages);
+    plan.errands = Some(Arc::new(errands));
+}
+
+fn kills(size: u32, random: &mut Random) -> Vec<(u64, Peer)> {
+    let mut kills = Vec::new();
+    if random.percent(20) {
+        for _ in 0..random.between(1, 2) {
+            let at = random.between(0, 600_000);
+            kills.push((at, Peer(random.small(0, size - 1))));
+        }
+    }
+    kills
 }
 
 fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
@@ -459,7 +519,8 @@ fn drain<V: Variant>(
         if world.is_dead(rank) {
             continue;
         }
-        for group in 0..=scenario.plan.collective_group() {
+        let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
+        for group in scenario.plan.message_groups().chain(groups) {
             let word = MatchWord::new(group, 0, 0);
             while let Some((ticket, seen)) =
                 world.act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH, context.port))
@@ -480,14 +541,18 @@ fn drain<V: Variant>(
 /// group that it would have taken has gone to an earlier receive.
 fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &mut Vec<String>) {
     let ranks = || (0..world.size()).map(Peer);
-    let mut sent: BTreeMap<(u32, u32, u16), Vec<&Message>> = BTreeMap::new();
+    let message = |id: u64| &plan.messages[usize::try_from(id).expect("an index")];
+    let mut sent: BTreeMap<_, Vec<&Message>> = BTreeMap::new();
     for rank in ranks() {
-        for &id in &world.application(rank).sent {
-            let message = &plan.messages[usize::try_from(id).expect("an index")];
-            let key = (message.source, message.target, message.group);
-            sent.entry(key).or_default().push(message);
+        let script = world.application(rank);
+        let by_module = &script.log.lock().unwrap_or_else(PoisonError::into_inner).sent;
+        for message in script.sent.iter().chain(by_module).map(|&id| message(id)) {
+            if plan.fate(message) != Fate::Consumed {
+                sent.entry(line_of(plan, message)).or_default().push(message);
+            }
         }
     }
+    let dead = dead(world);
     for rank in ranks().filter(|&rank| !world.is_dead(rank)) {
         let matches = &world.application(rank).matches;
         let mut order_of = BTreeMap::new();
@@ -497,12 +562,13 @@ fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &m
             }
         }
         for found in matches {
-            let message = &plan.messages[usize::try_from(found.message).expect("an index")];
-            if world.is_dead(Peer(message.source)) {
+            let message = message(found.message);
+            if message.needs & dead != 0 {
                 continue;
             }
-            let line = &sent[&(message.source, message.target, message.group)];
+            let line = &sent[&line_of(plan, message)];
             let earlier = line.iter().take_while(|earlier| earlier.id != message.id);
+            let earlier = earlier.filter(|earlier| earlier.needs & dead == 0);
             for earlier in earlier.filter(|m| m.word().agrees(found.word, found.mask)) {
                 if order_of.get(&earlier.id).is_none_or(|&order| order > found.order) {
                     violations.push(format!(
@@ -513,6 +579,62 @@ fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &m
             }
         }
     }
+}
+
+/// What keeps a message in order with others: its sender, its group, and the way that it takes.
+fn line_of<'a>(plan: &'a Plan, message: &Message) -> (u32, u16, u32, bool, &'a [u32]) {
+    let errand = plan.errands_of(message).map(|errands| errands.errand(message.id));
+    let (by_module, route) =
+        errand.map_or((false, &[][..]), |errand| (errand.cause.is_some(), &errand.route));
+    (message.source, message.group, message.target, by_module, route)
+}
+
+fn dead<V: Variant>(world: &World<V, Script>) -> Ranks {
+    ranks((0..world.size()).filter(|&rank| world.is_dead(Peer(rank))))
+}
+
+/// Modules have seen and done what was planned, and nothing is left of them.
+fn check_modules<V: Variant>(
+    scenario: &Scenario,
+    world: &mut World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    let Some(errands) = &scenario.plan.errands else { return };
+    let dead = dead(world);
+    let logs: Vec<Log> = scenario.ranks().map(|rank| log(world, rank)).collect();
+    errands.check_seen(&logs, dead, violations);
+    for rank in scenario.ranks().filter(|&rank| dead & ranks([rank.0]) == 0) {
+        let log = &logs[rank.0 as usize];
+        for (counter, &raised) in (0..).zip(&log.raised) {
+            let found = world.act(rank, |_, context| {
+                let counter = context.nic.module_counter(errands.group, counter);
+                counter.map(|counter| context.nic.counter(counter))
+            });
+            if found != Some(raised) {
+                violations.push(format!(
+                    "rank {}: counter {counter} of its module is {found:?}, not {raised}",
+                    rank.0
+                ));
+            }
+        }
+        let stats = world.nic(rank).module_stats(errands.group).unwrap_or_default();
+        if let Some(what) = errands.check_stats(rank.0, log, &stats, dead) {
+            violations.push(format!("rank {}: {what}", rank.0));
+        }
+        world.act(rank, |_, context| context.nic.unload(errands.group, context.port));
+        world.run_until_quiet();
+        let claimed = world.claimed(rank);
+        if claimed > OUTBOXES {
+            violations.push(format!("rank {} has {claimed} spans claimed", rank.0));
+        }
+    }
+}
+
+/// Spans that a NIC keeps for the next message of a module.
+const OUTBOXES: u32 = 3;
+
+fn log<V: Variant>(world: &World<V, Script>, rank: Peer) -> Log {
+    world.application(rank).log.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// One-sided operations happen exactly once; those of the dead, at most once.
@@ -558,6 +680,7 @@ fn check_leaks<V: Variant>(
             holdings.posted,
             holdings.unexpected,
             holdings.timers,
+            holdings.kept,
             holdings.backlog,
             holdings.early_bytes,
         ];
@@ -591,6 +714,13 @@ fn cover<V: Variant>(scenario: &Scenario, world: &World<V, Script>) -> Coverage 
         coverage.withdrawn += script.withdrawn;
         coverage.downs += stats.downs;
         coverage.forgotten += stats.forgotten;
+        let modules = scenario.plan.errands.as_ref();
+        let modules = modules.and_then(|errands| world.nic(rank).module_stats(errands.group));
+        let modules = modules.unwrap_or_default();
+        coverage.module_runs += modules.messages;
+        coverage.module_sends += modules.sent;
+        coverage.module_traps += modules.faults;
+        coverage.module_stalls += modules.stalls;
     }
     coverage
 }

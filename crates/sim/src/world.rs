@@ -246,6 +246,11 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         &self.rank(rank).port.memory
     }
 
+    /// Spans of memory that the NIC of a rank has claimed for itself.
+    pub fn claimed(&self, rank: Peer) -> u32 {
+        self.rank(rank).port.claimed
+    }
+
     /// Lets the next event happen; answers the rank that it happened to. None: all is quiet.
     pub fn step(&mut self) -> Option<Peer> {
         let Reverse(entry) = self.events.pop()?;

@@ -162,7 +162,8 @@ fn print(report: &Report) {
     ));
     out::line(format_args!(
         "covered: {} messages, {} collectives, {} retries, {} repeats, {} unexpected, {} refused, \
-         {} invited, {} withdrawn, {} killed, {} down, {} forgotten",
+         {} invited, {} withdrawn, {} killed, {} down, {} forgotten; modules: {} runs, {} sends, \
+         {} traps, {} stalls",
         covered.messages,
         covered.collectives,
         covered.retries,
@@ -174,6 +175,10 @@ fn print(report: &Report) {
         covered.killed,
         covered.downs,
         covered.forgotten,
+        covered.module_runs,
+        covered.module_sends,
+        covered.module_traps,
+        covered.module_stalls,
     ));
 }
 
