@@ -13,6 +13,7 @@ use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, peer, ticket};
 const GROUP: u16 = MODULE_GROUP | 6;
 
 type Answer = Result<Verdict, Trap>;
+type Act = fn(&mut dyn Hook) -> Answer;
 
 /// A module that does what a closure does, and writes down what it saw.
 struct Native<F> {
