@@ -166,8 +166,8 @@ fn check_received<'a>(
                 && len <= room
                 && (received.word.source(), received.word.tag()) == (source, message.tag)
         }
-        Outcome::Failed(Fault::Truncated { len: found, room: had, .. }) => {
-            (found, had) == (len, room) && len > room
+        Outcome::Failed(Fault::Truncated { word, len: found }) => {
+            found == len && len > room && (word.source(), word.tag()) == (source, message.tag)
         }
         _ => false,
     };

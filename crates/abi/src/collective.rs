@@ -140,8 +140,9 @@ impl Collecting {
     #[cold]
     fn failed(&self, comm: &Comm, outcome: Outcome) -> Failure {
         let failure = match outcome {
-            Outcome::Failed(Fault::Truncated { len, room, .. }) => {
-                let why = format!("another rank sends {len} bytes where {room} are expected");
+            Outcome::Failed(Fault::Truncated { word, len }) => {
+                let source = word.source();
+                let why = format!("rank {source} sends {len} bytes, more than are expected here");
                 Failure::new(MPI_ERR_TRUNCATE, why)
             }
             other => message::failed(other),

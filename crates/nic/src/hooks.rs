@@ -290,7 +290,8 @@ impl<V: Variant> Nic<V> {
         loaded.module.replace(module)
     }
 
-    /// Takes a module out. Messages that come for it later wait, as they do before it is loaded.
+    /// Takes a module out, with what waits for it and what it has let through and nobody has received. Messages
+    /// that come later wait, as they do before it is loaded.
     pub fn unload(&mut self, group: u16, port: &mut impl Port) -> Option<Box<dyn Module>> {
         let at = self.modules.find(group)?;
         let loaded = self.modules.loaded.swap_remove(at);
@@ -311,6 +312,8 @@ impl<V: Variant> Nic<V> {
         for counter in loaded.counters.into_iter().flatten() {
             self.close_counter(counter, port);
         }
+        self.discard(group, port);
+        self.discard(group | INNER, port);
         self.settle(port);
         loaded.module
     }
@@ -340,7 +343,7 @@ impl<V: Variant> Nic<V> {
         let group = word.group();
         if group & THROUGH != 0 && self.peers[at].peer == self.me {
             let word = if word.is_ended() { word } else { word.outer() };
-            return self.on_eager(at, Whole { word, ..whole }, payload, port);
+            return self.on_eager::<true>(at, Whole { word, ..whole }, payload, port);
         }
         if group & (INNER | THROUGH) != 0 {
             self.stats.malformed += 1;
@@ -352,13 +355,13 @@ impl<V: Variant> Nic<V> {
             idle.filter(|_| early || secured && self.is_paid_for(at, group, payload.len()))
         else {
             let word = word.with_group(group | INNER);
-            return self.on_eager(at, Whole { word, ..whole }, payload, port);
+            return self.on_eager::<true>(at, Whole { word, ..whole }, payload, port);
         };
         let mut scratch = core::mem::take(&mut self.modules.scratch);
         let (verdict, changed) = self.run(found, word, payload, &mut scratch, port);
         if verdict == Ok(Verdict::Deliver) {
             let payload = if changed { &scratch[..] } else { payload };
-            self.on_eager(at, whole, payload, port);
+            self.on_eager::<true>(at, whole, payload, port);
         } else {
             self.take_paid(at, group, payload.len(), port);
             if let Some(sender) = synchronous {

@@ -110,6 +110,20 @@ impl<V: Variant> Nic<V> {
         posted
     }
 
+    /// Receives all that waits in a group, and keeps nothing of it.
+    pub(crate) fn discard(&mut self, group: u16, port: &mut impl Port) {
+        let queue = self.queue_of(group);
+        let anything = MatchWord::new(group, 0, 0);
+        let next = |nic: &mut Self| {
+            let pair = &mut nic.queues[usize::from(queue)];
+            let item = pair.matcher.take(anything, Mask::ANY_BOTH)?;
+            Some(pair.store.headers.ticket_at(item))
+        };
+        while let Some(message) = next(self) {
+            self.receive_at_once(Owner::Nobody, queue, message, Span::EMPTY, port);
+        }
+    }
+
     /// A posted receive from a dead peer will get nothing any more.
     #[cold]
     fn fail_receive(&mut self, ticket: Ticket, from: Peer) -> Posted {
@@ -289,13 +303,22 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A whole message has arrived.
+    ///
+    /// `MODULE` says whether it may come from a module: that is known where it is called, and nobody else pays
+    /// for it.
     #[inline(always)]
-    pub(crate) fn on_eager(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
+    pub(crate) fn on_eager<const MODULE: bool>(
+        &mut self,
+        at: At,
+        whole: Whole,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
         let Whole { word, secured, synchronous } = whole;
         let queue = self.queue_of(word.group());
         let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
         let bytes = eager_bytes(len);
-        let arrival = self.arrive(at, queue, word, secured, bytes, |store| Body::Whole {
+        let arrival = self.arrive::<MODULE>(at, queue, word, secured, bytes, |store| Body::Whole {
             first: store.fill(payload),
             len,
             synchronous,
@@ -321,7 +344,10 @@ impl<V: Variant> Nic<V> {
         if let Some(sender) = synchronous {
             self.reply(at, Kind::Matched { ticket: sender }, port);
         }
-        let (into, outcome) = self.outcome(word, payload.len() as u64, into);
+        let (into, outcome) = match MODULE {
+            true => self.outcome(word, payload.len() as u64, into),
+            false => (into, outcome_of(word, payload.len() as u64, into.len)),
+        };
         let bytes = cut(payload, into.len);
         if !bytes.is_empty() {
             port.deliver(bytes, into.first(bytes.len() as u64));
@@ -389,9 +415,8 @@ impl<V: Variant> Nic<V> {
             lane.invited = false;
             lane.swept_for = self.queues[usize::from(queue)].searches.last;
         }
-        let arrival = self.arrive(at, queue, word, secured, HEADER_BYTES, |_| Body::Offered {
-            ticket: sender,
-            source,
+        let arrival = self.arrive::<true>(at, queue, word, secured, HEADER_BYTES, |_| {
+            Body::Offered { ticket: sender, source }
         });
         if arrival == Some(Arrival::Refused) {
             self.show_to_probe(at, queue, word, source.len);
@@ -427,7 +452,7 @@ impl<V: Variant> Nic<V> {
     /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
     /// claims credit that it does not have.
     #[inline(always)]
-    fn arrive(
+    fn arrive<const MODULE: bool>(
         &mut self,
         at: At,
         queue: u16,
@@ -445,7 +470,8 @@ impl<V: Variant> Nic<V> {
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
         let mut kept = None;
-        let arrival = matcher.arrive(word.to_match(), floor, || {
+        let wanted = if MODULE { word.to_match() } else { word };
+        let arrival = matcher.arrive(wanted, floor, || {
             if !(secured || in_order && store.room() >= bytes) {
                 return None;
             }
@@ -695,7 +721,7 @@ fn keep(
 #[inline]
 pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
     match len > room {
-        true => Outcome::Failed(Fault::Truncated { word, len, room }),
+        true => Outcome::Failed(Fault::Truncated { word, len }),
         false => Outcome::Received(Received { word, len }),
     }
 }

@@ -147,8 +147,6 @@ pub enum Fault {
         word: crate::MatchWord,
         /// Bytes of the message.
         len: u64,
-        /// Bytes that the receive had room for.
-        room: u64,
     },
     /// The peer is gone, or silent for too long.
     PeerDown(Peer),

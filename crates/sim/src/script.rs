@@ -730,8 +730,8 @@ impl Script {
             Outcome::Received(received) => {
                 received.word == message.word() && received.len == message.len
             }
-            Outcome::Failed(Fault::Truncated { len, room, .. }) => {
-                len == message.len && room == into.len
+            Outcome::Failed(Fault::Truncated { word, len }) => {
+                word == message.word() && len == message.len && len > into.len
             }
             _ => false,
         };

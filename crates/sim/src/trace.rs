@@ -12,8 +12,8 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
         Outcome::Found(value) => format!("has found {value}"),
         Outcome::Released => "lets its caller go on".into(),
         Outcome::Cancelled => "is cancelled".into(),
-        Outcome::Failed(Fault::Truncated { len, room, .. }) => {
-            format!("has failed: {len} bytes came, and there was room for {room}")
+        Outcome::Failed(Fault::Truncated { len, .. }) => {
+            format!("has failed: {len} bytes came, more than there was room for")
         }
         Outcome::Failed(Fault::PeerDown(peer)) => format!("has failed: rank {} is down", peer.0),
         Outcome::Failed(Fault::Module { trap, .. }) => {

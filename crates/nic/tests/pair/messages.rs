@@ -152,7 +152,7 @@ fn credit_that_is_used_up_is_no_obstacle() {
 
 #[test]
 fn a_receive_that_is_too_short_gets_what_fits() {
-    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 300, room: 130 });
+    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 300 });
     for rail in [PLAIN, LOSSY] {
         let mut world = World::new(2, rail, &limits());
         for posted_first in [true, false] {

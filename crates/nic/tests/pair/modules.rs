@@ -39,7 +39,6 @@ impl<F: FnMut(&mut dyn Hook) -> Answer + Send> Module for Native<F> {
     }
 }
 
-type Act = fn(&mut dyn Hook) -> Answer;
 type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Loads the same module at every rank; answers what each has seen.

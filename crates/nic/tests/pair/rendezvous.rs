@@ -108,7 +108,7 @@ fn what_a_rail_cannot_do_falls_to_the_other_side_or_to_chunks() {
 
 #[test]
 fn a_long_message_is_cut_to_a_receive_that_is_too_short() {
-    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000, room: 600 });
+    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000 });
     for rail in [PLAIN, LOSSY, DIRECT, GETS, PUTS] {
         for posted_first in [true, false] {
             let mut world = World::acquainted(rail, &limits());
@@ -133,7 +133,7 @@ fn a_long_message_meets_a_receive_for_nothing_that_came_later() {
     world.calm();
     let receive = world.receive(1, 0, 1, Span::EMPTY);
     world.calm();
-    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000, room: 0 });
+    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000 });
     assert_eq!(world.outcome(1, receive), Some(truncated));
     world.assert_done(0, send);
     world.assert_quiet();
@@ -146,7 +146,7 @@ fn a_long_message_meets_a_receive_for_nothing_that_waited() {
     let send = world.send_text(0, 1, 1, &pattern(9000));
     world.calm();
     world.assert_done(0, send);
-    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000, room: 0 });
+    let truncated = Outcome::Failed(Fault::Truncated { word: word(0, 1), len: 9000 });
     assert_eq!(world.outcome(1, receive), Some(truncated));
     world.assert_quiet();
 }
