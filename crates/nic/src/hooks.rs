@@ -32,7 +32,7 @@ use crate::nic::{Nic, Variant};
 use crate::op::{Owner, State};
 use crate::peers::At;
 use crate::port::Port;
-use crate::receive::{Offer, Whole};
+use crate::receive::{Offer, Whole, outcome_of};
 use crate::slab::Slab;
 use crate::store::eager_bytes;
 use crate::types::{Fault, Mode, Outcome, Peer, Posted, Received, Span, Ticket};
@@ -234,9 +234,18 @@ impl Modules {
         self.loaded.iter_mut().find(|loaded| loaded.group == group)
     }
 
+    /// How a receive ends that gets this message, and where the bytes go: nowhere, if a trap has ended it.
+    #[inline(always)]
+    pub(crate) fn outcome(&mut self, word: MatchWord, len: u64, into: Span) -> (Span, Outcome) {
+        match word.is_ended() {
+            true => (into.first(0), self.on_ended(word, len)),
+            false => (into, outcome_of(word, len, into.len)),
+        }
+    }
+
     /// How a receive ends that has got what is left of a message.
     #[cold]
-    pub(crate) fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
+    fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
         let word = word.outer();
         if let Some(loaded) = self.find_mut(word.group()) {
             // Those that were there before the module was loaded are not among them.
@@ -417,7 +426,7 @@ impl<V: Variant> Nic<V> {
     fn take_paid(&mut self, at: At, group: u16, len: usize, port: &mut impl Port) {
         let queue = self.queue_of(group);
         let Ok(len) = u32::try_from(len) else { unreachable!("frames are short") };
-        if self.pay(at, queue, true, eager_bytes(len)) {
+        if self.pay(at, queue, true, eager_bytes(len)).is_some() {
             self.owe(at, queue, eager_bytes(len), port);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::canary::Bug;
 use crate::envelope::Kind;
-use crate::lane::NO_FLOOR;
+use crate::lane::{Lane, NO_FLOOR};
 use crate::matcher::{Arrival, Entry, Item, Matcher, Post, Queue};
 use crate::nic::{Nic, QueuePair, Variant};
 use crate::op::{Op, Owner, State};
@@ -254,14 +254,14 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
-        let store = &mut self.queues[usize::from(queue)].store;
+        let Nic { queues, modules, .. } = self;
+        let store = &mut queues[usize::from(queue)].store;
         let stored = store.headers.release(message).expect("a matched message is stored");
         let from = self.peers.find(stored.from);
         let posted = match stored.body {
             Body::Whole { first, len, synchronous } => {
-                let (into, outcome) = self.outcome(stored.word, stored.len(), into);
+                let (into, outcome) = modules.outcome(stored.word, len.into(), into);
                 let room = into.len;
-                let store = &mut self.queues[usize::from(queue)].store;
                 store.drain(first, len, |offset, bytes| {
                     let bytes = cut(bytes, room.saturating_sub(offset));
                     if !bytes.is_empty() {
@@ -345,7 +345,7 @@ impl<V: Variant> Nic<V> {
             self.reply(at, Kind::Matched { ticket: sender }, port);
         }
         let (into, outcome) = match MODULE {
-            true => self.outcome(word, payload.len() as u64, into),
+            true => self.modules.outcome(word, payload.len() as u64, into),
             false => (into, outcome_of(word, payload.len() as u64, into.len)),
         };
         let bytes = cut(payload, into.len);
@@ -440,15 +440,6 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// How a receive ends that gets this message, and where the bytes go: nowhere, if a trap has ended it.
-    #[inline(always)]
-    pub(crate) fn outcome(&mut self, word: MatchWord, len: u64, into: Span) -> (Span, Outcome) {
-        match word.is_ended() {
-            true => (into.first(0), self.modules.on_ended(word, len)),
-            false => (into, outcome_of(word, len, into.len)),
-        }
-    }
-
     /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
     /// claims credit that it does not have.
     #[inline(always)]
@@ -462,10 +453,7 @@ impl<V: Variant> Nic<V> {
         body: impl FnOnce(&mut Store) -> Body,
     ) -> Option<Arrival> {
         let from = self.peers[at].peer;
-        if !self.pay(at, queue, secured, bytes) {
-            return None;
-        }
-        let lane = self.peers[at].lane(queue);
+        let lane = self.pay(at, queue, secured, bytes)?;
         let floor = if V::BUG == Some(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
@@ -488,9 +476,16 @@ impl<V: Variant> Nic<V> {
         Some(arrival)
     }
 
-    /// Takes what a message uses from the credit of its sender. False if it claims credit that it does not have.
+    /// Takes what a message uses from the credit of its sender. Nothing if it claims credit that it does not
+    /// have.
     #[inline(always)]
-    pub(crate) fn pay(&mut self, at: At, queue: u16, secured: bool, bytes: u32) -> bool {
+    pub(crate) fn pay(
+        &mut self,
+        at: At,
+        queue: u16,
+        secured: bool,
+        bytes: u32,
+    ) -> Option<&mut Lane> {
         let lane = self.peers[at].lane(queue);
         if lane.unmet > 0 {
             self.queues[usize::from(queue)].store.widen(lane.unmet);
@@ -500,11 +495,11 @@ impl<V: Variant> Nic<V> {
             let paid = lane.floor == NO_FLOOR && lane.reserved >= bytes;
             if !paid {
                 self.stats.malformed += 1;
-                return false;
+                return None;
             }
             lane.reserved -= bytes;
         }
-        true
+        Some(lane)
     }
 
     /// Settles what an arrival means for credit, and answers a message that came without.

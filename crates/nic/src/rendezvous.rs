@@ -65,7 +65,7 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
-        let (into, outcome) = self.outcome(word, source.len, into);
+        let (into, outcome) = self.modules.outcome(word, source.len, into);
         // The shorter of the two sizes is moved.
         let into = into.first(source.len);
         if into.len == 0 {
