@@ -16,3 +16,18 @@ pub use budget::{BadSetting, Budget};
 pub use client::{Code, Engine, Facts, Instance, Refusal};
 pub use find::Unavailable;
 pub use start::{Trouble, fingerprint, start};
+
+/// How clang makes a module: no library, no entry, a small stack that traps where it ends, and no
+/// instruction that an old engine would not know.
+pub const CLANG_FLAGS: &[&str] = &[
+    "--target=wasm32",
+    "-mcpu=mvp",
+    "-O2",
+    "-Wall",
+    "-ffreestanding",
+    "-nostdlib",
+    "-Wl,--no-entry",
+    "-Wl,--stack-first",
+    "-Wl,-z,stack-size=8192",
+    "-Wl,--strip-all",
+];

@@ -4,22 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use crate::home::Home;
+use ferrywire_modules::CLANG_FLAGS;
 
-/// How modules are compiled: no library, no entry, a small stack that traps where it ends, and no
-/// instruction that an old engine would not know.
-const FLAGS: &[&str] = &[
-    "--target=wasm32",
-    "-mcpu=mvp",
-    "-O2",
-    "-Wall",
-    "-ffreestanding",
-    "-nostdlib",
-    "-Wl,--no-entry",
-    "-Wl,--stack-first",
-    "-Wl,-z,stack-size=8192",
-    "-Wl,--strip-all",
-];
+use crate::home::Home;
 
 /// Compiles. Returns only if there is no clang.
 pub(crate) fn compile(arguments: &[OsString]) -> ExitCode {
@@ -31,7 +18,8 @@ pub(crate) fn compile(arguments: &[OsString]) -> ExitCode {
         }
     };
     let name = std::env::var_os("FERRY_MODULE_CC").unwrap_or_else(|| "clang".into());
-    let error = Command::new(&name).args(FLAGS).arg("-I").arg(home.include).args(arguments).exec();
+    let error =
+        Command::new(&name).args(CLANG_FLAGS).arg("-I").arg(home.include).args(arguments).exec();
     eprintln!(
         "ferry module cc: {} cannot be started: {error}; modules in C need clang and lld (on Debian: \
          apt install clang lld), and FERRY_MODULE_CC names another clang",
