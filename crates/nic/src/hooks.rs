@@ -135,7 +135,10 @@ struct Loaded {
     kept_bytes: u64,
     /// Messages that it has let through and that wait for room.
     passing: u32,
+    /// All but its fuel, which it counts itself.
     stats: ModuleStats,
+    /// Fuel that its predecessors used.
+    fuel_before: u64,
 }
 
 /// What the receive of a module is doing.
@@ -287,6 +290,7 @@ impl<V: Variant> Nic<V> {
             kept_bytes: 0,
             passing: 0,
             stats: ModuleStats::default(),
+            fuel_before: 0,
         });
         self.listen(group, port);
         self.settle(port);
@@ -296,7 +300,9 @@ impl<V: Variant> Nic<V> {
     pub fn replace(&mut self, group: u16, module: Box<dyn Module>) -> Option<Box<dyn Module>> {
         let loaded = self.modules.find_mut(group)?;
         (loaded.streak, loaded.barred) = (0, 0);
-        loaded.module.replace(module)
+        let predecessor = loaded.module.replace(module);
+        loaded.fuel_before += predecessor.as_ref().map_or(0, |module| module.fuel_used());
+        predecessor
     }
 
     /// Takes a module out, with what waits for it and what it has let through and nobody has received. Messages
@@ -331,7 +337,7 @@ impl<V: Variant> Nic<V> {
     pub fn module_stats(&self, group: u16) -> Option<ModuleStats> {
         let loaded = &self.modules.loaded[self.modules.find(group)?];
         let fuel = loaded.module.as_ref().map_or(0, |module| module.fuel_used());
-        Some(ModuleStats { fuel, ..loaded.stats })
+        Some(ModuleStats { fuel: loaded.fuel_before + fuel, ..loaded.stats })
     }
 
     /// A counter of a module, to wait for.

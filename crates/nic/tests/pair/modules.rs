@@ -502,7 +502,8 @@ fn another_module_takes_over() {
     send(&mut world, 0, 1, 1, b"second");
     world.calm();
     world.assert_received(1, receive, into, b"second");
-    assert_eq!(world.nics[1].module_stats(GROUP).expect("loaded").messages, 2);
+    let stats = world.nics[1].module_stats(GROUP).expect("loaded");
+    assert_eq!((stats.messages, stats.fuel), (2, 14), "what both have done");
     unload(&mut world);
 }
 
