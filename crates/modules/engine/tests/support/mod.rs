@@ -1,6 +1,8 @@
-//! A hook that does what a NIC would, and remembers it.
+//! A hook that does what a NIC would, and remembers it; the examples, compiled.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub(crate) mod example;
 
 use ferrywire_modules::{Budget, Code, Engine, Instance, Refusal};
 use ferrywire_nic::{Hook, Trap};
