@@ -58,10 +58,22 @@ fn agree(comm: &Comm, done: std::result::Result<(), String>, code: &[u8]) -> Res
     let why = match done {
         Err(why) => why,
         Ok(()) if culprit != u64::MAX => format!("rank {culprit} could not, and says why"),
-        Ok(()) if smallest != !largest => "ranks passed different code".into(),
+        Ok(()) if smallest != !largest => {
+            let other = rank_with_other_code(comm, print == smallest)?;
+            format!("rank {other} passed other code than rank 0")
+        }
         Ok(()) => return Ok(()),
     };
     Err(Failure::new(MPI_ERR_OTHER, why))
+}
+
+/// A rank whose code is not that of rank 0, if each says whether it has the one of the smallest print.
+fn rank_with_other_code(comm: &Comm, has_smallest: bool) -> Result<u64> {
+    // The first that has it and the first that has not: one of them is rank 0.
+    let mut first = [u64::MAX; 2];
+    first[usize::from(has_smallest)] = comm.members.rank().into();
+    let [without, with] = least_of_all(comm, first)?;
+    Ok(without.max(with))
 }
 
 /// The least of the numbers of all ranks, place by place.

@@ -105,10 +105,22 @@ impl Comm {
         let why = match done {
             Err(why) => why,
             Ok(()) if culprit != u64::MAX => format!("rank {culprit} could not, and says why"),
-            Ok(()) if smallest != !largest => "ranks passed different code".into(),
+            Ok(()) if smallest != !largest => {
+                let other = self.rank_with_other_code(print == smallest)?;
+                format!("rank {other} passed other code than rank 0")
+            }
             Ok(()) => return Ok(()),
         };
         Err(Error::Module { call: self.call(self.what_all(call)), why })
+    }
+
+    /// A rank whose code is not that of rank 0, if each says whether it has the one of the smallest print.
+    fn rank_with_other_code(&self, has_smallest: bool) -> Result<u64, Error> {
+        // The first that has it and the first that has not: one of them is rank 0.
+        let mut first = [u64::MAX; 2];
+        first[usize::from(has_smallest)] = self.rank().into();
+        self.allreduce(&mut first, Operation::Min)?;
+        Ok(first[0].max(first[1]))
     }
 }
 

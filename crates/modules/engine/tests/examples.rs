@@ -793,6 +793,47 @@ fn a_module_that_is_unloaded_is_gone_for_all_handles() {
 }
 
 #[test]
+fn code_that_differs_between_ranks_or_does_not_compile_is_an_error_everywhere() {
+    let good = echo_as_text();
+    let other = [&good[..], b" ;; other"].concat();
+    for ranks in [2, 3, 6] {
+        for culprit in [0, ranks - 1] {
+            watched(|| {
+                ferrywire::local(ranks, |world| {
+                    let mine = world.rank() == culprit;
+                    let load = |bad: &[u8]| {
+                        let code = if mine { bad } else { &good };
+                        world.load_module("echo", code).map(|_| ()).unwrap_err().to_string()
+                    };
+                    let text = load(&other);
+                    let differs = if culprit == 0 { 1 } else { culprit };
+                    let why = format!("rank {differs} passed other code than rank 0");
+                    assert!(text.ends_with(&why), "{text}");
+
+                    for bad in [&b"no code"[..], b"", b"\0asm", b"(module (func $x"] {
+                        let text = load(bad);
+                        let why = format!("rank {culprit} could not, and says why");
+                        assert!(text.starts_with("load_module"), "{text}");
+                        assert_eq!(text.ends_with(&why), !mine, "{text}");
+                        assert!(text.len() > "load_module: ".len(), "{text}");
+                    }
+
+                    // Where all are to blame, all say why.
+                    let text = world.load_module("bad", b"no code").map(|_| ()).unwrap_err();
+                    assert!(!text.to_string().contains("could not, and says why"), "{text}");
+
+                    // And all is as before.
+                    let echo = world.load_module("echo", &good).unwrap();
+                    let to = (world.rank() + 1) % ranks;
+                    assert_eq!(ask(&echo, to, 0, b"hello"), b"hello");
+                    echo.unload().unwrap();
+                })
+            });
+        }
+    }
+}
+
+#[test]
 fn statistics_say_what_was_done() {
     let code = echo_as_text();
     with_module(2, &code, |world, echo| {
