@@ -23,6 +23,13 @@ pub struct Probed {
     pub len: u64,
 }
 
+impl Probed {
+    /// What there is to see of a message. One that a trap has ended has lost its bytes.
+    fn of(from: Peer, word: MatchWord, len: u64) -> Probed {
+        Probed { from, word: word.to_match(), len: if word.is_ended() { 0 } else { len } }
+    }
+}
+
 /// A message that arrives whole: what it says of itself, whether its room was set aside, and whom
 /// to tell when it matches.
 #[derive(Clone, Copy)]
@@ -388,10 +395,10 @@ impl<V: Variant> Nic<V> {
 
     /// A refused message goes by: a probe may be looking for it.
     fn show_to_probe(&mut self, at: At, queue: u16, word: MatchWord, len: u64) {
-        let (from, word) = (self.peers[at].peer, word.to_match());
+        let seen = Probed::of(self.peers[at].peer, word, len);
         let swept_for = self.peers[at].lane(queue).swept_for;
         let searches = &mut self.queues[usize::from(queue)].searches;
-        searches.show(Probed { from, word, len }, swept_for);
+        searches.show(seen, swept_for);
     }
 
     /// The header of a message has arrived; its bytes are still with its sender.
@@ -732,5 +739,5 @@ fn cut(bytes: &[u8], room: u64) -> &[u8] {
 
 fn probed(store: &Store, item: Item) -> Probed {
     let message = store.headers.find(store.headers.ticket_at(item)).expect("a queued message");
-    Probed { from: message.from, word: message.word.to_match(), len: message.len() }
+    Probed::of(message.from, message.word, message.len())
 }

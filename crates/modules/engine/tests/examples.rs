@@ -703,6 +703,53 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
     });
 }
 
+/// These ask what has come before they receive it. What has ended is there, without its bytes, and whoever receives
+/// it is told.
+#[test]
+fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
+    let Some(code) = code("reduce") else { return };
+    with_module(2, &code, |world, reduce| {
+        let why = "the module ended the message of rank 0 with tag 4: it gave up";
+        for fault_first in [true, false] {
+            for way in 0..3 {
+                if world.rank() == 0 {
+                    if !fault_first {
+                        // Rank 1 is on its way into its call, or there.
+                        world.receive_vec::<u8>(1, 0).unwrap();
+                        std::thread::yield_now();
+                    }
+                    reduce.synchronous_send(&[0u8; 7], 1, 4).unwrap();
+                    world.send(b"sent", 1, 0).unwrap();
+                } else {
+                    if fault_first {
+                        world.receive_vec::<u8>(0, 0).unwrap();
+                    } else {
+                        world.send(b"come", 0, 0).unwrap();
+                    }
+                    let error = match way {
+                        0 => reduce.receive_vec::<u8>(0, 4).unwrap_err(),
+                        1 => {
+                            let seen = reduce.probe(ANY, 4).unwrap();
+                            assert_eq!((seen.source, seen.tag, seen.bytes), (0, 4, 0));
+                            reduce.receive(&mut [0u64; 1], 0, 4).unwrap_err()
+                        }
+                        _ => {
+                            while reduce.iprobe(0, ANY).unwrap().is_none() {}
+                            reduce.receive_vec::<f64>(ANY, ANY).unwrap_err()
+                        }
+                    };
+                    assert!(error.to_string().ends_with(why), "{error}");
+                    if !fault_first {
+                        world.receive_vec::<u8>(0, 0).unwrap();
+                    }
+                    assert_eq!(reduce.iprobe(ANY, ANY).unwrap(), None, "it is told once");
+                }
+                world.barrier().unwrap();
+            }
+        }
+    });
+}
+
 // Life.
 
 #[test]
