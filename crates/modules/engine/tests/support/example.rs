@@ -13,11 +13,16 @@ use ferrywire_modules::CLANG_FLAGS;
 
 /// The code of `examples/modules/NAME.c`. None, and a word about it, if this machine cannot compile it.
 pub(crate) fn code(name: &'static str) -> Option<Vec<u8>> {
-    /// None stands for what cannot be compiled here.
-    type Compiled = HashMap<&'static str, Option<Vec<u8>>>;
+    type Compiled = HashMap<&'static str, Result<Vec<u8>, Missing>>;
     static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    compiled.entry(name).or_insert_with(|| compile(name)).clone()
+    match compiled.entry(name).or_insert_with(|| compile(name)) {
+        Ok(code) => Some(code.clone()),
+        Err(Missing(tool)) => {
+            println!("not tested: there is no {tool}");
+            None
+        }
+    }
 }
 
 /// `examples/modules/echo.wat`, which needs no compiler.
@@ -25,15 +30,16 @@ pub(crate) fn echo_as_text() -> Vec<u8> {
     std::fs::read(repository().join("examples/modules/echo.wat")).expect("it is there")
 }
 
-fn compile(name: &str) -> Option<Vec<u8>> {
+/// A tool that this machine does not have.
+struct Missing(&'static str);
+
+fn compile(name: &str) -> Result<Vec<u8>, Missing> {
     let Ok(linker) = Command::new("clang").arg("-print-prog-name=wasm-ld").output() else {
-        println!("not tested: there is no clang");
-        return None;
+        return Err(Missing("clang"));
     };
     // Who finds the linker names its place, and who does not, its name.
     if !String::from_utf8_lossy(&linker.stdout).contains('/') {
-        println!("not tested: there is no wasm-ld");
-        return None;
+        return Err(Missing("wasm-ld"));
     }
     let source = repository().join("examples/modules").join(name).with_extension("c");
     // Test programs may run side by side.
@@ -51,7 +57,7 @@ fn compile(name: &str) -> Option<Vec<u8>> {
     assert!(compiled.status.success(), "{name}: {}", String::from_utf8_lossy(&compiled.stderr));
     let code = std::fs::read(&wasm).expect("clang has written it");
     std::fs::remove_file(&wasm).expect("it is ours");
-    Some(code)
+    Ok(code)
 }
 
 fn repository() -> PathBuf {
