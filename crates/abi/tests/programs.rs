@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Folder, ferry, library, other_header};
+use common::{Folder, engine, ferry, library, other_header};
 
 const PROGRAMS: &[&str] =
     &["hello", "ring", "datatypes", "messages", "collectives", "objects", "tool", "planes"];
@@ -25,6 +25,17 @@ fn programs_run_on_any_number_of_ranks() {
         for ranks in RANKS {
             succeeded(&run(&program, *ranks), name);
         }
+    }
+}
+
+/// User code on the NIC, from C.
+#[test]
+fn modules_are_loaded_and_used() {
+    engine();
+    let folder = Folder::new("modules");
+    let program = compiled(ferry_cc(), "modules", &folder);
+    for ranks in RANKS {
+        succeeded(&run(&program, *ranks), "modules");
     }
 }
 
@@ -118,7 +129,7 @@ fn fatal_errors_end_the_job_and_say_why() {
             "truncation",
             15,
             "aborted the job with code 15: MPI_Recv of 4 bytes from rank 0, tag 3, in \
-             MPI_COMM_WORLD: the message has 16 bytes, more than there is room for",
+             MPI_COMM_WORLD: the message of rank 0 with tag 3 has 16 bytes, more than there is room for",
         ),
         ("early", 16, "ferrywire: MPI_Comm_rank: MPI_Init has not been called"),
         ("late", 16, "ferrywire: MPI_Barrier: MPI_Finalize has been called"),

@@ -164,6 +164,8 @@ fn own_object() -> Option<PathBuf> {
         return None;
     }
     let path = PathBuf::from(copied(info.dli_fname)?);
+    // The engine is beside the library itself, not beside a link to it.
+    let path = path.canonicalize().unwrap_or(path);
     // For the application itself this is how it was called, which need not be a path.
     path.is_absolute().then_some(path)
 }

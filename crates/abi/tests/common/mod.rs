@@ -14,6 +14,11 @@ pub(crate) fn library() -> &'static Path {
     &LIBRARY
 }
 
+/// What runs modules, which the library looks for beside itself.
+pub(crate) fn engine() {
+    built("ferrywire-engine");
+}
+
 /// The command.
 pub(crate) fn ferry() -> &'static Path {
     static FERRY: LazyLock<PathBuf> = LazyLock::new(|| built("ferrywire-ferry").join("ferry"));
