@@ -1,17 +1,21 @@
 /* The instructions of a message: run by `cost`, which counts those of send_one at rank 0 and of receive_one at
  * rank 1.
  *
- * Messages have arrived when they are received, so that nobody waits while it is counted.
+ * Messages have arrived when they are received, so that nobody waits while it is counted. Rank 1 sleeps until then, and
+ * takes them from their ring when it receives. Or it polls, as a busy program does; then it has taken them already,
+ * and what is counted is to match them. With a module loaded, only this can be counted: while the rank sleeps, the
+ * agent takes messages.
  *
- *     cost                 ordinary messages
- *     cost MODULE          the same, with a module loaded on another communicator
- *     cost MODULE through  messages that go through the module
+ *     cost sleeps|polls                 ordinary messages
+ *     cost sleeps|polls MODULE          the same, with a module loaded on another communicator
+ *     cost sleeps|polls MODULE through  messages that go through the module
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { ROUNDS = 20, BATCH = 16, WARM_UP = 4 };
@@ -59,16 +63,22 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm comm = MPI_COMM_WORLD;
-    if (argc > 1) {
-        MPI_Comm module = with_module(argv[1]);
-        comm = argc > 2 ? module : comm;
+    int polls = argc > 1 && strcmp(argv[1], "polls") == 0;
+    if (argc > 2) {
+        MPI_Comm module = with_module(argv[2]);
+        comm = argc > 3 ? module : comm;
     }
     for (int round = 0; round < ROUNDS + WARM_UP; round++) {
         meet(rank);
         for (int i = 0; i < BATCH && rank == 0; i++) {
             send_one(&number, comm);
         }
-        usleep(100000);
+        double until = MPI_Wtime() + 0.1;
+        if (!polls) usleep(100000);
+        for (int there; polls && rank == 1 && MPI_Wtime() < until;) {
+            MPI_Iprobe(0, 99, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+        }
+        if (polls && rank == 0) usleep(100000);
         for (int i = 0; i < BATCH && rank == 1; i++) {
             receive_one(&number, comm);
         }

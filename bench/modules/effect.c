@@ -2,6 +2,7 @@
  *
  *     effect broadcast BROADCAST.wasm [-i ITERATIONS] [-max US] [-b BYTES]    any number of ranks
  *     effect echo ECHO.wasm [-i ITERATIONS] [-busy US]                        two ranks
+ *     effect pingpong NOOP.wat [-i ITERATIONS]                                two ranks
  *
  * broadcast has the shape of the document's: a barrier, a delay at each rank that is random up to -max, a broadcast
  * from rank 0, and a delay to a common end. It is done by a tree of receives and sends of the application, by
@@ -11,7 +12,9 @@
  * counted from when it and the root were there (late_us).
  *
  * echo asks a rank that computes for -busy at a time and looks for requests in between, and then one that has a
- * module, and never looks. */
+ * module, and never looks.
+ *
+ * pingpong is half a round trip of 8 bytes, with a module that delivers everything and without. */
 #include "../mpi/bench.h"
 #include <ferry.h>
 
@@ -123,11 +126,37 @@ static void echo(MPI_Comm module, int iterations, double busy) {
     }
 }
 
+/* Half a round trip of 8 bytes, in nanoseconds. */
+static double half(MPI_Comm comm, int iterations) {
+    double number = 0, began = 0;
+    for (int i = -iterations / 10; i < iterations; i++) {
+        if (i == 0) began = now_ns();
+        for (int turn = 0; turn < 2; turn++) {
+            if (rank_ == turn) MPI_Send(&number, 1, MPI_DOUBLE, 1 - turn, TAG, comm);
+            else MPI_Recv(&number, 1, MPI_DOUBLE, 1 - turn, TAG, comm, MPI_STATUS_IGNORE);
+        }
+    }
+    return (now_ns() - began) / iterations / 2;
+}
+
+/* Messages without and with a module, in turn, since the machine changes by the minute. */
+static void pingpong(MPI_Comm module, int iterations) {
+    enum { ROUNDS = 41 };
+    double without[ROUNDS], with[ROUNDS], more[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        without[round] = half(MPI_COMM_WORLD, iterations);
+        with[round] = half(module, iterations);
+        more[round] = with[round] - without[round];
+    }
+    double plain = median(without, ROUNDS), through = median(with, ROUNDS), difference = median(more, ROUNDS);
+    if (rank_ == 0) printf("pingpong without_ns=%.1f with_ns=%.1f more_ns=%.1f\n", plain, through, difference);
+}
+
 int main(int argc, char **argv) {
     bench_init(&argc, &argv);
     need_ranks(2);
     if (argc < 3) {
-        if (rank_ == 0) fputs("usage: effect broadcast|echo MODULE [options]\n", stderr);
+        if (rank_ == 0) fputs("usage: effect broadcast|echo|pingpong MODULE [options]\n", stderr);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Comm module = load(argv[2]);
@@ -138,6 +167,8 @@ int main(int argc, char **argv) {
         broadcast("tree", by_tree, MPI_COMM_WORLD, iterations, max, count);
         broadcast("library", by_library, MPI_COMM_WORLD, iterations, max, count);
         broadcast("module", by_module, module, iterations, max, count);
+    } else if (!strcmp(argv[1], "pingpong")) {
+        pingpong(module, iterations);
     } else {
         echo(module, iterations, 1e3 * opt_num(argc, argv, "-busy", 10000));
     }

@@ -329,6 +329,7 @@ impl Inside<'_> {
 
     /// Turns once, and does what is left to threads of the user's.
     fn turn(&mut self) {
+        self.relieve_agent();
         self.core.turn(&self.driver.shared);
         if !self.core.port.reductions.is_empty() {
             self.reduce();
@@ -505,10 +506,9 @@ impl Inside<'_> {
         any
     }
 
-    /// We look after everything now.
+    /// What happens from now on is news.
     #[inline(always)]
     fn come(&mut self) {
-        self.relieve_agent();
         self.count = self.core.port.completions.count;
     }
 
@@ -525,8 +525,15 @@ impl Inside<'_> {
     #[inline(always)]
     fn leave(&mut self) {
         let others = self.tell_others();
-        if !others && self.core.nic.is_expecting() && !self.core.closing {
-            self.hand_over();
+        if self.core.guarded && !self.core.port.rail.pressing {
+            // We only asked for something, and the agent is still at the doorbell.
+            return;
+        }
+        if !others && self.core.nic.is_expecting() {
+            self.core.handovers = self.core.handovers.wrapping_add(1);
+            if !self.core.brisk {
+                self.hand_over();
+            }
         }
     }
 
@@ -561,14 +568,15 @@ impl Inside<'_> {
     }
 
     /// The agent looks after what is outstanding.
+    #[inline(never)]
     fn hand_over(&mut self) {
-        self.core.handovers = self.core.handovers.wrapping_add(1);
-        if self.core.brisk {
+        if self.core.closing {
             return;
         }
         let shared = &self.driver.shared;
         let crowded = shared.plane.segment.is_crowded();
         self.core.guarded = true;
+        self.core.port.rail.pressing = false;
         shared.doorbell().arm(Sleeper::Agent, crowded);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now

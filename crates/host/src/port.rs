@@ -208,11 +208,13 @@ impl Port for HostPort {
     }
 
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
+        self.rail.pressing = true;
         let direction = Direction::Write(notify);
         self.transfers.push_back(Transfer { peer: to, from, into, done: 0, ticket, direction });
     }
 
     fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+        self.rail.pressing = true;
         let direction = Direction::Read;
         self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });
     }
@@ -226,6 +228,10 @@ impl Port for HostPort {
 
     fn release(&mut self, span: Span) {
         self.claimed.remove(&span.offset);
+    }
+
+    fn call_again(&mut self) {
+        self.rail.pressing = true;
     }
 
     fn clock(&self) -> Time {

@@ -248,7 +248,7 @@ impl Modules {
 
     /// How a receive ends that has got what is left of a message.
     #[cold]
-    fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
+    pub(crate) fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
         let word = word.outer();
         if let Some(loaded) = self.find_mut(word.group()) {
             // Those that were there before the module was loaded are not among them.

@@ -350,6 +350,9 @@ impl<V: Variant> Nic<V> {
                 break;
             }
         }
+        if self.is_busy() {
+            port.call_again();
+        }
         let wanted = self.deadlines.first().map(|&(at, _)| at);
         if wanted != self.armed {
             self.armed = wanted;

@@ -58,6 +58,10 @@ pub trait Port {
     /// Memory that was claimed is free again.
     fn release(&mut self, span: Span);
 
+    /// Something is left to do that waits for nobody: [`crate::Nic::on_turn`] is to be called soon.
+    /// [`crate::Nic::is_busy`] says so, too.
+    fn call_again(&mut self) {}
+
     /// The time, as exactly as it can be told. [`Port::now`] is quicker, and may be late.
     fn clock(&self) -> Time {
         self.now()

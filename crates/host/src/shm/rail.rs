@@ -33,6 +33,7 @@ pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
+        pressing: false,
     };
     let inlet = ShmInlet {
         newcomers: plane.newcomers(me),
@@ -66,6 +67,8 @@ pub struct Shm {
     /// Peers whose ring was full, and what we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
+    /// Something is new to do that nobody rings for: here, or for whoever drives the NIC.
+    pub(crate) pressing: bool,
 }
 
 struct Outgoing {
@@ -133,6 +136,7 @@ impl Shm {
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
         let seen = self.rings[to.0 as usize].as_ref().map_or(0, |ring| ring.producer.seen());
+        self.pressing = true;
         match self.stuck.iter_mut().find(|(peer, _)| *peer == to) {
             Some(stuck) => stuck.1 = seen,
             None => self.stuck.push((to, seen)),
@@ -165,6 +169,7 @@ impl Shm {
 
     #[cold]
     fn lose(&mut self, peer: Peer, error: io::Error) -> Sent {
+        self.pressing = true;
         self.lost.push((peer, error));
         Sent::Full
     }

@@ -1,0 +1,103 @@
+/* What a hostile module does to others: run by `hostile`, on four ranks.
+ *
+ *     hostile CALM.wat HOSTILE.wat ECHO.wasm [-t SECONDS]
+ *
+ * Rank 2 sends to the bad module of another rank as fast as it can, first CALM and then HOSTILE. Meanwhile others
+ * do their work, and count:
+ *   apart     ranks 0 and 1 exchange ordinary messages, and the bad module is at rank 3
+ *   together  rank 0 asks the echo module of rank 1, where the bad one is, too
+ * Told is the rate of each, what the hostile module came to, and the memory of its rank. */
+#include "../mpi/bench.h"
+#include <ferry.h>
+
+enum { ASK = 4, OVER = 9 };
+
+static MPI_Comm load(const char *name, const char *path) {
+    static char code[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        perror(path);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    size_t length = fread(code, 1, sizeof code, file);
+    fclose(file);
+    MPI_Comm comm;
+    Ferry_Module_load(MPI_COMM_WORLD, name, code, (MPI_Count)length, &comm);
+    return comm;
+}
+
+static double resident_kb(void) {
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file != NULL && fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
+    if (file != NULL) fclose(file);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* Exchanges with rank 1 until the time is over; how many. Rank 1 answers, or its module does. */
+static long ask(MPI_Comm comm, int answer, double until) {
+    long count = 0;
+    double number = 0;
+    while (now_ns() < until) {
+        MPI_Send(&number, 1, MPI_DOUBLE, 1, ASK, comm);
+        MPI_Recv(&number, 1, MPI_DOUBLE, 1, answer, comm, MPI_STATUS_IGNORE);
+        count++;
+    }
+    MPI_Send(NULL, 0, MPI_BYTE, 1, OVER, MPI_COMM_WORLD);
+    return count;
+}
+
+static void answer(void) {
+    for (;;) {
+        double number;
+        MPI_Status status;
+        MPI_Recv(&number, 1, MPI_DOUBLE, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        if (status.MPI_TAG == OVER) return;
+        MPI_Send(&number, 1, MPI_DOUBLE, 0, ASK + 1, MPI_COMM_WORLD);
+    }
+}
+
+/* The rate of the others, per second, while rank 2 sends to `bad` at `target`. */
+static double rate(MPI_Comm bad, int target, MPI_Comm echo, double seconds) {
+    double result = 0, number = 0, until;
+    MPI_Barrier(MPI_COMM_WORLD);
+    until = now_ns() + 1e9 * seconds;
+    if (rank_ == 0) result = (double)ask(target == 1 ? echo : MPI_COMM_WORLD, ASK + 1, until) / seconds;
+    if (rank_ == 1 && target != 1) answer();
+    if (rank_ == 1 && target == 1) MPI_Recv(NULL, 0, MPI_BYTE, 0, OVER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; rank_ == 2 && now_ns() < until; i++) {
+        /* No faster than a busy program, or there would be no processor left to measure with. */
+        MPI_Send(&number, 1, MPI_DOUBLE, target, 2, bad);
+        if (i % 16 == 15) sleep_until(now_ns() + 1e6);
+    }
+    if (rank_ == 3) sleep_until(until);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    bench_init(&argc, &argv);
+    need_ranks(4);
+    double seconds = opt_num(argc, argv, "-t", 1);
+    MPI_Comm calm = load("calm", argv[1]), hostile = load("hostile", argv[2]), echo = load("echo", argv[3]);
+    for (int target = 3; target >= 1; target -= 2) {
+        double before = resident_kb();
+        /* Calm, hostile, calm: the machine may change meanwhile. */
+        double first = rate(calm, target, echo, seconds);
+        double attacked = rate(hostile, target, echo, 2 * seconds);
+        double last = rate(calm, target, echo, seconds);
+        Ferry_Module_stats stats;
+        Ferry_Module_get_stats(hostile, &stats);
+        double own[2] = { (double)stats.messages, resident_kb() - before }, all[8];
+        MPI_Gather(own, 2, MPI_DOUBLE, all, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        if (rank_ == 0) {
+            double calm_rate = 0.5 * (first + last);
+            printf("hostile case=%s calm=%.0f attacked=%.0f ratio=%.3f ran=%.0f grown_kB=%.0f\n",
+                   target == 3 ? "apart" : "together", calm_rate, attacked, attacked / calm_rate, all[2 * target], all[2 * target + 1]);
+        }
+        if (rank_ == target) fprintf(stderr, "%s\n", stats.faults ? stats.last_fault : "no fault");
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
