@@ -133,7 +133,7 @@ static double half(MPI_Comm comm, int iterations) {
         if (i == 0) began = now_ns();
         for (int turn = 0; turn < 2; turn++) {
             if (rank_ == turn) MPI_Send(&number, 1, MPI_DOUBLE, 1 - turn, TAG, comm);
-            else MPI_Recv(&number, 1, MPI_DOUBLE, 1 - turn, TAG, comm, MPI_STATUS_IGNORE);
+            else MPI_Recv(&number, 1, MPI_DOUBLE, turn, TAG, comm, MPI_STATUS_IGNORE);
         }
     }
     return (now_ns() - began) / iterations / 2;

@@ -22,7 +22,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Budget {
         Budget {
-            fuel: 1_000_000,
+            fuel: 200_000,
             memory_bytes: 1 << 20,
             time_ns: 10_000_000,
             code_bytes: 1 << 20,

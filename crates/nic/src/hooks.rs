@@ -56,9 +56,7 @@ pub const MODULE_COUNTERS: u32 = 8;
 /// Faults that wait for somebody who receives what they ended. More are only counted.
 const FAULTS_MAX: usize = 16;
 
-/// Traps in a row before a module is kept from running.
-const STREAK_MAX: u32 = 16;
-/// The logarithm of the most messages that it is then kept from in one go.
+/// The logarithm of the most messages that a module which always traps is kept from in one go.
 const BARRED_LOG_MAX: u32 = 10;
 /// Runs of modules, after something has happened, before the NIC looks what else has.
 const RUNS_PER_TURN_MAX: u32 = 64;
@@ -558,7 +556,7 @@ impl<V: Variant> Nic<V> {
             Ok(Verdict::Consume) => stats.consumed += 1,
             Err(_) => {
                 loaded.streak += 1;
-                loaded.barred = barred_for(loaded.streak);
+                loaded.barred = barred_for(loaded.streak, self.limits.module_traps_max);
                 return (verdict, changed);
             }
         }
@@ -693,8 +691,8 @@ impl<V: Variant> Nic<V> {
 /// For how many messages a module does not run that has trapped so often in a row. A trap may take all the time
 /// that a module has, which is time that others do not get: so it costs less and less, and a module
 /// that has come to its senses is soon found out.
-fn barred_for(streak: u32) -> u32 {
-    match streak.checked_sub(STREAK_MAX) {
+fn barred_for(streak: u32, traps_max: u32) -> u32 {
+    match streak.checked_sub(traps_max) {
         None => 0,
         Some(more) => 1 << more.min(BARRED_LOG_MAX),
     }

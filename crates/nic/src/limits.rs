@@ -22,6 +22,8 @@ pub struct Limits {
     /// Bytes of memory for messages of a module that are on their way. With more, it takes no
     /// further messages.
     pub module_kept_bytes_max: u32,
+    /// Traps in a row before a module is kept from running for every message.
+    pub module_traps_max: u32,
     /// Frames to one peer that may be unacked. At most 64.
     pub frames_in_flight_max: u16,
     /// Frames that one ack may be late for.
@@ -56,6 +58,7 @@ impl Default for Limits {
             module_bytes_max: 64 << 10,
             module_sends_max: 64,
             module_kept_bytes_max: 4 << 20,
+            module_traps_max: 4,
             frames_in_flight_max: 64,
             frames_per_ack_max: 2,
             early_bytes_max: 256 << 10,
