@@ -22,9 +22,10 @@ use crate::pointer::{Choice, Out, Text};
 use crate::types::{MPI_Comm, MPI_Count};
 
 /// What a module has done, as `ferry.h` lays it out.
+#[allow(non_camel_case_types, reason = "it is called so in C")]
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Stats {
+pub(crate) struct Ferry_Module_stats {
     messages: MPI_Count,
     bytes: MPI_Count,
     delivered: MPI_Count,
@@ -136,7 +137,7 @@ fn barrier(comm: &Comm) -> Result {
     making::run(comm, algorithm::barrier(comm.members.member()))
 }
 
-fn stats(comm: &Comm) -> Result<Stats> {
+fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
     let group = group_of(comm)?;
     let seen = comm.driver().module_stats(group).unwrap_or_default();
     let text = seen.last_fault.map(|(word, trap)| fault(word, trap)).unwrap_or_default();
@@ -145,7 +146,7 @@ fn stats(comm: &Comm) -> Result<Stats> {
         *place = c_char::from_ne_bytes([byte]);
     }
     let count = |number: u64| MPI_Count::try_from(number).unwrap_or(MPI_Count::MAX);
-    Ok(Stats {
+    Ok(Ferry_Module_stats {
         messages: count(seen.messages),
         bytes: count(seen.bytes),
         delivered: count(seen.delivered),
@@ -195,7 +196,7 @@ entries! {
         count.put(c_int::try_from(all.len()).unwrap_or(c_int::MAX))
     }
 
-    fn Ferry_Module_get_stats(module_comm: MPI_Comm, stats: Out<Stats>) on module_comm {
+    fn Ferry_Module_get_stats(module_comm: MPI_Comm, stats: Out<Ferry_Module_stats>) on module_comm {
         stats.put(self::stats(comm::find(module_comm)?)?)
     }
 
