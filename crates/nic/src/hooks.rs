@@ -125,7 +125,7 @@ struct Loaded {
     counters: [Option<Counter>; MODULE_COUNTERS as usize],
     /// Messages that traps have ended and nobody has received.
     ended: usize,
-    /// Runs in a row that ended in a trap.
+    /// Runs, since the last that came to an end, that used all their fuel or time.
     streak: u32,
     /// Messages for which it does not run, since it would only trap again.
     barred: u32,
@@ -554,8 +554,9 @@ impl<V: Variant> Nic<V> {
         match verdict {
             Ok(Verdict::Deliver) => stats.delivered += 1,
             Ok(Verdict::Consume) => stats.consumed += 1,
-            Err(_) => {
-                loaded.streak += 1;
+            // Other traps take no time that others would miss.
+            Err(trap) => {
+                loaded.streak += u32::from(matches!(trap, Trap::Fuel | Trap::Time));
                 loaded.barred = barred_for(loaded.streak, self.limits.module_traps_max);
                 return (verdict, changed);
             }
@@ -688,8 +689,8 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// For how many messages a module does not run that has trapped so often in a row. A trap may take all the time
-/// that a module has, which is time that others do not get: so it costs less and less, and a module
+/// For how many messages a module does not run that has used all its fuel or time so often in a row. That is
+/// time that others do not get: so it costs less and less, and a module
 /// that has come to its senses is soon found out.
 fn barred_for(streak: u32, traps_max: u32) -> u32 {
     match streak.checked_sub(traps_max) {

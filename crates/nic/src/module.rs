@@ -94,8 +94,8 @@ pub enum Trap {
     Verdict,
     /// The message was longer than modules take.
     Length,
-    /// It has trapped so often in a row that it does not run for every message any more, and it did not run for
-    /// this one.
+    /// It has used all its fuel or time so often in a row that it does not run for every message any more, and it did
+    /// not run for this one.
     Barred,
     /// Its engine failed in a way that has no other name.
     Engine,
@@ -150,7 +150,9 @@ impl core::fmt::Display for Trap {
             Trap::Counter => "it named a counter that modules do not have",
             Trap::Sends => "it sent more than it may for one message",
             Trap::Verdict => "it answered something that is no verdict",
-            Trap::Barred => "it trapped so often in a row that it runs for few messages only",
+            Trap::Barred => {
+                "it used all its fuel so often in a row that it runs for few messages only"
+            }
             Trap::Length => "the message is longer than modules take",
             Trap::Engine => "its engine failed",
         })

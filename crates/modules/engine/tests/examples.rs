@@ -653,7 +653,7 @@ fn all_examples_work_at_once_and_those_that_trap_disturb_nobody() {
                 }
                 let stats = trapping.stats();
                 assert_eq!((stats.faults, stats.delivered, stats.consumed), (20, 0, 0));
-                assert!(stats.messages < 20, "it was kept from running: {stats:?}");
+                assert_eq!(stats.messages, 20, "such traps are quick, and it goes on running");
                 let last = stats.last_fault.unwrap();
                 assert_eq!((last.source, last.tag), (from, 38));
                 world.barrier().unwrap();
@@ -708,9 +708,9 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
 #[test]
 fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
     let Some(code) = code("reduce") else { return };
-    with_module(2, &code, |world, reduce| {
-        let why = "the module ended the message of rank 0 with tag 4: it gave up";
-        for fault_first in [true, false] {
+    for fault_first in [true, false] {
+        with_module(2, &code, |world, reduce| {
+            let why = "the module ended the message of rank 0 with tag 4: it gave up";
             for way in 0..3 {
                 if world.rank() == 0 {
                     if !fault_first {
@@ -746,8 +746,8 @@ fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
                 }
                 world.barrier().unwrap();
             }
-        }
-    });
+        });
+    }
 }
 
 // Life.
