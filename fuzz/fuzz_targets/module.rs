@@ -33,24 +33,8 @@ struct Sender {
 }
 
 impl Hook for Sender {
-    fn rank(&self) -> u32 {
-        0
-    }
-
-    fn size(&self) -> u32 {
-        2
-    }
-
-    fn sender(&self) -> u32 {
-        1
-    }
-
-    fn tag(&self) -> u32 {
-        0
-    }
-
-    fn payload(&self) -> &[u8] {
-        &self.payload
+    fn message(&self) -> ferrywire_nic::Message<'_> {
+        ferrywire_nic::Message { rank: 0, size: 2, sender: 1, tag: 0, payload: &self.payload }
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {

@@ -225,12 +225,12 @@ impl Drop for Held {
 /// What a module is called for. The context is where the reference to the hook is, since a reference
 /// to a trait object does not fit into one pointer.
 fn message_of(hook: &mut &mut dyn Hook) -> Message {
-    let payload = hook.payload();
+    let ferrywire_nic::Message { rank, size, sender, tag, payload } = hook.message();
     Message {
-        rank: hook.rank(),
-        size: hook.size(),
-        sender: hook.sender(),
-        tag: hook.tag(),
+        rank,
+        size,
+        sender,
+        tag,
         payload: payload.as_ptr(),
         len: payload.len(),
         context: core::ptr::from_mut(hook).cast(),

@@ -26,8 +26,7 @@ use alloc::vec::Vec;
 
 use crate::canary::Bug;
 use crate::counter::{Action, Counter};
-use crate::lane::NO_FLOOR;
-use crate::module::{Hook, Module, Trap, Verdict};
+use crate::module::{Hook, Message, Module, Trap, Verdict};
 use crate::nic::{Nic, Variant};
 use crate::op::{Owner, State};
 use crate::peers::At;
@@ -356,7 +355,7 @@ impl<V: Variant> Nic<V> {
         let group = word.group();
         if group & THROUGH != 0 && self.peers[at].peer == self.me {
             let word = if word.is_ended() { word } else { word.outer() };
-            return self.on_eager::<true>(at, Whole { word, ..whole }, payload, port);
+            return self.on_eager::<true, false>(at, Whole { word, ..whole }, payload, port);
         }
         if group & (INNER | THROUGH) != 0 {
             self.stats.malformed += 1;
@@ -364,19 +363,26 @@ impl<V: Variant> Nic<V> {
         }
         let idle = self.modules.find(group).filter(|&found| self.is_listening(found));
         let early = V::BUG == Some(Bug::RunsAgain);
-        let Some(found) =
-            idle.filter(|_| early || secured && self.is_paid_for(at, group, payload.len()))
-        else {
+        let Some(found) = idle.filter(|_| early || secured) else {
             let word = word.with_group(group | INNER);
-            return self.on_eager::<true>(at, Whole { word, ..whole }, payload, port);
+            return self.on_eager::<true, false>(at, Whole { word, ..whole }, payload, port);
         };
+        let queue = self.queue_of(group);
+        let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
+        let bytes = eager_bytes(len);
+        if secured && self.pay(at, queue, true, bytes).is_none() {
+            return;
+        }
         let mut scratch = core::mem::take(&mut self.modules.scratch);
         let (verdict, changed) = self.run(found, word, payload, &mut scratch, port);
         if verdict == Ok(Verdict::Deliver) {
             let payload = if changed { &scratch[..] } else { payload };
-            self.on_eager::<true>(at, whole, payload, port);
-        } else {
-            self.take_paid(at, group, payload.len(), port);
+            match secured {
+                true => self.on_eager::<true, true>(at, whole, payload, port),
+                false => self.on_eager::<true, false>(at, whole, payload, port),
+            }
+        } else if secured {
+            self.owe(at, queue, bytes, port);
             if let Some(sender) = synchronous {
                 self.reply(at, crate::envelope::Kind::Matched { ticket: sender }, port);
             }
@@ -385,7 +391,9 @@ impl<V: Variant> Nic<V> {
         if let Err(trap) = verdict {
             self.on_trap(group, word, trap, port);
         }
-        self.stall_if_full(group, port);
+        if self.modules.loaded[found].kept_bytes > 0 {
+            self.stall_if_full(group, port);
+        }
     }
 
     /// The header of a message has arrived that a module may have to see: the word under which it is
@@ -416,23 +424,6 @@ impl<V: Variant> Nic<V> {
     fn is_waiting(&self, at: usize) -> bool {
         let Slot::Posted(ticket) = self.modules.loaded[at].slot else { return false };
         matches!(self.ops.find(ticket), Some(op) if matches!(op.state, State::Posted { .. }))
-    }
-
-    /// Whether the sender has the credit that it claims.
-    fn is_paid_for(&mut self, at: At, group: u16, len: usize) -> bool {
-        let queue = self.queue_of(group);
-        let lane = self.peers[at].lane(queue);
-        let Ok(len) = u32::try_from(len) else { return false };
-        lane.floor == NO_FLOOR && lane.reserved + lane.unmet >= eager_bytes(len)
-    }
-
-    /// A message under credit ends here: its room is free again.
-    fn take_paid(&mut self, at: At, group: u16, len: usize, port: &mut impl Port) {
-        let queue = self.queue_of(group);
-        let Ok(len) = u32::try_from(len) else { unreachable!("frames are short") };
-        if self.pay(at, queue, true, eager_bytes(len)).is_some() {
-            self.owe(at, queue, eager_bytes(len), port);
-        }
     }
 
     /// Posts the receive of a module that has none, unless too much of what it sent is on its way.
@@ -741,24 +732,14 @@ impl<V: Variant, P: Port> Running<'_, V, P> {
 }
 
 impl<V: Variant, P: Port> Hook for Running<'_, V, P> {
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn sender(&self) -> u32 {
-        self.word.source()
-    }
-
-    fn tag(&self) -> u32 {
-        self.word.tag()
-    }
-
-    fn payload(&self) -> &[u8] {
-        if self.changed { self.scratch } else { self.payload }
+    fn message(&self) -> Message<'_> {
+        Message {
+            rank: self.rank,
+            size: self.size,
+            sender: self.word.source(),
+            tag: self.word.tag(),
+            payload: if self.changed { self.scratch } else { self.payload },
+        }
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {

@@ -59,7 +59,7 @@ pub use counter::Counter;
 pub use envelope::{Envelope, Kind, Marks};
 pub use hooks::{MODULE_COUNTERS, MODULE_GROUP, ModuleStats, Placement};
 pub use limits::Limits;
-pub use module::{Hook, Module, Trap, Verdict};
+pub use module::{Hook, Message, Module, Trap, Verdict};
 pub use nic::{Holdings, Nic, Standard, Stats, Variant};
 pub use port::{Operator, Port, Progress, Promises, Seal, Sent, StepRef};
 pub use receive::Probed;

@@ -17,22 +17,50 @@ pub trait Module: Send {
     fn fuel_used(&self) -> u64;
 }
 
+/// What a module is run for. Ranks are as its group counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The rank that the module runs at.
+    pub rank: u32,
+    /// How many ranks its group has.
+    pub size: u32,
+    /// The rank that the message says it is from.
+    pub sender: u32,
+    /// The tag of the message.
+    pub tag: u32,
+    /// The bytes of the message, as they are now.
+    pub payload: &'a [u8],
+}
+
 /// What a module may ask for while it runs. Ranks are as its group counts.
 pub trait Hook {
+    /// What it is run for, in one answer, since nearly every module asks for most of it.
+    fn message(&self) -> Message<'_>;
+
     /// The rank that it runs at.
-    fn rank(&self) -> u32;
+    fn rank(&self) -> u32 {
+        self.message().rank
+    }
 
     /// How many ranks its group has.
-    fn size(&self) -> u32;
+    fn size(&self) -> u32 {
+        self.message().size
+    }
 
     /// The rank that the message says it is from.
-    fn sender(&self) -> u32;
+    fn sender(&self) -> u32 {
+        self.message().sender
+    }
 
     /// The tag of the message.
-    fn tag(&self) -> u32;
+    fn tag(&self) -> u32 {
+        self.message().tag
+    }
 
     /// The bytes of the message.
-    fn payload(&self) -> &[u8];
+    fn payload(&self) -> &[u8] {
+        self.message().payload
+    }
 
     /// The bytes of the message, to be changed: what is delivered or forwarded from now on is what they are
     /// then.

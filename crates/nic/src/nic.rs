@@ -214,7 +214,7 @@ impl<V: Variant> Nic<V> {
     #[inline(always)]
     fn on_whole(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
         match whole.word.has_module() {
-            false => self.on_eager::<false>(at, whole, payload, port),
+            false => self.on_eager::<false, false>(at, whole, payload, port),
             true => self.on_called(at, whole, payload, port),
         }
     }

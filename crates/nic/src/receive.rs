@@ -314,10 +314,10 @@ impl<V: Variant> Nic<V> {
 
     /// A whole message has arrived.
     ///
-    /// `MODULE` says whether it may come from a module: that is known where it is called, and nobody else pays
-    /// for it.
+    /// `MODULE` says whether it may come from a module, and `PAID` whether its credit has been taken: that is known
+    /// where it is called, and nobody else looks.
     #[inline(always)]
-    pub(crate) fn on_eager<const MODULE: bool>(
+    pub(crate) fn on_eager<const MODULE: bool, const PAID: bool>(
         &mut self,
         at: At,
         whole: Whole,
@@ -328,10 +328,8 @@ impl<V: Variant> Nic<V> {
         let queue = self.queue_of(word.group());
         let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
         let bytes = eager_bytes(len);
-        let arrival = self.arrive::<MODULE>(at, queue, word, secured, bytes, |store| Body::Whole {
-            first: store.fill(payload),
-            len,
-            synchronous,
+        let arrival = self.arrive::<MODULE, PAID>(at, queue, word, secured, bytes, |store| {
+            Body::Whole { first: store.fill(payload), len, synchronous }
         });
         let Some(Arrival::Matched(item)) = arrival else {
             return self.conclude(at, queue, secured, bytes, arrival, port);
@@ -425,7 +423,7 @@ impl<V: Variant> Nic<V> {
             lane.invited = false;
             lane.swept_for = self.queues[usize::from(queue)].searches.last;
         }
-        let arrival = self.arrive::<true>(at, queue, word, secured, HEADER_BYTES, |_| {
+        let arrival = self.arrive::<true, false>(at, queue, word, secured, HEADER_BYTES, |_| {
             Body::Offered { ticket: sender, source }
         });
         if arrival == Some(Arrival::Refused) {
@@ -453,7 +451,7 @@ impl<V: Variant> Nic<V> {
     /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
     /// claims credit that it does not have.
     #[inline(always)]
-    fn arrive<const MODULE: bool>(
+    fn arrive<const MODULE: bool, const PAID: bool>(
         &mut self,
         at: At,
         queue: u16,
@@ -463,7 +461,10 @@ impl<V: Variant> Nic<V> {
         body: impl FnOnce(&mut Store) -> Body,
     ) -> Option<Arrival> {
         let from = self.peers[at].peer;
-        let lane = self.pay(at, queue, secured, bytes)?;
+        let lane = match PAID {
+            true => self.peers[at].lane(queue),
+            false => self.pay(at, queue, secured, bytes)?,
+        };
         let floor = if V::BUG == Some(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];

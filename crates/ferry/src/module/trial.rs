@@ -35,24 +35,14 @@ impl Nowhere {
 }
 
 impl Hook for Nowhere {
-    fn rank(&self) -> u32 {
-        RANK
-    }
-
-    fn size(&self) -> u32 {
-        SIZE
-    }
-
-    fn sender(&self) -> u32 {
-        SENDER
-    }
-
-    fn tag(&self) -> u32 {
-        self.tag
-    }
-
-    fn payload(&self) -> &[u8] {
-        &self.payload
+    fn message(&self) -> ferrywire_nic::Message<'_> {
+        ferrywire_nic::Message {
+            rank: RANK,
+            size: SIZE,
+            sender: SENDER,
+            tag: self.tag,
+            payload: &self.payload,
+        }
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {

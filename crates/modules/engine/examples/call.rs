@@ -105,24 +105,8 @@ struct Quiet {
 }
 
 impl Hook for Quiet {
-    fn rank(&self) -> u32 {
-        0
-    }
-
-    fn size(&self) -> u32 {
-        1
-    }
-
-    fn sender(&self) -> u32 {
-        0
-    }
-
-    fn tag(&self) -> u32 {
-        0
-    }
-
-    fn payload(&self) -> &[u8] {
-        &self.payload
+    fn message(&self) -> ferrywire_nic::Message<'_> {
+        ferrywire_nic::Message { rank: 0, size: 1, sender: 0, tag: 0, payload: &self.payload }
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {

@@ -159,24 +159,8 @@ mod tests {
     struct Nobody;
 
     impl Hook for Nobody {
-        fn rank(&self) -> u32 {
-            0
-        }
-
-        fn size(&self) -> u32 {
-            1
-        }
-
-        fn sender(&self) -> u32 {
-            0
-        }
-
-        fn tag(&self) -> u32 {
-            0
-        }
-
-        fn payload(&self) -> &[u8] {
-            &[]
+        fn message(&self) -> ferrywire_nic::Message<'_> {
+            ferrywire_nic::Message { rank: 0, size: 1, sender: 0, tag: 0, payload: &[] }
         }
 
         fn payload_mut(&mut self) -> &mut [u8] {

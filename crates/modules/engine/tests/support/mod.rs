@@ -43,24 +43,8 @@ impl Recorder {
 }
 
 impl Hook for Recorder {
-    fn rank(&self) -> u32 {
-        2
-    }
-
-    fn size(&self) -> u32 {
-        4
-    }
-
-    fn sender(&self) -> u32 {
-        1
-    }
-
-    fn tag(&self) -> u32 {
-        7
-    }
-
-    fn payload(&self) -> &[u8] {
-        &self.payload
+    fn message(&self) -> ferrywire_nic::Message<'_> {
+        ferrywire_nic::Message { rank: 2, size: 4, sender: 1, tag: 7, payload: &self.payload }
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {
