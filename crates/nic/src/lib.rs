@@ -18,7 +18,7 @@
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
-//! | `module.rs`, `hooks.rs` | user code: what it may ask for, when it runs |
+//! | `module.rs`, `hooks.rs`, `hooks/` | user code: what it may ask for, when it runs |
 //! | `search.rs` | probes among held messages |
 //! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
 //! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |

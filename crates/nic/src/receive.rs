@@ -267,11 +267,8 @@ impl<V: Variant> Nic<V> {
         let from = self.peers.find(stored.from);
         let posted = match stored.body {
             Body::Whole { first, len, synchronous } => {
-                let mut room = into.len;
-                let mut outcome = outcome_of(stored.word, len.into(), room);
-                if stored.word.is_ended() {
-                    (room, outcome) = (0, modules.on_ended(stored.word, len.into()));
-                }
+                let (into, outcome) = modules.outcome(stored.word, len.into(), into);
+                let room = into.len;
                 store.drain(first, len, |offset, bytes| {
                     let bytes = cut(bytes, room.saturating_sub(offset));
                     if !bytes.is_empty() {

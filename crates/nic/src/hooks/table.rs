@@ -1,0 +1,282 @@
+//! Which modules a NIC has: loading, replacing, unloading, and what it knows of each.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use super::outbox::{Kept, NO_GROUP, OUTBOXES};
+use super::{INNER, MODULE_GROUP, RUNS_PER_TURN_MAX, THROUGH};
+use crate::counter::Counter;
+use crate::module::{Module, Trap};
+use crate::nic::{Nic, Variant};
+use crate::op::Owner;
+use crate::port::Port;
+use crate::slab::Slab;
+use crate::types::{Outcome, Peer, Span, Ticket};
+use crate::word::MatchWord;
+
+/// Counters that a module has.
+pub const MODULE_COUNTERS: u32 = 8;
+
+/// Where a module runs: its rank in its group, and who the others are.
+pub struct Placement {
+    /// The rank that it runs at.
+    pub rank: u32,
+    /// How many ranks the group has.
+    pub size: u32,
+    /// The process behind a rank.
+    pub peer_of: Box<dyn Fn(u32) -> Option<Peer> + Send>,
+}
+
+/// What a module has done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ModuleStats {
+    /// Messages that it ran for.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that it let through.
+    pub delivered: u64,
+    /// Those that it consumed.
+    pub consumed: u64,
+    /// Messages that it sent or forwarded.
+    pub sent: u64,
+    /// Those of them that will not arrive, since the receiver is gone.
+    pub lost: u64,
+    /// Messages that a trap ended.
+    pub faults: u64,
+    /// Times that it took no more messages, since too much of what it sent was on its way.
+    pub stalls: u64,
+    /// Fuel that it used.
+    pub fuel: u64,
+    /// The last trap, and the word of the message that it ended.
+    pub last_fault: Option<(MatchWord, Trap)>,
+}
+
+/// The modules of a NIC. Most NICs have none, and are small.
+#[derive(Default)]
+pub(crate) struct Modules(Option<Box<Table>>);
+
+/// What there is as soon as a module has been loaded.
+pub(crate) struct Table {
+    pub(super) loaded: Vec<Loaded>,
+    /// What is to be run as soon as the NIC has nothing else to do.
+    pub(super) due: VecDeque<(u16, Due)>,
+    /// Messages of modules that are on their way.
+    pub(super) kept: Slab<Kept>,
+    /// Where the next message of a module is put: small, middling or long. It is free again as soon as the rail has it.
+    pub(super) outboxes: [Option<Span>; OUTBOXES],
+    /// Runs until others get their turn.
+    pub(super) runs_left: u32,
+    /// The payload of the message that a module runs for, if it has changed it or it was not in a frame.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// A module, and all that the NIC knows of it.
+pub(super) struct Loaded {
+    pub(super) group: u16,
+    /// Not here while it runs.
+    pub(super) module: Option<Box<dyn Module>>,
+    pub(super) placement: Placement,
+    pub(super) slot: Slot,
+    /// Where messages land that do not come in one frame under credit.
+    pub(super) buffer: Span,
+    pub(super) counters: [Option<Counter>; MODULE_COUNTERS as usize],
+    /// Messages that traps have ended and nobody has received.
+    pub(super) ended: usize,
+    /// Runs, since the last that came to an end, that used all their fuel or time.
+    pub(super) streak: u32,
+    /// Messages for which it does not run, since it would only trap again.
+    pub(super) barred: u32,
+    /// Bytes of its messages that are on their way.
+    pub(super) kept_bytes: u64,
+    /// Messages that it has let through and that wait for room.
+    pub(super) passing: u32,
+    /// All but its fuel, which it counts itself.
+    pub(super) stats: ModuleStats,
+    /// Fuel that its predecessors used.
+    pub(super) fuel_before: u64,
+}
+
+/// What the receive of a module is doing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Slot {
+    /// Posted. If it has not matched, nothing comes before the next message.
+    Posted(Ticket),
+    /// Over, and the module is about to run.
+    Due,
+    /// Not posted, since too much of what the module sent is on its way.
+    Stalled,
+}
+
+/// Why a module is to be run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    Message(Outcome),
+    Counter(u32),
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            loaded: Vec::new(),
+            due: VecDeque::new(),
+            kept: Slab::new(),
+            outboxes: [None; OUTBOXES],
+            runs_left: RUNS_PER_TURN_MAX,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl Modules {
+    /// Modules may run again.
+    pub(crate) fn begin_turn(&mut self) {
+        if let Some(table) = &mut self.0 {
+            table.runs_left = RUNS_PER_TURN_MAX;
+        }
+    }
+
+    /// Whether modules may run any more before others get their turn.
+    pub(crate) fn may_run(&self) -> bool {
+        self.0.as_ref().is_none_or(|table| table.runs_left > 0)
+    }
+
+    /// Messages of modules that are on their way.
+    pub(crate) fn kept(&self) -> usize {
+        self.0.as_ref().map_or(0, |table| table.kept.live())
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.as_ref().is_none_or(|table| table.due.is_empty())
+    }
+
+    /// What is to be run next.
+    pub(super) fn next_due(&mut self) -> Option<(u16, Due)> {
+        self.0.as_mut()?.due.pop_front()
+    }
+
+    pub(super) fn find(&self, group: u16) -> Option<usize> {
+        self.0.as_ref()?.loaded.iter().position(|loaded| loaded.group == group)
+    }
+
+    pub(super) fn find_mut(&mut self, group: u16) -> Option<&mut Loaded> {
+        self.0.as_mut()?.loaded.iter_mut().find(|loaded| loaded.group == group)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |table| {
+            size_of::<Table>()
+                + table.loaded.capacity() * size_of::<Loaded>()
+                + table.due.capacity() * size_of::<(u16, Due)>()
+                + table.kept.heap_bytes()
+                + table.scratch.capacity()
+        })
+    }
+}
+
+/// Whoever has found a module, or something that one has left behind, knows that there is a table.
+impl Deref for Modules {
+    type Target = Table;
+
+    #[inline]
+    fn deref(&self) -> &Table {
+        self.0.as_ref().expect("a module has been loaded")
+    }
+}
+
+impl DerefMut for Modules {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Table {
+        self.0.as_mut().expect("a module has been loaded")
+    }
+}
+
+impl<V: Variant> Nic<V> {
+    /// From now on, messages of `group` go to `module`. Those that have come already go first.
+    pub fn load(
+        &mut self,
+        group: u16,
+        module: Box<dyn Module>,
+        placement: Placement,
+        port: &mut impl Port,
+    ) {
+        assert!(group & (MODULE_GROUP | INNER | THROUGH) == MODULE_GROUP, "a group for a module");
+        assert!(self.modules.find(group).is_none(), "group {group:#x} has a module");
+        let buffer = port.claim(self.limits.module_bytes_max.into());
+        self.modules.0.get_or_insert_default().loaded.push(Loaded {
+            group,
+            module: Some(module),
+            placement,
+            slot: Slot::Stalled,
+            buffer,
+            counters: [None; MODULE_COUNTERS as usize],
+            ended: 0,
+            streak: 0,
+            barred: 0,
+            kept_bytes: 0,
+            passing: 0,
+            stats: ModuleStats::default(),
+            fuel_before: 0,
+        });
+        self.listen(group, port);
+        self.settle(port);
+    }
+
+    /// Another module takes over, with what its predecessor has counted. Answers that one.
+    pub fn replace(&mut self, group: u16, module: Box<dyn Module>) -> Option<Box<dyn Module>> {
+        let loaded = self.modules.find_mut(group)?;
+        (loaded.streak, loaded.barred) = (0, 0);
+        let predecessor = loaded.module.replace(module);
+        loaded.fuel_before += predecessor.as_ref().map_or(0, |module| module.fuel_used());
+        predecessor
+    }
+
+    /// Takes a module out, with what waits for it and what it has let through and nobody has received. Messages
+    /// that come later wait, as they do before it is loaded.
+    pub fn unload(&mut self, group: u16, port: &mut impl Port) -> Option<Box<dyn Module>> {
+        let at = self.modules.find(group)?;
+        let loaded = self.modules.loaded.swap_remove(at);
+        self.modules.due.retain(|&(other, _)| other != group);
+        // What it sent is still on its way, and nobody counts it any more.
+        let kept = self.modules.kept.iter_mut().filter(|kept| kept.group == group);
+        kept.for_each(|kept| kept.group = NO_GROUP);
+        match loaded.slot {
+            Slot::Posted(ticket) => {
+                // If it has matched, bytes may still land in its buffer.
+                let kept = Kept { group: NO_GROUP, span: loaded.buffer, passing: false };
+                let kept = self.modules.kept.claim(kept);
+                self.op_mut(ticket).owner = Owner::Kept(kept);
+                self.begin_cancel(ticket, port);
+            }
+            Slot::Due | Slot::Stalled => port.release(loaded.buffer),
+        }
+        for counter in loaded.counters.into_iter().flatten() {
+            self.close_counter(counter, port);
+        }
+        self.discard(group, port);
+        self.discard(group | INNER, port);
+        self.settle(port);
+        loaded.module
+    }
+
+    /// What a module has done.
+    pub fn module_stats(&self, group: u16) -> Option<ModuleStats> {
+        let loaded = &self.modules.loaded[self.modules.find(group)?];
+        let fuel = loaded.module.as_ref().map_or(0, |module| module.fuel_used());
+        Some(ModuleStats { fuel: loaded.fuel_before + fuel, ..loaded.stats })
+    }
+
+    /// A counter of a module, to wait for.
+    pub fn module_counter(&mut self, group: u16, counter: u32) -> Option<Counter> {
+        let at = self.modules.find(group)?;
+        let place = self.modules.loaded[at].counters.get(counter as usize)?;
+        Some(place.unwrap_or_else(|| {
+            let opened = self.open_counter();
+            self.modules.loaded[at].counters[counter as usize] = Some(opened);
+            opened
+        }))
+    }
+}
