@@ -31,6 +31,7 @@ typedef struct {
     MPI_Count sent;      /* messages that it sent or forwarded */
     MPI_Count lost;      /* those of them whose receiver was gone */
     MPI_Count faults;    /* messages that ended since it did not come to an end */
+    MPI_Count stalls;    /* times that it waited, since too much of what it sent was on its way */
     MPI_Count fuel;      /* that it used */
     char last_fault[256]; /* in words; empty if there was none */
 } Ferry_Module_stats;

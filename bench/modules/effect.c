@@ -15,27 +15,10 @@
  * module, and never looks.
  *
  * pingpong is half a round trip of 8 bytes, with a module that delivers everything and without. */
-#include "../mpi/bench.h"
-#include <ferry.h>
+#include "load.h"
 
 enum { BYTES_MAX = 65536, TAG = 4 };
 static char bytes[BYTES_MAX];
-
-static MPI_Comm load(const char *path) {
-    static char code[1 << 20];
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        perror(path);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    size_t length = fread(code, 1, sizeof code, file);
-    fclose(file);
-    MPI_Comm comm;
-    double began = now_ns();
-    Ferry_Module_load(MPI_COMM_WORLD, "effect", code, (MPI_Count)length, &comm);
-    if (rank_ == 0) printf("load n=%d ms=%.2f\n", size_, (now_ns() - began) / 1e6);
-    return comm;
-}
 
 static void by_tree(int count, MPI_Comm comm) {
     if (rank_ > 0) MPI_Recv(bytes, count, MPI_BYTE, (rank_ - 1) / 2, TAG, comm, MPI_STATUS_IGNORE);
@@ -159,7 +142,9 @@ int main(int argc, char **argv) {
         if (rank_ == 0) fputs("usage: effect broadcast|echo|pingpong MODULE [options]\n", stderr);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    MPI_Comm module = load(argv[2]);
+    double began = now_ns();
+    MPI_Comm module = load("effect", argv[2]);
+    if (rank_ == 0) printf("load n=%d ms=%.2f\n", size_, (now_ns() - began) / 1e6);
     int iterations = (int)opt_num(argc, argv, "-i", 100);
     if (!strcmp(argv[1], "broadcast")) {
         double max = 1e3 * opt_num(argc, argv, "-max", 5000);

@@ -7,24 +7,9 @@
  *   apart     ranks 0 and 1 exchange ordinary messages, and the bad module is at rank 3
  *   together  rank 0 asks the echo module of rank 1, where the bad one is, too
  * Told is the rate of each, what the hostile module came to, and the memory of its rank. */
-#include "../mpi/bench.h"
-#include <ferry.h>
+#include "load.h"
 
 enum { ASK = 4, OVER = 9 };
-
-static MPI_Comm load(const char *name, const char *path) {
-    static char code[1 << 20];
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
-        perror(path);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    size_t length = fread(code, 1, sizeof code, file);
-    fclose(file);
-    MPI_Comm comm;
-    Ferry_Module_load(MPI_COMM_WORLD, name, code, (MPI_Count)length, &comm);
-    return comm;
-}
 
 static double resident_kb(void) {
     long pages = 0, resident = 0;

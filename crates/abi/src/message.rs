@@ -10,6 +10,7 @@ use std::ffi::c_int;
 use std::fmt;
 
 use ferrywire_host::nic::{Fault, Mode, Outcome};
+use ferrywire_modules::ModuleFault;
 
 use crate::comm::{self, Comm};
 use crate::constants::{
@@ -18,7 +19,6 @@ use crate::constants::{
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
-use crate::module;
 use crate::plane;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
@@ -148,7 +148,7 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
             Failure::new(MPI_ERR_PROC_ABORTED, why)
         }
         Outcome::Failed(Fault::Module { word, trap }) => {
-            Failure::new(MPI_ERR_OTHER, module::fault(word, trap))
+            Failure::new(MPI_ERR_OTHER, ModuleFault::of(word, trap).to_string())
         }
         Outcome::Failed(Fault::Abandoned) => {
             Failure::new(MPI_ERR_OTHER, "another part of it failed")

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{self, MODULE_COUNTERS};
-use ferrywire_modules as engine;
+use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::collective::{self as algorithm, Combiner};
 use ferrywire_mpi::operation::{self, Number, Operation};
 
@@ -33,6 +33,7 @@ pub(crate) struct Ferry_Module_stats {
     sent: MPI_Count,
     lost: MPI_Count,
     faults: MPI_Count,
+    stalls: MPI_Count,
     fuel: MPI_Count,
     last_fault: [c_char; FAULT_BYTES],
 }
@@ -44,41 +45,18 @@ const FAULT_BYTES: usize = 256;
 static LOADED: Mutex<Vec<(Weak<Object<Comm>>, MPI_Comm)>> = Mutex::new(Vec::new());
 
 /// Compiles code, and makes a live module of it.
-fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, String> {
-    match engine::start(code, |name| std::env::var(name).ok()) {
-        Ok(instance) => Ok(Box::new(instance)),
-        Err(error) => Err(error.to_string()),
-    }
+fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble> {
+    engine::start(code, |name| std::env::var(name).ok())
 }
 
 /// Finds out whether all ranks could do it, and with the same code. Nobody goes on before everybody has.
-fn agree(comm: &Comm, done: std::result::Result<(), String>, code: &[u8]) -> Result {
-    let culprit = if done.is_ok() { u64::MAX } else { comm.members.rank().into() };
-    let print = engine::fingerprint(code);
-    let [culprit, smallest, largest] = least_of_all(comm, [culprit, print, !print])?;
-    let why = match done {
-        Err(why) => why,
-        Ok(()) if culprit != u64::MAX => format!("rank {culprit} could not, and says why"),
-        Ok(()) if smallest != !largest => {
-            let other = rank_with_other_code(comm, print == smallest)?;
-            format!("rank {other} passed other code than rank 0")
-        }
-        Ok(()) => return Ok(()),
-    };
-    Err(Failure::new(MPI_ERR_OTHER, why))
-}
-
-/// A rank whose code is not that of rank 0, if each says whether it has the one of the smallest print.
-fn rank_with_other_code(comm: &Comm, has_smallest: bool) -> Result<u64> {
-    // The first that has it and the first that has not: one of them is rank 0.
-    let mut first = [u64::MAX; 2];
-    first[usize::from(has_smallest)] = comm.members.rank().into();
-    let [without, with] = least_of_all(comm, first)?;
-    Ok(without.max(with))
+fn agree(comm: &Comm, trouble: Option<&Trouble>, code: &[u8]) -> Result {
+    engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, mine))?
+        .map_err(|why| Failure::new(MPI_ERR_OTHER, why))
 }
 
 /// The least of the numbers of all ranks, place by place.
-fn least_of_all<const N: usize>(comm: &Comm, mine: [u64; N]) -> Result<[u64; N]> {
+fn least_of_all(comm: &Comm, mine: [u64; 3]) -> Result<[u64; 3]> {
     let operator = operation::operator(Operation::Min, Number::U64).expect("it makes sense");
     let combiner = Combiner { operator, element_bytes: 8, commutative: true };
     let mut bytes = mine.map(u64::to_ne_bytes);
@@ -113,7 +91,7 @@ fn load(comm: &Shared<Comm>, name: &str, code: &[u8], module_comm: Out<MPI_Comm>
         let (group, placement) = new.members.module_place();
         new.driver().load(group, module, placement);
     });
-    agree(&new, loaded, code)?;
+    agree(&new, loaded.err().as_ref(), code)?;
     let watched = Arc::downgrade(&new);
     let handle = MPI_Comm(handle::expose(new));
     let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,9 +102,8 @@ fn load(comm: &Shared<Comm>, name: &str, code: &[u8], module_comm: Out<MPI_Comm>
 fn replace(comm: &Comm, code: &[u8]) -> Result {
     let group = group_of(comm)?;
     let started = start(code);
-    let ready = started.as_ref().map(|_| ()).map_err(Clone::clone);
     // Only when all can: a rank that cannot would be left with the old one.
-    agree(comm, ready, code)?;
+    agree(comm, started.as_ref().err(), code)?;
     if let Ok(module) = started {
         comm.driver().replace(group, module);
     }
@@ -140,7 +117,8 @@ fn barrier(comm: &Comm) -> Result {
 fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
     let group = group_of(comm)?;
     let seen = comm.driver().module_stats(group).unwrap_or_default();
-    let text = seen.last_fault.map(|(word, trap)| fault(word, trap)).unwrap_or_default();
+    let text = seen.last_fault.map(|(word, trap)| ModuleFault::of(word, trap).to_string());
+    let text = text.unwrap_or_default();
     let mut last_fault = [0; FAULT_BYTES];
     for (place, byte) in last_fault.iter_mut().zip(text.bytes().take(FAULT_BYTES - 1)) {
         *place = c_char::from_ne_bytes([byte]);
@@ -154,15 +132,10 @@ fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
         sent: count(seen.sent),
         lost: count(seen.lost),
         faults: count(seen.faults),
+        stalls: count(seen.stalls),
         fuel: count(seen.fuel),
         last_fault,
     })
-}
-
-/// What a module did to a message, in words.
-pub(crate) fn fault(word: nic::MatchWord, trap: nic::Trap) -> String {
-    let (source, tag) = (word.source(), word.tag());
-    format!("the module ended the message of rank {source} with tag {tag}: {trap}")
 }
 
 entries! {

@@ -10,6 +10,7 @@ use ferrywire_host::nic::{
     Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed as Seen, Span, Ticket,
 };
 use ferrywire_host::{Driver, HostPort, memory};
+use ferrywire_modules::ModuleFault;
 use ferrywire_mpi::collective::{Home, Member};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::group::{self, Group, Want};
@@ -19,7 +20,6 @@ use ferrywire_mpi::operation::Operation;
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{Call, Error, Loss, WORLD, With};
 use crate::job::Job;
-use crate::module::ModuleFault;
 use crate::plain::{self, Buffer, Plain, unit};
 
 /// Ranks that talk to each other, apart from all others.
@@ -541,7 +541,7 @@ impl Comm {
             }
             Outcome::Failed(Fault::PeerDown(peer)) => self.lost(what, peer),
             Outcome::Failed(Fault::Module { word, trap }) => {
-                let fault = ModuleFault { source: word.source(), tag: word.tag(), trap };
+                let fault = ModuleFault::of(word, trap);
                 Error::Module { call: self.call(what), why: fault.to_string() }
             }
             _ => Error::Cancelled { call: self.call(what) },

@@ -1,10 +1,9 @@
 //! User code on the NIC: communicators whose messages go to a module where they arrive.
 
-use std::fmt;
 use std::ops::Deref;
 
-use ferrywire_host::nic::{MODULE_COUNTERS, Module as Hooks, Trap};
-use ferrywire_modules as engine;
+use ferrywire_host::nic::{MODULE_COUNTERS, Module as Hooks};
+use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::operation::Operation;
 
 use crate::comm::Comm;
@@ -53,28 +52,12 @@ pub struct ModuleStats {
     pub lost: u64,
     /// Messages that ended since it did not come to an end.
     pub faults: u64,
+    /// Times that it was made to wait, since too much of what it sent was on its way.
+    pub stalls: u64,
     /// Fuel that it used.
     pub fuel: u64,
     /// The last fault.
     pub last_fault: Option<ModuleFault>,
-}
-
-/// What a module did that ended a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ModuleFault {
-    /// Who sent the message.
-    pub source: u32,
-    /// Under which tag.
-    pub tag: u32,
-    /// What the module did.
-    pub trap: Trap,
-}
-
-impl fmt::Display for ModuleFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ModuleFault { source, tag, trap } = self;
-        write!(f, "the module ended the message of rank {source} with tag {tag}: {trap}")
-    }
 }
 
 impl Comm {
@@ -86,7 +69,7 @@ impl Comm {
             let (group, placement) = comm.members().module_place();
             comm.driver().load(group, module, placement);
         });
-        comm.agree_on_module("load_module", loaded, code)?;
+        comm.agree_on_module("load_module", loaded.err().as_ref(), code)?;
         Ok(Module { comm })
     }
 
@@ -94,42 +77,21 @@ impl Comm {
     fn agree_on_module(
         &self,
         call: &'static str,
-        done: Result<(), String>,
+        trouble: Option<&Trouble>,
         code: &[u8],
     ) -> Result<(), Error> {
-        let culprit = if done.is_ok() { u64::MAX } else { self.rank().into() };
-        let print = engine::fingerprint(code);
-        let mut least = [culprit, print, !print];
-        self.allreduce(&mut least, Operation::Min)?;
-        let [culprit, smallest, largest] = least;
-        let why = match done {
-            Err(why) => why,
-            Ok(()) if culprit != u64::MAX => format!("rank {culprit} could not, and says why"),
-            Ok(()) if smallest != !largest => {
-                let other = self.rank_with_other_code(print == smallest)?;
-                format!("rank {other} passed other code than rank 0")
-            }
-            Ok(()) => return Ok(()),
+        let least = |mut mine: [u64; 3]| {
+            self.allreduce(&mut mine, Operation::Min)?;
+            Ok::<_, Error>(mine)
         };
-        Err(Error::Module { call: self.call(self.what_all(call)), why })
-    }
-
-    /// A rank whose code is not that of rank 0, if each says whether it has the one of the smallest print.
-    fn rank_with_other_code(&self, has_smallest: bool) -> Result<u64, Error> {
-        // The first that has it and the first that has not: one of them is rank 0.
-        let mut first = [u64::MAX; 2];
-        first[usize::from(has_smallest)] = self.rank().into();
-        self.allreduce(&mut first, Operation::Min)?;
-        Ok(first[0].max(first[1]))
+        engine::agree(self.rank(), trouble, code, least)?
+            .map_err(|why| Error::Module { call: self.call(self.what_all(call)), why })
     }
 }
 
 /// Compiles code, and makes a live module of it.
-fn start(code: &[u8]) -> Result<Box<dyn Hooks>, String> {
-    match engine::start(code, |name| std::env::var(name).ok()) {
-        Ok(instance) => Ok(Box::new(instance)),
-        Err(error) => Err(error.to_string()),
-    }
+fn start(code: &[u8]) -> Result<Box<dyn Hooks>, Trouble> {
+    engine::start(code, |name| std::env::var(name).ok())
 }
 
 impl Module {
@@ -137,9 +99,8 @@ impl Module {
     /// nothing is on its way that only the old one understands.
     pub fn replace(&self, code: &[u8]) -> Result<(), Error> {
         let started = start(code);
-        let ready = started.as_ref().map(|_| ()).map_err(Clone::clone);
         // Only when all can: a rank that cannot would be left with the old one.
-        self.comm.agree_on_module("replace", ready, code)?;
+        self.comm.agree_on_module("replace", started.as_ref().err(), code)?;
         if let (Ok(module), Some(group)) = (started, self.comm.module_group()) {
             self.comm.driver().replace(group, module);
         }
@@ -169,12 +130,9 @@ impl Module {
             sent: seen.sent,
             lost: seen.lost,
             faults: seen.faults,
+            stalls: seen.stalls,
             fuel: seen.fuel,
-            last_fault: seen.last_fault.map(|(word, trap)| ModuleFault {
-                source: word.source(),
-                tag: word.tag(),
-                trap,
-            }),
+            last_fault: seen.last_fault.map(|(word, trap)| ModuleFault::of(word, trap)),
         }
     }
 

@@ -7,15 +7,19 @@
 //! [`ferrywire_nic::Module`]s. What the two libraries say to each other is in [`abi`].
 
 pub mod abi;
+mod agree;
 mod budget;
 mod client;
+mod fault;
 mod find;
 mod start;
 
+pub use agree::agree;
 pub use budget::{BadSetting, Budget};
 pub use client::{Code, Engine, Facts, Instance, Refusal};
+pub use fault::ModuleFault;
 pub use find::Unavailable;
-pub use start::{Trouble, fingerprint, start};
+pub use start::{Trouble, start};
 
 /// How clang makes a module: no library, no entry, a small stack that traps where it ends, and no
 /// instruction that an old engine would not know.

@@ -1,9 +1,10 @@
 //! From code to a live module in one step, for those who load one.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hasher};
 
-use crate::{BadSetting, Budget, Engine, Instance, Refusal, Unavailable};
+use ferrywire_nic::Module;
+
+use crate::{BadSetting, Budget, Engine, Refusal, Unavailable};
 
 /// Why there is no live module.
 #[derive(Debug)]
@@ -17,18 +18,15 @@ pub enum Trouble {
 }
 
 /// Makes a live module of code, within the budget that settings give.
-pub fn start(code: &[u8], settings: impl Fn(&str) -> Option<String>) -> Result<Instance, Trouble> {
+pub fn start(
+    code: &[u8],
+    settings: impl Fn(&str) -> Option<String>,
+) -> Result<Box<dyn Module>, Trouble> {
     let budget = Budget::read(&settings).map_err(Trouble::Setting)?;
     let engine = Engine::open(settings).map_err(Trouble::Engine)?;
     let code = engine.compile(code, &budget).map_err(Trouble::Code)?;
-    code.start().map_err(Trouble::Code)
-}
-
-/// A number that tells code from other code, to those who run the same program.
-pub fn fingerprint(code: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(code);
-    hasher.finish()
+    let instance = code.start().map_err(Trouble::Code)?;
+    Ok(Box::new(instance))
 }
 
 impl std::error::Error for Trouble {}
