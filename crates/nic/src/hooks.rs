@@ -204,7 +204,7 @@ impl<V: Variant> Nic<V> {
         let slot = match self.begin_receive(owner, None, word, Mask::ANY_BOTH, buffer, port) {
             Posted::Pending(ticket) => Slot::Posted(ticket),
             Posted::Done(outcome) => {
-                self.modules.due.push_back((group, Due::Message(outcome)));
+                self.modules.push_due(group, Due::Message(outcome));
                 Slot::Due
             }
         };
@@ -217,13 +217,13 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_module_received(&mut self, group: u16, outcome: Outcome) {
         if let Some(loaded) = self.modules.find_mut(group) {
             loaded.slot = Slot::Due;
-            self.modules.due.push_back((group, Due::Message(outcome)));
+            self.modules.push_due(group, Due::Message(outcome));
         }
     }
 
     /// A counter has reached what a module armed it for.
     pub(crate) fn on_module_counter(&mut self, group: u16, counter: u32) {
-        self.modules.due.push_back((group, Due::Counter(counter)));
+        self.modules.push_due(group, Due::Counter(counter));
     }
 
     /// Runs a module whose time has come. False if there is none.

@@ -56,7 +56,11 @@ pub struct ModuleStats {
 
 /// The modules of a NIC. Most NICs have none, and are small.
 #[derive(Default)]
-pub(crate) struct Modules(Option<Box<Table>>);
+pub(crate) struct Modules {
+    table: Option<Box<Table>>,
+    /// Whether something may be due: asked at each event, by those without modules too.
+    awaited: bool,
+}
 
 /// What there is as soon as a module has been loaded.
 pub(crate) struct Table {
@@ -133,41 +137,50 @@ impl Default for Table {
 impl Modules {
     /// Modules may run again.
     pub(crate) fn begin_turn(&mut self) {
-        if let Some(table) = &mut self.0 {
+        if let Some(table) = &mut self.table {
             table.runs_left = RUNS_PER_TURN_MAX;
         }
     }
 
     /// Whether modules may run any more before others get their turn.
     pub(crate) fn may_run(&self) -> bool {
-        self.0.as_ref().is_none_or(|table| table.runs_left > 0)
+        self.table.as_ref().is_none_or(|table| table.runs_left > 0)
     }
 
     /// Messages of modules that are on their way.
     pub(crate) fn kept(&self) -> usize {
-        self.0.as_ref().map_or(0, |table| table.kept.live())
+        self.table.as_ref().map_or(0, |table| table.kept.live())
     }
 
     #[inline(always)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.as_ref().is_none_or(|table| table.due.is_empty())
+        !self.awaited
+    }
+
+    /// A module is to be run.
+    pub(super) fn push_due(&mut self, group: u16, due: Due) {
+        self.awaited = true;
+        self.deref_mut().due.push_back((group, due));
     }
 
     /// What is to be run next.
     pub(super) fn next_due(&mut self) -> Option<(u16, Due)> {
-        self.0.as_mut()?.due.pop_front()
+        let due = &mut self.table.as_mut()?.due;
+        let next = due.pop_front();
+        self.awaited = !due.is_empty();
+        next
     }
 
     pub(super) fn find(&self, group: u16) -> Option<usize> {
-        self.0.as_ref()?.loaded.iter().position(|loaded| loaded.group == group)
+        self.table.as_ref()?.loaded.iter().position(|loaded| loaded.group == group)
     }
 
     pub(super) fn find_mut(&mut self, group: u16) -> Option<&mut Loaded> {
-        self.0.as_mut()?.loaded.iter_mut().find(|loaded| loaded.group == group)
+        self.table.as_mut()?.loaded.iter_mut().find(|loaded| loaded.group == group)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |table| {
+        self.table.as_ref().map_or(0, |table| {
             size_of::<Table>()
                 + table.loaded.capacity() * size_of::<Loaded>()
                 + table.due.capacity() * size_of::<(u16, Due)>()
@@ -183,14 +196,14 @@ impl Deref for Modules {
 
     #[inline]
     fn deref(&self) -> &Table {
-        self.0.as_ref().expect("a module has been loaded")
+        self.table.as_ref().expect("a module has been loaded")
     }
 }
 
 impl DerefMut for Modules {
     #[inline]
     fn deref_mut(&mut self) -> &mut Table {
-        self.0.as_mut().expect("a module has been loaded")
+        self.table.as_mut().expect("a module has been loaded")
     }
 }
 
@@ -206,7 +219,7 @@ impl<V: Variant> Nic<V> {
         assert!(group & (MODULE_GROUP | INNER | THROUGH) == MODULE_GROUP, "a group for a module");
         assert!(self.modules.find(group).is_none(), "group {group:#x} has a module");
         let buffer = port.claim(self.limits.module_bytes_max.into());
-        self.modules.0.get_or_insert_default().loaded.push(Loaded {
+        self.modules.table.get_or_insert_default().loaded.push(Loaded {
             group,
             module: Some(module),
             placement,
