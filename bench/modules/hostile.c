@@ -66,28 +66,24 @@ int main(int argc, char **argv) {
     double seconds = opt_num(argc, argv, "-t", 1);
     MPI_Comm calm = load("calm", argv[1]), hostile = load("hostile", argv[2]), echo = load("echo", argv[3]);
     for (int target = 3; target >= 1; target -= 2) {
-        enum { ROUNDS = 9 };
-        double before = resident_kb(), ratios[ROUNDS], attacked = 0, calm_rate = 0;
+        enum { ROUNDS = 31 };
+        double before = resident_kb(), calm_rates[ROUNDS], attacked_rates[ROUNDS];
         /* In turn, since the machine changes by the minute; the traps that keep a module from running are over soon, so
          * it is new in each round. */
         for (int round = 0; round < ROUNDS; round++) {
-            double quiet = rate(calm, target, echo, seconds);
+            calm_rates[round] = rate(calm, target, echo, seconds);
             MPI_Comm hostile_anew = round == 0 ? hostile : load("hostile", argv[2]);
-            double loud = rate(hostile_anew, target, echo, seconds);
-            double again = rate(calm, target, echo, seconds);
+            attacked_rates[round] = rate(hostile_anew, target, echo, seconds);
             if (round > 0) Ferry_Module_unload(&hostile_anew);
-            ratios[round] = rank_ == 0 ? loud / (0.5 * (quiet + again)) : 0;
-            attacked += loud / ROUNDS;
-            calm_rate += 0.5 * (quiet + again) / ROUNDS;
         }
-        double ratio = median(ratios, ROUNDS);
+        double attacked = median(attacked_rates, ROUNDS), calm_rate = median(calm_rates, ROUNDS);
         Ferry_Module_stats stats;
         Ferry_Module_get_stats(hostile, &stats);
         double own[2] = { (double)stats.messages, resident_kb() - before }, all[8];
         MPI_Gather(own, 2, MPI_DOUBLE, all, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
         if (rank_ == 0) {
             printf("hostile case=%s calm=%.0f attacked=%.0f ratio=%.3f ran=%.0f grown_kB=%.0f\n",
-                   target == 3 ? "apart" : "together", calm_rate, attacked, ratio, all[2 * target], all[2 * target + 1]);
+                   target == 3 ? "apart" : "together", calm_rate, attacked, attacked / calm_rate, all[2 * target], all[2 * target + 1]);
         }
         if (rank_ == target) fprintf(stderr, "%s\n", stats.faults ? stats.last_fault : "no fault");
         MPI_Barrier(MPI_COMM_WORLD);

@@ -122,7 +122,7 @@ pub enum Trap {
     Verdict,
     /// The message was longer than modules take.
     Length,
-    /// It has used all its fuel or time so often in a row that it does not run for every message any more, and it did
+    /// It has used up its fuel, time or sends so often in a row that it does not run for every message any more, and it did
     /// not run for this one.
     Barred,
     /// Its engine failed in a way that has no other name.
@@ -179,7 +179,7 @@ impl core::fmt::Display for Trap {
             Trap::Sends => "it sent more than it may for one message",
             Trap::Verdict => "it answered something that is no verdict",
             Trap::Barred => {
-                "it used all its fuel so often in a row that it runs for few messages only"
+                "it used up what it may use so often in a row that it runs for few messages only"
             }
             Trap::Length => "the message is longer than modules take",
             Trap::Engine => "its engine failed",

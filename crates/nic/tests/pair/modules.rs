@@ -386,6 +386,26 @@ fn what_a_module_may_not_do_is_a_trap() {
     }
 }
 
+/// Each run makes as many messages for itself as it may: they are soon ended without a run.
+#[test]
+fn a_storm_that_a_module_sends_to_itself_dies_down() {
+    let mut world = World::new(2, PLAIN, &roomy());
+    let seen = load(&mut world, |hook| {
+        loop {
+            hook.send(hook.rank(), 9, &[7; 4096])?;
+        }
+    });
+    for _ in 0..20 {
+        send(&mut world, 0, 1, 1, b"go");
+        world.calm();
+    }
+    let runs = seen[1].lock().expect("here").len();
+    assert!((5..40).contains(&runs), "{runs} runs");
+    let stats = world.nics[1].module_stats(GROUP).expect("loaded");
+    assert_eq!(stats.faults, 20 + stats.sent, "all of them have ended");
+    unload(&mut world);
+}
+
 #[test]
 fn a_message_longer_than_modules_take_is_a_fault() {
     // The second comes in one frame under credit, the first does not.
