@@ -292,7 +292,7 @@ impl<V: Variant> Nic<V> {
         match verdict {
             Ok(Verdict::Deliver) => loaded.stats.delivered += 1,
             Ok(Verdict::Consume) => loaded.stats.consumed += 1,
-            Err(Trap::Fuel | Trap::Time | Trap::Sends) => {
+            Err(Trap::Fuel | Trap::Time | Trap::Stack | Trap::Sends) => {
                 loaded.streak += 1;
                 loaded.barred = barred_for(loaded.streak, traps_max);
             }
@@ -372,7 +372,7 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// For how many messages a module does not run that has used up its fuel, time or sends so often in a row. That is time
+/// For how many messages a module does not run that has used up its fuel, time, stack or sends so often in a row. That is time
 /// that others do not get: so it costs less and less, and a module that has come to its senses is soon found out.
 fn barred_for(streak: u32, traps_max: u32) -> u32 {
     match streak.checked_sub(traps_max) {

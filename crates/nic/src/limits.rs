@@ -22,7 +22,7 @@ pub struct Limits {
     /// Bytes of memory for messages of a module that are on their way. With more, it takes no
     /// further messages.
     pub module_kept_bytes_max: u32,
-    /// Runs in a row that use up their fuel, time or sends, before a module is kept from running for every message.
+    /// Runs in a row that use up their fuel, time, stack or sends, before a module is kept from running for every message.
     pub module_traps_max: u32,
     /// Frames to one peer that may be unacked. At most 64.
     pub frames_in_flight_max: u16,

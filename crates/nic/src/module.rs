@@ -122,7 +122,7 @@ pub enum Trap {
     Verdict,
     /// The message was longer than modules take.
     Length,
-    /// It has used up its fuel, time or sends so often in a row that it does not run for every message any more, and it did
+    /// It has used up its fuel, time, stack or sends so often in a row that it does not run for every message any more, and it did
     /// not run for this one.
     Barred,
     /// Its engine failed in a way that has no other name.

@@ -89,7 +89,7 @@ pub(super) struct Loaded {
     pub(super) counters: [Option<Counter>; MODULE_COUNTERS as usize],
     /// Messages that traps have ended and nobody has received.
     pub(super) ended: usize,
-    /// Runs, since the last that came to an end, that used up their fuel, time or sends.
+    /// Runs, since the last that came to an end, that used up their fuel, time, stack or sends.
     pub(super) streak: u32,
     /// Messages for which it does not run, since it would only trap again.
     pub(super) barred: u32,
