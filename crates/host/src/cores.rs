@@ -15,11 +15,23 @@ use std::path::{Path, PathBuf};
 /// groups, rounded up, at least one.
 #[must_use]
 pub fn usable() -> u32 {
-    let affinity = affinity().unwrap_or(u32::MAX);
+    within_quota(affinity_of(0).unwrap_or(u32::MAX))
+}
+
+fn within_quota(affinity: u32) -> u32 {
     let quota = quota(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
     let cores = affinity.min(quota.unwrap_or(u32::MAX));
     // Neither known: one is the number that makes nobody spin.
     if cores == u32::MAX { 1 } else { cores.max(1) }
+}
+
+/// Cores that all ranks of a job on this machine may use, if each may be bound to some of them: those of our parent,
+/// which started them all.
+#[must_use]
+pub(crate) fn of_job() -> u32 {
+    let parent = std::os::unix::process::parent_id();
+    let affinity = affinity_of(parent).unwrap_or(u32::MAX);
+    within_quota(affinity)
 }
 
 /// Whether so many ranks have to take turns on so many cores.
@@ -28,13 +40,15 @@ pub fn crowded(ranks: u32, cores: u32) -> bool {
     ranks > cores
 }
 
-/// Cores in the affinity mask. A kernel with more processors than the mask has bits refuses; then
+/// Cores in the affinity mask of a process; 0 is this one. A kernel with more processors than the mask has bits refuses; then
 /// we know nothing.
-fn affinity() -> Option<u32> {
+fn affinity_of(process: u32) -> Option<u32> {
+    let process = libc::pid_t::try_from(process).ok()?;
     // SAFETY: by C1.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: by C2, `set` being as large as we say.
-    let code = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    let code =
+        unsafe { libc::sched_getaffinity(process, size_of::<libc::cpu_set_t>(), &raw mut set) };
     if code != 0 {
         return None;
     }

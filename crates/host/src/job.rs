@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrywire_nic::{Limits, Peer};
 
+use crate::boot::{self, BootError, NoBoard, Started, Together};
 use crate::cores;
+use crate::line::Line;
 use crate::meet::{self, MeetError};
 use crate::port::Operators;
 use crate::rank::Rank;
@@ -20,6 +22,10 @@ use crate::shm::{Process, Segment};
 pub enum JoinError {
     /// The launcher and we did not meet.
     Meet(MeetError),
+    /// Something started this process that we cannot speak to.
+    Boot(BootError),
+    /// The launcher is one of others', and of no use.
+    Board(NoBoard),
     /// The memory that the launcher has handed over is not laid out as this library does it.
     Version,
     /// The memory that ranks share cannot be made or mapped.
@@ -30,6 +36,8 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JoinError::Meet(error) => error.fmt(f),
+            JoinError::Boot(error) => error.fmt(f),
+            JoinError::Board(error) => error.fmt(f),
             JoinError::Version => {
                 let version = env!("CARGO_PKG_VERSION");
                 write!(
@@ -53,19 +61,29 @@ pub fn join(
     read: impl Fn(&str) -> Option<String>,
     operators: Operators,
 ) -> Result<Rank, JoinError> {
-    let process = this_process();
-    let Some(meeting) = meet::from_environment(read) else {
-        let alone = local(1, false, operators).map_err(JoinError::Memory)?;
-        return Ok(alone.into_iter().next().expect("a job of one has one"));
+    let (segment, rank, line) = match meet::from_environment(&read) {
+        Some(meeting) => {
+            let (member, file, line) =
+                meeting.join(this_process().probe).map_err(JoinError::Meet)?;
+            (Arc::new(open(file)?), member.rank, Line::ours(line))
+        }
+        None => match boot::find(read).map_err(JoinError::Boot)? {
+            Started::Alone => {
+                let alone = local(1, false, operators).map_err(JoinError::Memory)?;
+                return Ok(alone.into_iter().next().expect("a job of one has one"));
+            }
+            Started::Board(mut board) => {
+                let Together { segment, rank } = boot::come_together(&mut *board)?;
+                (segment, rank, Line::board(board))
+            }
+        },
     };
-    let (member, file, line) = meeting.join(process.probe).map_err(JoinError::Meet)?;
-    let segment = Arc::new(open(file)?);
     let limits = limits(segment.ranks());
-    Rank::new(segment, member.rank, limits, operators, Some(line)).map_err(JoinError::Memory)
+    Rank::new(segment, rank, limits, operators, Some(line)).map_err(JoinError::Memory)
 }
 
 /// The memory that the launcher has handed over.
-fn open(file: OwnedFd) -> Result<Segment, JoinError> {
+pub(crate) fn open(file: OwnedFd) -> Result<Segment, JoinError> {
     Segment::open(file).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => JoinError::Version,
         _ => JoinError::Memory(error),

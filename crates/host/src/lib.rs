@@ -10,7 +10,8 @@
 //! | `agent.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
 //! | `job.rs` | how a rank comes to its job |
-//! | `meet.rs`, `cores.rs` | the launcher and its ranks meet; how many cores a job may use |
+//! | `meet.rs`, `cores.rs` | our launcher and its ranks meet; how many cores a job may use |
+//! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs` | what every rail can do |
@@ -23,10 +24,12 @@
 
 mod agent;
 mod around;
+mod boot;
 mod completion;
 pub mod cores;
 mod driver;
 pub mod job;
+mod line;
 mod lock;
 pub mod meet;
 pub mod memory;

@@ -14,7 +14,7 @@ use ferrywire_nic::{Limits, Peer};
 
 use crate::around;
 use crate::driver::Driver;
-use crate::meet::Line;
+use crate::line::Line;
 use crate::port::Operators;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
@@ -129,7 +129,7 @@ impl Rank {
     pub fn abort(&self, code: i32, text: &str) -> ! {
         match &self.line {
             // The launcher ends us with all the others; if it does not, we end ourselves.
-            Some(line) if line.abort(code, text).is_ok() => std::thread::sleep(ABORT_MAX),
+            Some(line) if line.abort(code, text) => std::thread::sleep(ABORT_MAX),
             _ => eprintln!("abort: {text}"),
         }
         std::process::exit(code)
@@ -156,8 +156,7 @@ impl Rank {
         }
         self.segment.bury(self.me);
         if let Some(line) = &self.line {
-            // If the launcher is gone, so are we, soon.
-            let _ = line.goodbye();
+            line.goodbye();
         }
     }
 

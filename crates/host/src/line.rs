@@ -1,0 +1,47 @@
+//! The line of a rank to whatever started it.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::boot::Board;
+use crate::meet;
+
+/// The line to the launcher: ours, or another's.
+pub(crate) struct Line(Kind);
+
+enum Kind {
+    Ours(meet::Line),
+    Board(Mutex<Box<dyn Board>>),
+}
+
+impl Line {
+    pub(crate) fn ours(line: meet::Line) -> Line {
+        Line(Kind::Ours(line))
+    }
+
+    pub(crate) fn board(board: Box<dyn Board>) -> Line {
+        Line(Kind::Board(Mutex::new(board)))
+    }
+
+    /// The rank has finalised: that it ends is no longer news. If nobody hears that, so be it: the launcher is gone,
+    /// and the rank will be, soon.
+    pub(crate) fn goodbye(&self) {
+        let _ = match &self.0 {
+            Kind::Ours(line) => line.goodbye().is_ok(),
+            Kind::Board(board) => {
+                board.lock().unwrap_or_else(PoisonError::into_inner).goodbye().is_ok()
+            }
+        };
+    }
+
+    /// Asks for the end of the whole job. False if nobody hears it.
+    pub(crate) fn abort(&self, code: i32, text: &str) -> bool {
+        match &self.0 {
+            Kind::Ours(line) => line.abort(code, text).is_ok(),
+            Kind::Board(board) => {
+                // Others do not show the reason.
+                eprintln!("abort: {text}");
+                board.lock().unwrap_or_else(PoisonError::into_inner).abort(code, text).is_ok()
+            }
+        }
+    }
+}
