@@ -79,6 +79,10 @@ fn main() -> ExitCode {
     if words.get(1).is_some_and(|word| word == "run") {
         return run::run(&words[2..]);
     }
+    // Started by `ferry run` on the hosts of a job, never by people.
+    if words.get(1).is_some_and(|word| word == "agent") {
+        return run::run_agent();
+    }
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),

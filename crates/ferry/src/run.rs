@@ -6,11 +6,16 @@
 //! | `plan`, `program` | what exactly to start |
 //! | `start` | one process for each rank |
 //! | `job` | the loop, until the end of the last rank |
+//! | `hosts`, `fleet` | several hosts: who gets which ranks; starting and hearing an agent on each |
+//! | `agent`, `wire` | such an agent: it runs the loop of `job` for its host; what is said between them |
 //! | `output`, `input` | whole lines out; input to who reads it |
 //! | `keeper` | who cleans up if we are killed |
 //! | `report` | what went wrong, first things first |
 //! | `sys` | the system calls |
 
+mod agent;
+mod fleet;
+mod hosts;
 mod input;
 mod job;
 mod keeper;
@@ -21,6 +26,7 @@ mod program;
 mod report;
 mod start;
 mod sys;
+mod wire;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -32,8 +38,10 @@ use std::time::{Duration, Instant};
 use ferrywire_host::cores;
 
 use crate::out;
+pub(crate) use agent::run as run_agent;
+use fleet::BadFleet;
 use input::Input;
-use job::{Course, Job};
+use job::{Course, Head, Job};
 use keeper::Keeper;
 use options::{Asked, BadOptions, Options};
 use output::Sink;
@@ -42,7 +50,7 @@ use start::{Coloured, NotStarted, Rank, Start};
 use sys::Signals;
 
 const HELP: &str = "\
-Starts the ranks of a job on this machine.
+Starts the ranks of a job, on this machine or on several.
 
 Usage: ferry run [options] program [arguments] [: [options] program [arguments]]...
        mpiexec, mpirun: the same, with the options of MPICH and Open MPI
@@ -67,6 +75,7 @@ enum NoJob {
     Options(BadOptions),
     Plan(BadPlan),
     Start(NotStarted),
+    Fleet(BadFleet),
     Os { what: &'static str, error: io::Error },
 }
 
@@ -76,6 +85,7 @@ impl NoJob {
             NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
+            NoJob::Fleet(_) => 1,
             NoJob::Os { .. } => 1,
         }
     }
@@ -87,6 +97,7 @@ impl fmt::Display for NoJob {
             NoJob::Options(bad) => write!(f, "{bad}"),
             NoJob::Plan(bad) => write!(f, "{bad}"),
             NoJob::Start(not) => write!(f, "{not}"),
+            NoJob::Fleet(bad) => write!(f, "{bad}"),
             NoJob::Os { what, error } => write!(f, "cannot {what}: {error}"),
         }
     }
@@ -120,28 +131,57 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     if !options.ignored.is_empty() {
         eprintln!("ferry run: ignored, without a meaning here: {}", options.ignored.join(", "));
     }
+    if !options.hosts.is_empty() {
+        return fleet::run(options);
+    }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
     let cores = cores::usable();
     if options.dry_run {
         out::line(plan.told(cores, cores::crowded(plan.size, cores)));
         return Ok(0);
     }
-    Ok(start_job(options, &plan, cores)?.run())
+    let os = |what| move |error| NoJob::Os { what, error };
+    let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
+    let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
+    let number = job_number();
+    let job = begin(Beginning {
+        plan: &plan,
+        number,
+        mark: mark_of(number),
+        out,
+        err,
+        input: Input::new(options.stdin),
+        colours: std::env::var_os("NO_COLOR").is_none(),
+        timeout: timeout_of(options),
+        head: None,
+    })?;
+    Ok(job.run())
 }
 
-fn start_job(options: &Options, plan: &Plan, cores: u32) -> Result<Job, NoJob> {
+/// All that a job on this host begins with.
+struct Beginning<'a> {
+    plan: &'a Plan,
+    /// The number of the job.
+    number: u32,
+    /// What all its processes here have in their environment.
+    mark: String,
+    out: Sink,
+    err: Sink,
+    input: Input,
+    colours: bool,
+    timeout: Option<(Instant, f64)>,
+    /// The launcher, if this is its agent.
+    head: Option<Head>,
+}
+
+/// Starts the ranks of this host.
+fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
+    let Beginning { plan, number, mark, out, err, mut input, colours, timeout, head } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before anything has a child, so that no signal of one is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
     sys::become_subreaper().map_err(os("become the parent of orphans"))?;
     let files = sys::raise_files().map_err(os("ask for the limit of open files"))?;
-    let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
-    let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
-    let mut input = Input::new(options.stdin);
-    let colours = std::env::var_os("NO_COLOR").is_none();
-    let number = job_number();
-    // With our own number, no two jobs of a machine have the same at the same time.
-    let mark = format!("{number:08x}-{}", sys::own_pid());
     let mut keeper = Keeper::start(&mark, std::iter::empty()).map_err(os("start the keeper"))?;
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
     let start = Start { plan, signals: &signals, files, coloured, mark: &mark };
@@ -152,11 +192,34 @@ fn start_job(options: &Options, plan: &Plan, cores: u32) -> Result<Job, NoJob> {
             return Err(NoJob::Start(error));
         }
     };
-    let timeout = options
-        .timeout_seconds
-        .map(|seconds| (Instant::now() + Duration::from_secs_f64(seconds), seconds));
-    let course = Course::new();
-    Ok(Job { signals, keeper, ranks, input, out, err, number, mark, cores, timeout, course })
+    let (first, size) = (plan.first, plan.size);
+    let (cores, course) = (cores::usable(), Course::new());
+    Ok(Job {
+        signals,
+        keeper,
+        ranks,
+        input,
+        out,
+        err,
+        number,
+        mark,
+        cores,
+        timeout,
+        first,
+        size,
+        head,
+        course,
+    })
+}
+
+/// With our own number, no two jobs of a machine have the same at the same time.
+fn mark_of(number: u32) -> String {
+    format!("{number:08x}-{}", sys::own_pid())
+}
+
+fn timeout_of(options: &Options) -> Option<(Instant, f64)> {
+    let seconds = options.timeout_seconds?;
+    Some((Instant::now() + Duration::from_secs_f64(seconds), seconds))
 }
 
 fn start_ranks(

@@ -41,6 +41,37 @@ impl Input {
         Input { wanted, source, terminal, mouths: Vec::new() }
     }
 
+    /// The input of a launcher elsewhere, which comes piece by piece.
+    pub(super) fn fed(wanted: Stdin) -> Input {
+        Input { wanted, source: None, terminal: true, mouths: Vec::new() }
+    }
+
+    /// What the launcher reads for ranks elsewhere: everything, if there is anybody to read it.
+    pub(super) fn for_others(wanted: Stdin) -> Input {
+        let source = stdin().as_fd().try_clone_to_owned().ok().map(File::from);
+        let source = source.filter(|_| wanted != Stdin::None);
+        Input { wanted, source, terminal: stdin().is_terminal(), mouths: Vec::new() }
+    }
+
+    /// The source, for whoever has a place for a piece of it.
+    pub(super) fn source_for_others(&self) -> Option<BorrowedFd<'_>> {
+        let source = self.source.as_ref()?.as_fd();
+        (!self.terminal || sys::in_foreground(source)).then_some(source)
+    }
+
+    /// The next piece for others; nothing at the end.
+    pub(super) fn piece_for_others(&mut self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; PIECE_BYTES_MAX];
+        let length = self.source.as_mut()?.read(&mut bytes).unwrap_or(0);
+        bytes.truncate(length);
+        (length > 0).then_some(bytes)
+    }
+
+    /// Whether everybody who is fed has taken the last piece.
+    pub(super) fn is_hungry(&self) -> bool {
+        !self.mouths.is_empty() && self.mouths.iter().all(|mouth| mouth.hungry)
+    }
+
     /// What `rank` gets as its input.
     pub(super) fn of_rank(&mut self, rank: u32) -> Result<Stdio> {
         match self.wanted {
@@ -62,7 +93,7 @@ impl Input {
     /// The source, when everybody has taken the last piece and it may be read.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         let source = self.source.as_ref()?.as_fd();
-        let ready = !self.mouths.is_empty() && self.mouths.iter().all(|mouth| mouth.hungry);
+        let ready = self.is_hungry();
         // A terminal of which we are in the background is not ours to read.
         (ready && (!self.terminal || sys::in_foreground(source))).then_some(source)
     }
@@ -94,7 +125,7 @@ impl Input {
     }
 
     /// Everybody gets the piece. Whoever does not read any more is left out from now on.
-    fn feed(&mut self, piece: &[u8]) {
+    pub(super) fn feed(&mut self, piece: &[u8]) {
         self.mouths.retain_mut(|mouth| {
             mouth.hungry = false;
             mouth.pipe.write_all(piece).is_ok()
@@ -105,7 +136,7 @@ impl Input {
     }
 
     /// The input is at its end, and so is that of the ranks.
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.source = None;
         self.mouths.clear();
     }

@@ -1,6 +1,7 @@
 //! The life of a job: one loop that waits for signals, output, input, words of ranks and time.
 
 mod close;
+mod upward;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -15,6 +16,7 @@ use super::output::{Gave, Sink, Stream};
 use super::report::Failure;
 use super::start::Rank;
 use super::sys::{self, Ending, Pid, Signals};
+pub(super) use upward::Head;
 
 /// From the request to end until the end: SIGTERM, this long, SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
@@ -57,6 +59,11 @@ pub(super) struct Job {
     /// Cores that its ranks may use.
     pub(super) cores: u32,
     pub(super) timeout: Option<(Instant, f64)>,
+    /// The first rank that is here, and how many the whole job has.
+    pub(super) first: u32,
+    pub(super) size: u32,
+    /// The launcher, if this is only its agent on a host.
+    pub(super) head: Option<Head>,
     pub(super) course: Course,
 }
 
@@ -65,6 +72,10 @@ pub(super) struct Course {
     phase: Phase,
     failure: Option<Failure>,
     welcomed: bool,
+    /// What the launcher of an agent has been told: that a rank waits, and who has not come.
+    told_waiting: bool,
+    told_joined: bool,
+    told_absent: bool,
     /// The last signal that was passed on to the ranks to end them.
     passed_on: Option<i32>,
     keepers: u32,
@@ -76,6 +87,9 @@ impl Course {
             phase: Phase::Running,
             failure: None,
             welcomed: false,
+            told_waiting: false,
+            told_joined: false,
+            told_absent: false,
             passed_on: None,
             keepers: 1,
         }
@@ -98,6 +112,7 @@ enum Phase {
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
+    Head,
     Place(usize),
     Out(usize),
     Err(usize),
@@ -159,6 +174,9 @@ impl Job {
             sources.push(source);
         };
         watch(self.signals.as_fd(), libc::POLLIN, Source::Signals);
+        if let Some(head) = &self.head {
+            watch(head.as_fd(), libc::POLLIN, Source::Head);
+        }
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(place) = &rank.place {
                 watch(place.as_fd(), libc::POLLIN, Source::Place(at));
@@ -199,6 +217,7 @@ impl Job {
     fn on_ready(&mut self, source: Source) {
         match source {
             Source::Signals => self.on_signals(),
+            Source::Head => self.on_head(),
             Source::Place(at) => {
                 self.hear(at);
                 self.judge(&[]);
@@ -206,7 +225,10 @@ impl Job {
             Source::Out(at) => read(&mut self.ranks[at].out, &mut self.out),
             Source::Err(at) => read(&mut self.ranks[at].err, &mut self.err),
             Source::Input => self.input.on_readable(),
-            Source::InputPipe(at) => self.input.on_empty(at),
+            Source::InputPipe(at) => {
+                self.input.on_empty(at);
+                self.tell_if_hungry();
+            }
             // Written at the end of each turn.
             Source::Sink => {}
         }
@@ -240,13 +262,17 @@ impl Job {
                     self.course.failure.get_or_insert(Failure::Killed { signal });
                     self.kill();
                 }
-                libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP => {
-                    self.course.passed_on = Some(signal);
-                    self.signal_groups(signal);
-                }
-                other => self.signal_groups(other),
+                other => self.pass_on(other),
             }
         }
+    }
+
+    /// The ranks get a signal that was for us.
+    fn pass_on(&mut self, signal: i32) {
+        if matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP) {
+            self.course.passed_on = Some(signal);
+        }
+        self.signal_groups(signal);
     }
 
     /// Takes all children that have ended. Several may have, and one signal told of them.
@@ -307,8 +333,8 @@ impl Job {
             Word::Hello(hello) => rank.hello = Some(hello),
             Word::Goodbye => rank.goodbye = true,
             Word::Abort { code, text } => {
-                let failure = Failure::Abort { rank: number(at), pid: rank.pid, code, text };
-                self.fail(failure);
+                let pid = rank.pid;
+                self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
             }
             // Whoever it was has been told, and says so himself.
             Word::Refused(_) => {}
@@ -319,11 +345,12 @@ impl Job {
     /// Looks whether all are there, and whether something has gone wrong. `fresh` are the ranks
     /// whose end was just seen.
     fn judge(&mut self, fresh: &[usize]) {
+        self.tell_who_waits();
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
         let due = !self.course.welcomed && matches!(self.course.phase, Phase::Running);
         if let Some(waiting) = waiting.filter(|_| due) {
             if self.ranks.iter().all(|rank| rank.hello.is_some()) {
-                self.welcome();
+                self.all_are_here();
             } else if let Some(failure) = self.absent(waiting) {
                 self.fail(failure);
             }
@@ -342,13 +369,13 @@ impl Job {
             .iter()
             .position(|rank| rank.ending == Some(Ending::Exit(0)) && rank.hello.is_none())?;
         let pid = self.ranks[at].pid;
-        Some(Failure::Absent { rank: number(at), pid, waiting: number(waiting) })
+        Some(Failure::Absent { rank: self.number_of(at), pid, waiting: self.number_of(waiting) })
     }
 
     /// What the end of one rank means.
     fn verdict(&self, at: usize) -> Option<Failure> {
         let rank = &self.ranks[at];
-        let (number, pid) = (number(at), rank.pid);
+        let (number, pid) = (self.number_of(at), rank.pid);
         match rank.ending? {
             Ending::Exit(0) => {
                 let unfinished = rank.hello.is_some() && !rank.goodbye;
@@ -359,9 +386,12 @@ impl Job {
         }
     }
 
-    /// All have said hello.
+    /// All ranks of all hosts have said hello.
     fn welcome(&mut self) {
         self.course.welcomed = true;
+        if self.ranks.len() != self.size as usize {
+            return self.refuse_all("there is no way between hosts yet");
+        }
         let size = number(self.ranks.len());
         let crowded = cores::crowded(size, self.cores);
         let segment = match Segment::create(size, self.number, crowded) {
@@ -377,13 +407,13 @@ impl Job {
         }
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
-            let member = Member { rank: number(at), size, job: self.number, crowded };
+            let member = Member { rank: self.number_of(at), size, job: self.number, crowded };
             let welcomed =
                 rank.place.as_ref().map(|place| place.welcome(member, segment.file().as_fd()));
             if let Some(Err(error)) = welcomed
                 && !has_left(&error)
             {
-                let rank = Failure::NoWelcome { rank: number(at), pid: rank.pid, error };
+                let rank = Failure::NoWelcome { rank: self.number_of(at), pid: rank.pid, error };
                 failure.get_or_insert(rank);
             }
         }
@@ -396,17 +426,27 @@ impl Job {
     /// they have been told why there is none.
     fn fail_to_welcome(&mut self, size: u32, error: io::Error) {
         let failure = Failure::NoSegment { size, error };
-        let text = failure.to_string();
-        self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
-            place.refuse(&text);
-        });
+        self.refuse_all(&failure.to_string());
         self.course.failure.get_or_insert(failure);
+    }
+
+    fn refuse_all(&mut self, text: &str) {
+        self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
+            place.refuse(text);
+        });
         self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
     }
 
     /// The job has failed. The first failure is the one that counts; it ends everything.
     fn fail(&mut self, failure: Failure) {
+        if matches!(self.course.phase, Phase::Running) {
+            self.tell_failure(&failure);
+        }
         self.course.failure.get_or_insert(failure);
+        self.end();
+    }
+
+    fn end(&mut self) {
         if matches!(self.course.phase, Phase::Running) {
             self.signal_groups(libc::SIGTERM);
             // Who is stopped could not hear it.
@@ -444,9 +484,14 @@ impl Job {
         }
     }
 
+    /// The number of a rank in the whole job.
+    fn number_of(&self, at: usize) -> u32 {
+        self.first + number(at)
+    }
+
     fn running(&self) -> Vec<u32> {
         let ranks = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ending.is_none());
-        ranks.map(|(at, _)| number(at)).collect()
+        ranks.map(|(at, _)| self.number_of(at)).collect()
     }
 }
 

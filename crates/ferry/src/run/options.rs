@@ -9,6 +9,7 @@ mod table;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
+use super::hosts::{self, BadHosts, Host};
 use table::{Meaning, Row, TABLE};
 
 /// Everything the command line asked for.
@@ -23,6 +24,12 @@ pub(super) struct Options {
     pub(super) stdin: Stdin,
     pub(super) timeout_seconds: Option<f64>,
     pub(super) dry_run: bool,
+    /// The hosts of the job. None: all ranks are here, started by ourselves.
+    pub(super) hosts: Vec<Host>,
+    /// Ranks that each host takes before the next one.
+    pub(super) per_host: Option<u32>,
+    /// What reaches a host.
+    pub(super) rsh: Option<String>,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -32,7 +39,8 @@ pub(super) struct Options {
 pub(super) struct Program {
     /// The program and its arguments.
     pub(super) words: Vec<OsString>,
-    pub(super) ranks: u32,
+    /// None: nobody has said.
+    pub(super) ranks: Option<u32>,
     pub(super) environment: Vec<(String, String)>,
     /// If it has a word of its own.
     pub(super) inherit: Option<Inherit>,
@@ -73,7 +81,7 @@ impl Default for Stdin {
 /// What the command line comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
-    Run(Options),
+    Run(Box<Options>),
     Help,
     Version,
 }
@@ -84,7 +92,7 @@ pub(super) enum BadOptions {
     Unknown { option: String, nearest: Option<&'static str> },
     NoValue { option: String },
     BadValue { option: String, value: String, wanted: &'static str },
-    Hosts { option: String },
+    Hosts(String),
     Unsupported { option: String, instead: &'static str },
     NoProgram,
     EmptyProgram,
@@ -103,10 +111,7 @@ impl fmt::Display for BadOptions {
             BadOptions::BadValue { option, value, wanted } => {
                 write!(f, "{option} {value}: {wanted} is wanted")
             }
-            BadOptions::Hosts { option } => write!(
-                f,
-                "{option}: several hosts are not supported yet; all ranks run on this one"
-            ),
+            BadOptions::Hosts(why) => f.write_str(why),
             BadOptions::Unsupported { option, instead } => {
                 write!(f, "{option} is not supported; {instead}")
             }
@@ -123,7 +128,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
     let mut options = Options::default();
     let mut words = Words { arguments, at: 0 };
     loop {
-        let mut program = Program { ranks: 1, ..Program::default() };
+        let mut program = Program::default();
         if let Some(asked) = parse_options(&mut words, &mut options, &mut program)? {
             return Ok(asked);
         }
@@ -135,7 +140,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
         options.programs.push(program);
         // What stopped the program was a colon, if anything.
         if words.next().is_none() {
-            return Ok(Asked::Run(options));
+            return Ok(Asked::Run(Box::new(options)));
         }
     }
 }
@@ -185,7 +190,7 @@ fn apply(
     program: &mut Program,
 ) -> Result<(), BadOptions> {
     match row.meaning {
-        Meaning::Ranks => program.ranks = values.positive()?,
+        Meaning::Ranks => program.ranks = Some(values.positive()?),
         Meaning::Environment => program.environment.extend(values.variable()?),
         Meaning::GlobalEnvironment => options.environment.extend(values.variable()?),
         Meaning::Export => program.environment.extend(values.exported()?),
@@ -211,11 +216,17 @@ fn apply(
             options.ignored.push(values.option.to_owned());
         }
         Meaning::Hosts => {
-            let hosts = values.take()?;
-            if !only_here(&hosts) {
-                return Err(BadOptions::Hosts { option: format!("{} {hosts}", values.option) });
+            let list = values.take()?;
+            // Others need to be told that all is here.
+            if !only_here(&list) {
+                options.hosts.extend(hosts::listed(&list).map_err(bad_hosts)?);
             }
         }
+        Meaning::HostFile => {
+            options.hosts.extend(hosts::in_file(&values.take()?).map_err(bad_hosts)?);
+        }
+        Meaning::PerHost => options.per_host = Some(values.positive()?),
+        Meaning::Rsh => options.rsh = Some(values.take()?),
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -223,6 +234,10 @@ fn apply(
         Meaning::Help | Meaning::Version => {}
     }
     Ok(())
+}
+
+fn bad_hosts(bad: BadHosts) -> BadOptions {
+    BadOptions::Hosts(bad.to_string())
 }
 
 /// Whether a list of hosts, with or without numbers of slots, means this one only.

@@ -10,6 +10,7 @@ use std::io::{Error, ErrorKind, IsTerminal, PipeReader, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::sys;
+use super::wire::{Kind, framed};
 
 /// The longest line that is kept until its end comes. A longer one is passed on in pieces.
 const LINE_BYTES_MAX: usize = 1 << 18;
@@ -104,6 +105,8 @@ impl Stream {
 pub(super) struct Sink {
     /// The launcher's own output, past the buffer that the library keeps.
     target: File,
+    /// Onto a channel to the launcher, what is written goes in frames of this kind.
+    framed: Option<Kind>,
     queue: VecDeque<u8>,
     /// The stream whose line has been begun and not ended.
     open: Option<usize>,
@@ -119,14 +122,31 @@ impl Sink {
     pub(super) fn new(target: impl AsFd) -> Result<Sink> {
         let target = File::from(target.as_fd().try_clone_to_owned()?);
         let is_terminal = target.is_terminal();
-        Ok(Sink {
+        Ok(Sink::onto(target, None, is_terminal))
+    }
+
+    /// A sink onto a channel to the launcher, whose own output is a terminal or is not.
+    pub(super) fn framed(channel: &File, kind: Kind, is_terminal: bool) -> Result<Sink> {
+        Ok(Sink::onto(channel.try_clone()?, Some(kind), is_terminal))
+    }
+
+    fn onto(target: File, framed: Option<Kind>, is_terminal: bool) -> Sink {
+        Sink {
             target,
+            framed,
             queue: VecDeque::new(),
             open: None,
             broken: false,
             trouble: None,
             is_terminal,
-        })
+        }
+    }
+
+    /// Whole lines that an agent has sent.
+    pub(super) fn pass_on(&mut self, bytes: &[u8]) {
+        self.turn_to(usize::MAX);
+        self.open = (bytes.last() != Some(&b'\n')).then_some(usize::MAX);
+        self.queue.extend(bytes);
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -159,7 +179,12 @@ impl Sink {
     pub(super) fn poll(&mut self) {
         while !self.queue.is_empty() && sys::writable(self.as_fd()) {
             let piece = piece(self.queue.make_contiguous());
-            match self.target.write(piece) {
+            let written = match self.framed {
+                None => self.target.write(piece),
+                // The channel is shared: a frame goes whole.
+                Some(kind) => self.target.write_all(&framed(kind, piece)).map(|()| piece.len()),
+            };
+            match written {
                 Ok(count) => drop(self.queue.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,

@@ -5,13 +5,18 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::hosts::{self, Share};
 use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
 use super::report::Ranks;
+use super::wire::{Assignment, Errand};
 
 /// A job before its start.
 pub(super) struct Plan {
     pub(super) parts: Vec<Part>,
+    /// The first rank that is here.
+    pub(super) first: u32,
+    /// Ranks of the whole job.
     pub(super) size: u32,
     pub(super) label: bool,
     pub(super) files: Files,
@@ -69,14 +74,25 @@ impl Plan {
         let mut size: u32 = 0;
         for program in &options.programs {
             parts.push(Part::new(program, size, options)?);
-            size = size.checked_add(program.ranks).ok_or(BadPlan::TooManyRanks)?;
+            let ranks = program.ranks.unwrap_or(1);
+            size = size.checked_add(ranks).ok_or(BadPlan::TooManyRanks)?;
         }
-        if let Stdin::Rank(rank) = options.stdin
-            && rank >= size
-        {
-            return Err(BadPlan::NoReader { rank, size });
-        }
-        Ok(Plan { parts, size, label: options.label, files: options.files.clone() })
+        check_reader(options, size)?;
+        Ok(Plan { parts, first: 0, size, label: options.label, files: options.files.clone() })
+    }
+
+    /// What a launcher elsewhere wants to be started here.
+    pub(super) fn assigned(assignment: Assignment) -> Result<Plan, BadPlan> {
+        let Assignment { size, parts, label, output, .. } = assignment;
+        let first = parts.first().map_or(0, |errand| errand.first);
+        let parts = parts.into_iter().map(Part::assigned).collect::<Result<_, _>>()?;
+        let [folder, out, err] = output;
+        Ok(Plan { parts, first, size, label, files: Files { folder, out, err } })
+    }
+
+    /// Ranks that are here.
+    pub(super) fn ranks(&self) -> u32 {
+        self.parts.iter().map(|part| part.ranks).sum()
     }
 
     /// The plan in words, for `--dry-run`.
@@ -121,11 +137,64 @@ impl Part {
             file,
             words: program.words.clone(),
             first,
-            ranks: program.ranks,
+            ranks: program.ranks.unwrap_or(1),
             folder,
             base,
             set,
         })
+    }
+
+    fn assigned(errand: Errand) -> Result<Part, BadPlan> {
+        let Errand { words, first, ranks, folder, base, set } = errand;
+        if !folder.is_dir() {
+            return Err(BadPlan::NoFolder { folder });
+        }
+        let base = base.into_iter().collect();
+        let path = path_of(Some(&base), &set);
+        let file = program::find(&words[0], &folder, path.as_deref()).map_err(BadPlan::Program)?;
+        Ok(Part { file, words, first, ranks, folder: Some(folder), base: Some(base), set })
+    }
+}
+
+/// What is to be started on hosts, and how many ranks it is. Programs are found there.
+pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> {
+    let mut errands = Vec::new();
+    let mut size: u32 = 0;
+    for program in &options.programs {
+        let inherit = program.inherit.as_ref().unwrap_or(&options.inherit);
+        let ranks = program.ranks.unwrap_or_else(|| match options.programs.len() {
+            1 => hosts::capacity(&options.hosts, options.per_host),
+            _ => 1,
+        });
+        errands.push(Errand {
+            words: program.words.clone(),
+            first: size,
+            ranks,
+            folder: absolute(program.folder.as_ref().map_or(Path::new(""), Path::new)),
+            base: base_of(inherit).map_or_else(|| std::env::vars_os().collect(), Vec::from_iter),
+            set: options.environment.iter().chain(&program.environment).cloned().collect(),
+        });
+        size = size.checked_add(ranks).ok_or(BadPlan::TooManyRanks)?;
+    }
+    check_reader(options, size)?;
+    Ok((errands, size))
+}
+
+/// The part of the errands that falls on some ranks.
+pub(super) fn clipped(errands: &[Errand], share: &Share) -> Vec<Errand> {
+    let end = share.first + share.ranks;
+    let clip = |errand: &Errand| {
+        let first = errand.first.max(share.first);
+        let ranks = (errand.first + errand.ranks).min(end).checked_sub(first)?;
+        (ranks > 0).then(|| Errand { first, ranks, ..errand.clone() })
+    };
+    errands.iter().filter_map(clip).collect()
+}
+
+fn check_reader(options: &Options, size: u32) -> Result<(), BadPlan> {
+    match options.stdin {
+        Stdin::Rank(rank) if rank >= size => Err(BadPlan::NoReader { rank, size }),
+        _ => Ok(()),
     }
 }
 

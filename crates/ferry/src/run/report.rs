@@ -30,6 +30,8 @@ pub(super) enum Failure {
     Killed { signal: i32 },
     /// Keepers do not live here.
     NoKeeper { tried: u32 },
+    /// The launcher is gone, and this was its agent.
+    NoHead,
 }
 
 impl Failure {
@@ -45,7 +47,19 @@ impl Failure {
             | Failure::NoSegment { .. }
             | Failure::NoWelcome { .. }
             | Failure::NoOutput { .. }
-            | Failure::NoKeeper { .. } => 1,
+            | Failure::NoKeeper { .. }
+            | Failure::NoHead => 1,
+        }
+    }
+
+    /// The rank that failed, if it was one.
+    pub(super) fn rank(&self) -> Option<u32> {
+        match self {
+            Failure::Ended { rank, .. }
+            | Failure::Unfinished { rank, .. }
+            | Failure::Absent { rank, .. }
+            | Failure::Abort { rank, .. } => Some(*rank),
+            _ => None,
         }
     }
 
@@ -105,6 +119,7 @@ impl fmt::Display for Failure {
             Failure::Killed { signal } => {
                 write!(f, "killed the job at the second {}", name_of(*signal))
             }
+            Failure::NoHead => write!(f, "the launcher is gone"),
             Failure::NoKeeper { tried } => write!(
                 f,
                 "something killed the process that guards the job, {tried} times; nobody would \

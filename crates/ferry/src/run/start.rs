@@ -91,7 +91,7 @@ impl Start<'_> {
     /// Whether there are files enough. Seen before the start, not in the middle of it.
     pub(super) fn check(&self) -> Result<(), NotStarted> {
         let size = self.plan.size;
-        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(size);
+        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(self.plan.ranks());
         let limit = self.files.rlim_max;
         if needed > limit { Err(NotStarted::Files { size, needed, limit }) } else { Ok(()) }
     }

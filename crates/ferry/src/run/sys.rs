@@ -114,6 +114,23 @@ impl Child {
     }
 }
 
+/// Lets what `command` starts live in a session of its own, with the signals that we had: what a terminal sends to us is
+/// not for it.
+pub(super) fn set_apart(command: &mut Command, signals: &Signals) {
+    let mask = signals.before;
+    let settle = move || {
+        // SAFETY: has no preconditions; we are no leader of a group, having just been forked.
+        check(unsafe { libc::setsid() })?;
+        // SAFETY: by L2; a null pointer asks for nothing back.
+        check(unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut())
+        })?;
+        Ok(())
+    };
+    // SAFETY: by L5: `settle` makes system calls alone.
+    unsafe { command.pre_exec(settle) };
+}
+
 /// Orphans of our ranks become our children, so that they can be found.
 pub(super) fn become_subreaper() -> Result<()> {
     let on: libc::c_ulong = 1;
@@ -207,6 +224,13 @@ pub(super) fn stop_self() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
+/// What this machine calls itself.
+pub(super) fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// This process.
 pub(super) fn own_pid() -> Pid {
     // SAFETY: has no preconditions.
     unsafe { libc::getpid() }

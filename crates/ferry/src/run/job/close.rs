@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::super::keeper::Keeper;
 use super::super::output::{Gave, Sink, Stream};
 use super::super::report::{self, Failure, name_of};
-use super::super::sys;
-use super::{Job, children, number};
+use super::super::sys::{self, Ending};
+use super::{Job, children};
 
 /// How long the end of what ranks left behind may take.
 const SWEEP_MAX: Duration = Duration::from_millis(250);
@@ -26,10 +26,15 @@ impl Job {
         }
         self.write_out();
         self.look_at_output();
-        for line in self.report() {
-            self.err.say(&format!("ferry run: {line}"));
+        match self.head.take() {
+            None => {
+                for line in self.report() {
+                    self.err.say(&format!("ferry run: {line}"));
+                }
+                self.write_out();
+            }
+            Some(head) => head.tell_done(&self.endings()),
         }
-        self.write_out();
         let code = self.course.failure.as_ref().map_or(0, Failure::exit_code);
         dismiss(self.keeper);
         code
@@ -69,6 +74,12 @@ impl Job {
         }
     }
 
+    /// How each rank ended.
+    fn endings(&self) -> Vec<(u32, Option<Ending>)> {
+        let ranks = self.ranks.iter().enumerate();
+        ranks.map(|(at, rank)| (self.number_of(at), rank.ending)).collect()
+    }
+
     fn report(&self) -> Vec<String> {
         let Some(failure) = &self.course.failure else { return Vec::new() };
         // Whoever pressed Ctrl-C knows what happened.
@@ -77,15 +88,9 @@ impl Job {
         {
             return vec![format!("ended by {}", name_of(passed_on))];
         }
-        let first = match failure {
-            Failure::Ended { rank, .. }
-            | Failure::Unfinished { rank, .. }
-            | Failure::Absent { rank, .. }
-            | Failure::Abort { rank, .. } => Some(*rank),
-            _ => None,
-        };
-        let ranks = self.ranks.iter().enumerate().map(|(at, rank)| (number(at), rank.ending));
-        let others: Vec<_> = ranks.filter(|(rank, _)| Some(*rank) != first).collect();
+        let first = failure.rank();
+        let mut others = self.endings();
+        others.retain(|(rank, _)| Some(*rank) != first);
         std::iter::once(failure.to_string()).chain(report::others(&others)).collect()
     }
 }

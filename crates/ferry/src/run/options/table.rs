@@ -43,6 +43,9 @@ pub(super) enum Meaning {
         values: usize,
     },
     Hosts,
+    HostFile,
+    PerHost,
+    Rsh,
     Unsupported {
         instead: &'static str,
     },
@@ -75,6 +78,30 @@ pub(super) const TABLE: &[Row] = &[
         Meaning::GlobalEnvironment,
         "-genv NAME=VALUE",
         "set a variable for all programs",
+    ),
+    ours(
+        &["hosts", "host", "H"],
+        Meaning::Hosts,
+        "--hosts A,B:4",
+        "the hosts of the job, and how many ranks each takes",
+    ),
+    ours(
+        &["hostfile", "machinefile", "f"],
+        Meaning::HostFile,
+        "--hostfile FILE",
+        "the same, one host a line",
+    ),
+    ours(
+        &["ppn", "perhost", "npernode", "N"],
+        Meaning::PerHost,
+        "-ppn N",
+        "each host takes N ranks before the next one",
+    ),
+    ours(
+        &["rsh", "launcher-exec", "plm_rsh_agent"],
+        Meaning::Rsh,
+        "--rsh COMMAND",
+        "how a host is reached: COMMAND HOST ... (ssh)",
     ),
     ours(
         &["wdir", "wd", "chdir"],
@@ -119,7 +146,6 @@ pub(super) const TABLE: &[Row] = &[
     theirs(&["genvnone"], Meaning::GlobalInheritNone),
     theirs(&["genvlist"], Meaning::GlobalInheritList),
     theirs(&["oversubscribe", "allow-run-as-root"], Meaning::Fine),
-    theirs(&["host", "hosts", "H", "hostfile", "machinefile", "machine", "f"], Meaning::Hosts),
     theirs(
         &["configfile", "app"],
         Meaning::Unsupported {
@@ -162,8 +188,6 @@ pub(super) const TABLE: &[Row] = &[
             "bind-to",
             "map-by",
             "rank-by",
-            "npernode",
-            "N",
             "npersocket",
             "cpus-per-proc",
             "cpus-per-rank",
@@ -203,11 +227,8 @@ pub(super) const TABLE: &[Row] = &[
     // Hydra: one word follows.
     theirs(
         &[
-            "ppn",
-            "perhost",
             "iface",
             "launcher",
-            "launcher-exec",
             "bootstrap",
             "bootstrap-exec",
             "rmk",
@@ -261,7 +282,9 @@ const SPELLED: &[&str] = &[
     "--bind-to",
     "--map-by",
     "--mca",
-    "--host",
+    "--hosts",
+    "--hostfile",
+    "--rsh",
     "--hostfile",
     "-ppn",
     "-envall",

@@ -8,7 +8,7 @@ fn words(line: &str) -> Vec<OsString> {
 
 fn run(line: &str) -> Options {
     match parse(&words(line)) {
-        Ok(Asked::Run(options)) => options,
+        Ok(Asked::Run(options)) => *options,
         other => panic!("'{line}' gives {other:?}"),
     }
 }
@@ -24,10 +24,10 @@ fn pair(name: &str, value: &str) -> (String, String) {
 #[test]
 fn the_number_of_ranks_has_many_spellings() {
     for line in ["-n 3 a", "-np 3 a", "--np 3 a", "--n 3 a", "-c 3 a", "-n=3 a", "--np=3 a"] {
-        assert_eq!(run(line).programs[0].ranks, 3, "{line}");
+        assert_eq!(run(line).programs[0].ranks, Some(3), "{line}");
     }
-    assert_eq!(run("a").programs[0].ranks, 1);
-    assert_eq!(run("-n 100000 a").programs[0].ranks, 100_000);
+    assert_eq!(run("a").programs[0].ranks, None);
+    assert_eq!(run("-n 100000 a").programs[0].ranks, Some(100_000));
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn the_first_word_without_a_dash_ends_the_options() {
 fn programs_are_separated_by_colons_and_have_their_own_options() {
     let options = run("-genv G=1 -n 1 -x A=1 a x : -n 2 -wdir /tmp b : c");
     assert_eq!(options.environment, [pair("G", "1")]);
-    let ranks: Vec<u32> = options.programs.iter().map(|program| program.ranks).collect();
-    assert_eq!(ranks, [1, 2, 1]);
+    let ranks: Vec<_> = options.programs.iter().map(|program| program.ranks).collect();
+    assert_eq!(ranks, [Some(1), Some(2), None]);
     assert_eq!(options.programs[0].words, words("a x"));
     assert_eq!(options.programs[0].environment, [pair("A", "1")]);
     assert_eq!(options.programs[1].folder.as_deref(), Some("/tmp"));
@@ -89,28 +89,29 @@ fn options_of_open_mpi_are_taken() {
         "--oversubscribe --allow-run-as-root --bind-to core --map-by node:PE=2 --mca btl self,tcp \
          --report-bindings -npernode 2 -np 4 ./a.out",
     );
-    assert_eq!(options.programs[0].ranks, 4);
+    assert_eq!(options.programs[0].ranks, Some(4));
     assert_eq!(options.programs[0].words, ["./a.out"]);
-    assert_eq!(
-        options.ignored,
-        ["--bind-to", "--map-by", "--mca", "--report-bindings", "-npernode"]
-    );
+    assert_eq!(options.ignored, ["--bind-to", "--map-by", "--mca", "--report-bindings"]);
 }
 
 #[test]
 fn options_of_hydra_are_taken() {
     let options =
         run("-launcher ssh -iface eth0 -ppn 2 -bind-to core -genvall -hosts localhost -n 2 ./a");
-    assert_eq!(options.programs[0].ranks, 2);
-    assert_eq!(options.ignored, ["-launcher", "-iface", "-ppn", "-bind-to"]);
+    assert_eq!(options.programs[0].ranks, Some(2));
+    assert_eq!(options.ignored, ["-launcher", "-iface", "-bind-to"]);
 }
 
 #[test]
-fn hosts_other_than_this_are_an_error() {
-    for line in ["-host a,b x", "-hosts n1 x", "--hostfile h x", "-f h x", "-H n1:4 x"] {
-        assert!(wrong(line).contains("several hosts are not supported yet"), "{line}");
-    }
-    assert_eq!(run("--host localhost:4 -n 4 a").programs[0].ranks, 4);
+fn hosts_are_read_and_this_one_is_not_among_them() {
+    let asked = run("-hosts a:2,b -ppn 3 --rsh docker -n 4 x");
+    let names: Vec<_> = asked.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!((names, asked.per_host), (vec!["a", "b"], Some(3)));
+    assert_eq!(asked.rsh.as_deref(), Some("docker"));
+    let here = run("--host localhost:4 -n 4 a");
+    assert_eq!((here.programs[0].ranks, here.hosts), (Some(4), vec![]));
+    assert!(wrong("--hostfile /no/such x").contains("/no/such"));
+    assert!(wrong("-hosts a:x y").contains("is no host"));
 }
 
 #[test]

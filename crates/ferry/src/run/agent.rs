@@ -1,0 +1,103 @@
+//! The agent of a job on one of its hosts: it starts the ranks there as the launcher would, and answers to it.
+//!
+//! It speaks by the input and the output that whatever started it has given it. When the launcher is gone, so is the
+//! input, and everything here ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use super::input::Input;
+use super::job::Head;
+use super::options::Stdin;
+use super::output::Sink;
+use super::plan::Plan;
+use super::wire::{self, Assignment, Frames, Kind, News, Order, VERSION};
+use super::{Beginning, NoJob, begin, sys};
+
+/// Waits for an assignment, and does it.
+pub(crate) fn run() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("ferry agent: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() -> Result<(), String> {
+    let copy = |descriptor: &dyn AsFd| descriptor.as_fd().try_clone_to_owned().map(File::from);
+    let orders = copy(&io::stdin()).map_err(|error| format!("cannot use the input: {error}"))?;
+    let news = copy(&io::stdout()).map_err(|error| format!("cannot use the output: {error}"))?;
+    let mut head = Head { orders: Frames::new(orders), news };
+    let here = News::Here { version: VERSION, machine: sys::machine() };
+    wire::say(&head.news, &here).map_err(|error| format!("cannot tell the launcher: {error}"))?;
+    let Some(assignment) = assignment(&mut head.orders)? else { return Ok(()) };
+    if assignment.version != VERSION {
+        let theirs = assignment.version;
+        return Err(format!("the launcher is of version {theirs}, this agent of {VERSION}"));
+    }
+    let news = head.news.try_clone().map_err(|error| error.to_string())?;
+    match start(assignment, head) {
+        Ok(job) => {
+            // Told before the first word of a rank is passed on.
+            let _ = wire::say(&news, &News::Started);
+            job.run();
+            Ok(())
+        }
+        Err(error) => {
+            let not_started = News::NotStarted { why: error.to_string(), code: error.exit_code() };
+            wire::say(&news, &not_started).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// The first order. None if the launcher has gone before.
+fn assignment(orders: &mut Frames) -> Result<Option<Assignment>, String> {
+    loop {
+        match orders.next() {
+            Ok(Some((Kind::Words, bytes))) => match wire::understood(&bytes) {
+                Ok(Order::Start(assignment)) => return Ok(Some(*assignment)),
+                // A job that has failed elsewhere before it began here.
+                Ok(Order::End | Order::Signal(_)) => return Ok(None),
+                _ => return Err("this is started by `ferry run`, not by hand".into()),
+            },
+            Ok(None) => {
+                if orders.poll().is_err() {
+                    return Ok(None);
+                }
+            }
+            _ => return Err("this is started by `ferry run`, not by hand".into()),
+        }
+    }
+}
+
+fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
+    let os = |what| move |error| NoJob::Os { what, error };
+    let terminals = assignment.terminals;
+    let out = Sink::framed(&head.news, Kind::Out, terminals.out).map_err(os("use the channel"))?;
+    let err = Sink::framed(&head.news, Kind::Err, terminals.err).map_err(os("use the channel"))?;
+    let stdin = match assignment.reader {
+        _ if assignment.all_read => Stdin::All,
+        Some(rank) => Stdin::Rank(rank),
+        None => Stdin::None,
+    };
+    let (number, mark) = (assignment.job, assignment.mark.clone());
+    // Hosts may be containers of one machine, and each keeper looks for its own.
+    let mark = format!("{mark}-{}", sys::own_pid());
+    let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
+    let (input, colours) = (Input::fed(stdin), terminals.colours);
+    begin(Beginning {
+        plan: &plan,
+        number,
+        mark,
+        out,
+        err,
+        input,
+        colours,
+        timeout: None,
+        head: Some(head),
+    })
+}

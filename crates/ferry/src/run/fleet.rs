@@ -1,0 +1,487 @@
+//! A job on several hosts: an agent on each, reached by ssh or whatever the user says, and heard until all have ended.
+//!
+//! What one host has to say about another goes through here, and nothing else does: ranks talk among themselves.
+
+mod remote;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use super::hosts::{self, Share};
+use super::input::Input;
+use super::job;
+use super::options::{Options, Stdin};
+use super::output::Sink;
+use super::plan;
+use super::report::{self, Ranks, name_of};
+use super::sys::{self, Ending, Signals};
+use super::wire::{Assignment, Kind, News, Order, Terminals, VERSION};
+use super::{NoJob, job_number, mark_of, timeout_of};
+use crate::out;
+use remote::{Lost, Remote, Step};
+
+/// Why no agent can be started anywhere.
+#[derive(Debug)]
+pub(super) enum BadFleet {
+    /// We do not know where this program is.
+    NoSelf(io::Error),
+    /// The command that should reach hosts does not start.
+    Rsh { command: String, error: io::Error },
+}
+
+impl fmt::Display for BadFleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadFleet::NoSelf(error) => write!(f, "cannot find this program itself: {error}"),
+            BadFleet::Rsh { command, error } => write!(
+                f,
+                "cannot start `{command}` to reach the hosts: {error}; --rsh names another command"
+            ),
+        }
+    }
+}
+
+/// Runs a job on the hosts that the options name. Gives the exit code.
+pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
+    let (errands, size) = plan::errands(options).map_err(NoJob::Plan)?;
+    let shares = hosts::deal(&options.hosts, options.per_host, size);
+    if options.dry_run {
+        shares.iter().for_each(|share| out::line(told(share)));
+        return Ok(0);
+    }
+    let os = |what| move |error| NoJob::Os { what, error };
+    let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
+    sys::raise_files().map_err(os("ask for the limit of open files"))?;
+    let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
+    let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
+    let number = job_number();
+    let mark = mark_of(number);
+    let colours = std::env::var_os("NO_COLOR").is_none();
+    let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
+    let assignment = |share: &Share| Assignment {
+        version: VERSION,
+        job: number,
+        mark: mark.clone(),
+        size,
+        parts: plan::clipped(&errands, share),
+        label: options.label,
+        terminals,
+        output: [&options.files.folder, &options.files.out, &options.files.err].map(Clone::clone),
+        reader: if let Stdin::Rank(rank) = options.stdin { Some(rank) } else { None },
+        all_read: options.stdin == Stdin::All,
+    };
+    let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
+    let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
+    let remotes = remotes.collect();
+    let mut fleet = Fleet {
+        signals,
+        remotes,
+        input: Input::for_others(options.stdin),
+        reader: options.stdin,
+        hungry: 0,
+        out,
+        err,
+        timeout: timeout_of(options),
+        phase: Phase::Running,
+        failure: None,
+        passed_on: None,
+        gone: false,
+        begun: Instant::now(),
+    };
+    fleet.start_some().map_err(NoJob::Fleet)?;
+    Ok(fleet.run())
+}
+
+fn told(share: &Share) -> String {
+    let ranks: Vec<u32> = (share.first..share.first + share.ranks).collect();
+    format!("{}: {}", share.name, Ranks(&ranks))
+}
+
+/// What went wrong first.
+struct Failure {
+    why: String,
+    code: u8,
+    rank: Option<u32>,
+    weight: u32,
+    /// When it was told: what comes a moment later may be the cause all the same.
+    at: Instant,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Running,
+    /// All agents have been told to end.
+    Ending {
+        leave_at: Instant,
+    },
+}
+
+struct Fleet {
+    signals: Signals,
+    remotes: Vec<Remote>,
+    input: Input,
+    reader: Stdin,
+    /// Hosts that have a place for a piece of input.
+    hungry: usize,
+    out: Sink,
+    err: Sink,
+    timeout: Option<(Instant, f64)>,
+    phase: Phase,
+    failure: Option<Failure>,
+    passed_on: Option<i32>,
+    /// All hosts have been told that all are there.
+    gone: bool,
+    begun: Instant,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Signals,
+    News(usize),
+    Complaints(usize),
+    Orders(usize),
+    Input,
+    Sink,
+}
+
+impl Fleet {
+    fn run(mut self) -> u8 {
+        while self.remotes.iter().any(|remote| !remote.is_over()) && !self.is_left() {
+            self.turn();
+        }
+        self.close()
+    }
+
+    fn is_left(&self) -> bool {
+        matches!(self.phase, Phase::Ending { leave_at } if Instant::now() >= leave_at)
+    }
+
+    /// Starts agents, some at a time: a server of logins takes few at once.
+    fn start_some(&mut self) -> Result<(), BadFleet> {
+        let now = Instant::now();
+        let mut under_way =
+            self.remotes.iter().filter(|remote| remote.step == Step::Connecting).count();
+        for remote in &mut self.remotes {
+            if under_way < CONNECTING_MAX && remote.is_due(now) {
+                remote.start(&self.signals)?;
+                under_way += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        let (mut set, sources) = self.watched();
+        if let Err(error) = sys::poll(&mut set, self.patience_ms()) {
+            panic!("poll of {} descriptors: {error}", set.len());
+        }
+        let ready = set.iter().zip(sources).filter(|(entry, _)| entry.revents != 0);
+        let ready: Vec<Source> = ready.map(|(_, source)| source).collect();
+        for source in ready {
+            self.on_ready(source);
+        }
+        if matches!(self.phase, Phase::Running)
+            && let Err(bad) = self.start_some()
+        {
+            self.fail(bad.to_string(), 1);
+        }
+        self.on_time(Instant::now());
+        self.out.poll();
+        self.err.poll();
+        if let Some(error) = self.out.trouble.take() {
+            self.fail(format!("what the ranks print cannot be written: {error}"), 1);
+        }
+    }
+
+    fn watched(&self) -> (Vec<libc::pollfd>, Vec<Source>) {
+        let mut set = Vec::with_capacity(4 + 3 * self.remotes.len());
+        let mut sources = Vec::with_capacity(set.capacity());
+        let mut watch = |descriptor: BorrowedFd<'_>, events, source| {
+            set.push(libc::pollfd { fd: descriptor.as_raw_fd(), events, revents: 0 });
+            sources.push(source);
+        };
+        watch(self.signals.as_fd(), libc::POLLIN, Source::Signals);
+        let full = self.out.is_full() || self.err.is_full();
+        for (at, remote) in self.remotes.iter().enumerate() {
+            if let Some(news) = remote.news().filter(|_| !full) {
+                watch(news, libc::POLLIN, Source::News(at));
+            }
+            if let Some(complaints) = remote.complaints() {
+                watch(complaints, libc::POLLIN, Source::Complaints(at));
+            }
+            if let Some(orders) = remote.orders_waiting() {
+                watch(orders, libc::POLLOUT, Source::Orders(at));
+            }
+        }
+        if let Some(source) = self.input.source_for_others().filter(|_| self.wants_input()) {
+            watch(source, libc::POLLIN, Source::Input);
+        }
+        for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+            watch(sink.as_fd(), libc::POLLOUT, Source::Sink);
+        }
+        (set, sources)
+    }
+
+    /// Whether all that read have taken the last piece.
+    fn wants_input(&self) -> bool {
+        let readers = self.remotes.iter().filter(|remote| self.reads(remote)).count();
+        readers > 0 && self.hungry >= readers
+    }
+
+    fn reads(&self, remote: &Remote) -> bool {
+        match self.reader {
+            Stdin::None => false,
+            Stdin::All => true,
+            Stdin::Rank(rank) => remote.has(rank),
+        }
+    }
+
+    fn patience_ms(&self) -> Option<u64> {
+        let phase = match self.phase {
+            Phase::Running => self.timeout.map(|(at, _)| at),
+            Phase::Ending { leave_at } => Some(leave_at),
+        };
+        let hosts = self.remotes.iter().filter_map(Remote::deadline);
+        let next = phase.into_iter().chain(hosts).min()?;
+        let left = next.saturating_duration_since(Instant::now());
+        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1))
+    }
+
+    fn on_time(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
+            return self.fail(format!("the job ran longer than {seconds} s (--timeout)"), 124);
+        }
+        if let Some(late) = self.remotes.iter().find(|remote| remote.is_late(now)) {
+            self.fail(late.silence(self.begun.elapsed()), 1);
+        }
+    }
+
+    fn on_ready(&mut self, source: Source) {
+        match source {
+            Source::Signals => self.on_signals(),
+            Source::News(at) => self.hear(at),
+            Source::Complaints(at) => self.remotes[at].note_complaints(),
+            Source::Orders(at) => self.remotes[at].send_orders(),
+            Source::Input => self.feed(),
+            Source::Sink => {}
+        }
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = self.signals.poll() {
+            match signal {
+                libc::SIGCHLD => self.on_children(),
+                libc::SIGXFSZ => {}
+                libc::SIGTSTP => {
+                    self.order_all(&Order::Signal(libc::SIGTSTP));
+                    sys::stop_self();
+                }
+                libc::SIGINT | libc::SIGQUIT if self.passed_on == Some(signal) => {
+                    let why = format!("killed the job at the second {}", name_of(signal));
+                    self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
+                    self.phase = Phase::Ending { leave_at: Instant::now() };
+                }
+                other => {
+                    if matches!(other, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
+                    {
+                        self.passed_on = Some(other);
+                    }
+                    self.order_all(&Order::Signal(other));
+                }
+            }
+        }
+    }
+
+    fn on_children(&mut self) {
+        while let Some((pid, ending)) = sys::reap() {
+            if let Some(at) = self.remotes.iter().position(|remote| remote.pid() == Some(pid)) {
+                self.on_ended(at, ending);
+            }
+        }
+    }
+
+    /// What reaches a host has ended. All that it said before counts.
+    fn on_ended(&mut self, at: usize, ending: Ending) {
+        while self.remotes[at].news().is_some_and(readable) {
+            self.hear(at);
+        }
+        self.remotes[at].note_complaints();
+        match self.remotes[at].on_ended(ending) {
+            None => {}
+            // It is tried again.
+            Some(Lost::Again) => {}
+            Some(Lost::ForGood(why)) => self.fail(why, 1),
+        }
+    }
+
+    fn hear(&mut self, at: usize) {
+        let frames = match self.remotes[at].hear() {
+            Ok(frames) => frames,
+            Err(why) => return self.fail(why, 1),
+        };
+        for (kind, bytes) in frames {
+            match kind {
+                Kind::Out => self.out.pass_on(&bytes),
+                Kind::Err => self.err.pass_on(&bytes),
+                Kind::Words => match self.remotes[at].news_in(&bytes) {
+                    Ok(news) => self.on_news(at, news),
+                    Err(why) => self.fail(why, 1),
+                },
+            }
+        }
+    }
+
+    fn on_news(&mut self, at: usize, news: News) {
+        let host = self.remotes[at].name().to_owned();
+        match news {
+            News::Here { version, .. } if version != VERSION => {
+                let why = format!(
+                    "the ferry on {host} is of another version: install the same one there"
+                );
+                self.fail(why, 1);
+            }
+            News::Here { .. } => self.remotes[at].assign(),
+            News::Started => self.remotes[at].step = Step::Started,
+            News::Waiting { rank } => {
+                self.remotes[at].waiting = Some(rank);
+                self.judge_absence();
+            }
+            News::Absent { rank, pid } => {
+                self.remotes[at].absent = Some((rank, pid));
+                self.judge_absence();
+            }
+            News::Joined => {
+                self.remotes[at].step = Step::Joined;
+                let all = self.remotes.iter().all(|remote| remote.step == Step::Joined);
+                if all && !self.gone {
+                    self.gone = true;
+                    self.order_all(&Order::Go);
+                }
+            }
+            News::Hungry => self.hungry += 1,
+            News::Failed { why, code, rank, weight } => {
+                self.fail_with(format!("{why}, on {host}"), code, rank, weight);
+            }
+            News::NotStarted { why, code } => {
+                self.remotes[at].step = Step::Over;
+                self.fail(format!("on {host}: {why}"), code);
+            }
+            News::Done { endings } => {
+                let endings = endings.into_iter().map(|(rank, told)| (rank, told.map(Into::into)));
+                self.remotes[at].on_done(endings.collect());
+            }
+        }
+    }
+
+    /// A rank that will never come, though another waits for it.
+    fn judge_absence(&mut self) {
+        let waiting = self.remotes.iter().find_map(|remote| remote.waiting);
+        let absent = self.remotes.iter().find_map(|remote| Some((remote.absent?, remote.name())));
+        if let (Some(waiting), Some(((rank, pid), host))) = (waiting, absent) {
+            let why = format!(
+                "rank {rank} (pid {pid}, on {host}) ended (exit code 0) without joining, and rank {waiting} waits for it"
+            );
+            self.fail_with(why, 1, Some(rank), 0);
+        }
+    }
+
+    fn feed(&mut self) {
+        let order = match self.input.piece_for_others() {
+            Some(piece) => Order::Feed(piece),
+            None => {
+                self.input.close();
+                Order::FeedEnd
+            }
+        };
+        self.hungry = 0;
+        let reader = self.reader;
+        for remote in &mut self.remotes {
+            let reads = match reader {
+                Stdin::None => false,
+                Stdin::All => true,
+                Stdin::Rank(rank) => remote.has(rank),
+            };
+            if reads {
+                remote.order(&order);
+            }
+        }
+    }
+
+    fn order_all(&mut self, order: &Order) {
+        self.remotes.iter_mut().for_each(|remote| remote.order(order));
+    }
+
+    fn fail(&mut self, why: String, code: u8) {
+        self.fail_with(why, code, None, 0);
+    }
+
+    /// The first failure counts, unless a weightier one comes at the same moment: a rank that died takes others with
+    /// it, and their hosts may be quicker to tell.
+    fn fail_with(&mut self, why: String, code: u8, rank: Option<u32>, weight: u32) {
+        let at = Instant::now();
+        let first = self.failure.as_ref();
+        let counts = first.is_none_or(|first| weight > first.weight && at - first.at < SAME_MOMENT);
+        if counts {
+            self.failure = Some(Failure { why, code, rank, weight, at });
+        }
+        if matches!(self.phase, Phase::Running) {
+            self.order_all(&Order::End);
+            self.remotes.iter_mut().for_each(Remote::call_off);
+            self.phase = Phase::Ending { leave_at: at + ENDING_MAX };
+        }
+    }
+
+    fn close(mut self) -> u8 {
+        let left: Vec<String> = self.remotes.iter().filter_map(Remote::left_over).collect();
+        self.remotes.iter_mut().for_each(Remote::cut);
+        for line in self.report() {
+            self.err.say(&format!("ferry run: {line}"));
+        }
+        for line in left {
+            self.err.say(&format!("ferry run: {line}"));
+        }
+        while !(self.out.is_empty() && self.err.is_empty()) {
+            self.out.poll();
+            self.err.poll();
+            let mut set = [self.out.as_fd(), self.err.as_fd()].map(|descriptor| libc::pollfd {
+                fd: descriptor.as_raw_fd(),
+                events: libc::POLLOUT,
+                revents: 0,
+            });
+            let _ = sys::poll(&mut set, Some(1000));
+        }
+        self.failure.map_or(0, |failure| failure.code)
+    }
+
+    fn report(&self) -> Vec<String> {
+        let Some(failure) = &self.failure else { return Vec::new() };
+        if let Some(passed_on) = self.passed_on
+            && failure.rank.is_some()
+            && i32::from(failure.code) == 128 + passed_on
+        {
+            return vec![format!("ended by {}", name_of(passed_on))];
+        }
+        let mut endings: Vec<_> =
+            self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
+        endings.sort_unstable_by_key(|&(rank, _)| rank);
+        endings.retain(|&(rank, _)| Some(rank) != failure.rank);
+        std::iter::once(failure.why.clone()).chain(report::others(&endings)).collect()
+    }
+}
+
+fn readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut set = [libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+    sys::poll(&mut set, Some(0)).is_ok() && set[0].revents & libc::POLLIN != 0
+}
+
+/// Hosts that are connected to at the same time.
+const CONNECTING_MAX: usize = 32;
+/// How long agents may take to end their ranks: a little more than they take themselves.
+const ENDING_MAX: Duration = Duration::from_millis(1500);
+/// Failures that come so close may have one cause.
+const SAME_MOMENT: Duration = Duration::from_millis(100);

@@ -1,0 +1,328 @@
+//! One host of a job, as the launcher knows it: the command that reaches it, and the agent at the other end.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::BadFleet;
+use crate::run::hosts::Share;
+use crate::run::sys::{self, Ending, Pid, Signals};
+use crate::run::wire::{self, Assignment, Broken, Frames, Kind, News, Order};
+
+/// How far a host has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    /// Nobody has tried yet, or it will be tried again.
+    Waiting,
+    /// The command that reaches it runs, and no agent has answered.
+    Connecting,
+    /// The agent has been told what to start.
+    Assigned,
+    /// Its ranks run.
+    Started,
+    /// Its ranks wait for those of other hosts, or have gone on together.
+    Joined,
+    /// Nothing of it is left.
+    Over,
+}
+
+/// What the end of the command means that reached a host.
+pub(super) enum Lost {
+    Again,
+    ForGood(String),
+}
+
+/// A host.
+pub(super) struct Remote {
+    share: Share,
+    /// What reaches it, as words.
+    rsh: Vec<String>,
+    assignment: Option<Box<Assignment>>,
+    line: Option<Line>,
+    /// What the command said to us on its standard error.
+    complained: Vec<u8>,
+    pub(super) step: Step,
+    /// When it is tried again, or when it is late.
+    until: Instant,
+    tries: u32,
+    pub(super) waiting: Option<u32>,
+    pub(super) absent: Option<(u32, Pid)>,
+    pub(super) endings: Vec<(u32, Option<Ending>)>,
+}
+
+/// The command that reaches a host, while it runs.
+struct Line {
+    child: Child,
+    /// None once it has been told to go.
+    orders: Option<PipeWriter>,
+    /// Orders that did not fit into the pipe.
+    backlog: VecDeque<u8>,
+    news: Option<Frames>,
+    complaints: Option<File>,
+}
+
+impl Remote {
+    pub(super) fn new(share: Share, rsh: &str, assignment: Assignment) -> Remote {
+        Remote {
+            share,
+            rsh: rsh.split_whitespace().map(str::to_owned).collect(),
+            assignment: Some(Box::new(assignment)),
+            line: None,
+            complained: Vec::new(),
+            step: Step::Waiting,
+            until: Instant::now(),
+            tries: 0,
+            waiting: None,
+            absent: None,
+            endings: Vec::new(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.share.name
+    }
+
+    pub(super) fn has(&self, rank: u32) -> bool {
+        (self.share.first..self.share.first + self.share.ranks).contains(&rank)
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.line.as_ref().and_then(|line| Pid::try_from(line.child.id()).ok())
+    }
+
+    /// Nothing of it is left, and nothing reaches it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.step == Step::Over && self.line.is_none()
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.step == Step::Waiting && now >= self.until
+    }
+
+    /// Starts the command that reaches the host, with an agent at its other end.
+    pub(super) fn start(&mut self, signals: &Signals) -> Result<(), BadFleet> {
+        let own = std::env::current_exe().map_err(BadFleet::NoSelf)?;
+        let (program, words) = self.rsh.split_first().expect("a command has a word");
+        let mut command = Command::new(program);
+        command.args(words).arg(&self.share.name).arg(own).arg("agent");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        sys::set_apart(&mut command, signals);
+        let failed = |error| BadFleet::Rsh { command: program.clone(), error };
+        let mut child = command.spawn().map_err(failed)?;
+        let orders = child.stdin.take().map(|pipe| PipeWriter::from(OwnedFd::from(pipe)));
+        let news = child.stdout.take().map(|pipe| Frames::new(File::from(OwnedFd::from(pipe))));
+        let complaints = child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe)));
+        // A host that does not read must not keep us from the others.
+        for descriptor in [orders.as_ref().map(AsFd::as_fd), complaints.as_ref().map(AsFd::as_fd)] {
+            descriptor.map(sys::never_block).transpose().map_err(failed)?;
+        }
+        self.line = Some(Line { child, orders, backlog: VecDeque::new(), news, complaints });
+        self.complained.clear();
+        self.step = Step::Connecting;
+        self.until = Instant::now() + CONNECT_MAX;
+        self.tries += 1;
+        Ok(())
+    }
+
+    /// The agent is there: it gets its ranks.
+    pub(super) fn assign(&mut self) {
+        if let Some(assignment) = self.assignment.take() {
+            self.step = Step::Assigned;
+            self.order(&Order::Start(assignment));
+        }
+    }
+
+    pub(super) fn order(&mut self, order: &Order) {
+        // Nobody is there yet to be told; what matters then is kept elsewhere.
+        if matches!(self.step, Step::Waiting | Step::Connecting) {
+            return;
+        }
+        let Some(line) = &mut self.line else { return };
+        let words = serde_json::to_vec(order).expect("orders can be written");
+        line.backlog.extend(wire::framed(Kind::Words, &words));
+        self.send_orders();
+    }
+
+    pub(super) fn send_orders(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        while let Some(orders) = line.orders.as_mut().filter(|_| !line.backlog.is_empty()) {
+            match orders.write(line.backlog.make_contiguous()) {
+                Ok(count) => drop(line.backlog.drain(..count)),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // That it is gone is heard elsewhere.
+                Err(_) => line.orders = None,
+            }
+        }
+    }
+
+    pub(super) fn orders_waiting(&self) -> Option<BorrowedFd<'_>> {
+        let line = self.line.as_ref()?;
+        line.orders.as_ref().filter(|_| !line.backlog.is_empty()).map(AsFd::as_fd)
+    }
+
+    pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.line.as_ref()?.news.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn complaints(&self) -> Option<BorrowedFd<'_>> {
+        self.line.as_ref()?.complaints.as_ref().map(AsFd::as_fd)
+    }
+
+    /// All frames that have come.
+    pub(super) fn hear(&mut self) -> Result<Vec<(Kind, Vec<u8>)>, String> {
+        let Some(line) = &mut self.line else { return Ok(Vec::new()) };
+        let Some(news) = &mut line.news else { return Ok(Vec::new()) };
+        let mut frames = Vec::new();
+        let mut heard = news.poll();
+        while heard.is_ok() {
+            match news.next() {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => return Ok(frames),
+                Err(broken) => heard = Err(broken),
+            }
+        }
+        line.news = None;
+        match heard {
+            Err(Broken::Strange(text)) => Err(self.strange(&text)),
+            // How it ended, its parent is told.
+            _ => Ok(frames),
+        }
+    }
+
+    pub(super) fn news_in(&self, bytes: &[u8]) -> Result<News, String> {
+        wire::understood(bytes).map_err(|broken| match broken {
+            Broken::Strange(text) => self.strange(&text),
+            Broken::Gone => self.strange(""),
+        })
+    }
+
+    fn strange(&self, text: &str) -> String {
+        let host = self.name();
+        format!(
+            "on {host}, something else than our agent answers: '{text}'; a login script must print nothing, and the \
+             same ferry must be there as here"
+        )
+    }
+
+    pub(super) fn note_complaints(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        let mut bytes = [0; 4096];
+        while let Some(file) = &mut line.complaints {
+            match file.read(&mut bytes) {
+                Ok(0) => line.complaints = None,
+                Ok(length) => self.complained.extend(&bytes[..length]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => line.complaints = None,
+            }
+            // The last words are those that matter.
+            let too_long = self.complained.len().saturating_sub(COMPLAINT_BYTES_MAX);
+            self.complained.drain(..too_long);
+        }
+    }
+
+    pub(super) fn on_done(&mut self, endings: Vec<(u32, Option<Ending>)>) {
+        self.endings = endings;
+        self.step = Step::Over;
+        // Nothing is left to say, and it goes.
+        if let Some(line) = &mut self.line {
+            line.orders = None;
+        }
+    }
+
+    /// The command that reached it has ended. None if that was to be expected.
+    pub(super) fn on_ended(&mut self, ending: Ending) -> Option<Lost> {
+        self.line = None;
+        let before = self.step;
+        match before {
+            Step::Over => return None,
+            // What could not be reached may be, a moment later: so many logins at once are too many for some.
+            Step::Connecting if self.tries < TRIES_MAX && ending != Ending::Exit(127) => {
+                self.step = Step::Waiting;
+                self.until = Instant::now() + RETRY_AFTER * self.tries;
+                return Some(Lost::Again);
+            }
+            _ => self.step = Step::Over,
+        }
+        let complaint = String::from_utf8_lossy(&self.complained);
+        let complaint = complaint.trim();
+        let said = if complaint.is_empty() { "it said nothing" } else { complaint };
+        let (host, command) = (self.name(), self.command());
+        let ended = match ending {
+            Ending::Exit(code) => format!("ended with exit code {code}"),
+            Ending::Signal(signal) => format!("died of {}", crate::run::report::name_of(signal)),
+        };
+        Some(Lost::ForGood(match before {
+            Step::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
+            _ => {
+                format!("lost {host} with {} ranks: `{command}` {ended}: {said}", self.share.ranks)
+            }
+        }))
+    }
+
+    fn command(&self) -> String {
+        let own = std::env::current_exe().unwrap_or_default();
+        format!("{} {} {} agent", self.rsh.join(" "), self.share.name, own.display())
+    }
+
+    /// Until when something has to happen.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        matches!(self.step, Step::Waiting | Step::Connecting | Step::Assigned).then_some(self.until)
+    }
+
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        matches!(self.step, Step::Connecting | Step::Assigned) && now >= self.until
+    }
+
+    /// What there is to say of a host that does not answer.
+    pub(super) fn silence(&self, after: Duration) -> String {
+        let (host, command, seconds) = (self.name(), self.command(), after.as_secs());
+        let complaint = String::from_utf8_lossy(&self.complained);
+        let complaint = complaint.trim();
+        let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+        match self.step {
+            Step::Assigned => format!("{host} does not start its ranks within {seconds} s{said}"),
+            _ => format!(
+                "cannot reach {host}: `{command}` has not answered within {seconds} s{said}"
+            ),
+        }
+    }
+
+    /// The job has failed elsewhere: who has not begun shall not.
+    pub(super) fn call_off(&mut self) {
+        match self.step {
+            Step::Waiting => self.step = Step::Over,
+            Step::Connecting => {
+                self.step = Step::Over;
+                self.cut();
+            }
+            _ => {}
+        }
+    }
+
+    /// What may be left of it, if it did not end in time.
+    pub(super) fn left_over(&self) -> Option<String> {
+        let agent = self.line.is_some() && self.step != Step::Over;
+        agent.then(|| format!("{} did not end in time: its ranks are killed", self.name()))
+    }
+
+    /// Whatever is there ends: the command is killed, and an agent that has nobody any more kills its ranks.
+    pub(super) fn cut(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        (line.orders, line.news) = (None, None);
+        if let Ok(pid) = Pid::try_from(line.child.id()) {
+            sys::signal_group(pid, libc::SIGTERM);
+        }
+    }
+}
+
+/// How long a host may take to answer, and then to start its ranks.
+const CONNECT_MAX: Duration = Duration::from_secs(60);
+/// How often a host is tried, and how long after.
+const TRIES_MAX: u32 = 3;
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How much of what the command says is kept.
+const COMPLAINT_BYTES_MAX: usize = 2000;

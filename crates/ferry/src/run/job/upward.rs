@@ -1,0 +1,127 @@
+//! What an agent on a host has to do with the launcher: it does as it is told, and tells what happens.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::super::report::Failure;
+use super::super::sys::Ending;
+use super::super::wire::{self, Broken, Frames, Kind, News, Order};
+use super::{Job, number};
+
+/// The launcher, as its agent on a host sees it.
+pub(in super::super) struct Head {
+    pub(in super::super) orders: Frames,
+    pub(in super::super) news: File,
+}
+
+impl Head {
+    /// If the launcher is gone, the orders end, too.
+    fn tell(&self, news: &News) {
+        let _ = wire::say(&self.news, news);
+    }
+
+    /// The orders that have come, and what is wrong if there will be no more.
+    fn heard(&mut self) -> (Vec<Order>, Option<Broken>) {
+        let mut orders = Vec::new();
+        if let Err(broken) = self.orders.poll() {
+            return (orders, Some(broken));
+        }
+        loop {
+            let order = match self.orders.next() {
+                Ok(Some((Kind::Words, bytes))) => wire::understood(&bytes),
+                Ok(Some(_)) => continue,
+                Ok(None) => return (orders, None),
+                Err(broken) => Err(broken),
+            };
+            match order {
+                Ok(order) => orders.push(order),
+                Err(broken) => return (orders, Some(broken)),
+            }
+        }
+    }
+
+    pub(super) fn tell_done(&self, endings: &[(u32, Option<Ending>)]) {
+        let endings = endings.iter().map(|&(rank, ending)| (rank, ending.map(Into::into)));
+        self.tell(&News::Done { endings: endings.collect() });
+    }
+}
+
+impl AsFd for Head {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.orders.as_fd()
+    }
+}
+
+impl Job {
+    /// Orders have come, or nobody gives any more.
+    pub(super) fn on_head(&mut self) {
+        let Some(head) = &mut self.head else { return };
+        let (orders, broken) = head.heard();
+        orders.into_iter().for_each(|order| self.obey(order));
+        if broken.is_some() {
+            // Without a launcher there is no job.
+            self.head = None;
+            self.course.failure.get_or_insert(Failure::NoHead);
+            self.kill();
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            // There is one assignment, and it is done.
+            Order::Start(_) => {}
+            Order::Go => self.welcome(),
+            Order::Signal(signal) => self.pass_on(signal),
+            Order::End => self.end(),
+            Order::Feed(piece) => {
+                self.input.feed(&piece);
+                self.tell_if_hungry();
+            }
+            Order::FeedEnd => self.input.close(),
+        }
+    }
+
+    /// All ranks of this host are here; so is everybody, if this is the only host.
+    pub(super) fn all_are_here(&mut self) {
+        match &self.head {
+            None => self.welcome(),
+            Some(head) if !self.course.told_joined => {
+                head.tell(&News::Joined);
+                self.course.told_joined = true;
+            }
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn tell_failure(&self, failure: &Failure) {
+        if let Some(head) = &self.head {
+            let (why, code) = (failure.to_string(), failure.exit_code());
+            let (rank, weight) = (failure.rank(), failure.weight());
+            head.tell(&News::Failed { why, code, rank, weight });
+        }
+    }
+
+    /// That somebody waits, or will never come, may matter on other hosts.
+    pub(super) fn tell_who_waits(&mut self) {
+        let Some(head) = &self.head else { return };
+        let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
+        if let Some(at) = waiting.filter(|_| !self.course.told_waiting) {
+            head.tell(&News::Waiting { rank: self.number_of(at) });
+            self.course.told_waiting = true;
+        }
+        let is_absent =
+            |rank: &super::Rank| rank.ending == Some(Ending::Exit(0)) && rank.hello.is_none();
+        let absent = self.ranks.iter().position(is_absent);
+        if let Some(at) = absent.filter(|_| !self.course.told_absent) {
+            let pid = self.ranks[at].pid;
+            head.tell(&News::Absent { rank: self.first + number(at), pid });
+            self.course.told_absent = true;
+        }
+    }
+
+    pub(super) fn tell_if_hungry(&self) {
+        if let Some(head) = self.head.as_ref().filter(|_| self.input.is_hungry()) {
+            head.tell(&News::Hungry);
+        }
+    }
+}
