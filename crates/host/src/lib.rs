@@ -16,6 +16,7 @@
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs` | what every rail can do |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
+//! | `udp/` | the rail between hosts, from below: sealed datagrams, and sockets |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
@@ -43,6 +44,7 @@ mod summons;
 mod sync;
 mod sys;
 mod turn;
+pub mod udp;
 
 /// What the driver speaks of, for those who use it.
 pub use ferrywire_nic as nic;

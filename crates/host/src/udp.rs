@@ -1,0 +1,14 @@
+//! The rail between hosts, from below: datagrams that nobody outside the job can read, make or
+//! repeat, and the sockets that they go through.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `seal.rs` | a frame becomes a datagram and back: header, keys, counters |
+//! | `replay.rs` | each datagram of a source counts once |
+//! | `socket.rs` | one port for each host, a socket for each slot behind it |
+//!
+//! A *slot* is the number of a rank among those of its host. A *knock* is a datagram that only wakes
+//! its receiver.
+
+pub mod replay;
+pub mod seal;
