@@ -5,10 +5,18 @@
 //! |---|---|
 //! | `seal.rs` | a frame becomes a datagram and back: header, keys, counters |
 //! | `replay.rs` | each datagram of a source counts once |
-//! | `socket.rs` | one port for each host, a socket for each slot behind it |
+//! | `group.rs` | one port for each host, a socket for each slot behind it |
+//! | `socket.rs` | one of them: many datagrams in one call |
+//! | `address.rs`, `call.rs` | addresses as the kernel writes them; small system calls |
 //!
 //! A *slot* is the number of a rank among those of its host. A *knock* is a datagram that only wakes
 //! its receiver.
 
+pub mod address;
+mod call;
+pub mod group;
 pub mod replay;
 pub mod seal;
+pub mod socket;
+#[cfg(test)]
+mod tests;

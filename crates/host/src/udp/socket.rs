@@ -1,0 +1,342 @@
+//! One socket for datagrams: many of them in one call, and never waiting but in [`Socket::wait`].
+//!
+//! A *train* is datagrams of one length behind each other in memory, of which only the last may be
+//! shorter. The kernel takes a train to one address in one piece, and cuts it as late as it can; what
+//! arrives as a train, it gives in one piece. Where it can do neither, datagrams go one by one.
+//!
+//! The kernel looks at the first datagram of a train only when it chooses a socket: so a train is
+//! for one slot.
+
+// Invariants of this file, cited below by number.
+//   S1. Every pointer given to the kernel is to a live value of at least the size that is told with it,
+//       and what is only read through it may be behind a shared reference.
+//   S2. `mmsghdr`, `msghdr` and `iovec` are plain data: all zeros is a value of them.
+//   S3. An `IoSlice` has the layout of an `iovec`, as its documentation says.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ferrywire_nic::Sent;
+
+use super::address::{ADDRESS_BYTES_MAX, Address};
+use super::call;
+
+/// One datagram to send.
+#[derive(Clone, Copy)]
+pub struct Datagram<'a> {
+    /// Where to.
+    pub to: &'a Address,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+/// A socket of a [`Group`](super::group::Group), or any other for datagrams.
+#[derive(Debug)]
+pub struct Socket {
+    socket: OwnedFd,
+    /// Whether the kernel cuts trains. It is believed to until it refuses what goes one by one.
+    cuts: AtomicBool,
+    /// Whether the kernel gives trains in one piece.
+    joins: bool,
+}
+
+impl Socket {
+    /// Asks for trains to be given in one piece, if `joins` and the kernel can.
+    #[must_use]
+    pub fn new(socket: OwnedFd, joins: bool) -> Socket {
+        let joins = joins && call::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        Socket { socket, cuts: AtomicBool::new(true), joins }
+    }
+
+    /// Sends one datagram that is in several parts.
+    pub fn send(&self, to: &Address, parts: &[IoSlice<'_>]) -> Result<Sent> {
+        match self.send_message(to, parts, &[]) {
+            Ok(()) => Ok(Sent::Away),
+            Err(error) if is_full(&error) => Ok(Sent::Full),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends datagrams in their order, and tells how many are away. For the others there is no room
+    /// now. If not even the first one can be sent, ever, that is an error.
+    pub fn send_many(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
+        let mut away = 0;
+        while away < datagrams.len() {
+            let batch = &datagrams[away..];
+            let batch = &batch[..batch.len().min(BATCH_MAX)];
+            match self.send_batch(batch) {
+                Ok(sent) => away += sent,
+                Err(error) if away > 0 || is_full(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(away)
+    }
+
+    /// Sends a train of datagrams of `each` bytes, for one slot, and tells how many bytes are away. For
+    /// the others there is no room now. If not even the first one can be sent, ever, that is an error.
+    ///
+    /// # Panics
+    /// If `each` is 0.
+    pub fn send_train(&self, to: &Address, train: &[u8], each: usize) -> Result<usize> {
+        assert!(each > 0, "a datagram of a train is not empty");
+        let piece_bytes = (TRAIN_BYTES_MAX / each).clamp(1, TRAIN_MAX) * each;
+        let mut away = 0;
+        for piece in train.chunks(piece_bytes) {
+            let sent = match self.send_piece(to, piece, each) {
+                Err(error) if away > 0 || is_full(&error) => break,
+                sent => sent?,
+            };
+            away += sent;
+            if sent < piece.len() {
+                break;
+            }
+        }
+        Ok(away)
+    }
+
+    /// Takes what has come, one datagram after the other, to `take`, and tells how many that were. If
+    /// nothing has come, that is none. There may be more.
+    pub fn receive_many(
+        &self,
+        room: &mut Room,
+        mut take: impl FnMut(&Address, &mut [u8]),
+    ) -> Result<usize> {
+        let mut addresses = [Address::NONE; PIECES_MAX];
+        let mut controls = [[0; CONTROL_BYTES]; PIECES_MAX];
+        // SAFETY: by S2.
+        let mut vectors: [libc::iovec; PIECES_MAX] = unsafe { std::mem::zeroed() };
+        // SAFETY: by S2.
+        let mut messages: [libc::mmsghdr; PIECES_MAX] = unsafe { std::mem::zeroed() };
+        for (at, piece) in room.bytes.chunks_exact_mut(PIECE_BYTES).enumerate() {
+            vectors[at].iov_base = piece.as_mut_ptr().cast();
+            vectors[at].iov_len = piece.len();
+            let message = &mut messages[at].msg_hdr;
+            message.msg_name = addresses[at].bytes.as_mut_ptr().cast();
+            message.msg_namelen = ADDRESS_LEN_MAX;
+            message.msg_iov = &raw mut vectors[at];
+            message.msg_iovlen = 1;
+            if self.joins {
+                message.msg_control = controls[at].as_mut_ptr().cast();
+                message.msg_controllen = CONTROL_BYTES;
+            }
+        }
+        let (first, no_limit) = (messages.as_mut_ptr(), std::ptr::null_mut());
+        let received = retried(|| {
+            let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
+            unsafe { libc::recvmmsg(socket, first, count(PIECES_MAX), flags, no_limit) as isize }
+        });
+        let pieces = match received {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            pieces => pieces?,
+        };
+        let mut taken = 0;
+        let filled = room.bytes.chunks_exact_mut(PIECE_BYTES).zip(&messages).take(pieces);
+        for (at, (piece, message)) in filled.enumerate() {
+            // One that did not fit is not what was sent.
+            if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+                continue;
+            }
+            addresses[at].len = message.msg_hdr.msg_namelen.min(ADDRESS_LEN_MAX);
+            let len = piece.len().min(message.msg_len as usize);
+            let control_bytes = message.msg_hdr.msg_controllen.min(CONTROL_BYTES);
+            let each = joint_bytes(&controls[at][..control_bytes]).unwrap_or(len).max(1);
+            for datagram in piece[..len].chunks_mut(each) {
+                take(&addresses[at], datagram);
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Waits until something has come, or until `patience` is over. False if nothing has. A signal ends
+    /// it, too.
+    pub fn wait(&self, patience: Option<Duration>) -> Result<bool> {
+        let until = patience.map(|patience| libc::timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        });
+        let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut wanted =
+            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: by S1, for one `wanted`, and `until`, which may be null.
+        match unsafe { libc::ppoll(&raw mut wanted, 1, until, std::ptr::null()) } {
+            0.. => Ok(wanted.revents != 0),
+            _ => match Error::last_os_error() {
+                error if error.kind() == ErrorKind::Interrupted => Ok(false),
+                error => Err(error),
+            },
+        }
+    }
+
+    /// A part of a train that the kernel may take in one piece; its length, or less if there is no
+    /// room for all.
+    fn send_piece(&self, to: &Address, piece: &[u8], each: usize) -> Result<usize> {
+        let segment = u16::try_from(each).ok().filter(|_| piece.len() > each);
+        let Some(segment) = segment.filter(|_| self.cuts.load(Ordering::Relaxed)) else {
+            return self.send_singly(to, piece, each);
+        };
+        let refused = match self.send_message(to, &[IoSlice::new(piece)], &cut(segment)) {
+            Ok(()) => return Ok(piece.len()),
+            Err(error) => error,
+        };
+        match refused.raw_os_error() {
+            // A kernel or a network that cannot; or a train that goes in no way, which then shows.
+            Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT) => {
+                let sent = self.send_singly(to, piece, each)?;
+                self.cuts.store(false, Ordering::Relaxed);
+                Ok(sent)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    fn send_singly(&self, to: &Address, piece: &[u8], each: usize) -> Result<usize> {
+        let mut datagrams = [Datagram { to, bytes: &[] }; TRAIN_MAX];
+        let mut count = 0;
+        for (datagram, bytes) in datagrams.iter_mut().zip(piece.chunks(each)) {
+            datagram.bytes = bytes;
+            count += 1;
+        }
+        let sent = self.send_many(&datagrams[..count])?;
+        Ok(piece.len().min(sent * each))
+    }
+
+    fn send_message(&self, to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> Result<()> {
+        let message = outgoing(to, parts, control);
+        retried(|| {
+            // SAFETY: by S1: `message` points to our arguments, which are only read.
+            unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, SEND_FLAGS) }
+        })
+        .map(drop)
+    }
+
+    /// How many of the first [`BATCH_MAX`] are away: at least one, or an error.
+    fn send_batch(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
+        // SAFETY: by S2.
+        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { std::mem::zeroed() };
+        let mut parts = [IoSlice::new(&[]); BATCH_MAX];
+        let len = datagrams.len().min(BATCH_MAX);
+        for (part, datagram) in parts.iter_mut().zip(datagrams) {
+            *part = IoSlice::new(datagram.bytes);
+        }
+        for ((message, part), datagram) in messages.iter_mut().zip(parts.chunks(1)).zip(datagrams) {
+            message.msg_hdr = outgoing(datagram.to, part, &[]);
+        }
+        let first = messages.as_mut_ptr();
+        retried(|| {
+            // SAFETY: by S1: `messages` has `len` of them, which point to `parts` and `datagrams`.
+            let sent =
+                unsafe { libc::sendmmsg(self.socket.as_raw_fd(), first, count(len), SEND_FLAGS) };
+            sent as isize
+        })
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Where a socket puts what has come. Half a megabyte, used again and again.
+pub struct Room {
+    bytes: Box<[u8]>,
+}
+
+impl Room {
+    /// Empty.
+    #[must_use]
+    pub fn new() -> Room {
+        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into() }
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
+    }
+}
+
+/// What the kernel is given for one datagram or train. It points to all three, and they are only read.
+fn outgoing(to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr {
+    // SAFETY: by S2.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = to.bytes.as_ptr().cast_mut().cast();
+    message.msg_namelen = to.len;
+    // By S3.
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len();
+    if !control.is_empty() {
+        message.msg_control = control.as_ptr().cast_mut().cast::<c_void>();
+        message.msg_controllen = control.len();
+    }
+    message
+}
+
+/// The control message that has a train cut into datagrams of so many bytes.
+fn cut(each: u16) -> [u8; CONTROL_BYTES] {
+    let mut control = [0; CONTROL_BYTES];
+    let len = CONTROL_HEAD + size_of::<u16>();
+    control[..LEN_BYTES].copy_from_slice(&len.to_ne_bytes());
+    control[LEN_BYTES..][..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+    control[LEN_BYTES + 4..][..4].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+    control[CONTROL_HEAD..][..2].copy_from_slice(&each.to_ne_bytes());
+    control
+}
+
+/// How long the datagrams of a train are that came in one piece, if that is what came.
+fn joint_bytes(control: &[u8]) -> Option<usize> {
+    let (_, rest) = control.split_first_chunk::<LEN_BYTES>()?;
+    let (level, rest) = rest.split_first_chunk()?;
+    let (kind, rest) = rest.split_first_chunk()?;
+    let each = c_int::from_ne_bytes(*rest.first_chunk()?);
+    let says = (c_int::from_ne_bytes(*level), c_int::from_ne_bytes(*kind));
+    // It is the only one that we ask for.
+    (says == (libc::SOL_UDP, libc::UDP_GRO)).then(|| usize::try_from(each).ok()).flatten()
+}
+
+/// Whether it is worth trying again later.
+fn is_full(error: &Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+/// Calls again when a signal came between.
+fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
+    loop {
+        if let Ok(answer) = usize::try_from(call()) {
+            return Ok(answer);
+        }
+        let error = Error::last_os_error();
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn count(number: usize) -> c_uint {
+    c_uint::try_from(number).expect("batches are small")
+}
+
+const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+/// Datagrams that are sent in one call.
+const BATCH_MAX: usize = 32;
+/// Datagrams of a train that every kernel cuts.
+const TRAIN_MAX: usize = 64;
+/// The longest train: what fits into a datagram of the older protocol.
+const TRAIN_BYTES_MAX: usize = 65_507;
+/// Pieces that are received in one call. Each is a datagram or a train.
+const PIECES_MAX: usize = 8;
+/// Room for the longest piece, and a bit more: at a whole power of two they would contend for the same
+/// part of the cache.
+const PIECE_BYTES: usize = (64 << 10) + 576;
+const ADDRESS_LEN_MAX: libc::socklen_t = 28;
+const _: () = assert!(ADDRESS_LEN_MAX as usize == ADDRESS_BYTES_MAX);
+/// A control message: its length, level and kind, then what it says.
+const LEN_BYTES: usize = size_of::<usize>();
+const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
+const CONTROL_BYTES: usize = CONTROL_HEAD + LEN_BYTES;

@@ -1,0 +1,258 @@
+//! Groups and sockets over loopback.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use ferrywire_nic::Sent;
+
+use super::address::Address;
+use super::call;
+use super::group::Group;
+use super::socket::{Datagram, Room, Socket};
+
+/// Longer than anything takes here: a watchdog.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+
+const UNSPECIFIED: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+
+/// A machine may do without the newer protocol.
+fn families() -> impl Iterator<Item = IpAddr> {
+    UNSPECIFIED.into_iter().filter(|address| {
+        let there = UdpSocket::bind((here(*address), 0)).is_ok();
+        if !there {
+            println!("not tested: {address}");
+        }
+        there
+    })
+}
+
+/// This machine, as a sender to `address` says.
+fn here(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+/// A group of sockets, and its address.
+fn group(slots: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, Address) {
+    let group = Group::open(slots, None, address).expect("opened");
+    let sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, joins)).collect();
+    (sockets, SocketAddr::new(here(address), group.port).into())
+}
+
+fn datagram(slot: u16, number: u16, len: usize) -> Vec<u8> {
+    let mut bytes = slot.to_be_bytes().to_vec();
+    bytes.extend(number.to_be_bytes());
+    bytes.resize(len, number.to_be_bytes()[1]);
+    bytes
+}
+
+/// The next `count` datagrams of a socket, and where they came from.
+fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
+    let (mut room, mut received) = (Room::new(), Vec::new());
+    while received.len() < count {
+        assert!(socket.wait(PATIENCE).expect("waited"), "only {} have come", received.len());
+        let taken = socket.receive_many(&mut room, |from, bytes| {
+            received.push((*from, bytes.to_vec()));
+        });
+        taken.expect("received");
+    }
+    received
+}
+
+/// Asserts that nothing is there.
+fn assert_empty(socket: &Socket) {
+    let taken = socket.receive_many(&mut Room::new(), |_, bytes| panic!("unexpected {bytes:?}"));
+    assert_eq!(taken.expect("looked"), 0);
+}
+
+#[test]
+fn each_slot_gets_its_own() {
+    for address in families() {
+        let (sockets, to) = group(4, address, true);
+        for number in 0..40 {
+            let bytes = datagram(number % 4, number, 30);
+            let parts = [IoSlice::new(&bytes[..7]), IoSlice::new(&bytes[7..])];
+            // From any of them, to all of them.
+            let from = &sockets[usize::from(number / 10)];
+            assert_eq!(from.send(&to, &parts).expect("sent"), Sent::Away);
+        }
+        for (slot, socket) in (0..4).zip(&sockets) {
+            for ((from, bytes), turn) in receive(socket, 10).into_iter().zip(0..) {
+                assert_eq!(bytes, datagram(slot, slot + 4 * turn, 30));
+                assert_eq!(from, to, "all send from the port of the group");
+            }
+            assert_empty(socket);
+        }
+    }
+}
+
+#[test]
+fn slots_that_nobody_has_do_no_harm() {
+    for address in families() {
+        let (sockets, to) = group(4, address, false);
+        let odd: [&[u8]; 5] = [&[], &[0], &[0, 4], &[0xff, 0xff, 1], &[0x80, 0, 1]];
+        for bytes in odd {
+            assert_eq!(sockets[0].send(&to, &[IoSlice::new(bytes)]).expect("sent"), Sent::Away);
+        }
+        for slot in 0..4 {
+            let bytes = datagram(slot, 7, 20);
+            sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
+        }
+        // Somebody has got the odd ones, and everybody his own.
+        for (slot, socket) in (0..4).zip(&sockets) {
+            let mut seen = Vec::new();
+            while !seen.contains(&datagram(slot, 7, 20)) {
+                seen.extend(receive(socket, 1).into_iter().map(|(_, bytes)| bytes));
+            }
+            assert!(seen.iter().all(|bytes| bytes.len() < 20 || bytes[..2] == slot.to_be_bytes()));
+        }
+    }
+}
+
+#[test]
+fn trains_arrive_whole_and_in_order() {
+    for address in families() {
+        for joins in [true, false] {
+            let (sockets, to) = group(2, address, joins);
+            let mut train: Vec<u8> = (0..40).flat_map(|number| datagram(1, number, 1400)).collect();
+            train.extend(datagram(1, 40, 99));
+            assert_eq!(sockets[0].send_train(&to, &train, 1400).expect("sent"), train.len());
+            let received = receive(&sockets[1], 41);
+            assert_eq!(received.len(), 41);
+            for ((_, bytes), number) in received.iter().zip(0..) {
+                let len = if number == 40 { 99 } else { 1400 };
+                assert_eq!(*bytes, datagram(1, number, len));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_train_longer_than_the_kernel_takes_goes_in_pieces() {
+    let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    for (each, count) in [(4, 200), (100, 200), (1400, 200), (40_000, 10)] {
+        let train: Vec<u8> = (0..count).flat_map(|number| datagram(0, number, each)).collect();
+        assert_eq!(sockets[0].send_train(&to, &train, each).expect("sent"), train.len());
+        for ((_, bytes), number) in receive(&sockets[0], count.into()).into_iter().zip(0..) {
+            assert_eq!(bytes, datagram(0, number, each));
+        }
+    }
+}
+
+#[test]
+fn many_go_to_many() {
+    for address in families() {
+        let (sockets, to) = group(3, address, true);
+        let bytes: Vec<Vec<u8>> = (0..99).map(|number| datagram(number % 3, number, 64)).collect();
+        let datagrams: Vec<Datagram<'_>> =
+            bytes.iter().map(|bytes| Datagram { to: &to, bytes }).collect();
+        assert_eq!(sockets[0].send_many(&datagrams).expect("sent"), 99);
+        for (slot, socket) in (0..3).zip(&sockets) {
+            for ((_, bytes), turn) in receive(socket, 33).into_iter().zip(0..) {
+                assert_eq!(bytes, datagram(slot, slot + 3 * turn, 64));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_too_long_is_an_error_and_ends_nothing() {
+    let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let long = vec![0; 70_000];
+    let error = sockets[0].send(&to, &[IoSlice::new(&long)]).expect_err("too long");
+    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    let error = sockets[0].send_train(&to, &long, 66_000).expect_err("too long");
+    assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+    let train = [datagram(0, 0, 50), datagram(0, 1, 50)].concat();
+    assert_eq!(sockets[0].send_train(&to, &train, 50).expect("sent"), 100);
+    assert_eq!(receive(&sockets[0], 2).len(), 2);
+}
+
+#[test]
+fn waiting_ends() {
+    let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    assert!(!sockets[0].wait(Some(Duration::from_millis(1))).expect("waited"));
+    sockets[0].send(&to, &[IoSlice::new(&[0, 0])]).expect("sent");
+    assert!(sockets[0].wait(PATIENCE).expect("waited"));
+    assert!(sockets[0].wait(None).expect("waited"));
+}
+
+#[test]
+fn two_groups_in_one_range_have_different_ports() {
+    for address in families() {
+        let base = Group::open(1, None, address).expect("opened").port;
+        let range = base.saturating_sub(20)..=base.saturating_add(20);
+        let groups: Vec<Group> =
+            (0..4).map(|_| Group::open(3, Some(range.clone()), address).expect("opened")).collect();
+        let mut ports = BTreeMap::new();
+        for group in &groups {
+            assert!(range.contains(&group.port));
+            *ports.entry(group.port).or_insert(0) += 1;
+        }
+        assert_eq!(ports.len(), 4, "{ports:?}");
+        // A range that is taken has no room for another job, also not at one address of all.
+        let taken = groups[0].port..=groups[0].port;
+        for address in [address, here(address)] {
+            let error = Group::open(2, Some(taken.clone()), address).expect_err("taken");
+            assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        }
+    }
+}
+
+/// Jobs that start at the same moment with the same range do not come into one group.
+#[test]
+fn groups_that_race_for_a_port_do_not_mix() {
+    let base = Group::open(1, None, UNSPECIFIED[0]).expect("opened").port;
+    let range = base.saturating_sub(3)..=base.saturating_add(30);
+    let open = || Group::open(5, Some(range.clone()), UNSPECIFIED[0]).expect("opened");
+    let groups: Vec<Group> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("done")).collect()
+    });
+    let ports: BTreeMap<u16, usize> = groups.iter().map(|group| (group.port, 0)).collect();
+    assert_eq!(ports.len(), groups.len());
+}
+
+/// What the kernel permits to a program of the same user, which is why frames are sealed.
+#[test]
+fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
+    for address in families() {
+        let (sockets, to) = group(2, address, false);
+        let port = to.socket_addr().expect("it is one").port();
+        // Without asking to share, nobody gets it.
+        for place in [address, here(address)] {
+            let error = UdpSocket::bind((place, port)).expect_err("taken");
+            assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        }
+        // At the same address, a guest is one more in the group: slots keep their sockets.
+        let guest = sharing(address, port);
+        let bytes = datagram(1, 0, 20);
+        sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
+        assert_eq!(receive(&sockets[1], 1)[0].1, bytes);
+        assert_empty(&guest);
+        drop(guest);
+        // At a closer address, it gets what is sent there, until it goes.
+        let thief = sharing(here(address), port);
+        sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
+        assert_eq!(receive(&thief, 1)[0].1, bytes);
+        assert_empty(&sockets[1]);
+        drop(thief);
+        sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
+        assert_eq!(receive(&sockets[1], 1)[0].1, bytes);
+    }
+}
+
+/// A socket that asks to share its port.
+fn sharing(address: IpAddr, port: u16) -> Socket {
+    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let socket = call::datagram_socket(domain).expect("made");
+    call::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).expect("set");
+    call::bind(socket.as_fd(), &SocketAddr::new(address, port).into()).expect("bound");
+    Socket::new(socket, false)
+}
