@@ -38,7 +38,7 @@ impl Agent {
         while !self.thread.is_finished() {
             shared.summons.call();
             shared.doorbell().arm(Sleeper::Agent, true);
-            shared.doorbell().ring(true);
+            shared.ring();
             std::thread::yield_now();
         }
         // It has panicked if the NIC has, and whoever called the NIC knows.
@@ -74,7 +74,7 @@ fn run(shared: &Shared) {
             continue;
         }
         // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
-        let expecting = core.nic.is_expecting() && !core.led && !core.brisk;
+        let expecting = core.is_expecting() && !core.led && !core.brisk;
         if expecting {
             core.guarded = true;
             doorbell.arm(Sleeper::Agent, true);
@@ -87,10 +87,13 @@ fn run(shared: &Shared) {
         // goes. When that has been away for two ticks, every store that was on its way has arrived.
         let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
         core.agent_idle = patience.is_none() && !(crowded && expecting);
+        // What is due by time is for whoever looks after the NIC.
+        let due = core.patience().filter(|_| expecting);
+        let patience = [patience, due].into_iter().flatten().min();
         let heard = shared.summons.heard();
         drop(core);
         match expecting {
-            true => doorbell.sleep(Sleeper::Agent, patience),
+            true => shared.sleep(Sleeper::Agent, patience),
             false => shared.summons.wait(heard, patience),
         }
         core = enter(shared, crowded);

@@ -23,9 +23,9 @@ use crate::lock::{Guard, Lock};
 use crate::patience::{Next, Patience};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
+use crate::rails::{self, Here};
 use crate::shm::doorbell::{Doorbell, Sleeper};
-use crate::shm::plane::Plane;
-use crate::shm::rail;
+use crate::shm::plane::{Bell, Plane};
 use crate::shm::segment::Attention;
 use crate::summons::Summons;
 use crate::turn::{Core, Turns};
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) core: Lock<Core>,
     pub(crate) plane: Plane,
     /// Ours, in the plane.
-    doorbell: &'static Doorbell,
+    bell: Bell,
     attention: &'static Attention,
     pub(crate) summons: Summons,
     me: u32,
@@ -51,14 +51,16 @@ pub(crate) struct Shared {
 impl Driver {
     /// The driver of rank `me` in a plane that it has opened. There must be only one.
     pub(crate) fn new(plane: Plane, me: u32, limits: Limits, operators: Operators) -> Driver {
-        let (rail, inlet) = rail::open(&plane, me, limits.credit_bytes);
+        let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
+        let slot = here.slot(Peer(me)).expect("a rank is on its own host").0;
+        let (rail, inlet) = rails::open(&plane, slot, limits.credit_bytes);
         let nic = Nic::new(Peer(me), plane.segment.job(), limits);
-        let core = Core::new(nic, HostPort::new(rail, operators), inlet);
+        let core = Core::new(nic, HostPort::new(rail, operators), inlet, here);
         Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core),
-                doorbell: plane.doorbell(me),
-                attention: plane.attention(me),
+                bell: plane.doorbell(slot),
+                attention: plane.attention(slot),
                 summons: Summons::new(),
                 plane,
                 me,
@@ -74,7 +76,8 @@ impl Driver {
 
     /// How many we are.
     pub fn size(&self) -> u32 {
-        self.shared.plane.segment.ranks()
+        let plane = &self.shared.plane;
+        plane.net.as_ref().map_or(plane.segment.ranks(), |net| net.directory.size())
     }
 
     /// Why `peer` cannot be reached, if the machine is to blame.
@@ -102,7 +105,9 @@ impl Driver {
     pub unsafe fn submit<T>(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
-        ask(nic, port)
+        let answer = ask(nic, port);
+        port.rail.flush();
+        answer
     }
 
     /// Asks the NIC for something, and waits until it is over.
@@ -126,7 +131,9 @@ impl Driver {
     ) -> (Option<Ticket>, Outcome) {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
-        match ask(nic, port) {
+        let posted = ask(nic, port);
+        port.rail.flush();
+        match posted {
             Posted::Done(outcome) => (None, outcome),
             Posted::Pending(ticket) => (Some(ticket), inside.wait(ticket)),
         }
@@ -258,6 +265,11 @@ impl Driver {
     /// The rank is leaving: the agent goes, and nobody calls it any more.
     pub(crate) fn close(&self) {
         self.enter().core.closing = true;
+    }
+
+    /// Whoever sleeps on this host shall look: somebody has left, or is gone.
+    pub(crate) fn knock_at_all(&self) {
+        self.shared.plane.knock_at_all();
     }
 
     /// Waits until nothing of ours is on its way.
@@ -470,8 +482,9 @@ impl Inside<'_> {
         }
         let roomy = !shared.plane.segment.is_crowded();
         let short = roomy && (!settled || stuck);
+        let patience = [short.then_some(NAP), self.core.patience()].into_iter().flatten().min();
         self.core.leader_asleep = true;
-        self.core.unlocked(|| doorbell.sleep(Sleeper::Caller, short.then_some(NAP)));
+        self.core.unlocked(|| shared.sleep(Sleeper::Caller, patience));
         self.core.leader_asleep = false;
         if short && doorbell.is_armed() {
             return true;
@@ -524,12 +537,13 @@ impl Inside<'_> {
     /// The application goes: somebody else may have to look after what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
+        self.core.port.rail.flush();
         let others = self.tell_others();
-        if self.core.guarded && !self.core.port.rail.pressing {
+        if self.core.guarded && !self.core.port.rail.shm.pressing {
             // We only asked for something, and the agent is still at the doorbell.
             return;
         }
-        if !others && self.core.nic.is_expecting() {
+        if !others && self.core.is_expecting() {
             self.core.handovers = self.core.handovers.wrapping_add(1);
             if !self.core.brisk {
                 self.hand_over();
@@ -562,7 +576,7 @@ impl Inside<'_> {
             let shared = &*self.driver.shared;
             let news = core.leader_looks || core.port.completions.count != self.count;
             if news || core.has_work_for_caller(shared) || core.port.rail.is_stuck() {
-                shared.doorbell().ring(true);
+                shared.ring();
             }
         }
     }
@@ -576,7 +590,7 @@ impl Inside<'_> {
         let shared = &self.driver.shared;
         let crowded = shared.plane.segment.is_crowded();
         self.core.guarded = true;
-        self.core.port.rail.pressing = false;
+        self.core.port.rail.shm.pressing = false;
         shared.doorbell().arm(Sleeper::Agent, crowded);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now
@@ -590,9 +604,9 @@ impl Inside<'_> {
         } else if self.core.agent_idle {
             self.core.agent_idle = false;
             shared.summons.call();
-            shared.doorbell().ring(true);
+            shared.ring();
         } else if waiting {
-            shared.doorbell().ring(true);
+            shared.ring();
         }
     }
 }
@@ -610,7 +624,16 @@ impl Drop for Inside<'_> {
 
 impl Shared {
     pub(crate) fn doorbell(&self) -> &Doorbell {
-        self.doorbell
+        self.bell.doorbell
+    }
+
+    /// Whoever sleeps for this rank shall look.
+    pub(crate) fn ring(&self) {
+        self.bell.ring(true);
+    }
+
+    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
+        self.bell.sleep(who, patience);
     }
 }
 

@@ -3,19 +3,24 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 
 use ferrywire_nic::{Limits, Peer};
 
 use crate::boot::{self, BootError, NoBoard, Started, Together};
 use crate::cores;
 use crate::line::Line;
-use crate::meet::{self, MeetError};
+use crate::meet::{self, Files, MeetError, Member, SECRET_BYTES};
+use crate::net::Net;
+use crate::net::directory::{Directory, Host};
 use crate::port::Operators;
 use crate::rank::Rank;
 use crate::shm::{Process, Segment};
+use crate::udp::group::Group;
+use crate::udp::seal::Secret;
 
 /// Why there is no rank.
 #[derive(Debug)]
@@ -61,11 +66,12 @@ pub fn join(
     read: impl Fn(&str) -> Option<String>,
     operators: Operators,
 ) -> Result<Rank, JoinError> {
-    let (segment, rank, line) = match meet::from_environment(&read) {
+    let (segment, net, rank, line) = match meet::from_environment(&read) {
         Some(meeting) => {
-            let (member, file, line) =
+            let (member, files, line) =
                 meeting.join(this_process().probe).map_err(JoinError::Meet)?;
-            (Arc::new(open(file)?), member.rank, Line::ours(line))
+            let (segment, net) = files.open(&member)?;
+            (Arc::new(segment), net, member.rank, Line::ours(line))
         }
         None => match boot::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
@@ -74,12 +80,27 @@ pub fn join(
             }
             Started::Board(mut board) => {
                 let Together { segment, rank } = boot::come_together(&mut *board)?;
-                (segment, rank, Line::board(board))
+                (segment, None, rank, Line::board(board))
             }
         },
     };
     let limits = limits(segment.ranks());
-    Rank::new(segment, rank, limits, operators, Some(line)).map_err(JoinError::Memory)
+    Rank::new(segment, net, rank, limits, operators, Some(line)).map_err(JoinError::Memory)
+}
+
+impl Files {
+    /// What came with a welcome: the memory of this host, and the way to others.
+    fn open(self, member: &Member) -> Result<(Segment, Option<Arc<Net>>), JoinError> {
+        let segment = open(self.segment)?;
+        let Some(way) = &member.way else { return Ok((segment, None)) };
+        let (Some(directory), Some(socket)) = (self.directory, self.socket) else {
+            return Err(JoinError::Meet(MeetError::NoSegment));
+        };
+        let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
+        let secret = Arc::new(Secret::new(&way.secret));
+        let net = Net::new(directory, member.rank, socket, secret, way.insecure);
+        Ok((segment, Some(Arc::new(net.ok_or(JoinError::Version)?))))
+    }
 }
 
 /// The memory that the launcher has handed over.
@@ -96,9 +117,56 @@ pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<
     segment.note_cores(cores::usable());
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
-    let rank = |rank| Rank::new(Arc::clone(&segment), rank, limits.clone(), operators, None);
+    let rank = |rank| Rank::new(Arc::clone(&segment), None, rank, limits.clone(), operators, None);
     (0..ranks).map(rank).collect()
 }
+
+/// A job of threads of this process that live as on `hosts` hosts, with `ranks` on each: those of different hosts reach each
+/// other through the network alone, here that of this machine. For tests and measurements.
+pub fn local_hosts(
+    hosts: u32,
+    ranks: u32,
+    insecure: bool,
+    operators: Operators,
+) -> io::Result<Vec<Rank>> {
+    let inside = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let slots = u16::try_from(ranks).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let groups: Vec<Group> =
+        (0..hosts).map(|_| Group::open(slots, None, inside)).collect::<Result<_, _>>()?;
+    let list: Vec<Host> = (0..)
+        .zip(&groups)
+        .map(|(host, group)| Host {
+            first: host * ranks,
+            ranks,
+            port: group.port,
+            addresses: vec![inside],
+        })
+        .collect();
+    let mut secret = [0; SECRET_BYTES];
+    secret[..4].copy_from_slice(&random().to_le_bytes());
+    let secret = Arc::new(Secret::new(&secret));
+    let job = random();
+    let crowded = is_crowded(hosts * ranks);
+    let barrier = Arc::new(Barrier::new((hosts * ranks) as usize));
+    let mut all = Vec::new();
+    for (host, group) in list.iter().zip(groups) {
+        let segment = Arc::new(Segment::create(ranks, job, crowded)?);
+        segment.note_cores(cores::usable());
+        (0..ranks).for_each(|slot| segment.introduce(slot, this_process()));
+        for (rank, socket) in (host.first..).zip(group.sockets) {
+            let directory = Directory::create(&list, FRAME_BYTES_OF_ETHERNET)?;
+            let net = Net::new(directory, rank, socket, Arc::clone(&secret), insecure);
+            let net = Some(Arc::new(net.ok_or(io::ErrorKind::InvalidInput)?));
+            let line = Some(Line::threads(&barrier));
+            let segment = Arc::clone(&segment);
+            all.push(Rank::new(segment, net, rank, limits(ranks), operators, line)?);
+        }
+    }
+    Ok(all)
+}
+
+/// What of a packet of 1500 bytes is left for a frame, whichever version the network speaks.
+const FRAME_BYTES_OF_ETHERNET: u32 = 1500 - 48 - 32;
 
 /// Ends a job of threads that cannot go on without `lost`: every operation of these ranks, open or to
 /// come, fails. They must be all ranks of the job that there still are.

@@ -14,9 +14,10 @@
 //! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
-//! | `rail.rs` | what every rail can do |
+//! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
+//! | `net.rs` | who the other hosts are, and where |
+//! | `udp/` | the rail between hosts: sealed datagrams |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
-//! | `udp/` | the rail between hosts, from below: sealed datagrams, and sockets |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
@@ -35,9 +36,11 @@ mod lock;
 pub mod meet;
 pub mod memory;
 mod module;
+pub mod net;
 mod patience;
 mod port;
 pub mod rail;
+mod rails;
 mod rank;
 pub mod shm;
 mod summons;

@@ -1,6 +1,6 @@
 //! The line of a rank to whatever started it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use crate::boot::Board;
 use crate::meet;
@@ -11,6 +11,8 @@ pub(crate) struct Line(Kind);
 enum Kind {
     Ours(meet::Line),
     Board(Mutex<Box<dyn Board>>),
+    /// There is none: ranks are threads of one process, on hosts that are not.
+    Threads(Arc<Barrier>),
 }
 
 impl Line {
@@ -22,6 +24,10 @@ impl Line {
         Line(Kind::Board(Mutex::new(board)))
     }
 
+    pub(crate) fn threads(barrier: &Arc<Barrier>) -> Line {
+        Line(Kind::Threads(Arc::clone(barrier)))
+    }
+
     /// The rank has finalised: that it ends is no longer news. If nobody hears that, so be it: the launcher is gone,
     /// and the rank will be, soon.
     pub(crate) fn goodbye(&self) {
@@ -30,6 +36,18 @@ impl Line {
             Kind::Board(board) => {
                 board.lock().unwrap_or_else(PoisonError::into_inner).goodbye().is_ok()
             }
+            Kind::Threads(_) => true,
+        };
+    }
+
+    /// Waits until all ranks have come so far. If nobody answers, there is nobody to wait for.
+    pub(crate) fn wait_for_all(&self) {
+        let _ = match &self.0 {
+            Kind::Ours(line) => line.wait_for_all().is_ok(),
+            Kind::Board(board) => {
+                board.lock().unwrap_or_else(PoisonError::into_inner).fence().is_ok()
+            }
+            Kind::Threads(barrier) => barrier.wait().is_leader(),
         };
     }
 
@@ -42,6 +60,7 @@ impl Line {
                 eprintln!("abort: {text}");
                 board.lock().unwrap_or_else(PoisonError::into_inner).abort(code, text).is_ok()
             }
+            Kind::Threads(_) => false,
         }
     }
 }

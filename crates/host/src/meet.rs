@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 pub use place::{Place, Word};
 use socket::Patience;
-pub use wire::{Hello, Member, TEXT_BYTES_MAX, VERSION};
+pub use wire::{Hello, Member, SECRET_BYTES, TEXT_BYTES_MAX, VERSION, Way};
 use wire::{Message, Unreadable};
 
 /// The environment variable in which a rank finds the number of its end.
@@ -186,7 +186,7 @@ impl Meeting {
     ///
     /// Others may try to read eight bytes at `probe_address` of this process, to learn whether
     /// they can.
-    pub fn join(self, probe_address: u64) -> Result<(Member, OwnedFd, Line), MeetError> {
+    pub fn join(self, probe_address: u64) -> Result<(Member, Files, Line), MeetError> {
         let number = self.value.trim().parse().ok();
         let number: RawFd = number.ok_or(MeetError::NotANumber { value: self.value })?;
         let socket =
@@ -195,9 +195,20 @@ impl Meeting {
         line.check_launcher()?;
         let pid = std::process::id();
         line.say(&Message::Hello(Hello { pid, probe_address }), "say hello to the launcher")?;
-        let (member, segment) = line.wait_for_welcome(pid)?;
-        Ok((member, segment, line))
+        let (member, files) = line.wait_for_welcome(pid)?;
+        Ok((member, files, line))
     }
+}
+
+/// What comes with a welcome.
+#[derive(Debug)]
+pub struct Files {
+    /// The memory of the ranks of this host.
+    pub segment: OwnedFd,
+    /// Where other hosts are, if there are any.
+    pub directory: Option<OwnedFd>,
+    /// What reaches them.
+    pub socket: Option<OwnedFd>,
 }
 
 /// The line of a rank to its launcher.
@@ -210,6 +221,18 @@ impl Line {
     /// The rank has finalised: that it ends is no longer news.
     pub fn goodbye(&self) -> Result<(), MeetError> {
         self.say(&Message::Goodbye, "say goodbye to the launcher")
+    }
+
+    /// Waits until all ranks of the job have called this, or the launcher is gone.
+    pub fn wait_for_all(&self) -> Result<(), MeetError> {
+        self.say(&Message::All, "tell the launcher that we wait")?;
+        let parcel = socket::receive(self.socket.as_fd(), Patience::Wait)
+            .map_err(|error| MeetError::Os { what: "hear from the launcher", error })?;
+        match Message::parse(&parcel.bytes) {
+            Ok(Message::All) => Ok(()),
+            _ if parcel.bytes.is_empty() => Err(MeetError::LauncherGone),
+            _ => Err(MeetError::Malformed),
+        }
     }
 
     /// Asks for the end of the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
@@ -226,14 +249,14 @@ impl Line {
     }
 
     fn say(&self, message: &Message, what: &'static str) -> Result<(), MeetError> {
-        let sent = socket::send(self.socket.as_fd(), &message.emit(), None, Patience::Wait);
+        let sent = socket::send(self.socket.as_fd(), &message.emit(), &[], Patience::Wait);
         sent.map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => MeetError::LauncherGone,
             _ => MeetError::Os { what, error },
         })
     }
 
-    fn wait_for_welcome(&self, own: u32) -> Result<(Member, OwnedFd), MeetError> {
+    fn wait_for_welcome(&self, own: u32) -> Result<(Member, Files), MeetError> {
         let parcel = socket::receive(self.socket.as_fd(), Patience::Wait).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::ConnectionReset => MeetError::LauncherGone,
@@ -248,7 +271,10 @@ impl Line {
                 Err(MeetError::Crossed { own, other: to })
             }
             Ok(Message::Welcome { member, .. }) => {
-                Ok((member, parcel.descriptor.ok_or(MeetError::NoSegment)?))
+                let mut files = parcel.descriptors.into_iter();
+                let segment = files.next().ok_or(MeetError::NoSegment)?;
+                let (directory, socket) = (files.next(), files.next());
+                Ok((member, Files { segment, directory, socket }))
             }
             Ok(Message::Refused { text, .. }) => Err(MeetError::Refused { text }),
             Ok(_) | Err(Unreadable::Malformed) => Err(MeetError::Malformed),

@@ -15,7 +15,7 @@ use ferrywire_nic::{
 use crate::completion::Completions;
 use crate::memory;
 use crate::rail::Rail;
-use crate::shm::Shm;
+use crate::rails::Rails;
 
 /// What operators mean, which is known above.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Operators {
 
 /// The port of a rank on a machine.
 pub struct HostPort {
-    pub(crate) rail: Shm,
+    pub(crate) rail: Rails,
     pub(crate) completions: Completions,
     pub(crate) transfers: VecDeque<Transfer>,
     pub(crate) now: Time,
@@ -121,7 +121,7 @@ pub(crate) enum Direction {
 }
 
 impl HostPort {
-    pub(crate) fn new(rail: Shm, operators: Operators) -> HostPort {
+    pub(crate) fn new(rail: Rails, operators: Operators) -> HostPort {
         HostPort {
             rail,
             completions: Completions::default(),
@@ -208,13 +208,13 @@ impl Port for HostPort {
     }
 
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
-        self.rail.pressing = true;
+        self.rail.shm.pressing = true;
         let direction = Direction::Write(notify);
         self.transfers.push_back(Transfer { peer: to, from, into, done: 0, ticket, direction });
     }
 
     fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
-        self.rail.pressing = true;
+        self.rail.shm.pressing = true;
         let direction = Direction::Read;
         self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });
     }
@@ -231,7 +231,7 @@ impl Port for HostPort {
     }
 
     fn call_again(&mut self) {
-        self.rail.pressing = true;
+        self.rail.shm.pressing = true;
     }
 
     fn clock(&self) -> Time {

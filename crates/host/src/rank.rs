@@ -15,6 +15,7 @@ use ferrywire_nic::{Limits, Peer};
 use crate::around;
 use crate::driver::Driver;
 use crate::line::Line;
+use crate::net::Net;
 use crate::port::Operators;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
@@ -22,7 +23,11 @@ use crate::shm::segment::{PLANES, Segment};
 /// One rank of a job on this machine. It stands for the driver of its first plane, too.
 pub struct Rank {
     segment: Arc<Segment>,
+    /// The other hosts, if there are any.
+    net: Option<Arc<Net>>,
     me: u32,
+    /// Our place among the ranks of this host.
+    slot: u32,
     limits: Limits,
     operators: Operators,
     first: Driver,
@@ -41,16 +46,20 @@ impl Rank {
     /// Rank `me` of the job that lives in `segment`. There must be only one.
     pub(crate) fn new(
         segment: Arc<Segment>,
+        net: Option<Arc<Net>>,
         me: u32,
         limits: Limits,
         operators: Operators,
         line: Option<Line>,
     ) -> io::Result<Rank> {
-        let plane = Plane::open(&segment, 0, me)?;
+        let slot = me - net.as_ref().map_or(0, |net| net.first);
+        let plane = Plane::open(&segment, 0, slot, net.clone())?;
         Ok(Rank {
             first: Driver::new(plane, me, limits.clone(), operators),
             segment,
+            net,
             me,
+            slot,
             limits,
             operators,
             others: [const { OnceLock::new() }; PLANES as usize - 1],
@@ -78,7 +87,7 @@ impl Rank {
         if let Some(driver) = place.get() {
             return Ok(driver);
         }
-        let plane = Plane::open(&self.segment, number, self.me)?;
+        let plane = Plane::open(&self.segment, number, self.slot, None)?;
         let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators);
         if let Some(peer) = *lost {
             driver.stop_transfers();
@@ -99,9 +108,14 @@ impl Rank {
     }
 
     /// Whether the machine has a second core for each rank, which makes planes worth while. All
-    /// ranks of the job say the same.
+    /// ranks of the job say the same. Between hosts there is one plane.
     pub fn has_cores_to_spare(&self) -> bool {
-        self.segment.has_cores_to_spare()
+        self.net.is_none() && self.segment.has_cores_to_spare()
+    }
+
+    /// Whether ranks of this job are on other hosts.
+    pub fn has_other_hosts(&self) -> bool {
+        self.net.is_some()
     }
 
     /// Why `peer` cannot be reached, in whichever plane, if the machine is to blame.
@@ -149,20 +163,35 @@ impl Rank {
         if panicking && self.line.is_some() {
             self.abort(PANIC_CODE, "it panicked");
         }
+        if self.net.is_some() && !panicking && !self.has_ended() {
+            self.part_from_other_hosts();
+        }
         self.drivers().for_each(Driver::close);
-        self.segment.take_leave(self.me);
+        self.segment.take_leave(self.slot);
+        self.first.knock_at_all();
         if !panicking && !self.has_ended() {
             around::drain(&self.drivers().collect::<Vec<_>>());
         }
-        self.segment.bury(self.me);
+        self.bury();
         if let Some(line) = &self.line {
             line.goodbye();
         }
     }
 
+    /// Waits until everybody everywhere has what was sent to them. Meanwhile the agent answers those who have not
+    /// heard that we have theirs: a frame that is lost after its sender has gone would be missed for ever.
+    fn part_from_other_hosts(&self) {
+        around::drain(&self.drivers().collect::<Vec<_>>());
+        self.first.turn();
+        if let Some(line) = &self.line {
+            line.wait_for_all();
+        }
+    }
+
     /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
     pub fn bury(&self) {
-        self.segment.bury(self.me);
+        self.segment.bury(self.slot);
+        self.first.knock_at_all();
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::thread::Thread;
+use std::time::Duration;
 
 use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
 
@@ -13,7 +14,7 @@ use crate::driver::Shared;
 use crate::patience::Habit;
 use crate::port::{Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
-use crate::shm::ShmInlet;
+use crate::rails::{Here, Inlets};
 use crate::shm::plane::Plane;
 
 /// How often a NIC has been turned.
@@ -29,7 +30,9 @@ pub struct Turns {
 pub(crate) struct Core {
     pub(crate) nic: Nic,
     pub(crate) port: HostPort,
-    inlet: ShmInlet,
+    inlet: Inlets,
+    /// Which ranks are on this host.
+    here: Here,
     /// How often ranks have left or died, as far as we know.
     changes: u32,
     /// Why peers could not be reached, for those who ask.
@@ -62,11 +65,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(nic: Nic, port: HostPort, inlet: ShmInlet) -> Core {
+    pub(crate) fn new(nic: Nic, port: HostPort, inlet: Inlets, here: Here) -> Core {
         Core {
             nic,
             port,
             inlet,
+            here,
             changes: 0,
             troubles: HashMap::new(),
             turns: Turns::default(),
@@ -108,7 +112,10 @@ impl Core {
         if self.changes != shared.plane.segment.changes() {
             busy |= self.mourn(&shared.plane);
         }
-        if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
+        if self.port.rail.needs_time() {
+            busy |= self.look_at_clock();
+            self.port.rail.flush();
+        } else if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
             self.look_at_clock();
         }
         busy
@@ -208,19 +215,35 @@ impl Core {
     #[cold]
     fn mourn(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
-        for rank in (0..plane.segment.ranks()).filter(|&rank| plane.is_gone(rank)) {
-            self.port.transfers.retain(|transfer| transfer.peer != Peer(rank));
-            self.nic.on_peer_down(Peer(rank), &mut self.port);
+        for slot in (0..plane.segment.ranks()).filter(|&slot| plane.is_gone(slot)) {
+            let peer = self.here.rank(Peer(slot));
+            self.port.transfers.retain(|transfer| transfer.peer != peer);
+            self.nic.on_peer_down(peer, &mut self.port);
         }
         true
     }
 
-    #[cold]
-    fn look_at_clock(&mut self) {
+    /// What is due by now is done; true if there was something.
+    fn look_at_clock(&mut self) -> bool {
         self.port.now = self.port.clock();
-        if self.port.timer.is_some_and(|at| at <= self.port.now) {
+        let due = self.port.timer.is_some_and(|at| at <= self.port.now);
+        if due {
             self.nic.on_timer(&mut self.port);
         }
+        due
+    }
+
+    /// How long one may sleep: until something is due, if anything will be.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let at = self.port.timer.filter(|_| self.port.rail.needs_time())?;
+        Some(Duration::from_nanos(at.since(self.port.clock())))
+    }
+
+    /// Whether somebody has to look after the NIC while the application is away: something is outstanding, or other
+    /// hosts may want an answer.
+    #[inline(always)]
+    pub(crate) fn is_expecting(&self) -> bool {
+        self.nic.is_expecting() || self.port.rail.needs_time()
     }
 
     /// Whether a turn would do something.
@@ -241,7 +264,7 @@ impl Core {
         let is_away = || {
             let held = self.nic.holdings();
             // What found no room yet is still to go: somebody may wait for the answer in it.
-            held.backlog == 0 && held.kept == 0
+            held.backlog == 0 && held.kept == 0 && held.unacked == 0
         };
         self.port.transfers.is_empty()
             && self.port.completions.detached == 0
@@ -252,7 +275,7 @@ impl Core {
 
 /// Frames taken before anything else gets a turn.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
-/// Turns between two looks at the clock. No rail that loses frames is driven from here yet.
+/// Turns between two looks at the clock, where no rail loses frames.
 const TURNS_PER_CLOCK: u64 = 4096;
 /// Bytes moved between two processes before anything else gets a turn.
 const PIECE_BYTES_MAX: u64 = 256 << 10;

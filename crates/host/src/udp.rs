@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `seal.rs` | a frame becomes a datagram and back: header, keys, counters |
 //! | `replay.rs` | each datagram of a source counts once |
+//! | `rail.rs` | the rail: which frame goes where, and which is taken |
 //! | `group.rs` | one port for each host, a socket for each slot behind it |
 //! | `socket.rs` | one of them: many datagrams in one call |
 //! | `address.rs`, `call.rs` | addresses as the kernel writes them; small system calls |
@@ -15,6 +16,7 @@
 pub mod address;
 mod call;
 pub mod group;
+pub(crate) mod rail;
 pub mod replay;
 pub mod seal;
 pub mod socket;

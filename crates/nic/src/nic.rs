@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
 use crate::op::{Op, Owner, State};
-use crate::peers::{At, Mix, Peers};
+use crate::peers::{At, Mix, PeerState, Peers};
 use crate::port::{Port, Seal};
 use crate::receive::{Offer, Whole};
 use crate::rendezvous::Granted;
@@ -129,6 +129,8 @@ pub struct Holdings {
     pub timers: usize,
     /// Messages of modules that are on their way.
     pub kept: usize,
+    /// Frames that were sent, and that nobody has acknowledged.
+    pub unacked: usize,
     /// Frames that wait for room.
     pub backlog: usize,
     /// Bytes of frames that came before their turn.
@@ -486,6 +488,7 @@ impl<V: Variant> Nic<V> {
             unexpected: depth(Queue::Unexpected),
             timers: self.deadlines.len(),
             kept: self.modules.kept(),
+            unacked: self.peers.iter().map(PeerState::unacked).sum(),
             backlog: backlogs.map(|b| b.replies.len() + b.requests.len() + b.writers.len()).sum(),
             early_bytes: self.early_bytes,
             promised: self

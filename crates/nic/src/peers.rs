@@ -73,6 +73,11 @@ pub(crate) struct Peers {
 }
 
 impl PeerState {
+    /// Frames to the peer that it has not acknowledged.
+    pub(crate) fn unacked(&self) -> usize {
+        self.window.as_ref().map_or(0, |window| window.unacked())
+    }
+
     /// Whether we want nothing of the peer, and it has all that we sent.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open == 0

@@ -110,6 +110,11 @@ impl Window {
         }
     }
 
+    /// Frames that have not been acknowledged, farewells apart: nobody waits for those.
+    pub(crate) fn unacked(&self) -> usize {
+        self.flying.iter().filter(|flight| flight.kind != Kind::Farewell).count()
+    }
+
     /// Whether everything that we sent has arrived.
     pub(crate) fn is_acked(&self) -> bool {
         self.flying.is_empty()

@@ -20,6 +20,8 @@ pub struct Place {
 pub enum Word {
     /// The rank is here and waits for its welcome.
     Hello(Hello),
+    /// The rank waits until all ranks have said this.
+    All,
     /// The rank has finalised.
     Goodbye,
     /// The rank wants the job to end.
@@ -58,11 +60,18 @@ impl Place {
     }
 
     /// Tells the rank who it is, and gives it the segment.
-    pub fn welcome(&self, member: Member, segment: BorrowedFd<'_>) -> io::Result<()> {
+    ///
+    /// In a job of several hosts, their directory and the socket of the rank follow the segment.
+    pub fn welcome(&self, member: Member, files: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert_eq!(member.rank, self.rank, "a welcome goes to its own rank");
         let (hello, _) = self.taken.expect("only who has said hello is welcomed");
         let message = Message::Welcome { to: hello.pid, member }.emit();
-        socket::send(self.socket.as_fd(), &message, Some(segment), Patience::Now)
+        socket::send(self.socket.as_fd(), &message, files, Patience::Now)
+    }
+
+    /// Tells the rank that all have said that they wait for each other.
+    pub fn tell_all(&self) -> io::Result<()> {
+        socket::send(self.socket.as_fd(), &Message::All.emit(), &[], Patience::Now)
     }
 
     /// Tells the rank, if it has come, that there will be no welcome.
@@ -105,11 +114,12 @@ impl Place {
                 Err(MeetError::Taken { rank: self.rank, by: pid })
             }
             (Message::Goodbye, Some((_, pid))) if pid == sender.pid => Ok(Word::Goodbye),
+            (Message::All, Some((_, pid))) if pid == sender.pid => Ok(Word::All),
             (Message::Abort { code, text }, Some((_, pid))) if pid == sender.pid => {
                 Ok(Word::Abort { code, text })
             }
             // A process that the rank forked speaks on the rank's line.
-            (Message::Goodbye | Message::Abort { .. }, _) => {
+            (Message::Goodbye | Message::All | Message::Abort { .. }, _) => {
                 Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid })
             }
             (Message::Welcome { .. } | Message::Refused { .. }, _) => Err(MeetError::Malformed),
@@ -119,7 +129,7 @@ impl Place {
     /// If there is no room, whoever sent so much without reading does not get this answer either.
     fn answer(&self, to: u32, text: &str) {
         let message = Message::Refused { to, text: text.to_owned() }.emit();
-        let _ = socket::send(self.socket.as_fd(), &message, None, Patience::Now);
+        let _ = socket::send(self.socket.as_fd(), &message, &[], Patience::Now);
     }
 }
 

@@ -1,5 +1,5 @@
-//! The socket of a meeting: packets, with the sender's identity as the kernel tells it, and at
-//! most one descriptor beside.
+//! The socket of a meeting: packets, with the sender's identity as the kernel tells it, and
+//! descriptors beside.
 
 // Invariants of this file, cited below by number.
 //   S1. Every pointer given to the kernel is to a live value of the size that is told with it.
@@ -23,7 +23,7 @@ pub(super) struct Sender {
 pub(super) struct Parcel {
     pub(super) bytes: Vec<u8>,
     pub(super) sender: Option<Sender>,
-    pub(super) descriptor: Option<OwnedFd>,
+    pub(super) descriptors: Vec<OwnedFd>,
 }
 
 /// Whether to wait when there is nothing to read, or no room to write.
@@ -116,16 +116,16 @@ pub(super) fn own_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Sends one packet, and a descriptor with it.
+/// Sends one packet, and descriptors with it.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
-    descriptor: Option<BorrowedFd<'_>>,
+    descriptors: &[BorrowedFd<'_>],
     patience: Patience,
 ) -> Result<()> {
     let mut vector =
         libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = descriptor.map(rights).unwrap_or_default();
+    let mut control = rights(descriptors);
     let mut header = header(&mut vector, &mut control);
     let flags = libc::MSG_NOSIGNAL | patience.flag();
     retried(|| {
@@ -151,13 +151,13 @@ pub(super) fn receive(socket: BorrowedFd<'_>, patience: Patience) -> Result<Parc
     })?;
     let control_length = header.msg_controllen.min(CONTROL_BYTES);
     bytes.truncate(length);
-    let (sender, descriptor) = belongings(&control[..control_length]);
-    Ok(Parcel { bytes, sender, descriptor })
+    let (sender, descriptors) = belongings(&control[..control_length]);
+    Ok(Parcel { bytes, sender, descriptors })
 }
 
-/// What came beside the bytes. All descriptors but the first are closed.
-fn belongings(mut control: &[u8]) -> (Option<Sender>, Option<OwnedFd>) {
-    let (mut sender, mut descriptor) = (None, None);
+/// What came beside the bytes.
+fn belongings(mut control: &[u8]) -> (Option<Sender>, Vec<OwnedFd>) {
+    let (mut sender, mut descriptors) = (None, Vec::new());
     while let Some((length, level, kind)) = control_head(control) {
         let data = &control[CONTROL_HEAD..length];
         match (level, kind) {
@@ -166,15 +166,14 @@ fn belongings(mut control: &[u8]) -> (Option<Sender>, Option<OwnedFd>) {
                 for number in data.as_chunks().0 {
                     let number = RawFd::from_ne_bytes(*number);
                     // SAFETY: by S2: the kernel has just made it for us.
-                    let received = unsafe { OwnedFd::from_raw_fd(number) };
-                    descriptor.get_or_insert(received);
+                    descriptors.push(unsafe { OwnedFd::from_raw_fd(number) });
                 }
             }
             _ => {}
         }
         control = control.get(length.next_multiple_of(CONTROL_ALIGN)..).unwrap_or_default();
     }
-    (sender, descriptor)
+    (sender, descriptors)
 }
 
 /// Length, level and kind of the first control message, if there is a whole one.
@@ -194,15 +193,19 @@ fn credentials(data: &[u8]) -> Option<Sender> {
     Some(Sender { pid: u32::from_ne_bytes(*pid), uid: u32::from_ne_bytes(*uid) })
 }
 
-/// The control message that carries one descriptor.
-fn rights(descriptor: BorrowedFd<'_>) -> Vec<u8> {
-    let number = descriptor.as_raw_fd().to_ne_bytes();
-    let mut control = Vec::with_capacity(CONTROL_HEAD + CONTROL_ALIGN);
-    control.extend((CONTROL_HEAD + number.len()).to_ne_bytes());
+/// The control message that carries descriptors, if there are any.
+fn rights(descriptors: &[BorrowedFd<'_>]) -> Vec<u8> {
+    if descriptors.is_empty() {
+        return Vec::new();
+    }
+    let numbers = descriptors.iter().flat_map(|one| one.as_raw_fd().to_ne_bytes());
+    let len = CONTROL_HEAD + descriptors.len() * size_of::<RawFd>();
+    let mut control = Vec::with_capacity(len.next_multiple_of(CONTROL_ALIGN));
+    control.extend(len.to_ne_bytes());
     control.extend(libc::SOL_SOCKET.to_ne_bytes());
     control.extend(libc::SCM_RIGHTS.to_ne_bytes());
-    control.extend(number);
-    control.resize(CONTROL_HEAD + CONTROL_ALIGN, 0);
+    control.extend(numbers);
+    control.resize(len.next_multiple_of(CONTROL_ALIGN), 0);
     control
 }
 
@@ -258,23 +261,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_names_its_sender_and_carries_a_descriptor() {
+    fn a_packet_names_its_sender_and_carries_descriptors() {
         let (here, there) = pair().expect("a pair");
         attest(here.as_fd()).expect("attested");
-        send(there.as_fd(), b"word", Some(there.as_fd()), Patience::Now).expect("sent");
+        send(there.as_fd(), b"word", &[there.as_fd(), there.as_fd()], Patience::Now).expect("sent");
         let parcel = receive(here.as_fd(), Patience::Now).expect("received");
         assert_eq!(parcel.bytes, b"word");
         assert_eq!(parcel.sender, Some(Sender { pid: std::process::id(), uid: own_uid() }));
-        assert!(parcel.descriptor.is_some());
+        assert_eq!(parcel.descriptors.len(), 2);
     }
 
     #[test]
     fn odd_control_bytes_hold_nothing() {
         for length in 0..40 {
-            let (sender, descriptor) = belongings(&vec![0; length]);
-            assert!(sender.is_none() && descriptor.is_none());
-            let (sender, descriptor) = belongings(&vec![0xff; length]);
-            assert!(sender.is_none() && descriptor.is_none());
+            let (sender, descriptors) = belongings(&vec![0; length]);
+            assert!(sender.is_none() && descriptors.is_empty());
+            let (sender, descriptors) = belongings(&vec![0xff; length]);
+            assert!(sender.is_none() && descriptors.is_empty());
         }
     }
 

@@ -25,7 +25,7 @@ fn segment() -> File {
     File::open("/dev/zero").expect("a file that stands for the segment")
 }
 
-const MEMBER: Member = Member { rank: 1, size: 2, job: 99, crowded: true };
+const MEMBER: Member = Member { rank: 1, size: 2, job: 99, crowded: true, way: None };
 
 /// A place whose rank has been welcomed.
 fn joined() -> (Place, Line) {
@@ -33,10 +33,10 @@ fn joined() -> (Place, Line) {
     let rank = thread::spawn(move || meeting(&theirs).join(0xabcd));
     let Word::Hello(hello) = next(&mut place) else { panic!("hello comes first") };
     assert_eq!(hello, Hello { pid: std::process::id(), probe_address: 0xabcd });
-    place.welcome(MEMBER, segment().as_fd()).expect("welcomed");
+    place.welcome(MEMBER, &[segment().as_fd()]).expect("welcomed");
     let (member, memory, line) = rank.join().expect("no panic").expect("joined");
     assert_eq!(member, MEMBER);
-    assert!(memory.as_raw_fd() > 2);
+    assert!(memory.segment.as_raw_fd() > 2);
     (place, line)
 }
 
@@ -111,24 +111,24 @@ fn a_launcher_that_cannot_make_the_segment_says_why() {
 fn nonsense_is_refused_and_changes_nothing() {
     let (mut place, theirs) = Place::open(0).expect("open");
     for bytes in [&b"x"[..], &[0; 5000], b"FMET\x01\x00\x09\x00"] {
-        socket::send(theirs.as_fd(), bytes, None, Patience::Wait).expect("sent");
+        socket::send(theirs.as_fd(), bytes, &[], Patience::Wait).expect("sent");
         let word = next(&mut place);
         assert!(matches!(word, Word::Refused(MeetError::Malformed)), "{word:?}");
     }
     // Even a packet of no bytes is not the end.
-    socket::send(theirs.as_fd(), b"", None, Patience::Wait).expect("sent");
+    socket::send(theirs.as_fd(), b"", &[], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Refused(MeetError::Malformed)));
     // Nor can one speak for a rank that is not there.
-    socket::send(theirs.as_fd(), &Message::Goodbye.emit(), None, Patience::Wait).expect("sent");
+    socket::send(theirs.as_fd(), &Message::Goodbye.emit(), &[], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Refused(MeetError::NotTheRank { .. })));
     // A flood that nobody reads the answers of does not block the launcher.
     for _ in 0..10_000 {
-        socket::send(theirs.as_fd(), b"x", None, Patience::Wait).expect("sent");
+        socket::send(theirs.as_fd(), b"x", &[], Patience::Wait).expect("sent");
         assert!(matches!(next(&mut place), Word::Refused(_)));
     }
     // A descriptor that comes along is closed, not kept.
     let hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
-    socket::send(theirs.as_fd(), &hello, Some(theirs.as_fd()), Patience::Wait).expect("sent");
+    socket::send(theirs.as_fd(), &hello, &[theirs.as_fd()], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Hello(_)));
     drop(theirs);
     assert!(matches!(next(&mut place), Word::Closed));
@@ -139,7 +139,7 @@ fn another_version_is_told_so() {
     let (mut place, theirs) = Place::open(0).expect("open");
     let mut hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
     hello[4] = 200;
-    socket::send(theirs.as_fd(), &hello, None, Patience::Wait).expect("sent");
+    socket::send(theirs.as_fd(), &hello, &[], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Refused(MeetError::Version { theirs: 200 })));
 }
 

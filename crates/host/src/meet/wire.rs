@@ -11,7 +11,7 @@
 const MAGIC: [u8; 4] = *b"FMET";
 
 /// The version of the meeting that this library speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The longest text in a message. Longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -29,7 +29,7 @@ pub struct Hello {
 }
 
 /// What a rank is told about the job it has joined.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Member {
     /// Its own position.
     pub rank: u32,
@@ -39,7 +39,27 @@ pub struct Member {
     pub job: u32,
     /// Whether the ranks outnumber the cores, so that waiting should sleep.
     pub crowded: bool,
+    /// How it reaches other hosts, if there are any.
+    pub way: Option<Way>,
 }
+
+/// How a rank reaches those on other hosts, beside the files that come with its welcome.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Way {
+    /// The secret of the job.
+    pub secret: [u8; SECRET_BYTES],
+    /// Nothing is sealed, since the user wants it so.
+    pub insecure: bool,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Way(insecure: {})", self.insecure)
+    }
+}
+
+/// The length of the secret of a job.
+pub const SECRET_BYTES: usize = 32;
 
 /// One message of the meeting.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -50,6 +70,8 @@ pub(super) enum Message {
     Welcome { to: u32, member: Member },
     /// Launcher to the process `to`: you cannot join, and this is why.
     Refused { to: u32, text: String },
+    /// Rank to launcher: I wait until everybody has come so far. Launcher to rank: everybody has.
+    All,
     /// Rank to launcher: I have finalised.
     Goodbye,
     /// Rank to launcher: end the job with this code.
@@ -70,6 +92,11 @@ const WELCOME: u16 = 2;
 const REFUSED: u16 = 3;
 const GOODBYE: u16 = 4;
 const ABORT: u16 = 5;
+const ALL: u16 = 6;
+
+const CROWDED: u32 = 1;
+const FAR: u32 = 2;
+const INSECURE: u32 = 4;
 
 impl Message {
     pub(super) fn emit(&self) -> Vec<u8> {
@@ -83,18 +110,20 @@ impl Message {
                 bytes.extend(hello.probe_address.to_le_bytes());
             }
             Message::Welcome { to, member } => {
-                let flags = u32::from(member.crowded);
-                // Addresses of ranks on networks will follow this count. There are none yet.
-                let cards = 0;
-                for number in [*to, member.rank, member.size, member.job, flags, cards] {
+                let way = member.way.as_ref();
+                let insecure = way.is_some_and(|way| way.insecure);
+                let flags = [(member.crowded, CROWDED), (way.is_some(), FAR), (insecure, INSECURE)];
+                let flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
+                for number in [*to, member.rank, member.size, member.job, flags] {
                     bytes.extend(number.to_le_bytes());
                 }
+                bytes.extend(way.iter().flat_map(|way| way.secret));
             }
             Message::Refused { to, text } => {
                 bytes.extend(to.to_le_bytes());
                 bytes.extend(shortened(text).bytes());
             }
-            Message::Goodbye => {}
+            Message::Goodbye | Message::All => {}
             Message::Abort { code, text } => {
                 bytes.extend(code.to_le_bytes());
                 bytes.extend(shortened(text).bytes());
@@ -118,6 +147,7 @@ impl Message {
             WELCOME => Message::Welcome { to: body.u32()?, member: body.member()? },
             REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
             GOODBYE => Message::Goodbye,
+            ALL => Message::All,
             ABORT => Message::Abort { code: body.i32()?, text: body.text() },
             _ => return Err(Unreadable::Malformed),
         };
@@ -130,6 +160,7 @@ impl Message {
             Message::Welcome { .. } => WELCOME,
             Message::Refused { .. } => REFUSED,
             Message::Goodbye => GOODBYE,
+            Message::All => ALL,
             Message::Abort { .. } => ABORT,
         }
     }
@@ -170,12 +201,16 @@ impl Reader<'_> {
     }
 
     fn member(&mut self) -> Result<Member, Unreadable> {
-        let [rank, size, job, flags, cards] =
-            [self.u32()?, self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        if rank >= size || flags > 1 || cards != 0 {
+        let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
+        if rank >= size || flags & !(CROWDED | FAR | INSECURE) != 0 {
             return Err(Unreadable::Malformed);
         }
-        Ok(Member { rank, size, job, crowded: flags == 1 })
+        let (crowded, insecure) = (flags & CROWDED != 0, flags & INSECURE != 0);
+        let way = match flags & FAR {
+            0 => None,
+            _ => Some(Way { secret: self.take()?, insecure }),
+        };
+        Ok(Member { rank, size, job, crowded, way })
     }
 }
 
@@ -184,13 +219,17 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Message> {
-        let member = Member { rank: 2, size: 3, job: 77, crowded: true };
+        let member = Member { rank: 2, size: 3, job: 77, crowded: true, way: None };
+        let way = Some(Way { secret: [7; SECRET_BYTES], insecure: true });
+        let far = Member { way, ..member.clone() };
         vec![
             Message::Hello(Hello { pid: 4711, probe_address: 0x7fff_0000_1234 }),
             Message::Welcome { to: 4711, member },
             Message::Refused { to: 4711, text: "no room".into() },
             Message::Goodbye,
             Message::Abort { code: -3, text: "the grid is empty".into() },
+            Message::Welcome { to: 4711, member: far },
+            Message::All,
         ]
     }
 
@@ -225,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_rank_outside_the_job_is_malformed() {
-        let member = Member { rank: 3, size: 3, job: 1, crowded: false };
+        let member = Member { rank: 3, size: 3, job: 1, crowded: false, way: None };
         let bytes = Message::Welcome { to: 1, member }.emit();
         assert_eq!(Message::parse(&bytes), Err(Unreadable::Malformed));
     }

@@ -32,27 +32,27 @@ pub(crate) enum Sleeper {
 }
 
 impl Doorbell {
-    /// Called by whoever has just made something visible to this rank.
+    /// Called by whoever has just made something visible to this rank. True if somebody slept, who is awake now
+    /// if it is here that he slept.
     #[inline(always)]
-    pub(crate) fn ring(&self, fenced: bool) {
+    pub(crate) fn ring(&self, fenced: bool) -> bool {
         if fenced {
             // Pairs with the fence in `arm`: either we see the sleeper, or it what we brought.
             fence(Ordering::SeqCst);
         }
         let sleeper = self.sleeper.load(Ordering::Relaxed);
-        if sleeper != 0 {
-            self.wake(sleeper);
-        }
+        sleeper != 0 && self.wake(sleeper)
     }
 
     #[cold]
-    fn wake(&self, sleeper: u32) {
+    fn wake(&self, sleeper: u32) -> bool {
         // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If it is
         // nobody's by now, whoever was there is awake, and whoever has come since has looked.
         let taken = self.sleeper.compare_exchange(sleeper, 0, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
             park::wake(&self.sleeper, sleeper);
         }
+        taken.is_ok()
     }
 
     /// From now on whoever brings something rings. The caller looks once more before it sleeps.

@@ -6,9 +6,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use crate::net::Net;
 use crate::shm::arena::{Arena, RING_BYTES};
-use crate::shm::doorbell::Doorbell;
+use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::newcomers::Newcomers;
 use crate::shm::ring::Ring;
 use crate::shm::segment::{Attention, Segment};
@@ -19,13 +21,52 @@ pub(crate) struct Plane {
     pub(crate) segment: Arc<Segment>,
     arena: Arena,
     number: u32,
+    /// In a job of several hosts, whoever waits here sleeps at its socket.
+    pub(crate) net: Option<Arc<Net>>,
+}
+
+/// A doorbell, and how whoever sleeps there is woken.
+#[derive(Clone)]
+pub(crate) struct Bell {
+    pub(crate) doorbell: &'static Doorbell,
+    knock: Option<(Arc<Net>, u16)>,
+}
+
+impl Bell {
+    /// Called by whoever has just made something visible to the rank.
+    #[inline(always)]
+    pub(crate) fn ring(&self, fenced: bool) {
+        if self.doorbell.ring(fenced)
+            && let Some((net, slot)) = &self.knock
+        {
+            net.knock(*slot);
+        }
+    }
+
+    /// Sleeps until somebody rings, or a datagram comes, or for `patience`; not at all if somebody has rung since the
+    /// doorbell was armed.
+    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
+        match &self.knock {
+            None => self.doorbell.sleep(who, patience),
+            Some((net, _)) if self.doorbell.is_armed() => {
+                // A socket that cannot be waited for is looked at in turn.
+                let _ = net.socket.wait(patience);
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 impl Plane {
     /// Opens a plane for rank `me`.
-    pub(crate) fn open(segment: &Arc<Segment>, number: u32, me: u32) -> io::Result<Plane> {
+    pub(crate) fn open(
+        segment: &Arc<Segment>,
+        number: u32,
+        me: u32,
+        net: Option<Arc<Net>>,
+    ) -> io::Result<Plane> {
         let arena = segment.open_plane(number, me)?;
-        Ok(Plane { segment: Arc::clone(segment), arena, number })
+        Ok(Plane { segment: Arc::clone(segment), arena, number, net })
     }
 
     /// Makes a ring from `from` to `to`, and tells `to` of it: the ring, and where it is.
@@ -60,8 +101,23 @@ impl Plane {
     }
 
     /// The doorbell of a rank.
-    pub(crate) fn doorbell(&self, rank: u32) -> &'static Doorbell {
-        &self.segment.door(self.number, rank).doorbell
+    pub(crate) fn doorbell(&self, rank: u32) -> Bell {
+        let slot = u16::try_from(rank).unwrap_or(u16::MAX);
+        Bell {
+            doorbell: &self.segment.door(self.number, rank).doorbell,
+            knock: self.net.as_ref().map(|net| (Arc::clone(net), slot)),
+        }
+    }
+
+    /// Those who sleep at their sockets shall look: somebody has left, or is gone.
+    pub(crate) fn knock_at_all(&self) {
+        if let Some(net) = &self.net {
+            (0..self.segment.ranks()).filter_map(|slot| u16::try_from(slot).ok()).for_each(
+                |slot| {
+                    net.knock(slot);
+                },
+            );
+        }
     }
 
     /// The rings that lead to a rank and that it has not been shown.

@@ -12,9 +12,8 @@ use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 use crate::job;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::arena::FIRST_LINES;
-use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::Newcomers;
-use crate::shm::plane::Plane;
+use crate::shm::plane::{Bell, Plane};
 use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
 use crate::shm::segment::{Process, Segment};
 use crate::sys::reach;
@@ -51,7 +50,7 @@ pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet
 pub fn pair(crowded: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
     let segment = Arc::new(Segment::create(2, 0, crowded)?);
     [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
-    let planes = [Plane::open(&segment, 0, 0)?, Plane::open(&segment, 0, 1)?];
+    let planes = [Plane::open(&segment, 0, 0, None)?, Plane::open(&segment, 0, 1, None)?];
     Ok([open(&planes[0], 0, 0), open(&planes[1], 1, 0)])
 }
 
@@ -73,7 +72,7 @@ pub struct Shm {
 
 struct Outgoing {
     producer: Producer,
-    doorbell: &'static Doorbell,
+    doorbell: Bell,
     fenced: bool,
     /// Where the ring is in the segment.
     at: u64,
@@ -328,14 +327,17 @@ pub struct ShmInlet {
 struct Incoming {
     from: Peer,
     consumer: Consumer,
+    /// Of whoever sends, to tell that there is room.
+    doorbell: Bell,
 }
 
 impl ShmInlet {
     #[cold]
     fn welcome(&mut self) {
-        let rings = &mut self.rings;
-        self.plane.welcome(self.me, |from, ring: Ring| {
-            rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring) });
+        let (rings, plane) = (&mut self.rings, &self.plane);
+        plane.welcome(self.me, |from, ring: Ring| {
+            let doorbell = plane.doorbell(from);
+            rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring), doorbell });
         });
     }
 }
@@ -351,7 +353,7 @@ impl Inlet for ShmInlet {
         let len = self.rings.len();
         for turn in 0..len {
             let at = if len == 1 { 0 } else { (self.hand + turn) % len };
-            let Incoming { from, consumer } = &mut self.rings[at];
+            let Incoming { from, consumer, doorbell } = &mut self.rings[at];
             while taken < limit {
                 match consumer.peek() {
                     None => break,
@@ -364,11 +366,11 @@ impl Inlet for ShmInlet {
                 }
                 taken += 1;
                 if consumer.advance(fenced) {
-                    self.plane.doorbell(from.0).ring(fenced);
+                    doorbell.ring(fenced);
                 }
             }
             if consumer.rest(fenced) {
-                self.plane.doorbell(from.0).ring(fenced);
+                doorbell.ring(fenced);
             }
         }
         // Whoever sends without pause is not always first.

@@ -228,7 +228,9 @@ impl Segment {
         self.header().changes.fetch_add(1, Ordering::SeqCst);
         let planes = self.header().planes.load(Ordering::SeqCst) | 1;
         for plane in (0..PLANES).filter(|plane| planes >> plane & 1 != 0) {
-            (0..self.ranks).for_each(|rank| self.door(plane, rank).doorbell.ring(true));
+            for rank in 0..self.ranks {
+                self.door(plane, rank).doorbell.ring(true);
+            }
         }
     }
 

@@ -10,8 +10,9 @@ use std::ptr::NonNull;
 
 /// A file that exists in memory only, `bytes` long. Nothing is set aside for it yet.
 pub(crate) fn memory_file(bytes: u64) -> io::Result<File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name is a string that ends in zero.
-    let raw = unsafe { libc::memfd_create(c"ferrywire".as_ptr(), libc::MFD_CLOEXEC) };
+    let raw = unsafe { libc::memfd_create(c"ferrywire".as_ptr(), flags) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -19,6 +20,16 @@ pub(crate) fn memory_file(bytes: u64) -> io::Result<File> {
     let file = unsafe { File::from_raw_fd(raw) };
     file.set_len(bytes)?;
     Ok(file)
+}
+
+/// Nobody can make the file shorter or longer any more.
+pub(crate) fn seal_length(file: &File) -> io::Result<()> {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Sets memory aside for a piece of the file, so that touching it cannot fail.

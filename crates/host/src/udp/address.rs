@@ -20,7 +20,7 @@ pub struct Address {
 
 impl Address {
     /// No address.
-    pub(super) const NONE: Address = Address { bytes: [0; ADDRESS_BYTES_MAX], len: 0 };
+    pub(crate) const NOWHERE: Address = Address { bytes: [0; ADDRESS_BYTES_MAX], len: 0 };
 
     /// The same as others write it, if it is one.
     #[must_use]
@@ -82,6 +82,6 @@ mod tests {
             let address: SocketAddr = text.parse().expect("it is one");
             assert_eq!(Address::from(address).socket_addr(), Some(address));
         }
-        assert_eq!(Address::NONE.socket_addr(), None);
+        assert_eq!(Address::NOWHERE.socket_addr(), None);
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn bind(socket: BorrowedFd<'_>, address: &Address) -> Result<()> {
 
 /// The address that a socket has.
 pub(super) fn name(socket: BorrowedFd<'_>) -> Result<Address> {
-    let mut address = Address::NONE;
+    let mut address = Address::NOWHERE;
     address.len = size(ADDRESS_BYTES_MAX);
     let start = address.bytes.as_mut_ptr();
     // SAFETY: by C1, `len` being the number of bytes.

@@ -105,7 +105,7 @@ impl Socket {
         room: &mut Room,
         mut take: impl FnMut(&Address, &mut [u8]),
     ) -> Result<usize> {
-        let mut addresses = [Address::NONE; PIECES_MAX];
+        let mut addresses = [Address::NOWHERE; PIECES_MAX];
         let mut controls = [[0; CONTROL_BYTES]; PIECES_MAX];
         // SAFETY: by S2.
         let mut vectors: [libc::iovec; PIECES_MAX] = unsafe { std::mem::zeroed() };

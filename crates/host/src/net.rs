@@ -1,0 +1,59 @@
+//! What a rank knows of the other hosts of its job: who it is among them, and what it reaches them by.
+
+pub mod directory;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use directory::Directory;
+
+use crate::udp::address::Address;
+use crate::udp::seal::{Form, Header, Secret};
+use crate::udp::socket::Socket;
+
+/// A rank in a job of several hosts.
+pub(crate) struct Net {
+    pub(crate) directory: Directory,
+    /// The number of our host, and our place among its ranks.
+    pub(crate) host: u32,
+    pub(crate) slot: u16,
+    /// Our rank in the job, and that of the first of our host.
+    pub(crate) me: u32,
+    pub(crate) first: u32,
+    pub(crate) socket: Socket,
+    pub(crate) secret: Arc<Secret>,
+    /// Frames go as they are, since the user wants it.
+    pub(crate) insecure: bool,
+    /// Where ranks of this host knock at each other's sockets.
+    own: Address,
+}
+
+impl Net {
+    /// Rank `me` of a job in whose directory it is. `None` if it is not, or the socket is not one of its host.
+    pub(crate) fn new(
+        directory: Directory,
+        me: u32,
+        socket: OwnedFd,
+        secret: Arc<Secret>,
+        insecure: bool,
+    ) -> Option<Net> {
+        let (host, slot) = directory.place(me)?;
+        let port = directory.port(host);
+        let inside = match directory.addresses(host).next()? {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        let (first, _) = directory.ranks(host);
+        let own = Address::from(SocketAddr::new(inside, port));
+        let socket = Socket::new(socket, true);
+        Some(Net { directory, host, slot, me, first, socket, secret, insecure, own })
+    }
+
+    /// Wakes whoever sleeps at the socket of a slot of this host. If it does not arrive, the sleeper's patience ends.
+    #[cold]
+    pub(crate) fn knock(&self, slot: u16) {
+        let header = Header { slot, form: Form::Knock, source: self.me, counter: 0 };
+        let _ = self.socket.send(&self.own, &[std::io::IoSlice::new(&header.emit())]);
+    }
+}

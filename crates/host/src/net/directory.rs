@@ -1,0 +1,251 @@
+//! Where the hosts of a job are: one list for each host, in memory that its ranks share. So no rank holds a table, however
+//! many there are.
+//!
+//! Invariants, cited below by number.
+//!   D1. The file is as long as its head says, which `open` has checked, and nobody makes it shorter: its maker has
+//!       sealed it.
+//!   D2. Cards are written before the file is handed to anybody; afterwards only `heard` changes.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sys::map::{self, Map};
+
+/// A host, as its agent tells the others of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Host {
+    /// Its ranks: from this one on, so many.
+    pub first: u32,
+    /// How many.
+    pub ranks: u32,
+    /// The port of its sockets.
+    pub port: u16,
+    /// Where it may be reached, the likeliest first. At most [`ADDRESSES_MAX`] are kept.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Addresses of one host that are tried.
+pub const ADDRESSES_MAX: usize = 4;
+
+/// The list.
+pub struct Directory {
+    file: File,
+    map: Map,
+    hosts: u32,
+}
+
+#[repr(C, align(64))]
+struct Head {
+    magic: u64,
+    hosts: u32,
+    frame_bytes_max: u32,
+}
+
+#[repr(C, align(64))]
+struct Card {
+    first: u32,
+    ranks: u32,
+    /// One more than the number of the address at which the host has been heard; 0 before.
+    heard: AtomicU32,
+    port: u16,
+    count: u16,
+    addresses: [[u8; 16]; ADDRESSES_MAX],
+    /// Whether an address is of the sixth version.
+    long: [u8; ADDRESSES_MAX],
+}
+
+impl Directory {
+    /// A list of these hosts, in the order of their ranks. No frame between them is longer than this.
+    pub fn create(hosts: &[Host], frame_bytes_max: u32) -> io::Result<Directory> {
+        let count = u32::try_from(hosts.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let file = map::memory_file(bytes(count))?;
+        map::reserve(&file, 0, bytes(count))?;
+        map::seal_length(&file)?;
+        let map = Map::new(&file, 0, bytes(count))?;
+        let head = Head { magic: MAGIC, hosts: count, frame_bytes_max };
+        // SAFETY: D1: there is room for a head, and nobody else has the file yet.
+        unsafe { map.start().cast::<Head>().write(head) };
+        let directory = Directory { file, map, hosts: count };
+        for (number, host) in (0..).zip(hosts) {
+            let mut card = Card {
+                first: host.first,
+                ranks: host.ranks,
+                heard: AtomicU32::new(0),
+                port: host.port,
+                count: 0,
+                addresses: [[0; 16]; ADDRESSES_MAX],
+                long: [0; ADDRESSES_MAX],
+            };
+            for (at, address) in host.addresses.iter().take(ADDRESSES_MAX).enumerate() {
+                let (octets, long) = match address {
+                    IpAddr::V4(address) => (address.to_ipv6_mapped().octets(), 0),
+                    IpAddr::V6(address) => (address.octets(), 1),
+                };
+                (card.addresses[at], card.long[at]) = (octets, long);
+                card.count += 1;
+            }
+            let place = std::ptr::from_ref(directory.card(number)).cast_mut();
+            // SAFETY: D1, and nobody else has the file yet.
+            unsafe { place.write(card) };
+        }
+        Ok(directory)
+    }
+
+    /// A list that an agent has made.
+    pub fn open(file: OwnedFd) -> io::Result<Directory> {
+        let file = File::from(file);
+        let len = file.metadata()?.len();
+        if len < size_of::<Head>() as u64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let map = Map::new(&file, 0, len)?;
+        let directory = Directory { file, map, hosts: 0 };
+        let head = directory.head();
+        let hosts = head.hosts;
+        if head.magic != MAGIC || bytes(hosts) != len || hosts == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Directory { hosts, ..directory })
+    }
+
+    /// The file, to hand it to ranks.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The longest frame between hosts.
+    pub fn frame_bytes_max(&self) -> u32 {
+        self.head().frame_bytes_max
+    }
+
+    /// How many ranks there are on all hosts.
+    pub fn size(&self) -> u32 {
+        let last = self.card(self.hosts - 1);
+        last.first + last.ranks
+    }
+
+    /// The host of a rank, and its place among the ranks there.
+    pub fn place(&self, rank: u32) -> Option<(u32, u16)> {
+        let (mut low, mut high) = (0, self.hosts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.card(middle).first <= rank {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        let card = self.card(low);
+        let slot = rank.checked_sub(card.first).filter(|&slot| slot < card.ranks)?;
+        Some((low, u16::try_from(slot).ok()?))
+    }
+
+    /// The first rank of a host, and how many it has.
+    pub fn ranks(&self, host: u32) -> (u32, u32) {
+        let card = self.card(host);
+        (card.first, card.ranks)
+    }
+
+    /// The port of a host.
+    pub fn port(&self, host: u32) -> u16 {
+        self.card(host).port
+    }
+
+    /// Where a host may be reached.
+    pub fn addresses(&self, host: u32) -> impl Iterator<Item = IpAddr> {
+        let card = self.card(host);
+        let count = usize::from(card.count).min(ADDRESSES_MAX);
+        card.addresses.iter().zip(&card.long).take(count).map(|(octets, &long)| {
+            let address = Ipv6Addr::from(*octets);
+            match long {
+                0 => address.to_ipv4_mapped().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4),
+                _ => IpAddr::V6(address),
+            }
+        })
+    }
+
+    /// Where a host has been heard, which is where it is reached; `None` before.
+    pub fn heard(&self, host: u32) -> Option<SocketAddr> {
+        let at = self.card(host).heard.load(Ordering::Relaxed).checked_sub(1)?;
+        let address = self.addresses(host).nth(at as usize)?;
+        Some(SocketAddr::new(address, self.port(host)))
+    }
+
+    /// A genuine frame of a host came from there.
+    pub fn note_heard(&self, host: u32, from: IpAddr) {
+        if let Some(at) = self.addresses(host).position(|address| address == from) {
+            self.card(host).heard.store(u32::try_from(at).unwrap_or(0) + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: D1, D2: a head is at the beginning, and does not change.
+        unsafe { self.map.start().cast::<Head>().as_ref() }
+    }
+
+    fn card(&self, host: u32) -> &Card {
+        let offset = size_of::<Head>() + host as usize * size_of::<Card>();
+        assert!(offset + size_of::<Card>() <= self.map.len(), "host {host} of {}", self.hosts);
+        // SAFETY: D1: the card is inside, as the line above says.
+        let card = unsafe { self.map.start().add(offset) };
+        // SAFETY: D2; any bytes are a card.
+        unsafe { card.cast::<Card>().as_ref() }
+    }
+}
+
+fn bytes(hosts: u32) -> u64 {
+    size_of::<Head>() as u64 + u64::from(hosts) * size_of::<Card>() as u64
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x01");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> Vec<Host> {
+        let host = |first, ranks, port, addresses: &[&str]| Host {
+            first,
+            ranks,
+            port,
+            addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
+        };
+        vec![
+            host(0, 2, 7001, &["10.0.0.1", "fe80::1"]),
+            host(2, 1, 7002, &["10.0.0.2"]),
+            host(3, 4, 7003, &["10.0.0.3"]),
+        ]
+    }
+
+    #[test]
+    fn every_rank_is_found_and_no_other() {
+        let directory = Directory::create(&three(), 1400).expect("memory");
+        let places: Vec<_> = (0..8).map(|rank| directory.place(rank)).collect();
+        let expected = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)].map(Some);
+        assert_eq!(places[..7], expected);
+        assert_eq!((places[7], directory.size(), directory.frame_bytes_max()), (None, 7, 1400));
+    }
+
+    #[test]
+    fn a_host_is_reached_where_it_has_been_heard() {
+        let made = Directory::create(&three(), 1400).expect("memory");
+        let file = made.file().try_clone().expect("a copy");
+        let theirs = Directory::open(file.into()).expect("it is whole");
+        assert_eq!(theirs.heard(0), None);
+        made.note_heard(0, "10.9.9.9".parse().expect("an address"));
+        assert_eq!(theirs.heard(0), None, "not an address of that host");
+        made.note_heard(0, "fe80::1".parse().expect("an address"));
+        assert_eq!(theirs.heard(0), Some("[fe80::1]:7001".parse().expect("an address")));
+        assert_eq!(theirs.addresses(0).count(), 2);
+    }
+
+    #[test]
+    fn a_file_of_another_sort_is_not_taken() {
+        let file = map::memory_file(4096).expect("memory");
+        assert!(Directory::open(file.into()).is_err());
+        let file = map::memory_file(3).expect("memory");
+        assert!(Directory::open(file.into()).is_err());
+    }
+}
