@@ -7,6 +7,7 @@
 //! | `start` | one process for each rank |
 //! | `job` | the loop, until the end of the last rank |
 //! | `hosts`, `fleet` | several hosts: who gets which ranks; starting and hearing an agent on each |
+//! | `far` | how the ranks of a host are reached by those of others |
 //! | `agent`, `wire` | such an agent: it runs the loop of `job` for its host; what is said between them |
 //! | `output`, `input` | whole lines out; input to who reads it |
 //! | `keeper` | who cleans up if we are killed |
@@ -14,6 +15,7 @@
 //! | `sys` | the system calls |
 
 mod agent;
+mod far;
 mod fleet;
 mod hosts;
 mod input;
@@ -39,6 +41,7 @@ use ferrywire_host::cores;
 
 use crate::out;
 pub(crate) use agent::run as run_agent;
+use far::{Far, NoFar};
 use fleet::BadFleet;
 use input::Input;
 use job::{Course, Head, Job};
@@ -76,6 +79,7 @@ enum NoJob {
     Plan(BadPlan),
     Start(NotStarted),
     Fleet(BadFleet),
+    Far(NoFar),
     Os { what: &'static str, error: io::Error },
 }
 
@@ -85,7 +89,7 @@ impl NoJob {
             NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
-            NoJob::Fleet(_) => 1,
+            NoJob::Fleet(_) | NoJob::Far(_) => 1,
             NoJob::Os { .. } => 1,
         }
     }
@@ -98,6 +102,7 @@ impl fmt::Display for NoJob {
             NoJob::Plan(bad) => write!(f, "{bad}"),
             NoJob::Start(not) => write!(f, "{not}"),
             NoJob::Fleet(bad) => write!(f, "{bad}"),
+            NoJob::Far(bad) => write!(f, "{bad}"),
             NoJob::Os { what, error } => write!(f, "cannot {what}: {error}"),
         }
     }
@@ -154,6 +159,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
         head: None,
+        far: None,
     })?;
     Ok(job.run())
 }
@@ -172,11 +178,14 @@ struct Beginning<'a> {
     timeout: Option<(Instant, f64)>,
     /// The launcher, if this is its agent.
     head: Option<Head>,
+    /// The way to other hosts, if there are any.
+    far: Option<Far>,
 }
 
 /// Starts the ranks of this host.
 fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
-    let Beginning { plan, number, mark, out, err, mut input, colours, timeout, head } = beginning;
+    let Beginning { plan, number, mark, out, err, mut input, colours, timeout, head, far } =
+        beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before anything has a child, so that no signal of one is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
@@ -208,6 +217,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         first,
         size,
         head,
+        far,
         course,
     })
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use super::far::Far;
 use super::input::Input;
 use super::job::Head;
 use super::options::Stdin;
@@ -42,8 +43,14 @@ fn serve() -> Result<(), String> {
     let news = head.news.try_clone().map_err(|error| error.to_string())?;
     match start(assignment, head) {
         Ok(job) => {
+            let far = job.far.as_ref();
+            let started = News::Started {
+                port: far.map_or(0, |far| far.group.port),
+                addresses: far.map(|far| far.addresses.clone()).unwrap_or_default(),
+                frame_bytes_max: far.map_or(u32::MAX, |far| far.frame_bytes_max),
+            };
             // Told before the first word of a rank is passed on.
-            let _ = wire::say(&news, &News::Started);
+            let _ = wire::say(&news, &started);
             job.run();
             Ok(())
         }
@@ -87,7 +94,10 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
     let (number, mark) = (assignment.job, assignment.mark.clone());
     // Hosts may be containers of one machine, and each keeper looks for its own.
     let mark = format!("{mark}-{}", sys::own_pid());
+    let network = assignment.network.clone();
     let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
+    let alone = plan.ranks() == plan.size;
+    let far = (!alone).then(|| Far::open(plan.ranks(), network)).transpose().map_err(NoJob::Far)?;
     let (input, colours) = (Input::fed(stdin), terminals.colours);
     begin(Beginning {
         plan: &plan,
@@ -99,5 +109,6 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
         colours,
         timeout: None,
         head: Some(head),
+        far,
     })
 }

@@ -17,7 +17,7 @@ use super::output::Sink;
 use super::plan;
 use super::report::{self, Ranks, name_of};
 use super::sys::{self, Ending, Signals};
-use super::wire::{Assignment, Kind, News, Order, Terminals, VERSION};
+use super::wire::{Assignment, Kind, Network, News, Order, Terminals, VERSION};
 use super::{NoJob, job_number, mark_of, timeout_of};
 use crate::out;
 use remote::{Lost, Remote, Step};
@@ -60,6 +60,11 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let mark = mark_of(number);
     let colours = std::env::var_os("NO_COLOR").is_none();
     let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
+    let network = Network {
+        secret: sys::random().map_err(os("draw a secret"))?,
+        insecure: options.insecure,
+        wanted: options.network.clone(),
+    };
     let assignment = |share: &Share| Assignment {
         version: VERSION,
         job: number,
@@ -71,6 +76,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         output: [&options.files.folder, &options.files.out, &options.files.err].map(Clone::clone),
         reader: if let Stdin::Rank(rank) = options.stdin { Some(rank) } else { None },
         all_read: options.stdin == Stdin::All,
+        network: network.clone(),
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
     let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
@@ -88,6 +94,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         failure: None,
         passed_on: None,
         gone: false,
+        frame_bytes_max: u32::MAX,
         begun: Instant::now(),
     };
     fleet.start_some().map_err(NoJob::Fleet)?;
@@ -133,6 +140,8 @@ struct Fleet {
     passed_on: Option<i32>,
     /// All hosts have been told that all are there.
     gone: bool,
+    /// The longest frame that fits everywhere.
+    frame_bytes_max: u32,
     begun: Instant,
 }
 
@@ -346,7 +355,10 @@ impl Fleet {
                 self.fail(why, 1);
             }
             News::Here { .. } => self.remotes[at].assign(),
-            News::Started => self.remotes[at].step = Step::Started,
+            News::Started { port, addresses, frame_bytes_max } => {
+                self.remotes[at].on_started(port, addresses);
+                self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
+            }
             News::Waiting { rank } => {
                 self.remotes[at].waiting = Some(rank);
                 self.judge_absence();
@@ -360,7 +372,15 @@ impl Fleet {
                 let all = self.remotes.iter().all(|remote| remote.step == Step::Joined);
                 if all && !self.gone {
                     self.gone = true;
-                    self.order_all(&Order::Go);
+                    let hosts = self.remotes.iter().map(Remote::berth).collect();
+                    let frame_bytes_max = self.frame_bytes_max;
+                    self.order_all(&Order::Go { hosts, frame_bytes_max });
+                }
+            }
+            News::AllWait => {
+                self.remotes[at].waits = true;
+                if self.remotes.iter().all(|remote| remote.waits) {
+                    self.order_all(&Order::All);
                 }
             }
             News::Hungry => self.hungry += 1,

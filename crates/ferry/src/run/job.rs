@@ -7,9 +7,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use ferrywire_host::meet::{Member, Word};
+use ferrywire_host::meet::{Member, Way, Word};
+use ferrywire_host::net::directory::Directory;
 use ferrywire_host::{Process, Segment, cores};
 
+use super::far::Far;
 use super::input::Input;
 use super::keeper::Keeper;
 use super::output::{Gave, Sink, Stream};
@@ -64,6 +66,8 @@ pub(super) struct Job {
     pub(super) size: u32,
     /// The launcher, if this is only its agent on a host.
     pub(super) head: Option<Head>,
+    /// The way to other hosts, if there are any.
+    pub(super) far: Option<Far>,
     pub(super) course: Course,
 }
 
@@ -332,6 +336,10 @@ impl Job {
         match word {
             Word::Hello(hello) => rank.hello = Some(hello),
             Word::Goodbye => rank.goodbye = true,
+            Word::All => {
+                rank.waits_for_all = true;
+                self.all_wait();
+            }
             Word::Abort { code, text } => {
                 let pid = rank.pid;
                 self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
@@ -386,17 +394,14 @@ impl Job {
         }
     }
 
-    /// All ranks of all hosts have said hello.
-    fn welcome(&mut self) {
+    /// All ranks of all hosts have said hello. In a job of several hosts, `directory` says where they are.
+    fn welcome(&mut self, directory: Option<&Directory>) {
         self.course.welcomed = true;
-        if self.ranks.len() != self.size as usize {
-            return self.refuse_all("there is no way between hosts yet");
-        }
-        let size = number(self.ranks.len());
-        let crowded = cores::crowded(size, self.cores);
-        let segment = match Segment::create(size, self.number, crowded) {
+        let here = number(self.ranks.len());
+        let crowded = cores::crowded(here, self.cores);
+        let segment = match Segment::create(here, self.number, crowded) {
             Ok(segment) => segment,
-            Err(error) => return self.fail_to_welcome(size, error),
+            Err(error) => return self.fail_to_welcome(here, error),
         };
         segment.note_cores(self.cores);
         for (at, rank) in self.ranks.iter().enumerate() {
@@ -405,15 +410,21 @@ impl Job {
                 segment.introduce(number(at), process);
             }
         }
+        let far = self.far.as_ref().zip(directory);
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
-            let member = Member { rank: self.number_of(at), size, job: self.number, crowded };
-            let welcomed =
-                rank.place.as_ref().map(|place| place.welcome(member, segment.file().as_fd()));
-            if let Some(Err(error)) = welcomed
+            let Some(place) = &rank.place else { continue };
+            let mut files = vec![segment.file().as_fd()];
+            let way = far.map(|(far, directory)| {
+                files.extend([directory.file().as_fd(), far.group.sockets[at].as_fd()]);
+                Way { secret: far.network.secret, insecure: far.network.insecure }
+            });
+            let (rank_number, size) = (self.number_of(at), self.size);
+            let member = Member { rank: rank_number, size, job: self.number, crowded, way };
+            if let Err(error) = place.welcome(member, &files)
                 && !has_left(&error)
             {
-                let rank = Failure::NoWelcome { rank: self.number_of(at), pid: rank.pid, error };
+                let rank = Failure::NoWelcome { rank: rank_number, pid: rank.pid, error };
                 failure.get_or_insert(rank);
             }
         }

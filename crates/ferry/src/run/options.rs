@@ -8,8 +8,10 @@ mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::net::IpAddr;
 
 use super::hosts::{self, BadHosts, Host};
+use super::wire::Wanted;
 use table::{Meaning, Row, TABLE};
 
 /// Everything the command line asked for.
@@ -30,6 +32,8 @@ pub(super) struct Options {
     pub(super) per_host: Option<u32>,
     /// What reaches a host.
     pub(super) rsh: Option<String>,
+    pub(super) network: Wanted,
+    pub(super) insecure: bool,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -227,6 +231,10 @@ fn apply(
         }
         Meaning::PerHost => options.per_host = Some(values.positive()?),
         Meaning::Rsh => options.rsh = Some(values.take()?),
+        Meaning::Ports => options.network.ports = Some(values.ports()?),
+        Meaning::Interface => options.network.interface = Some(values.take()?),
+        Meaning::Net => options.network.net = Some(values.net()?),
+        Meaning::Insecure => options.insecure = true,
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -326,6 +334,28 @@ impl Values<'_, '_> {
                 Ok(rank) => Ok(Stdin::Rank(rank)),
                 Err(_) => Err(self.bad(value, "none, all or a rank")),
             },
+        }
+    }
+
+    /// `LOW-HIGH`.
+    fn ports(&mut self) -> Result<(u16, u16), BadOptions> {
+        let value = self.take()?;
+        let range = value.split_once('-').map(|(low, high)| (low.parse(), high.parse()));
+        match range {
+            Some((Ok(low), Ok(high))) if 0 < low && low <= high => Ok((low, high)),
+            _ => Err(self.bad(value, "a range of ports such as 7000-7099")),
+        }
+    }
+
+    /// `ADDRESS/BITS`.
+    fn net(&mut self) -> Result<(IpAddr, u8), BadOptions> {
+        let value = self.take()?;
+        let parts = value.split_once('/').map(|(net, bits)| (net.parse(), bits.parse()));
+        match parts {
+            Some((Ok(net), Ok(bits))) if bits <= if IpAddr::is_ipv4(&net) { 32 } else { 128 } => {
+                Ok((net, bits))
+            }
+            _ => Err(self.bad(value, "a network such as 10.1.0.0/16")),
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Rank {
     pub(super) place: Option<Place>,
     pub(super) hello: Option<Hello>,
     pub(super) goodbye: bool,
+    /// It waits until all ranks of all hosts have come so far.
+    pub(super) waits_for_all: bool,
     pub(super) out: Option<Stream>,
     pub(super) err: Option<Stream>,
     pub(super) ending: Option<Ending>,
@@ -122,6 +124,7 @@ impl Start<'_> {
             place: Some(place),
             hello: None,
             goodbye: false,
+            waits_for_all: false,
             out,
             err,
             ending: None,

@@ -8,9 +8,11 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
+use ferrywire_host::meet::SECRET_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +26,10 @@ pub(super) const VERSION: u32 = 1;
 pub(super) enum Order {
     /// Starts ranks.
     Start(Box<Assignment>),
-    /// All ranks of all hosts are there.
-    Go,
+    /// All ranks of all hosts are there, and this is where the hosts are.
+    Go { hosts: Vec<Berth>, frame_bytes_max: u32 },
+    /// All ranks of all hosts have said that they wait for each other.
+    All,
     /// A signal for all ranks.
     Signal(i32),
     /// Somebody has failed elsewhere: end.
@@ -53,6 +57,41 @@ pub(super) struct Assignment {
     /// Which ranks get the launcher's input: one, all, or none.
     pub(super) reader: Option<u32>,
     pub(super) all_read: bool,
+    pub(super) network: Network,
+}
+
+/// What ranks of different hosts talk by.
+#[derive(Clone, Deserialize, Serialize)]
+pub(super) struct Network {
+    /// The secret of the job, which nobody else learns.
+    pub(super) secret: [u8; SECRET_BYTES],
+    /// Nothing is sealed, since the user wants it so.
+    pub(super) insecure: bool,
+    pub(super) wanted: Wanted,
+}
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Network(insecure: {}, {:?})", self.insecure, self.wanted)
+    }
+}
+
+/// Which ports and addresses of a host may be used.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(super) struct Wanted {
+    pub(super) ports: Option<(u16, u16)>,
+    pub(super) interface: Option<String>,
+    /// An address, and how many of its bits count.
+    pub(super) net: Option<(IpAddr, u8)>,
+}
+
+/// Where a host is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Berth {
+    pub(super) first: u32,
+    pub(super) ranks: u32,
+    pub(super) port: u16,
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 /// What the launcher's output goes to.
@@ -80,14 +119,16 @@ pub(super) struct Errand {
 pub(super) enum News {
     /// It runs, on a machine that calls itself so.
     Here { version: u32, machine: String },
-    /// Its ranks run.
-    Started,
+    /// Its ranks run, and this is where they are reached by the ranks of other hosts.
+    Started { port: u16, addresses: Vec<IpAddr>, frame_bytes_max: u32 },
     /// One of its ranks waits for the others.
     Waiting { rank: u32 },
     /// One of its ranks has ended without joining.
     Absent { rank: u32, pid: Pid },
     /// All of its ranks wait for the others.
     Joined,
+    /// All of its ranks wait until those of all hosts have come so far.
+    AllWait,
     /// The last piece of input has been taken.
     Hungry,
     /// Something went wrong, and it ends its ranks: the reason, and the exit code that says so.

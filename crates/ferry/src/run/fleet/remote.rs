@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{PipeWriter, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::BadFleet;
 use crate::run::hosts::Share;
 use crate::run::sys::{self, Ending, Pid, Signals};
-use crate::run::wire::{self, Assignment, Broken, Frames, Kind, News, Order};
+use crate::run::wire::{self, Assignment, Berth, Broken, Frames, Kind, News, Order};
 
 /// How far a host has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +51,10 @@ pub(super) struct Remote {
     tries: u32,
     pub(super) waiting: Option<u32>,
     pub(super) absent: Option<(u32, Pid)>,
+    /// Its ranks wait for those of all hosts.
+    pub(super) waits: bool,
+    /// Where it is reached by other hosts.
+    place: (u16, Vec<IpAddr>),
     pub(super) endings: Vec<(u32, Option<Ending>)>,
 }
 
@@ -77,6 +82,8 @@ impl Remote {
             tries: 0,
             waiting: None,
             absent: None,
+            waits: false,
+            place: (0, Vec::new()),
             endings: Vec::new(),
         }
     }
@@ -133,6 +140,18 @@ impl Remote {
             self.step = Step::Assigned;
             self.order(&Order::Start(assignment));
         }
+    }
+
+    /// Its ranks run, and others reach them there.
+    pub(super) fn on_started(&mut self, port: u16, addresses: Vec<IpAddr>) {
+        self.step = Step::Started;
+        self.place = (port, addresses);
+    }
+
+    /// Where it is, for the others.
+    pub(super) fn berth(&self) -> Berth {
+        let (port, addresses) = self.place.clone();
+        Berth { first: self.share.first, ranks: self.share.ranks, port, addresses }
     }
 
     pub(super) fn order(&mut self, order: &Order) {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::super::far;
 use super::super::report::Failure;
 use super::super::sys::Ending;
 use super::super::wire::{self, Broken, Frames, Kind, News, Order};
@@ -70,7 +71,15 @@ impl Job {
         match order {
             // There is one assignment, and it is done.
             Order::Start(_) => {}
-            Order::Go => self.welcome(),
+            Order::Go { hosts, frame_bytes_max } => match far::directory(&hosts, frame_bytes_max) {
+                Ok(directory) => self.welcome(Some(&directory)),
+                Err(error) => self.fail_to_welcome(self.size, error),
+            },
+            Order::All => {
+                let places = self.ranks.iter().filter_map(|rank| rank.place.as_ref());
+                // Whoever does not hear it is gone.
+                places.for_each(|place| drop(place.tell_all()));
+            }
             Order::Signal(signal) => self.pass_on(signal),
             Order::End => self.end(),
             Order::Feed(piece) => {
@@ -84,12 +93,23 @@ impl Job {
     /// All ranks of this host are here; so is everybody, if this is the only host.
     pub(super) fn all_are_here(&mut self) {
         match &self.head {
-            None => self.welcome(),
+            None => self.welcome(None),
             Some(head) if !self.course.told_joined => {
                 head.tell(&News::Joined);
                 self.course.told_joined = true;
             }
             Some(_) => {}
+        }
+    }
+
+    /// A rank waits for all the others. When all here do, the launcher is told; if this is the only host, they may go.
+    pub(super) fn all_wait(&mut self) {
+        if !self.ranks.iter().all(|rank| rank.waits_for_all) {
+            return;
+        }
+        match &self.head {
+            Some(head) => head.tell(&News::AllWait),
+            None => self.obey(Order::All),
         }
     }
 

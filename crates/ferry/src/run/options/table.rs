@@ -46,6 +46,10 @@ pub(super) enum Meaning {
     HostFile,
     PerHost,
     Rsh,
+    Ports,
+    Interface,
+    Net,
+    Insecure,
     Unsupported {
         instead: &'static str,
     },
@@ -102,6 +106,20 @@ pub(super) const TABLE: &[Row] = &[
         Meaning::Rsh,
         "--rsh COMMAND",
         "how a host is reached: COMMAND HOST ... (ssh)",
+    ),
+    ours(
+        &["port-range"],
+        Meaning::Ports,
+        "--port-range LOW-HIGH",
+        "where hosts open their one port each",
+    ),
+    ours(&["iface"], Meaning::Interface, "--iface NAME", "the interface that ranks talk by"),
+    ours(&["cidr"], Meaning::Net, "--cidr ADDRESS/BITS", "the network that ranks talk by"),
+    ours(
+        &["insecure"],
+        Meaning::Insecure,
+        "--insecure",
+        "frames between hosts are neither sealed nor authenticated: for measuring",
     ),
     ours(
         &["wdir", "wd", "chdir"],
@@ -227,7 +245,6 @@ pub(super) const TABLE: &[Row] = &[
     // Hydra: one word follows.
     theirs(
         &[
-            "iface",
             "launcher",
             "bootstrap",
             "bootstrap-exec",
@@ -291,5 +308,5 @@ const SPELLED: &[&str] = &[
     "-genvall",
     "--report-bindings",
     "-launcher",
-    "-iface",
+    "--iface",
 ];

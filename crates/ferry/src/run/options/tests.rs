@@ -99,7 +99,7 @@ fn options_of_hydra_are_taken() {
     let options =
         run("-launcher ssh -iface eth0 -ppn 2 -bind-to core -genvall -hosts localhost -n 2 ./a");
     assert_eq!(options.programs[0].ranks, Some(2));
-    assert_eq!(options.ignored, ["-launcher", "-iface", "-bind-to"]);
+    assert_eq!(options.ignored, ["-launcher", "-bind-to"]);
 }
 
 #[test]
