@@ -60,7 +60,8 @@ fn on_hosts(hosts: u32, ranks: u32, story: impl Fn(&Rank) + Send + Sync + Copy +
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn pattern(seed: u32, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at as u32).wrapping_mul(31).wrapping_add(seed) as u8).collect()
+    let [seed, ..] = seed.to_le_bytes();
+    (0..=u8::MAX).cycle().map(|at| at.wrapping_mul(31).wrapping_add(seed)).take(len).collect()
 }
 
 const LENGTHS: [usize; 9] = [0, 1, 8, 100, 1300, 1400, 9000, 70_000, 1_000_000];

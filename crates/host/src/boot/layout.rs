@@ -1,47 +1,77 @@
 //! Which ranks are on which host, as launchers write it: `(vector,(first,hosts,ranks),...)`.
 //!
-//! Each block says: `ranks` ranks on each of `hosts` hosts, from host `first` on. The blocks are gone through again
-//! and again until all ranks have a place, so that a million ranks may take a dozen letters.
+//! Each block says: `ranks` ranks on each of `hosts` hosts, from host `first` on. A number alone is one rank on that host.
+//! `[...]xN` stands for what is in the brackets, N times. The list is gone through again and again until all ranks
+//! have a place, so that a million ranks may take a dozen letters.
 
 /// The ranks that are on the same host as `me`, itself among them, in order. `None` if the text makes no sense, or
 /// gives `me` no place.
 pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> {
-    let blocks = parse(mapping)?;
+    let inner = mapping.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
+    let (blocks, rest) = list(inner)?;
+    // Blocks without ranks would be gone through for ever.
+    let places = blocks.iter().any(|&[_, hosts, ranks]| hosts > 0 && ranks > 0);
+    if !rest.is_empty() || !places || me >= size {
+        return None;
+    }
     let mut on_host = Vec::new();
-    let mut rank = 0;
     'all: loop {
         for &[first, hosts, ranks] in &blocks {
             for host in first..first.checked_add(hosts)? {
                 for _ in 0..ranks {
-                    if rank == size {
+                    if on_host.len() == size as usize {
                         break 'all;
                     }
                     on_host.push(host);
-                    rank += 1;
                 }
             }
         }
     }
-    let mine = *on_host.get(usize::try_from(me).ok()?)?;
-    Some((0..size).zip(on_host).filter(|&(_, host)| host == mine).map(|(rank, _)| rank).collect())
+    let mine = *on_host.get(me as usize)?;
+    Some((0..).zip(on_host).filter(|&(_, host)| host == mine).map(|(rank, _)| rank).collect())
 }
 
-fn parse(mapping: &str) -> Option<Vec<[u32; 3]>> {
-    let inner = mapping.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
-    let mut blocks = Vec::new();
-    for block in inner.split_terminator(')') {
-        let block = block.trim_start_matches(',').strip_prefix('(')?;
-        let mut numbers = block.split(',').map(|number| number.trim().parse::<u32>());
-        let mut next = || numbers.next()?.ok();
-        blocks.push([next()?, next()?, next()?]);
-        if numbers.next().is_some() {
+/// Blocks with commas between them, as far as they go; and what is behind.
+fn list(mut text: &str) -> Option<(Vec<[u32; 3]>, &str)> {
+    let mut blocks: Vec<[u32; 3]> = Vec::new();
+    loop {
+        if let Some(inside) = text.strip_prefix('[') {
+            let (repeated, rest) = list(inside)?;
+            let (times, rest) = number(rest.strip_prefix("]x")?)?;
+            if times > TIMES_MAX || repeated.len() * times as usize > BLOCKS_MAX {
+                return None;
+            }
+            (0..times).for_each(|_| blocks.extend(&repeated));
+            text = rest;
+        } else if let Some(inside) = text.strip_prefix('(') {
+            let (first, rest) = number(inside)?;
+            let (hosts, rest) = number(rest.strip_prefix(',')?)?;
+            let (ranks, rest) = number(rest.strip_prefix(',')?)?;
+            blocks.push([first, hosts, ranks]);
+            text = rest.strip_prefix(')')?;
+        } else {
+            let (host, rest) = number(text)?;
+            blocks.push([host, 1, 1]);
+            text = rest;
+        }
+        if blocks.len() > BLOCKS_MAX {
             return None;
         }
+        match text.strip_prefix(',') {
+            Some(more) => text = more,
+            None => return Some((blocks, text)),
+        }
     }
-    // Blocks without ranks would be gone through for ever.
-    let places = blocks.iter().any(|&[_, hosts, ranks]| hosts > 0 && ranks > 0);
-    places.then_some(blocks)
 }
+
+fn number(text: &str) -> Option<(u32, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// More blocks than any launcher writes, and repetitions of them.
+const BLOCKS_MAX: usize = 1 << 20;
+const TIMES_MAX: u32 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -58,10 +88,27 @@ mod tests {
     }
 
     #[test]
+    fn numbers_alone_and_repetitions_are_understood() {
+        assert_eq!(neighbours("(vector,0)", 0, 1), Some(vec![0]));
+        assert_eq!(neighbours("(vector,(0,1,3),1)", 3, 4), Some(vec![3]));
+        assert_eq!(neighbours("(vector,[(0,2,1)]x2)", 1, 4), Some(vec![1, 3]));
+        assert_eq!(neighbours("(vector,[(0,1,2),1]x2,0)", 6, 7), Some(vec![0, 1, 3, 4, 6]));
+    }
+
+    #[test]
     fn nonsense_is_nothing() {
-        for text in
-            ["", "(vector)", "(vector,(0,1))", "(vector,(0,0,2))", "(vector,(0,1,x))", "(0,1,2)"]
-        {
+        for text in [
+            "",
+            "(vector)",
+            "(vector,)",
+            "(vector,(0,1))",
+            "(vector,(0,0,2))",
+            "(vector,(0,1,x))",
+            "(0,1,2)",
+            "(vector,[0)",
+            "(vector,[0]x)",
+            "(vector,[0]x4294967295)",
+        ] {
             assert_eq!(neighbours(text, 0, 2), None, "{text}");
         }
         assert_eq!(neighbours("(vector,(0,1,2))", 2, 2), None, "a rank that there is not");

@@ -286,9 +286,13 @@ impl Library {
 /// environment and the loader know.
 fn places(read: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let mut places = of_parent();
-    for prefix in ["PMIX_PREFIX", "OPAL_PREFIX", "PRTE_PREFIX"] {
-        places.extend(read(prefix).map(|folder| Path::new(&folder).join("lib").join(LIBRARY)));
-    }
+    let prefixes = ["PMIX_PREFIX", "OPAL_PREFIX", "PRTE_PREFIX"];
+    let prefixes = prefixes.iter().filter_map(|name| Some(Path::new(&read(name)?).join("lib")));
+    let folders = prefixes.chain(read("OMPI_LIBDIR_LOC").map(PathBuf::from));
+    // Some keep it beside their other libraries, some in a folder of its own.
+    places.extend(
+        folders.flat_map(|folder| ["", "openmpi"].map(|own| folder.join(own).join(LIBRARY))),
+    );
     places.push(PathBuf::from(LIBRARY));
     places
 }
