@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use directory::Directory;
 
-use crate::udp::address::Address;
 use crate::udp::seal::{Form, Header, Secret};
-use crate::udp::socket::Socket;
+use crate::udp::socket::{Socket, Target};
 
 /// A rank in a job of several hosts.
 pub(crate) struct Net {
@@ -26,7 +25,7 @@ pub(crate) struct Net {
     /// Frames go as they are, since the user wants it.
     pub(crate) insecure: bool,
     /// Where ranks of this host knock at each other's sockets.
-    own: Address,
+    own: SocketAddr,
 }
 
 impl Net {
@@ -45,7 +44,7 @@ impl Net {
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         };
         let (first, _) = directory.ranks(host);
-        let own = Address::from(SocketAddr::new(inside, port));
+        let own = SocketAddr::new(inside, port);
         let socket = Socket::new(socket, true);
         Some(Net { directory, host, slot, me, first, socket, secret, insecure, own })
     }
@@ -54,6 +53,7 @@ impl Net {
     #[cold]
     pub(crate) fn knock(&self, slot: u16) {
         let header = Header { slot, form: Form::Knock, source: self.me, counter: 0 };
-        let _ = self.socket.send(&self.own, &[std::io::IoSlice::new(&header.emit())]);
+        let to = Target::new(self.own, slot);
+        let _ = self.socket.send(&to, &[std::io::IoSlice::new(&header.emit())]);
     }
 }

@@ -10,8 +10,8 @@
 //! where anybody has the port, and only then told to share; the first socket of every group is bound
 //! like that, so between two jobs one fails, and there is no moment in between.
 //!
-//! What remains is a program of the same user that asks to share just this port. The kernel permits
-//! it, and permits it to nobody else. If it binds to an address where we have bound to all, it gets what
+//! What remains is a program of the same user that asks to share just this port, or any, and is given
+//! this one by chance. The kernel permits it, and permits it to nobody else. If it binds to an address where we have bound to all, it gets what
 //! is for that address, and frames are lost; what it can send, it can without the port as well. Frames are
 //! sealed, so it can neither read nor make any.
 

@@ -17,7 +17,7 @@ use crate::net::directory::ADDRESSES_MAX;
 use crate::udp::address::Address;
 use crate::udp::replay::Window;
 use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES, epoch};
-use crate::udp::socket::Room;
+use crate::udp::socket::{Room, Target};
 
 /// Opens the rail for one rank: once, since its counters must not begin anew.
 pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
@@ -54,7 +54,7 @@ struct Way {
     slot: u16,
     counter: Counter,
     /// Where its host has been heard.
-    known: Option<Address>,
+    known: Option<Target>,
 }
 
 /// Datagrams for one rank that have not left yet: all of one length but the last, which may be shorter.
@@ -127,11 +127,12 @@ impl Udp {
     fn let_go(&mut self, to: Peer) -> bool {
         let Some(way) = way(&mut self.ways, &self.net, to) else { return true };
         if way.known.is_none() {
-            way.known = self.net.directory.heard(way.host).map(Address::from);
+            let heard = self.net.directory.heard(way.host);
+            way.known = heard.map(|address| Target::new(address, way.slot));
         }
         let Train { bytes, each, .. } = &mut self.train;
         let sent = match &way.known {
-            Some(address) => match self.net.socket.send_train(address, bytes, *each) {
+            Some(target) => match self.net.socket.send_train(target, bytes, *each) {
                 Ok(sent) => sent,
                 // What cannot be sent is lost like anything that the network loses.
                 Err(_) => bytes.len(),
@@ -139,8 +140,8 @@ impl Udp {
             None => {
                 let port = self.net.directory.port(way.host);
                 for address in self.net.directory.addresses(way.host).take(ADDRESSES_MAX) {
-                    let address = Address::from(SocketAddr::new(address, port));
-                    let _ = self.net.socket.send_train(&address, bytes, *each);
+                    let target = Target::new(SocketAddr::new(address, port), way.slot);
+                    let _ = self.net.socket.send_train(&target, bytes, *each);
                 }
                 bytes.len()
             }
@@ -244,7 +245,12 @@ impl UdpInlet {
             });
             match genuine {
                 Some((peer, frame)) => take(peer, &datagram[frame]),
-                None => *rejected += 1,
+                None => {
+                    *rejected += 1;
+                    if opener.is_astray(datagram) {
+                        net.socket.join_no_more();
+                    }
+                }
             }
         })
     }

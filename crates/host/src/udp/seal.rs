@@ -277,19 +277,43 @@ impl Opener {
                     return None;
                 }
                 let plain = HEADER_BYTES..HEADER_BYTES + frame.len();
-                self.keys
-                    .at(header.epoch())
-                    .decrypt_inout_detached(
-                        &header.nonce().into(),
-                        head,
-                        frame.into(),
-                        (&*tag).into(),
-                    )
-                    .ok()?;
-                Some((header, plain))
+                let key = self.keys.at(header.epoch());
+                unseal(key, &header, head, frame, tag).then_some((header, plain))
             }
         }
     }
+
+    /// Whether a datagram that did not open is genuine, but for another slot of our host: the kernel
+    /// has given it to us because it has joined it to one of ours. Whatever is in it is lost by asking.
+    ///
+    /// Of what is said in clear nothing is believed, so that strangers cannot make it look as if.
+    #[must_use]
+    pub fn is_astray(&self, datagram: &mut [u8]) -> bool {
+        let Some(header) = Header::parse(datagram) else { return false };
+        let Some((head, rest)) = datagram.split_first_chunk_mut::<HEADER_BYTES>() else {
+            return false;
+        };
+        match header.form {
+            _ if header.slot == self.slot => false,
+            Form::Knock => false,
+            Form::Plain => self.insecure,
+            Form::Sealed => rest.split_last_chunk_mut::<TAG_BYTES>().is_some_and(|(frame, tag)| {
+                let key = self.keys.found(header.epoch());
+                key.is_some_and(|key| unseal(key, &header, head, frame, tag))
+            }),
+        }
+    }
+}
+
+/// Whether a frame is genuine; if so, it is decrypted.
+fn unseal(
+    key: &Aes256Gcm,
+    header: &Header,
+    head: &[u8; HEADER_BYTES],
+    frame: &mut [u8],
+    tag: &[u8; TAG_BYTES],
+) -> bool {
+    key.decrypt_inout_detached(&header.nonce().into(), head, frame.into(), tag.into()).is_ok()
 }
 
 /// The keys of one receiving host that are in use. Sources, and slots, come to a new epoch each at
@@ -313,6 +337,11 @@ impl Keys {
         let found = self.made.iter().position(|(made, _)| *made == epoch);
         let at = found.unwrap_or_else(|| self.make(epoch));
         &self.made[at].1
+    }
+
+    /// A key, if it is made already.
+    fn found(&self, epoch: u32) -> Option<&Aes256Gcm> {
+        self.made.iter().find(|(made, _)| *made == epoch).map(|(_, key)| &**key)
     }
 
     #[cold]
@@ -411,6 +440,26 @@ mod tests {
         ] {
             assert!(opener.open(&mut genuine.clone(), |_| 0).is_none());
         }
+    }
+
+    #[test]
+    fn what_goes_astray_shows_if_it_is_genuine() {
+        let (mut sealer, mut opener) = (Sealer::new(&secret(), HOST), opener());
+        let mine = sealed(&mut sealer, &header(7), b"frame");
+        assert!(opener.open(&mut mine.clone(), |_| 0).is_some());
+        assert!(!opener.is_astray(&mut mine.clone()));
+        let other = Header { slot: SLOT + 1, ..header(7) };
+        let mut astray = sealed(&mut sealer, &other, b"frame");
+        assert!(opener.open(&mut astray, |_| 0).is_none());
+        let mut forged = astray.clone();
+        forged[20] ^= 1;
+        assert!(!opener.is_astray(&mut forged));
+        assert!(opener.is_astray(&mut astray));
+        assert!(!opener.is_astray(&mut Header { form: Form::Plain, ..other }.emit()));
+        assert!(!opener.is_astray(&mut Header { form: Form::Knock, ..other }.emit()));
+        // Nobody has shown us anything of that epoch.
+        let far = Header { counter: 9 << 32, ..other };
+        assert!(!opener.is_astray(&mut sealed(&mut sealer, &far, b"frame")));
     }
 
     #[test]

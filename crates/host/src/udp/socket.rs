@@ -4,8 +4,12 @@
 //! shorter. The kernel takes a train to one address in one piece, and cuts it as late as it can; what
 //! arrives as a train, it gives in one piece. Where it can do neither, datagrams go one by one.
 //!
-//! The kernel looks at the first datagram of a train only when it chooses a socket: so a train is
-//! for one slot.
+//! The kernel looks at the first datagram of a train only when it chooses a socket: so a train is for one
+//! slot. But it also makes trains of what arrives from one port for another, which here is from all ranks
+//! of one host for all ranks of another. What it never joins are datagrams that have made a different
+//! number of hops: so those for different slots leave with different limits. Where they are joined
+//! nevertheless, which old kernels may do, whoever sees genuine datagrams go astray (see
+//! [`Opener::is_astray`](super::seal::Opener::is_astray)) asks to [`join_no_more`](Socket::join_no_more).
 
 // Invariants of this file, cited below by number.
 //   S1. Every pointer given to the kernel is to a live value of at least the size that is told with it,
@@ -13,8 +17,9 @@
 //   S2. `mmsghdr`, `msghdr` and `iovec` are plain data: all zeros is a value of them.
 //   S3. An `IoSlice` has the layout of an `iovec`, as its documentation says.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,11 +29,34 @@ use ferrywire_nic::Sent;
 use super::address::{ADDRESS_BYTES_MAX, Address};
 use super::call;
 
+/// Where datagrams go to: one slot of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    address: Address,
+    /// The control message that limits the hops.
+    hops: [u8; CONTROL_BYTES],
+}
+
+impl Target {
+    /// The slot of that number behind `address`.
+    #[must_use]
+    pub fn new(address: SocketAddr, slot: u16) -> Target {
+        let hops = HOPS_MIN + c_int::from(slot % HOPS);
+        let hops = match address {
+            SocketAddr::V4(_) => control(libc::IPPROTO_IP, libc::IP_TTL, hops.to_ne_bytes()),
+            SocketAddr::V6(_) => {
+                control(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, hops.to_ne_bytes())
+            }
+        };
+        Target { address: address.into(), hops }
+    }
+}
+
 /// One datagram to send.
 #[derive(Clone, Copy)]
 pub struct Datagram<'a> {
     /// Where to.
-    pub to: &'a Address,
+    pub to: &'a Target,
     /// All of it.
     pub bytes: &'a [u8],
 }
@@ -37,10 +65,10 @@ pub struct Datagram<'a> {
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
-    /// Whether the kernel cuts trains. It is believed to until it refuses what goes one by one.
+    /// Whether the kernel cuts trains. It is believed to until it refuses one that goes in parts.
     cuts: AtomicBool,
     /// Whether the kernel gives trains in one piece.
-    joins: bool,
+    joins: AtomicBool,
 }
 
 impl Socket {
@@ -48,12 +76,35 @@ impl Socket {
     #[must_use]
     pub fn new(socket: OwnedFd, joins: bool) -> Socket {
         let joins = joins && call::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        Socket { socket, cuts: AtomicBool::new(true), joins }
+        Socket { socket, cuts: AtomicBool::new(true), joins: AtomicBool::new(joins) }
+    }
+
+    /// Whether trains come in one piece, as far as the kernel makes any.
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        self.joins.load(Ordering::Relaxed)
+    }
+
+    /// Whether trains go in one piece, as far as we know.
+    #[must_use]
+    pub fn cuts(&self) -> bool {
+        self.cuts.load(Ordering::Relaxed)
+    }
+
+    /// Asks for everything to come as it was sent. What has come in one piece before and is not received
+    /// yet is lost by that: it comes without its joints.
+    pub fn join_no_more(&self) {
+        if self.joins.swap(false, Ordering::Relaxed) {
+            // Should it fail, trains are not understood any more, and sent again in vain; but what
+            // could be turned on can be turned off.
+            let off = call::set(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 0);
+            debug_assert!(off.is_ok(), "{off:?}");
+        }
     }
 
     /// Sends one datagram that is in several parts.
-    pub fn send(&self, to: &Address, parts: &[IoSlice<'_>]) -> Result<Sent> {
-        match self.send_message(to, parts, &[]) {
+    pub fn send(&self, to: &Target, parts: &[IoSlice<'_>]) -> Result<Sent> {
+        match self.send_message(to, parts, &to.hops) {
             Ok(()) => Ok(Sent::Away),
             Err(error) if is_full(&error) => Ok(Sent::Full),
             Err(error) => Err(error),
@@ -81,7 +132,7 @@ impl Socket {
     ///
     /// # Panics
     /// If `each` is 0.
-    pub fn send_train(&self, to: &Address, train: &[u8], each: usize) -> Result<usize> {
+    pub fn send_train(&self, to: &Target, train: &[u8], each: usize) -> Result<usize> {
         assert!(each > 0, "a datagram of a train is not empty");
         let piece_bytes = (TRAIN_BYTES_MAX / each).clamp(1, TRAIN_MAX) * each;
         let mut away = 0;
@@ -111,7 +162,9 @@ impl Socket {
         let mut vectors: [libc::iovec; PIECES_MAX] = unsafe { std::mem::zeroed() };
         // SAFETY: by S2.
         let mut messages: [libc::mmsghdr; PIECES_MAX] = unsafe { std::mem::zeroed() };
-        for (at, piece) in room.bytes.chunks_exact_mut(PIECE_BYTES).enumerate() {
+        let asked = room.asks;
+        let joins = self.joins();
+        for (at, piece) in room.bytes.chunks_exact_mut(PIECE_BYTES).take(asked).enumerate() {
             vectors[at].iov_base = piece.as_mut_ptr().cast();
             vectors[at].iov_len = piece.len();
             let message = &mut messages[at].msg_hdr;
@@ -119,7 +172,7 @@ impl Socket {
             message.msg_namelen = ADDRESS_LEN_MAX;
             message.msg_iov = &raw mut vectors[at];
             message.msg_iovlen = 1;
-            if self.joins {
+            if joins {
                 message.msg_control = controls[at].as_mut_ptr().cast();
                 message.msg_controllen = CONTROL_BYTES;
             }
@@ -128,12 +181,13 @@ impl Socket {
         let received = retried(|| {
             let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
             // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
-            unsafe { libc::recvmmsg(socket, first, count(PIECES_MAX), flags, no_limit) as isize }
+            unsafe { libc::recvmmsg(socket, first, count(asked), flags, no_limit) as isize }
         });
         let pieces = match received {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             pieces => pieces?,
         };
+        room.asks = if pieces == asked { (2 * asked).min(PIECES_MAX) } else { 1 };
         let mut taken = 0;
         let filled = room.bytes.chunks_exact_mut(PIECE_BYTES).zip(&messages).take(pieces);
         for (at, (piece, message)) in filled.enumerate() {
@@ -175,12 +229,15 @@ impl Socket {
 
     /// A part of a train that the kernel may take in one piece; its length, or less if there is no
     /// room for all.
-    fn send_piece(&self, to: &Address, piece: &[u8], each: usize) -> Result<usize> {
+    fn send_piece(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
         let segment = u16::try_from(each).ok().filter(|_| piece.len() > each);
-        let Some(segment) = segment.filter(|_| self.cuts.load(Ordering::Relaxed)) else {
+        let Some(segment) = segment.filter(|_| self.cuts()) else {
             return self.send_singly(to, piece, each);
         };
-        let refused = match self.send_message(to, &[IoSlice::new(piece)], &cut(segment)) {
+        let mut control = [0; 2 * CONTROL_BYTES];
+        control[..CONTROL_BYTES].copy_from_slice(&to.hops);
+        control[CONTROL_BYTES..].copy_from_slice(&cut(segment));
+        let refused = match self.send_message(to, &[IoSlice::new(piece)], &control) {
             Ok(()) => return Ok(piece.len()),
             Err(error) => error,
         };
@@ -188,14 +245,16 @@ impl Socket {
             // A kernel or a network that cannot; or a train that goes in no way, which then shows.
             Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT) => {
                 let sent = self.send_singly(to, piece, each)?;
-                self.cuts.store(false, Ordering::Relaxed);
+                if sent > 0 {
+                    self.cuts.store(false, Ordering::Relaxed);
+                }
                 Ok(sent)
             }
             _ => Err(refused),
         }
     }
 
-    fn send_singly(&self, to: &Address, piece: &[u8], each: usize) -> Result<usize> {
+    fn send_singly(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
         let mut datagrams = [Datagram { to, bytes: &[] }; TRAIN_MAX];
         let mut count = 0;
         for (datagram, bytes) in datagrams.iter_mut().zip(piece.chunks(each)) {
@@ -206,8 +265,8 @@ impl Socket {
         Ok(piece.len().min(sent * each))
     }
 
-    fn send_message(&self, to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> Result<()> {
-        let message = outgoing(to, parts, control);
+    fn send_message(&self, to: &Target, parts: &[IoSlice<'_>], control: &[u8]) -> Result<()> {
+        let message = outgoing(&to.address, parts, control);
         retried(|| {
             // SAFETY: by S1: `message` points to our arguments, which are only read.
             unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const message, SEND_FLAGS) }
@@ -225,7 +284,7 @@ impl Socket {
             *part = IoSlice::new(datagram.bytes);
         }
         for ((message, part), datagram) in messages.iter_mut().zip(parts.chunks(1)).zip(datagrams) {
-            message.msg_hdr = outgoing(datagram.to, part, &[]);
+            message.msg_hdr = outgoing(&datagram.to.address, part, &datagram.to.hops);
         }
         let first = messages.as_mut_ptr();
         retried(|| {
@@ -246,13 +305,16 @@ impl AsFd for Socket {
 /// Where a socket puts what has come. Half a megabyte, used again and again.
 pub struct Room {
     bytes: Box<[u8]>,
+    /// For how many pieces the next call asks. To find that there is no second one takes time, in which
+    /// the first has to wait: so more are asked for only while more come.
+    asks: usize,
 }
 
 impl Room {
     /// Empty.
     #[must_use]
     pub fn new() -> Room {
-        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into() }
+        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), asks: 1 }
     }
 }
 
@@ -271,21 +333,23 @@ fn outgoing(to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr
     // By S3.
     message.msg_iov = parts.as_ptr().cast_mut().cast();
     message.msg_iovlen = parts.len();
-    if !control.is_empty() {
-        message.msg_control = control.as_ptr().cast_mut().cast::<c_void>();
-        message.msg_controllen = control.len();
-    }
+    message.msg_control = control.as_ptr().cast_mut().cast();
+    message.msg_controllen = control.len();
     message
 }
 
 /// The control message that has a train cut into datagrams of so many bytes.
 fn cut(each: u16) -> [u8; CONTROL_BYTES] {
+    control(libc::SOL_UDP, libc::UDP_SEGMENT, each.to_ne_bytes())
+}
+
+/// A control message: its length, level and kind, then what it says.
+fn control<const N: usize>(level: c_int, kind: c_int, says: [u8; N]) -> [u8; CONTROL_BYTES] {
     let mut control = [0; CONTROL_BYTES];
-    let len = CONTROL_HEAD + size_of::<u16>();
-    control[..LEN_BYTES].copy_from_slice(&len.to_ne_bytes());
-    control[LEN_BYTES..][..4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-    control[LEN_BYTES + 4..][..4].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-    control[CONTROL_HEAD..][..2].copy_from_slice(&each.to_ne_bytes());
+    control[..LEN_BYTES].copy_from_slice(&(CONTROL_HEAD + N).to_ne_bytes());
+    control[LEN_BYTES..][..4].copy_from_slice(&level.to_ne_bytes());
+    control[LEN_BYTES + 4..][..4].copy_from_slice(&kind.to_ne_bytes());
+    control[CONTROL_HEAD..][..N].copy_from_slice(&says);
     control
 }
 
@@ -336,7 +400,10 @@ const PIECES_MAX: usize = 8;
 const PIECE_BYTES: usize = (64 << 10) + 576;
 const ADDRESS_LEN_MAX: libc::socklen_t = 28;
 const _: () = assert!(ADDRESS_LEN_MAX as usize == ADDRESS_BYTES_MAX);
-/// A control message: its length, level and kind, then what it says.
+/// The least limit of hops, which is the usual one, and how many there are from there on.
+const HOPS_MIN: c_int = 64;
+const HOPS: u16 = 192;
+/// Room for one control message that says a number.
 const LEN_BYTES: usize = size_of::<usize>();
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 const CONTROL_BYTES: usize = CONTROL_HEAD + LEN_BYTES;

@@ -11,7 +11,7 @@ use ferrywire_nic::Sent;
 use super::address::Address;
 use super::call;
 use super::group::Group;
-use super::socket::{Datagram, Room, Socket};
+use super::socket::{Datagram, Room, Socket, Target};
 
 /// Longer than anything takes here: a watchdog.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
@@ -39,10 +39,10 @@ fn here(address: IpAddr) -> IpAddr {
 }
 
 /// A group of sockets, and its address.
-fn group(slots: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, Address) {
+fn group(slots: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, SocketAddr) {
     let group = Group::open(slots, None, address).expect("opened");
     let sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, joins)).collect();
-    (sockets, SocketAddr::new(here(address), group.port).into())
+    (sockets, SocketAddr::new(here(address), group.port))
 }
 
 fn datagram(slot: u16, number: u16, len: usize) -> Vec<u8> {
@@ -80,12 +80,12 @@ fn each_slot_gets_its_own() {
             let parts = [IoSlice::new(&bytes[..7]), IoSlice::new(&bytes[7..])];
             // From any of them, to all of them.
             let from = &sockets[usize::from(number / 10)];
-            assert_eq!(from.send(&to, &parts).expect("sent"), Sent::Away);
+            assert_eq!(from.send(&Target::new(to, number % 4), &parts).expect("sent"), Sent::Away);
         }
         for (slot, socket) in (0..4).zip(&sockets) {
             for ((from, bytes), turn) in receive(socket, 10).into_iter().zip(0..) {
                 assert_eq!(bytes, datagram(slot, slot + 4 * turn, 30));
-                assert_eq!(from, to, "all send from the port of the group");
+                assert_eq!(from, to.into(), "all send from the port of the group");
             }
             assert_empty(socket);
         }
@@ -98,11 +98,12 @@ fn slots_that_nobody_has_do_no_harm() {
         let (sockets, to) = group(4, address, false);
         let odd: [&[u8]; 5] = [&[], &[0], &[0, 4], &[0xff, 0xff, 1], &[0x80, 0, 1]];
         for bytes in odd {
+            let to = Target::new(to, 0);
             assert_eq!(sockets[0].send(&to, &[IoSlice::new(bytes)]).expect("sent"), Sent::Away);
         }
         for slot in 0..4 {
             let bytes = datagram(slot, 7, 20);
-            sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
+            sockets[0].send(&Target::new(to, slot), &[IoSlice::new(&bytes)]).expect("sent");
         }
         // Somebody has got the odd ones, and everybody his own.
         for (slot, socket) in (0..4).zip(&sockets) {
@@ -120,6 +121,7 @@ fn trains_arrive_whole_and_in_order() {
     for address in families() {
         for joins in [true, false] {
             let (sockets, to) = group(2, address, joins);
+            let to = Target::new(to, 1);
             let mut train: Vec<u8> = (0..40).flat_map(|number| datagram(1, number, 1400)).collect();
             train.extend(datagram(1, 40, 99));
             assert_eq!(sockets[0].send_train(&to, &train, 1400).expect("sent"), train.len());
@@ -136,6 +138,7 @@ fn trains_arrive_whole_and_in_order() {
 #[test]
 fn a_train_longer_than_the_kernel_takes_goes_in_pieces() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let to = Target::new(to, 0);
     for (each, count) in [(4, 200), (100, 200), (1400, 200), (40_000, 10)] {
         let train: Vec<u8> = (0..count).flat_map(|number| datagram(0, number, each)).collect();
         assert_eq!(sockets[0].send_train(&to, &train, each).expect("sent"), train.len());
@@ -150,8 +153,12 @@ fn many_go_to_many() {
     for address in families() {
         let (sockets, to) = group(3, address, true);
         let bytes: Vec<Vec<u8>> = (0..99).map(|number| datagram(number % 3, number, 64)).collect();
-        let datagrams: Vec<Datagram<'_>> =
-            bytes.iter().map(|bytes| Datagram { to: &to, bytes }).collect();
+        let targets = [0, 1, 2].map(|slot| Target::new(to, slot));
+        let datagrams: Vec<Datagram<'_>> = bytes
+            .iter()
+            .zip(targets.iter().cycle())
+            .map(|(bytes, to)| Datagram { to, bytes })
+            .collect();
         assert_eq!(sockets[0].send_many(&datagrams).expect("sent"), 99);
         for (slot, socket) in (0..3).zip(&sockets) {
             for ((_, bytes), turn) in receive(socket, 33).into_iter().zip(0..) {
@@ -164,6 +171,7 @@ fn many_go_to_many() {
 #[test]
 fn what_is_too_long_is_an_error_and_ends_nothing() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let to = Target::new(to, 0);
     let long = vec![0; 70_000];
     let error = sockets[0].send(&to, &[IoSlice::new(&long)]).expect_err("too long");
     assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
@@ -175,8 +183,36 @@ fn what_is_too_long_is_an_error_and_ends_nothing() {
 }
 
 #[test]
+fn a_train_that_the_kernel_does_not_cut_goes_one_by_one() {
+    let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let to = Target::new(to, 0);
+    // Without checksums it refuses to.
+    call::set(sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("set");
+    let train: Vec<u8> = (0..90).flat_map(|number| datagram(0, number, 300)).collect();
+    for _ in 0..2 {
+        assert_eq!(sockets[0].send_train(&to, &train, 300).expect("sent"), train.len());
+        for ((_, bytes), number) in receive(&sockets[0], 90).into_iter().zip(0..) {
+            assert_eq!(bytes, datagram(0, number, 300));
+        }
+        assert!(!sockets[0].cuts());
+    }
+}
+
+#[test]
+fn who_joins_no_more_gets_them_one_by_one() {
+    let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let to = Target::new(to, 0);
+    sockets[0].join_no_more();
+    assert!(!sockets[0].joins());
+    let train: Vec<u8> = (0..9).flat_map(|number| datagram(0, number, 300)).collect();
+    assert_eq!(sockets[0].send_train(&to, &train, 300).expect("sent"), train.len());
+    assert_eq!(receive(&sockets[0], 9).len(), 9);
+}
+
+#[test]
 fn waiting_ends() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
+    let to = Target::new(to, 0);
     assert!(!sockets[0].wait(Some(Duration::from_millis(1))).expect("waited"));
     sockets[0].send(&to, &[IoSlice::new(&[0, 0])]).expect("sent");
     assert!(sockets[0].wait(PATIENCE).expect("waited"));
@@ -224,7 +260,8 @@ fn groups_that_race_for_a_port_do_not_mix() {
 fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
     for address in families() {
         let (sockets, to) = group(2, address, false);
-        let port = to.socket_addr().expect("it is one").port();
+        let port = to.port();
+        let to = Target::new(to, 1);
         // Without asking to share, nobody gets it.
         for place in [address, here(address)] {
             let error = UdpSocket::bind((place, port)).expect_err("taken");

@@ -1,0 +1,308 @@
+//! What sealing costs, and what the sockets between hosts do over loopback. Prints figures; needs two
+//! cores with nothing else to do.
+//!
+//!     cargo run --release -p ferrywire-host --example udp
+
+use std::hint::black_box;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrywire_host::udp::group::Group;
+use ferrywire_host::udp::seal::{
+    Counter, Form, HEADER_BYTES, Header, Opener, Sealer, Secret, TAG_BYTES,
+};
+use ferrywire_host::udp::socket::{Datagram, Room, Socket, Target};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const HOST: u32 = 0;
+/// A datagram as it is between hosts with an MTU of 1500.
+const DATAGRAM_BYTES: usize = 1400;
+
+fn main() {
+    for len in [64, 1400] {
+        seal(len);
+    }
+    for len in [64, 1400] {
+        round_trips("bare send and receive", len, &mut bare());
+        round_trips("socket", len, &mut ours(false));
+        round_trips("socket, sealed", len, &mut ours(true));
+    }
+    let ways = [
+        ("one call each", Way { many: false, train: false, joins: false, sealed: false }),
+        ("many in a call", Way { many: true, train: false, joins: false, sealed: false }),
+        ("trains", Way { many: false, train: true, joins: false, sealed: false }),
+        ("trains, joined", Way { many: false, train: true, joins: true, sealed: false }),
+        ("trains, joined, sealed", Way { many: false, train: true, joins: true, sealed: true }),
+    ];
+    for (name, way) in ways {
+        stream(name, way);
+    }
+}
+
+/// The best of many rounds: what it costs when nobody disturbs.
+fn best(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
+    (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+fn ns(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e9
+}
+
+fn secret() -> Arc<Secret> {
+    Arc::new(Secret::new(&[7; 32]))
+}
+
+fn header(counter: u64, slot: u16) -> Header {
+    Header { slot, form: Form::Sealed, source: 0, counter }
+}
+
+fn seal(len: usize) {
+    let (mut sealer, mut opener) =
+        (Sealer::new(&secret(), HOST), Opener::new(&secret(), HOST, 0, false));
+    let mut counter = Counter::new();
+    let mut datagram = vec![1; HEADER_BYTES + len + TAG_BYTES];
+    let sealing = best(200, || {
+        let from = Instant::now();
+        for _ in 0..200 {
+            sealer.seal(&header(counter.count(), 0), black_box(&mut datagram));
+        }
+        ns(from) / 200.0
+    });
+    let opening = best(200, || {
+        let from = Instant::now();
+        for _ in 0..200 {
+            // Copied, since it is opened in place; that is a part of the figure.
+            let mut copy = [0; 2000];
+            copy[..datagram.len()].copy_from_slice(&datagram);
+            let opened = opener.open(black_box(&mut copy[..datagram.len()]), |_| 0);
+            assert!(opened.is_some());
+        }
+        ns(from) / 200.0
+    });
+    let [fast, slow] =
+        [sealing, opening].map(|ns| f64::from(u32::try_from(len).expect("short")) / ns);
+    println!(
+        "seal {len:4} B: {sealing:5.0} ns, {fast:4.2} GB/s; open: {opening:5.0} ns, {slow:4.2} GB/s"
+    );
+}
+
+/// One end of a conversation: sends so many bytes, and looks once whether something has come.
+trait End: Send {
+    fn send(&mut self, len: usize);
+    fn poll(&mut self) -> bool;
+}
+
+struct Bare {
+    socket: UdpSocket,
+    to: SocketAddr,
+}
+
+fn bare() -> [Box<dyn End>; 2] {
+    let sockets = [(); 2].map(|()| {
+        let socket = UdpSocket::bind((HERE, 0)).expect("bound");
+        socket.set_nonblocking(true).expect("set");
+        socket
+    });
+    let to = [1, 0].map(|at: usize| sockets[at].local_addr().expect("bound"));
+    let mut to = to.into_iter();
+    sockets.map(|socket| -> Box<dyn End> { Box::new(Bare { socket, to: to.next().expect("two") }) })
+}
+
+impl End for Bare {
+    fn send(&mut self, len: usize) {
+        self.socket.send_to(&[0; 2000][..len], self.to).expect("sent");
+    }
+
+    fn poll(&mut self) -> bool {
+        self.socket.recv_from(&mut [0; 2000]).is_ok()
+    }
+}
+
+struct Ours {
+    socket: Socket,
+    room: Room,
+    to: Target,
+    slot: u16,
+    seals: Option<(Sealer, Counter, Opener)>,
+}
+
+fn ours(sealed: bool) -> [Box<dyn End>; 2] {
+    let group = Group::open(2, None, HERE).expect("opened");
+    let to = SocketAddr::new(HERE, group.port);
+    let mut ends = group.sockets.into_iter().zip(0..).map(|(socket, slot)| -> Box<dyn End> {
+        let seals = sealed.then(|| {
+            let opener = Opener::new(&secret(), HOST, slot, false);
+            (Sealer::new(&secret(), HOST), Counter::new(), opener)
+        });
+        let socket = Socket::new(socket, true);
+        let to = Target::new(to, 1 - slot);
+        Box::new(Ours { socket, room: Room::new(), to, slot, seals })
+    });
+    std::array::from_fn(|_| ends.next().expect("two"))
+}
+
+impl End for Ours {
+    fn send(&mut self, len: usize) {
+        let mut bytes = [0; 2000];
+        let slot = 1 - self.slot;
+        let bytes = match &mut self.seals {
+            Some((sealer, counter, _)) => {
+                let bytes = &mut bytes[..HEADER_BYTES + len + TAG_BYTES];
+                sealer.seal(&header(counter.count(), slot), bytes);
+                bytes
+            }
+            None => {
+                bytes[..2].copy_from_slice(&slot.to_be_bytes());
+                &mut bytes[..len]
+            }
+        };
+        self.socket.send(&self.to, &[IoSlice::new(bytes)]).expect("sent");
+    }
+
+    fn poll(&mut self) -> bool {
+        let seals = &mut self.seals;
+        let taken = self.socket.receive_many(&mut self.room, |_, datagram| {
+            if let Some((_, _, opener)) = seals {
+                assert!(opener.open(datagram, |_| 0).is_some());
+            }
+        });
+        taken.expect("received") > 0
+    }
+}
+
+fn round_trips(name: &str, len: usize, [here, there]: &mut [Box<dyn End>; 2]) {
+    let over = AtomicBool::new(false);
+    let half = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if there.poll() {
+                    there.send(len);
+                }
+            }
+        });
+        let half = best(300, || {
+            let from = Instant::now();
+            for _ in 0..50 {
+                here.send(len);
+                while !here.poll() {}
+            }
+            ns(from) / 100.0
+        });
+        over.store(true, Ordering::Relaxed);
+        half
+    });
+    println!("half round trip {len:4} B, {name}: {half:.0} ns");
+}
+
+/// How a megabyte goes.
+#[derive(Clone, Copy)]
+struct Way {
+    many: bool,
+    train: bool,
+    joins: bool,
+    sealed: bool,
+}
+
+const STREAM_DATAGRAMS: usize = (1 << 20) / DATAGRAM_BYTES;
+
+fn stream(name: &str, way: Way) {
+    let group = Group::open(2, None, HERE).expect("opened");
+    let [back, to] = [0, 1].map(|slot| Target::new(SocketAddr::new(HERE, group.port), slot));
+    let mut sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, way.joins));
+    let [here, there] = std::array::from_fn(|_| sockets.next().expect("two"));
+    let over = AtomicBool::new(false);
+    let (ns, lost) = std::thread::scope(|scope| {
+        scope.spawn(|| answer(&there, &back, way.sealed, &over));
+        let mut sender = Stream {
+            socket: &here,
+            to,
+            sealer: way.sealed.then(|| Sealer::new(&secret(), HOST)),
+            counter: Counter::new(),
+            bytes: vec![0; STREAM_DATAGRAMS * DATAGRAM_BYTES],
+        };
+        let (mut room, mut lost) = (Room::new(), 0);
+        let ns = best(200, || {
+            let from = Instant::now();
+            sender.send(way);
+            let mut answered = false;
+            while !answered {
+                answered = here.receive_many(&mut room, |_, _| ()).expect("received") > 0;
+                if from.elapsed() > Duration::from_millis(100) {
+                    lost += 1;
+                    // The other side starts again.
+                    here.send(&to, &[IoSlice::new(&[0, 1])]).expect("sent");
+                    std::thread::sleep(Duration::from_millis(20));
+                    while here.receive_many(&mut room, |_, _| ()).expect("received") > 0 {}
+                    return f64::INFINITY;
+                }
+            }
+            ns(from)
+        });
+        over.store(true, Ordering::Relaxed);
+        (ns, lost)
+    });
+    let megabyte = f64::from(u32::try_from(STREAM_DATAGRAMS * DATAGRAM_BYTES).expect("small"));
+    println!(
+        "1 MB in {STREAM_DATAGRAMS} datagrams, {name}: {:.0} us, {:.2} GB/s, {lost} of 200 not whole",
+        ns / 1e3,
+        megabyte / ns
+    );
+}
+
+struct Stream<'a> {
+    socket: &'a Socket,
+    to: Target,
+    sealer: Option<Sealer>,
+    counter: Counter,
+    bytes: Vec<u8>,
+}
+
+impl Stream<'_> {
+    fn send(&mut self, way: Way) {
+        // As a rail would: a train is sealed, and is on its way while the next one is.
+        for train in self.bytes.chunks_mut(DATAGRAM_BYTES * 46) {
+            for datagram in train.chunks_mut(DATAGRAM_BYTES) {
+                let header = header(self.counter.count(), 1);
+                match &mut self.sealer {
+                    Some(sealer) => sealer.seal(&header, datagram),
+                    None => datagram[..HEADER_BYTES].copy_from_slice(&header.emit()),
+                }
+            }
+            let datagrams = train.chunks(DATAGRAM_BYTES);
+            if way.train {
+                self.socket.send_train(&self.to, train, DATAGRAM_BYTES).expect("sent");
+            } else if way.many {
+                let all: Vec<_> = datagrams.map(|bytes| Datagram { to: &self.to, bytes }).collect();
+                self.socket.send_many(&all).expect("sent");
+            } else {
+                for datagram in datagrams {
+                    self.socket.send(&self.to, &[IoSlice::new(datagram)]).expect("sent");
+                }
+            }
+        }
+    }
+}
+
+/// Answers each megabyte with one datagram.
+fn answer(socket: &Socket, to: &Target, sealed: bool, over: &AtomicBool) {
+    let mut opener = Opener::new(&secret(), HOST, 1, false);
+    let (mut room, mut count) = (Room::new(), 0);
+    while !over.load(Ordering::Relaxed) {
+        let taken = socket.receive_many(&mut room, |_, datagram| {
+            if datagram.len() < DATAGRAM_BYTES {
+                count = 0;
+                return;
+            }
+            assert!(!sealed || opener.open(datagram, |_| 0).is_some());
+            count += 1;
+        });
+        taken.expect("received");
+        if count == STREAM_DATAGRAMS {
+            count = 0;
+            socket.send(to, &[IoSlice::new(&[0, 0])]).expect("sent");
+        }
+    }
+}
