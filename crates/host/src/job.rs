@@ -196,7 +196,9 @@ static PROBE: AtomicU64 = AtomicU64::new(0);
 /// All of them together may hold twice the usual budget as credit that they have from the beginning;
 /// where that would be too little for each, there is less of it.
 fn limits(ranks: u32) -> Limits {
-    let limits = Limits { unexpected_bytes_max: 16 << 20, ..Limits::default() };
+    // Whoever shares a core may be away for a millisecond, which is no reason to send anything again.
+    let retry_ns_min = 1_000_000;
+    let limits = Limits { unexpected_bytes_max: 16 << 20, retry_ns_min, ..Limits::default() };
     let share = 2 * limits.unexpected_bytes_max / ranks.max(1);
     Limits { credit_bytes: limits.credit_bytes.min(share), ..limits }
 }

@@ -86,7 +86,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, NoBoar
     let code = unsafe { (library.init)(&raw mut me, std::ptr::null_mut(), 0) };
     if code != SUCCESS {
         let why = library.in_words(code);
-        return Err(NoBoard::new(launcher, format_args!("does not let us in: {why}")));
+        return Err(NoBoard::new(launcher, format_args!("it does not let us in: {why}")));
     }
     let mut pmix = Pmix { library, launcher, me, size: 0 };
     let size = pmix.ask_of_all(JOB_SIZE)?.number();
