@@ -66,7 +66,8 @@ pub struct Shm {
     /// Peers whose ring was full, and what we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
-    /// Something is new to do that nobody rings for: here, or for whoever drives the NIC.
+    /// Something is new to do that nobody rings for: here, or for whoever drives the NIC. Kept, not found out by looking
+    /// at each, since whoever leaves the library asks.
     pub(crate) pressing: bool,
 }
 
