@@ -277,7 +277,8 @@ impl<V: Variant> Nic<V> {
 
     /// What a module has done.
     pub fn module_stats(&self, group: u16) -> Option<ModuleStats> {
-        let loaded = &self.modules.loaded[self.modules.find(group)?];
+        let at = self.modules.find(group)?;
+        let loaded = &self.modules.loaded[at];
         let fuel = loaded.module.as_ref().map_or(0, |module| module.fuel_used());
         Some(ModuleStats { fuel: loaded.fuel_before + fuel, ..loaded.stats })
     }

@@ -406,6 +406,21 @@ fn a_storm_that_a_module_sends_to_itself_dies_down() {
     unload(&mut world);
 }
 
+/// Asked before there is any, and after the last has gone.
+#[test]
+fn a_nic_without_modules_knows_none() {
+    let mut world = World::new(2, PLAIN, &roomy());
+    let knows_none = |world: &mut World| {
+        let nic = &mut world.nics[1];
+        nic.module_stats(GROUP).is_none() && nic.module_counter(GROUP, 0).is_none()
+    };
+    assert!(knows_none(&mut world));
+    assert!(world.act(1, |nic, port| nic.unload(GROUP, port)).is_none());
+    load(&mut world, |_| Ok(Verdict::Deliver));
+    unload(&mut world);
+    assert!(knows_none(&mut world));
+}
+
 #[test]
 fn a_message_longer_than_modules_take_is_a_fault() {
     // The second comes in one frame under credit, the first does not.
