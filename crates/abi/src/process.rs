@@ -63,6 +63,7 @@ fn not_running() -> Failure {
 /// How the ranks of the job live together.
 pub(crate) fn home() -> Home {
     match running() {
+        Ok(process) if process.driver.has_other_hosts() => Home::Spread,
         Ok(process) if process.driver.is_crowded() => Home::Crowded,
         Ok(_) => Home::Near,
         Err(_) => Home::Spread,

@@ -50,7 +50,7 @@ enum Command {
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
     Module(module::Module),
-    /// Starts the ranks of a job on this machine. Its options are described by `ferry run --help`.
+    /// Starts the ranks of a job, on this machine or on several. Its options are described by `ferry run --help`.
     #[command(disable_help_flag = true)]
     Run {
         /// Options, program and arguments.

@@ -12,7 +12,7 @@
 //! | `output`, `input` | whole lines out; input to who reads it |
 //! | `keeper` | who cleans up if we are killed |
 //! | `report` | what went wrong, first things first |
-//! | `sys` | the system calls |
+//! | `watch`, `sys` | waiting for descriptors; the system calls |
 
 mod agent;
 mod far;
@@ -28,6 +28,7 @@ mod program;
 mod report;
 mod start;
 mod sys;
+mod watch;
 mod wire;
 
 use std::ffi::OsString;

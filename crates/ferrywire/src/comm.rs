@@ -460,7 +460,11 @@ impl Comm {
 
     /// We, as collectives want to know.
     pub(crate) fn member(&self) -> Member<'_> {
-        let home = if self.driver().is_crowded() { Home::Crowded } else { Home::Near };
+        let home = match self.driver() {
+            driver if driver.has_other_hosts() => Home::Spread,
+            driver if driver.is_crowded() => Home::Crowded,
+            _ => Home::Near,
+        };
         Member { home, ..self.inner.members.member() }
     }
 

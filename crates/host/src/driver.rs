@@ -105,9 +105,7 @@ impl Driver {
     pub unsafe fn submit<T>(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
-        let answer = ask(nic, port);
-        port.rail.flush();
-        answer
+        ask(nic, port)
     }
 
     /// Asks the NIC for something, and waits until it is over.
@@ -131,11 +129,13 @@ impl Driver {
     ) -> (Option<Ticket>, Outcome) {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
-        let posted = ask(nic, port);
-        port.rail.flush();
-        match posted {
+        match ask(nic, port) {
             Posted::Done(outcome) => (None, outcome),
-            Posted::Pending(ticket) => (Some(ticket), inside.wait(ticket)),
+            Posted::Pending(ticket) => {
+                // A turn looks for arrivals before it lets anything go.
+                port.rail.flush();
+                (Some(ticket), inside.wait(ticket))
+            }
         }
     }
 
@@ -255,6 +255,11 @@ impl Driver {
         let Core { nic, port, .. } = &mut *inside.core;
         nic.abandon_wildcards(because_of, port);
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
+    }
+
+    /// Whether ranks of the job are on other hosts.
+    pub fn has_other_hosts(&self) -> bool {
+        self.shared.plane.net.is_some()
     }
 
     /// Whether the ranks of the job share cores.

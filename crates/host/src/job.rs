@@ -19,6 +19,7 @@ use crate::net::directory::{Directory, Host};
 use crate::port::Operators;
 use crate::rank::Rank;
 use crate::shm::{Process, Segment};
+use crate::udp::AROUND_BYTES;
 use crate::udp::group::Group;
 use crate::udp::seal::Secret;
 
@@ -165,8 +166,8 @@ pub fn local_hosts(
     Ok(all)
 }
 
-/// What of a packet of 1500 bytes is left for a frame, whichever version the network speaks.
-const FRAME_BYTES_OF_ETHERNET: u32 = 1500 - 48 - 32;
+/// What of the usual packet is left for a frame.
+const FRAME_BYTES_OF_ETHERNET: u32 = 1500 - AROUND_BYTES;
 
 /// Ends a job of threads that cannot go on without `lost`: every operation of these ranks, open or to
 /// come, fails. They must be all ranks of the job that there still are.

@@ -113,11 +113,6 @@ impl Rank {
         self.net.is_none() && self.segment.has_cores_to_spare()
     }
 
-    /// Whether ranks of this job are on other hosts.
-    pub fn has_other_hosts(&self) -> bool {
-        self.net.is_some()
-    }
-
     /// Why `peer` cannot be reached, in whichever plane, if the machine is to blame.
     pub fn trouble(&self, peer: Peer) -> Option<String> {
         self.drivers().find_map(|driver| driver.trouble(peer))
@@ -182,7 +177,6 @@ impl Rank {
     /// heard that we have theirs: a frame that is lost after its sender has gone would be missed for ever.
     fn part_from_other_hosts(&self) {
         around::drain(&self.drivers().collect::<Vec<_>>());
-        self.first.turn();
         if let Some(line) = &self.line {
             line.wait_for_all();
         }

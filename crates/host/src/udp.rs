@@ -13,6 +13,10 @@
 //! A *slot* is the number of a rank among those of its host. A *knock* is a datagram that only wakes
 //! its receiver.
 
+/// What a packet has around a frame: the longer header of the two networks, that of UDP, and ours with its tag.
+#[expect(clippy::cast_possible_truncation, reason = "they are a few dozen")]
+pub const AROUND_BYTES: u32 = 40 + 8 + (seal::HEADER_BYTES + seal::TAG_BYTES) as u32;
+
 pub mod address;
 mod call;
 pub mod group;

@@ -4,14 +4,13 @@
 //! input, and everything here ends.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use super::far::Far;
 use super::input::Input;
 use super::job::Head;
-use super::options::Stdin;
 use super::output::Sink;
 use super::plan::Plan;
 use super::wire::{self, Assignment, Frames, Kind, News, Order, VERSION};
@@ -29,11 +28,14 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn serve() -> Result<(), String> {
+    if io::stdin().is_terminal() {
+        return Err(NOT_BY_HAND.into());
+    }
     let copy = |descriptor: &dyn AsFd| descriptor.as_fd().try_clone_to_owned().map(File::from);
     let orders = copy(&io::stdin()).map_err(|error| format!("cannot use the input: {error}"))?;
     let news = copy(&io::stdout()).map_err(|error| format!("cannot use the output: {error}"))?;
     let mut head = Head { orders: Frames::new(orders), news };
-    let here = News::Here { version: VERSION, machine: sys::machine() };
+    let here = News::Here { version: VERSION };
     wire::say(&head.news, &here).map_err(|error| format!("cannot tell the launcher: {error}"))?;
     let Some(assignment) = assignment(&mut head.orders)? else { return Ok(()) };
     if assignment.version != VERSION {
@@ -69,14 +71,14 @@ fn assignment(orders: &mut Frames) -> Result<Option<Assignment>, String> {
                 Ok(Order::Start(assignment)) => return Ok(Some(*assignment)),
                 // A job that has failed elsewhere before it began here.
                 Ok(Order::End | Order::Signal(_)) => return Ok(None),
-                _ => return Err("this is started by `ferry run`, not by hand".into()),
+                _ => return Err(NOT_BY_HAND.into()),
             },
             Ok(None) => {
                 if orders.poll().is_err() {
                     return Ok(None);
                 }
             }
-            _ => return Err("this is started by `ferry run`, not by hand".into()),
+            _ => return Err(NOT_BY_HAND.into()),
         }
     }
 }
@@ -86,14 +88,9 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
     let terminals = assignment.terminals;
     let out = Sink::framed(&head.news, Kind::Out, terminals.out).map_err(os("use the channel"))?;
     let err = Sink::framed(&head.news, Kind::Err, terminals.err).map_err(os("use the channel"))?;
-    let stdin = match assignment.reader {
-        _ if assignment.all_read => Stdin::All,
-        Some(rank) => Stdin::Rank(rank),
-        None => Stdin::None,
-    };
-    let (number, mark) = (assignment.job, assignment.mark.clone());
+    let (number, stdin) = (assignment.job, assignment.stdin);
     // Hosts may be containers of one machine, and each keeper looks for its own.
-    let mark = format!("{mark}-{}", sys::own_pid());
+    let mark = format!("{}-{}", assignment.mark, sys::own_pid());
     let network = assignment.network.clone();
     let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
     let alone = plan.ranks() == plan.size;
@@ -112,3 +109,5 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
         far,
     })
 }
+
+const NOT_BY_HAND: &str = "this is started by `ferry run --hosts`, not by hand";

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ferrywire_host::net::directory::{ADDRESSES_MAX, Directory, Host};
+use ferrywire_host::udp::AROUND_BYTES;
 use ferrywire_host::udp::group::Group;
 
 use super::sys;
@@ -110,8 +111,6 @@ fn is_within(address: IpAddr, net: IpAddr, bits: u8) -> bool {
     short == net_short && differ == 0
 }
 
-/// Headers of the network, of UDP, and of our datagrams, with their tag.
-const AROUND_BYTES: u32 = 40 + 8 + 32;
 /// What any network carries whole.
 const PACKET_BYTES_MIN: u32 = 1280;
 /// Longer ones are no quicker.

@@ -6,7 +6,7 @@ mod remote;
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::hosts::{self, Share};
@@ -17,6 +17,7 @@ use super::output::Sink;
 use super::plan;
 use super::report::{self, Ranks, name_of};
 use super::sys::{self, Ending, Signals};
+use super::watch::Watch;
 use super::wire::{Assignment, Kind, Network, News, Order, Terminals, VERSION};
 use super::{NoJob, job_number, mark_of, timeout_of};
 use crate::out;
@@ -73,9 +74,8 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         parts: plan::clipped(&errands, share),
         label: options.label,
         terminals,
-        output: [&options.files.folder, &options.files.out, &options.files.err].map(Clone::clone),
-        reader: if let Stdin::Rank(rank) = options.stdin { Some(rank) } else { None },
-        all_read: options.stdin == Stdin::All,
+        files: options.files.clone(),
+        stdin: options.stdin,
         network: network.clone(),
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
@@ -182,12 +182,8 @@ impl Fleet {
     }
 
     fn turn(&mut self) {
-        let (mut set, sources) = self.watched();
-        if let Err(error) = sys::poll(&mut set, self.patience_ms()) {
-            panic!("poll of {} descriptors: {error}", set.len());
-        }
-        let ready = set.iter().zip(sources).filter(|(entry, _)| entry.revents != 0);
-        let ready: Vec<Source> = ready.map(|(_, source)| source).collect();
+        let ready = self.watched().ready(self.patience_ms());
+        let ready = ready.unwrap_or_else(|error| panic!("waiting for the hosts: {error}"));
         for source in ready {
             self.on_ready(source);
         }
@@ -204,47 +200,34 @@ impl Fleet {
         }
     }
 
-    fn watched(&self) -> (Vec<libc::pollfd>, Vec<Source>) {
-        let mut set = Vec::with_capacity(4 + 3 * self.remotes.len());
-        let mut sources = Vec::with_capacity(set.capacity());
-        let mut watch = |descriptor: BorrowedFd<'_>, events, source| {
-            set.push(libc::pollfd { fd: descriptor.as_raw_fd(), events, revents: 0 });
-            sources.push(source);
-        };
-        watch(self.signals.as_fd(), libc::POLLIN, Source::Signals);
+    fn watched(&self) -> Watch<Source> {
+        let mut watch = Watch::new();
+        watch.read(self.signals.as_fd(), Source::Signals);
         let full = self.out.is_full() || self.err.is_full();
         for (at, remote) in self.remotes.iter().enumerate() {
             if let Some(news) = remote.news().filter(|_| !full) {
-                watch(news, libc::POLLIN, Source::News(at));
+                watch.read(news, Source::News(at));
             }
             if let Some(complaints) = remote.complaints() {
-                watch(complaints, libc::POLLIN, Source::Complaints(at));
+                watch.read(complaints, Source::Complaints(at));
             }
             if let Some(orders) = remote.orders_waiting() {
-                watch(orders, libc::POLLOUT, Source::Orders(at));
+                watch.write(orders, Source::Orders(at));
             }
         }
         if let Some(source) = self.input.source_for_others().filter(|_| self.wants_input()) {
-            watch(source, libc::POLLIN, Source::Input);
+            watch.read(source, Source::Input);
         }
         for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
-            watch(sink.as_fd(), libc::POLLOUT, Source::Sink);
+            watch.write(sink.as_fd(), Source::Sink);
         }
-        (set, sources)
+        watch
     }
 
     /// Whether all that read have taken the last piece.
     fn wants_input(&self) -> bool {
-        let readers = self.remotes.iter().filter(|remote| self.reads(remote)).count();
+        let readers = self.remotes.iter().filter(|remote| remote.reads(self.reader)).count();
         readers > 0 && self.hungry >= readers
-    }
-
-    fn reads(&self, remote: &Remote) -> bool {
-        match self.reader {
-            Stdin::None => false,
-            Stdin::All => true,
-            Stdin::Rank(rank) => remote.has(rank),
-        }
     }
 
     fn patience_ms(&self) -> Option<u64> {
@@ -253,9 +236,7 @@ impl Fleet {
             Phase::Ending { leave_at } => Some(leave_at),
         };
         let hosts = self.remotes.iter().filter_map(Remote::deadline);
-        let next = phase.into_iter().chain(hosts).min()?;
-        let left = next.saturating_duration_since(Instant::now());
-        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1))
+        phase.into_iter().chain(hosts).min().map(sys::ms_until)
     }
 
     fn on_time(&mut self, now: Instant) {
@@ -296,8 +277,7 @@ impl Fleet {
                     self.phase = Phase::Ending { leave_at: Instant::now() };
                 }
                 other => {
-                    if matches!(other, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
-                    {
+                    if job::is_meant_to_end(other) {
                         self.passed_on = Some(other);
                     }
                     self.order_all(&Order::Signal(other));
@@ -321,9 +301,8 @@ impl Fleet {
         }
         self.remotes[at].note_complaints();
         match self.remotes[at].on_ended(ending) {
-            None => {}
-            // It is tried again.
-            Some(Lost::Again) => {}
+            // It is over, or is tried again.
+            None | Some(Lost::Again) => {}
             Some(Lost::ForGood(why)) => self.fail(why, 1),
         }
     }
@@ -348,7 +327,7 @@ impl Fleet {
     fn on_news(&mut self, at: usize, news: News) {
         let host = self.remotes[at].name().to_owned();
         match news {
-            News::Here { version, .. } if version != VERSION => {
+            News::Here { version } if version != VERSION => {
                 let why = format!(
                     "the ferry on {host} is of another version: install the same one there"
                 );
@@ -392,8 +371,7 @@ impl Fleet {
                 self.fail(format!("on {host}: {why}"), code);
             }
             News::Done { endings } => {
-                let endings = endings.into_iter().map(|(rank, told)| (rank, told.map(Into::into)));
-                self.remotes[at].on_done(endings.collect());
+                self.remotes[at].on_done(endings);
             }
         }
     }
@@ -419,16 +397,8 @@ impl Fleet {
             }
         };
         self.hungry = 0;
-        let reader = self.reader;
-        for remote in &mut self.remotes {
-            let reads = match reader {
-                Stdin::None => false,
-                Stdin::All => true,
-                Stdin::Rank(rank) => remote.has(rank),
-            };
-            if reads {
-                remote.order(&order);
-            }
+        for remote in self.remotes.iter_mut().filter(|remote| remote.reads(self.reader)) {
+            remote.order(&order);
         }
     }
 
@@ -468,12 +438,11 @@ impl Fleet {
         while !(self.out.is_empty() && self.err.is_empty()) {
             self.out.poll();
             self.err.poll();
-            let mut set = [self.out.as_fd(), self.err.as_fd()].map(|descriptor| libc::pollfd {
-                fd: descriptor.as_raw_fd(),
-                events: libc::POLLOUT,
-                revents: 0,
-            });
-            let _ = sys::poll(&mut set, Some(1000));
+            let mut watch = Watch::new();
+            for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+                watch.write(sink.as_fd(), ());
+            }
+            let _ = watch.ready(Some(1000));
         }
         self.failure.map_or(0, |failure| failure.code)
     }
@@ -495,8 +464,9 @@ impl Fleet {
 }
 
 fn readable(descriptor: BorrowedFd<'_>) -> bool {
-    let mut set = [libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-    sys::poll(&mut set, Some(0)).is_ok() && set[0].revents & libc::POLLIN != 0
+    let mut watch = Watch::new();
+    watch.read(descriptor, ());
+    watch.ready(Some(0)).is_ok_and(|ready| !ready.is_empty())
 }
 
 /// Hosts that are connected to at the same time.

@@ -4,7 +4,7 @@ mod close;
 mod upward;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ferrywire_host::meet::{Member, Way, Word};
@@ -18,6 +18,7 @@ use super::output::{Gave, Sink, Stream};
 use super::report::Failure;
 use super::start::Rank;
 use super::sys::{self, Ending, Pid, Signals};
+use super::watch::Watch;
 pub(super) use upward::Head;
 
 /// From the request to end until the end: SIGTERM, this long, SIGKILL.
@@ -45,6 +46,11 @@ pub(super) const SIGNALS: &[i32] = &[
     libc::SIGTSTP,
     libc::SIGCONT,
 ];
+
+/// Whether a signal asks for the end.
+pub(super) fn is_meant_to_end(signal: i32) -> bool {
+    matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
+}
 
 /// What the launcher knows about a running job.
 pub(super) struct Job {
@@ -140,12 +146,8 @@ impl Job {
     }
 
     fn turn(&mut self) {
-        let (mut set, sources) = self.watched();
-        if let Err(error) = sys::poll(&mut set, self.patience_ms()) {
-            panic!("poll of {} descriptors: {error}", set.len());
-        }
-        let ready = set.iter().zip(sources).filter(|(entry, _)| entry.revents != 0);
-        let ready: Vec<Source> = ready.map(|(_, source)| source).collect();
+        let ready = self.watched().ready(self.patience_ms());
+        let ready = ready.unwrap_or_else(|error| panic!("waiting for the ranks: {error}"));
         if ready.is_empty() {
             self.show_questions();
         }
@@ -170,38 +172,33 @@ impl Job {
     }
 
     /// All that can wake us.
-    fn watched(&self) -> (Vec<libc::pollfd>, Vec<Source>) {
-        let mut set = Vec::with_capacity(8 + 3 * self.ranks.len());
-        let mut sources = Vec::with_capacity(set.capacity());
-        let mut watch = |descriptor: BorrowedFd<'_>, events, source| {
-            set.push(libc::pollfd { fd: descriptor.as_raw_fd(), events, revents: 0 });
-            sources.push(source);
-        };
-        watch(self.signals.as_fd(), libc::POLLIN, Source::Signals);
+    fn watched(&self) -> Watch<Source> {
+        let mut watch = Watch::new();
+        watch.read(self.signals.as_fd(), Source::Signals);
         if let Some(head) = &self.head {
-            watch(head.as_fd(), libc::POLLIN, Source::Head);
+            watch.read(head.as_fd(), Source::Head);
         }
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(place) = &rank.place {
-                watch(place.as_fd(), libc::POLLIN, Source::Place(at));
+                watch.read(place.as_fd(), Source::Place(at));
             }
             if let Some(stream) = rank.out.as_ref().filter(|_| !self.out.is_full()) {
-                watch(stream.pipe.as_fd(), libc::POLLIN, Source::Out(at));
+                watch.read(stream.pipe.as_fd(), Source::Out(at));
             }
             if let Some(stream) = rank.err.as_ref().filter(|_| !self.err.is_full()) {
-                watch(stream.pipe.as_fd(), libc::POLLIN, Source::Err(at));
+                watch.read(stream.pipe.as_fd(), Source::Err(at));
             }
         }
         for (at, pipe) in self.input.busy() {
-            watch(pipe, libc::POLLOUT, Source::InputPipe(at));
+            watch.write(pipe, Source::InputPipe(at));
         }
         if let Some(source) = self.input.source() {
-            watch(source, libc::POLLIN, Source::Input);
+            watch.read(source, Source::Input);
         }
         for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
-            watch(sink.as_fd(), libc::POLLOUT, Source::Sink);
+            watch.write(sink.as_fd(), Source::Sink);
         }
-        (set, sources)
+        watch
     }
 
     /// Until when there is nothing to do by itself.
@@ -212,10 +209,7 @@ impl Job {
             Phase::Killed { leave_at } => Some(leave_at),
         };
         let question = self.has_question().then(|| Instant::now() + QUESTION);
-        let next = [phase, question].into_iter().flatten().min()?;
-        let left = next.saturating_duration_since(Instant::now());
-        // Rounded up: a moment too early is a turn for nothing.
-        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1))
+        [phase, question].into_iter().flatten().min().map(sys::ms_until)
     }
 
     fn on_ready(&mut self, source: Source) {
@@ -273,7 +267,7 @@ impl Job {
 
     /// The ranks get a signal that was for us.
     fn pass_on(&mut self, signal: i32) {
-        if matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP) {
+        if is_meant_to_end(signal) {
             self.course.passed_on = Some(signal);
         }
         self.signal_groups(signal);

@@ -10,6 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::hosts::{self, BadHosts, Host};
 use super::wire::Wanted;
 use table::{Meaning, Row, TABLE};
@@ -60,7 +62,7 @@ pub(super) enum Inherit {
 }
 
 /// Where output goes instead of the launcher's own.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Files {
     pub(super) folder: Option<String>,
     /// Patterns in which `%r` stands for the rank.
@@ -69,7 +71,7 @@ pub(super) struct Files {
 }
 
 /// Who gets the launcher's input.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum Stdin {
     None,
     All,

@@ -83,11 +83,10 @@ impl Plan {
 
     /// What a launcher elsewhere wants to be started here.
     pub(super) fn assigned(assignment: Assignment) -> Result<Plan, BadPlan> {
-        let Assignment { size, parts, label, output, .. } = assignment;
+        let Assignment { size, parts, label, files, .. } = assignment;
         let first = parts.first().map_or(0, |errand| errand.first);
         let parts = parts.into_iter().map(Part::assigned).collect::<Result<_, _>>()?;
-        let [folder, out, err] = output;
-        Ok(Plan { parts, first, size, label, files: Files { folder, out, err } })
+        Ok(Plan { parts, first, size, label, files })
     }
 
     /// Ranks that are here.

@@ -17,12 +17,15 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 /// A process, as the kernel counts.
 pub(super) type Pid = libc::pid_t;
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum Ending {
     Exit(u8),
     Signal(c_int),
@@ -285,17 +288,17 @@ fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
+/// From now to then, in the unit of [`poll`]. Rounded up: a moment too early is a turn for nothing.
+pub(super) fn ms_until(then: Instant) -> u64 {
+    let left = then.saturating_duration_since(Instant::now());
+    u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
 /// Bytes that nobody can guess.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
     Ok(bytes)
-}
-
-/// What this machine calls itself.
-pub(super) fn machine() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 /// This process.

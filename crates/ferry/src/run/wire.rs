@@ -16,6 +16,7 @@ use ferrywire_host::meet::SECRET_BYTES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::options::{Files, Stdin};
 use super::sys::{Ending, Pid};
 
 /// The version of all that is said here. Launcher and agent are the same program, or should be.
@@ -53,10 +54,9 @@ pub(super) struct Assignment {
     pub(super) label: bool,
     /// Which labels may have a colour, and where a line without an end is a question.
     pub(super) terminals: Terminals,
-    pub(super) output: [Option<String>; 3],
-    /// Which ranks get the launcher's input: one, all, or none.
-    pub(super) reader: Option<u32>,
-    pub(super) all_read: bool,
+    pub(super) files: Files,
+    /// Which ranks get the launcher's input.
+    pub(super) stdin: Stdin,
     pub(super) network: Network,
 }
 
@@ -117,8 +117,8 @@ pub(super) struct Errand {
 /// What an agent tells its launcher.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum News {
-    /// It runs, on a machine that calls itself so.
-    Here { version: u32, machine: String },
+    /// It runs.
+    Here { version: u32 },
     /// Its ranks run, and this is where they are reached by the ranks of other hosts.
     Started { port: u16, addresses: Vec<IpAddr>, frame_bytes_max: u32 },
     /// One of its ranks waits for the others.
@@ -136,32 +136,7 @@ pub(super) enum News {
     /// There are no ranks, for this reason.
     NotStarted { why: String, code: u8 },
     /// Nothing of it is left, and this is how each rank ended.
-    Done { endings: Vec<(u32, Option<Told>)> },
-}
-
-/// How a rank ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) enum Told {
-    Exit(u8),
-    Signal(i32),
-}
-
-impl From<Ending> for Told {
-    fn from(ending: Ending) -> Told {
-        match ending {
-            Ending::Exit(code) => Told::Exit(code),
-            Ending::Signal(signal) => Told::Signal(signal),
-        }
-    }
-}
-
-impl From<Told> for Ending {
-    fn from(told: Told) -> Ending {
-        match told {
-            Told::Exit(code) => Ending::Exit(code),
-            Told::Signal(signal) => Ending::Signal(signal),
-        }
-    }
+    Done { endings: Vec<(u32, Option<Ending>)> },
 }
 
 /// What a frame holds.

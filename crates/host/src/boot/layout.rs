@@ -8,7 +8,7 @@
 /// gives `me` no place.
 pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> {
     let inner = mapping.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
-    let (blocks, rest) = list(inner)?;
+    let (blocks, rest) = list(inner, true)?;
     // Blocks without ranks would be gone through for ever.
     let places = blocks.iter().any(|&[_, hosts, ranks]| hosts > 0 && ranks > 0);
     if !rest.is_empty() || !places || me >= size {
@@ -31,12 +31,12 @@ pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> 
     Some((0..).zip(on_host).filter(|&(_, host)| host == mine).map(|(rank, _)| rank).collect())
 }
 
-/// Blocks with commas between them, as far as they go; and what is behind.
-fn list(mut text: &str) -> Option<(Vec<[u32; 3]>, &str)> {
+/// Blocks with commas between them, as far as they go; and what is behind. Nobody repeats repetitions.
+fn list(mut text: &str, repeats: bool) -> Option<(Vec<[u32; 3]>, &str)> {
     let mut blocks: Vec<[u32; 3]> = Vec::new();
     loop {
-        if let Some(inside) = text.strip_prefix('[') {
-            let (repeated, rest) = list(inside)?;
+        if let Some(inside) = text.strip_prefix('[').filter(|_| repeats) {
+            let (repeated, rest) = list(inside, false)?;
             let (times, rest) = number(rest.strip_prefix("]x")?)?;
             if times > TIMES_MAX || repeated.len() * times as usize > BLOCKS_MAX {
                 return None;
@@ -108,6 +108,7 @@ mod tests {
             "(vector,[0)",
             "(vector,[0]x)",
             "(vector,[0]x4294967295)",
+            "(vector,[[0]x2]x2)",
         ] {
             assert_eq!(neighbours(text, 0, 2), None, "{text}");
         }

@@ -33,7 +33,6 @@ pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
         net: Arc::clone(net),
         room: Room::new(),
         sources: HashMap::new(),
-        rejected: 0,
     };
     (out, inlet)
 }
@@ -199,8 +198,6 @@ pub(crate) struct UdpInlet {
     room: Room,
     /// Ranks that have sent something genuine.
     sources: HashMap<u32, Source>,
-    /// Datagrams that were not genuine, not for us, or repeats.
-    rejected: u64,
 }
 
 struct Source {
@@ -213,7 +210,7 @@ struct Source {
 impl UdpInlet {
     /// Shows the genuine frames that have come, each once; answers how many datagrams of any sort there were.
     pub(crate) fn poll(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
-        let UdpInlet { net, opener, room, sources, rejected } = self;
+        let UdpInlet { net, opener, room, sources } = self;
         net.socket.receive_many(room, |from, datagram| {
             let known = |source: u32| {
                 sources.get(&source).map_or(0, |source| epoch(source.window.newest()))
@@ -245,12 +242,8 @@ impl UdpInlet {
             });
             match genuine {
                 Some((peer, frame)) => take(peer, &datagram[frame]),
-                None => {
-                    *rejected += 1;
-                    if opener.is_astray(datagram) {
-                        net.socket.join_no_more();
-                    }
-                }
+                None if opener.is_astray(datagram) => net.socket.join_no_more(),
+                None => {}
             }
         })
     }

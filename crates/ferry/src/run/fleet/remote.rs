@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::BadFleet;
 use crate::run::hosts::Share;
+use crate::run::options::Stdin;
 use crate::run::sys::{self, Ending, Pid, Signals};
 use crate::run::wire::{self, Assignment, Berth, Broken, Frames, Kind, News, Order};
 
@@ -92,8 +93,15 @@ impl Remote {
         &self.share.name
     }
 
-    pub(super) fn has(&self, rank: u32) -> bool {
-        (self.share.first..self.share.first + self.share.ranks).contains(&rank)
+    /// Whether the input is for one of its ranks.
+    pub(super) fn reads(&self, stdin: Stdin) -> bool {
+        match stdin {
+            Stdin::None => false,
+            Stdin::All => true,
+            Stdin::Rank(rank) => {
+                (self.share.first..self.share.first + self.share.ranks).contains(&rank)
+            }
+        }
     }
 
     pub(super) fn pid(&self) -> Option<Pid> {

@@ -1,13 +1,14 @@
 //! The end of a job: nothing is left running, all output is out, and what went wrong is said.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::super::keeper::Keeper;
 use super::super::output::{Gave, Sink, Stream};
 use super::super::report::{self, Failure, name_of};
 use super::super::sys::{self, Ending};
-use super::{Job, children};
+use super::super::watch::Watch;
+use super::{Job, children, is_meant_to_end};
 
 /// How long the end of what ranks left behind may take.
 const SWEEP_MAX: Duration = Duration::from_millis(250);
@@ -67,7 +68,7 @@ impl Job {
             }
             wait_for_signal(self, 1000);
             while let Some(signal) = self.signals.poll() {
-                if matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGQUIT | libc::SIGHUP) {
+                if is_meant_to_end(signal) {
                     return;
                 }
             }
@@ -97,16 +98,12 @@ impl Job {
 
 /// Waits until a signal comes, or output can be written again.
 fn wait_for_signal(job: &Job, timeout_ms: u64) {
-    let mut set = vec![libc::pollfd {
-        fd: job.signals.as_fd().as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }];
+    let mut watch = Watch::new();
+    watch.read(job.signals.as_fd(), ());
     for sink in [&job.out, &job.err].into_iter().filter(|sink| !sink.is_empty()) {
-        let fd = sink.as_fd().as_raw_fd();
-        set.push(libc::pollfd { fd, events: libc::POLLOUT, revents: 0 });
+        watch.write(sink.as_fd(), ());
     }
-    let _ = sys::poll(&mut set, Some(timeout_ms));
+    let _ = watch.ready(Some(timeout_ms));
 }
 
 /// What is in the pipe, whether or not somebody still holds its other end.

@@ -42,8 +42,7 @@ impl Head {
     }
 
     pub(super) fn tell_done(&self, endings: &[(u32, Option<Ending>)]) {
-        let endings = endings.iter().map(|&(rank, ending)| (rank, ending.map(Into::into)));
-        self.tell(&News::Done { endings: endings.collect() });
+        self.tell(&News::Done { endings: endings.to_vec() });
     }
 }
 
