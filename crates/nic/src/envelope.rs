@@ -33,6 +33,8 @@ pub struct Marks {
     pub ack: u32,
     /// Bit `n`: the frame `ack + 1 + n` has arrived too.
     pub also: u64,
+    /// An ack is wanted soon.
+    pub asks: bool,
 }
 
 /// The sorts of frame, and what each says.
@@ -250,7 +252,10 @@ impl Envelope {
         let code = reader.u8()?;
         let mut flags = Flags(reader.u8()?);
         let short = reader.u16()?;
-        let marks = if flags.take(WINDOWED) { Some(reader.marks()?) } else { None };
+        let marks = match flags.take(WINDOWED) {
+            true => Some(Marks { asks: flags.take(ASKS), ..reader.marks()? }),
+            false => None,
+        };
         let kind = parse_kind(code, &mut flags, short, &mut reader)?;
         let envelope = Envelope { job, marks, kind };
         // A flag that this kind does not have would not be written back.
@@ -263,6 +268,7 @@ impl Envelope {
         let mut flags = Flags(0);
         flags.put(WINDOWED, self.marks.is_some());
         if let Some(marks) = &self.marks {
+            flags.put(ASKS, marks.asks);
             writer.marks(marks);
         }
         let (code, short) = emit_kind(&self.kind, &mut flags, &mut writer);
@@ -494,6 +500,7 @@ impl Reader<'_> {
             ack_epoch: self.u32()?,
             ack: self.u32()?,
             also: self.u64()?,
+            asks: false,
         })
     }
 }
@@ -548,6 +555,7 @@ const HEAD_BYTES: usize = 8;
 const MARKS_BYTES: usize = 24;
 
 const WINDOWED: u8 = 1;
+const ASKS: u8 = 2;
 const SECURED: u8 = 4;
 const SYNCHRONOUS: u8 = 8;
 const FIRST: u8 = 16;

@@ -4,7 +4,6 @@
 //! which keeps it until it is acked and puts what comes in back in order.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::canary::Bug;
 use crate::envelope::{Envelope, Kind, Marks};
@@ -45,10 +44,8 @@ impl<V: Variant> Nic<V> {
                 Place::Repeat | Place::Stray => self.stats.repeats += 1,
             }
             // A repeat is acknowledged once more: our first ack may be what was lost.
-            let limits = &self.limits;
-            let window = self.peers[at].window.as_mut();
-            if window.is_some_and(|window| window.owes_ack(place != Place::Next, now, limits)) {
-                self.send_ack(at, port);
+            if let Some(window) = self.peers[at].window.as_mut() {
+                window.owe_ack(marks.asks || place != Place::Next, now, &self.limits);
             }
         }
         self.pump(at, port);
@@ -82,12 +79,13 @@ impl<V: Variant> Nic<V> {
         if V::BUG == Some(Bug::AckForgets) && marks.also != 0 {
             marks.ack = marks.ack.wrapping_add(1);
         }
-        let mut settled: Vec<Ticket> = Vec::new();
         let Some(window) = self.peers[at].window.as_mut() else { return };
+        let mut settled = core::mem::take(&mut self.settled);
         window.on_ack(&marks, now, &self.limits, |ticket| settled.push(ticket));
-        for ticket in settled {
+        for ticket in settled.drain(..) {
             self.on_sent(ticket, port);
         }
+        self.settled = settled;
         self.retry(at, now, port);
     }
 
@@ -95,7 +93,7 @@ impl<V: Variant> Nic<V> {
         let state = &mut self.peers[at];
         let Some(window) = state.window.as_mut() else { return };
         while let Some(flight) = window.next_retry(now, &self.limits) {
-            let marks = Some(window.marks(flight.sequence));
+            let marks = Some(Marks { asks: true, ..window.marks(flight.sequence) });
             let envelope = Envelope { job: self.job, marks, kind: flight.kind };
             self.stats.retries += 1;
             self.stats.frames_sent += 1;
@@ -251,20 +249,19 @@ impl<V: Variant> Nic<V> {
         self.peers[at].promises.payload_bytes_max()
     }
 
-    /// Sees that the clock knows the window's next deadline.
+    /// Sees that the clock knows the window's next deadline. If it knows an earlier one, it is told when that is
+    /// over: deadlines are mostly put off before they come.
     pub(crate) fn tend(&mut self, at: At) {
         let state = &mut self.peers[at];
         let Some(window) = state.window.as_mut() else { return };
-        let deadline = window.deadline();
-        if window.listed == deadline {
+        let Some(deadline) = window.deadline() else { return };
+        if window.listed.is_some_and(|listed| listed <= deadline) {
             return;
         }
         if let Some(listed) = window.listed {
             self.deadlines.remove(&(listed, state.peer));
         }
-        if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, state.peer));
-        }
-        window.listed = deadline;
+        self.deadlines.insert((deadline, state.peer));
+        window.listed = Some(deadline);
     }
 }

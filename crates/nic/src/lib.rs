@@ -29,7 +29,9 @@
 extern crate alloc;
 
 pub mod canary;
+mod congestion;
 mod contact;
+mod copies;
 pub mod counter;
 pub mod envelope;
 mod frames;

@@ -38,6 +38,9 @@ pub struct Limits {
     pub retry_ns_min: u64,
     /// The most patience.
     pub retry_ns_max: u64,
+    /// Bytes of short messages that are copied when they are sent on a rail that may lose them, so that their senders
+    /// need not wait until they have arrived.
+    pub copied_bytes_max: u32,
     /// Frames out and nothing acked for this long: the peer is down.
     pub silence_ns_max: u64,
     /// A conversation that has rested for this long is not continued but begun anew; after twice
@@ -60,12 +63,13 @@ impl Default for Limits {
             module_kept_bytes_max: 4 << 20,
             module_traps_max: 4,
             frames_in_flight_max: 64,
-            frames_per_ack_max: 2,
+            frames_per_ack_max: 32,
             early_bytes_max: 256 << 10,
             ack_ns_max: 50_000,
             retry_ns_first: 5_000_000,
             retry_ns_min: 200_000,
             retry_ns_max: 200_000_000,
+            copied_bytes_max: 256 << 10,
             silence_ns_max: 10_000_000_000,
             idle_ns_max: 60_000_000_000,
         }

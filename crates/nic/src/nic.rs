@@ -11,6 +11,7 @@ use core::hash::BuildHasherDefault;
 use hashbrown::HashMap;
 
 use crate::canary::Bug;
+use crate::copies::Copies;
 use crate::counter::Counters;
 use crate::envelope::{Envelope, Kind};
 use crate::hooks::Modules;
@@ -69,6 +70,9 @@ pub struct Nic<V: Variant = Standard> {
     /// Steps of schedules whose time has come.
     pub(crate) ready: Ready,
     pub(crate) deadlines: BTreeSet<(Time, Peer)>,
+    /// What an ack has settled, while it is looked at: here, so that acks need no memory of their own.
+    pub(crate) settled: Vec<Ticket>,
+    pub(crate) copies: Copies,
     armed: Option<Time>,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
@@ -127,7 +131,7 @@ pub struct Holdings {
     pub unexpected: usize,
     /// Timers that are armed.
     pub timers: usize,
-    /// Messages of modules that are on their way.
+    /// Messages that are on their way and whose bytes are the NIC's: of modules, or copied.
     pub kept: usize,
     /// Frames that were sent, and that nobody has acknowledged.
     pub unacked: usize,
@@ -162,6 +166,8 @@ impl<V: Variant> Nic<V> {
             loopback: VecDeque::new(),
             ready: Ready::default(),
             deadlines: BTreeSet::new(),
+            settled: Vec::new(),
+            copies: Copies::new(),
             armed: None,
             epochs: 0,
             early_bytes: 0,
@@ -426,6 +432,7 @@ impl<V: Variant> Nic<V> {
             Owner::Step(step) => self.end_step(step, outcome, port),
             Owner::Module(group) => self.on_module_received(group, outcome),
             Owner::Kept(kept) => self.on_kept(kept, outcome, port),
+            Owner::Copied(copied) => self.on_copied(copied, port),
             Owner::Nobody => {}
         }
     }
@@ -487,7 +494,7 @@ impl<V: Variant> Nic<V> {
             posted: depth(Queue::Posted),
             unexpected: depth(Queue::Unexpected),
             timers: self.deadlines.len(),
-            kept: self.modules.kept(),
+            kept: self.modules.kept() + self.copies.count(),
             unacked: self.peers.iter().map(PeerState::unacked).sum(),
             backlog: backlogs.map(|b| b.replies.len() + b.requests.len() + b.writers.len()).sum(),
             early_bytes: self.early_bytes,

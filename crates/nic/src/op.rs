@@ -31,6 +31,8 @@ pub(crate) enum Owner {
     Module(u16),
     /// A module has sent it, and its bytes are ours.
     Kept(Ticket),
+    /// For whoever sent it, it is over: its bytes are a copy of ours.
+    Copied(Ticket),
     /// We serve a peer; it is the peer that waits.
     Nobody,
 }

@@ -52,7 +52,7 @@ pub trait Port {
     /// is over, [`crate::Nic::on_read`] is called here with `ticket`.
     fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket);
 
-    /// Memory for what a module sends or receives, until it is released.
+    /// Memory for a copy, or for what a module sends or receives, until it is released.
     fn claim(&mut self, bytes: u64) -> Span;
 
     /// Memory that was claimed is free again.

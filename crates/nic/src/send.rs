@@ -49,6 +49,10 @@ impl<V: Variant> Nic<V> {
         let eager_bytes_max = eager_bytes_max(&state.promises, &self.limits, mode);
         let whole = u32::try_from(source.len).ok().filter(|&len| len <= eager_bytes_max);
         let eager = whole.is_some();
+        if !state.promises.reliable && eager && !synchronous && self.may_copy(owner, source.len) {
+            return self.send_copy(to, word, source, port);
+        }
+        let state = &mut self.peers[at];
         let bytes = whole.map_or(HEADER_BYTES, eager_bytes);
         let lane = state.lane(queue);
         if lane.waiting.is_some() || lane.credit < bytes {

@@ -8,6 +8,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
+use crate::congestion::Congestion;
 use crate::envelope::{Kind, Marks};
 use crate::limits::Limits;
 use crate::types::{Span, Ticket, Time};
@@ -18,6 +19,15 @@ pub(crate) struct Window {
     epoch: u32,
     next: u32,
     flying: VecDeque<Flying>,
+    /// Those of them that are thought to be on the way.
+    out: u32,
+    /// Those that are thought to be lost: they go again as soon as there is room.
+    lost: u32,
+    /// Those that have arrived before their predecessors.
+    ahead: u32,
+    /// Frames sent since an ack was asked for, or came.
+    unasked: u32,
+    congestion: Congestion,
     round_trip: RoundTrip,
     backoff: u32,
     retry_at: Option<Time>,
@@ -47,6 +57,7 @@ pub(crate) struct Flying {
     sent_at: Time,
     tries: u32,
     arrived: bool,
+    lost: bool,
 }
 
 /// Where an arriving frame stands.
@@ -71,6 +82,11 @@ impl Window {
             epoch,
             next: 0,
             flying: VecDeque::new(),
+            out: 0,
+            lost: 0,
+            ahead: 0,
+            unasked: 0,
+            congestion: Congestion::new(),
             round_trip: RoundTrip::default(),
             backoff: 0,
             retry_at: None,
@@ -97,6 +113,7 @@ impl Window {
         let over = self.flying.iter().all(|flight| flight.kind == Kind::Farewell);
         assert!(over, "a conversation with frames on the way is not over");
         self.flying.clear();
+        (self.out, self.lost, self.ahead) = (0, 0, 0);
         self.retry_at = None;
         self.backoff = 0;
     }
@@ -120,8 +137,11 @@ impl Window {
         self.flying.is_empty()
     }
 
+    /// Whether a new frame may go. Lost ones go first.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
-        self.flying.len() < limits.frames_in_flight_max as usize
+        self.flying.len() < usize::from(limits.frames_in_flight_max)
+            && self.lost == 0
+            && self.out < self.congestion.frames()
     }
 
     /// Takes a frame that is about to be sent; answers its marks.
@@ -139,10 +159,24 @@ impl Window {
             self.progress_at = now;
             self.retry_at = Some(now.after(self.retry_ns(limits)));
         }
-        let flight =
-            Flying { sequence, kind, payload, ticket, sent_at: now, tries: 1, arrived: false };
-        self.flying.push_back(flight);
-        self.marks(sequence)
+        self.flying.push_back(Flying {
+            sequence,
+            kind,
+            payload,
+            ticket,
+            sent_at: now,
+            tries: 1,
+            arrived: false,
+            lost: false,
+        });
+        self.out += 1;
+        self.unasked += 1;
+        // Asked for in the middle of what may be out, an ack is there before the end.
+        let asks = self.unasked * 2 >= self.congestion.frames();
+        if asks {
+            self.unasked = 0;
+        }
+        Marks { asks, ..self.marks(sequence) }
     }
 
     /// The marks of a frame that is sent now. Sending them is an ack.
@@ -153,7 +187,14 @@ impl Window {
         for (bit, slot) in self.early.iter().enumerate() {
             also |= u64::from(slot.is_some()) << bit;
         }
-        Marks { epoch: self.epoch, sequence, ack_epoch: self.peer_epoch, ack: self.expected, also }
+        Marks {
+            epoch: self.epoch,
+            sequence,
+            ack_epoch: self.peer_epoch,
+            ack: self.expected,
+            also,
+            asks: false,
+        }
     }
 
     /// The marks of a frame that only acks.
@@ -206,16 +247,15 @@ impl Window {
         self.early.pop_front().flatten()
     }
 
-    /// Whether an ack should go now; if it can wait, until when.
-    pub(crate) fn owes_ack(&mut self, at_once: bool, now: Time, limits: &Limits) -> bool {
+    /// A frame wants to be acked: if `at_once`, or if something is missing, or if there are many of them, as soon as
+    /// all that has come with it has been looked at; otherwise it may wait for company.
+    pub(crate) fn owe_ack(&mut self, at_once: bool, now: Time, limits: &Limits) {
         let gap = !self.early.is_empty();
         if at_once || gap || self.unacked >= limits.frames_per_ack_max {
-            return true;
-        }
-        if self.unacked > 0 && self.ack_at.is_none() {
+            self.ack_at = Some(now);
+        } else if self.unacked > 0 && self.ack_at.is_none() {
             self.ack_at = Some(now.after(limits.ack_ns_max));
         }
-        false
     }
 
     pub(crate) fn ack_is_due(&self, now: Time) -> bool {
@@ -234,62 +274,109 @@ impl Window {
         if marks.ack_epoch != self.epoch {
             return;
         }
-        let mut progress = false;
+        let was_full = self.out >= self.congestion.frames();
+        let mut arrivals = 0;
+        let mut newest = None;
         for flight in &mut self.flying {
             let beyond = flight.sequence.wrapping_sub(marks.ack);
-            let arrived = newer(marks.ack, flight.sequence)
-                || (1..=REACH).contains(&beyond) && marks.also >> (beyond - 1) & 1 == 1;
-            if arrived && !flight.arrived {
+            let in_order = newer(marks.ack, flight.sequence);
+            if !in_order && marks.also == 0 {
+                break;
+            }
+            let ahead = (1..=REACH).contains(&beyond) && marks.also >> (beyond - 1) & 1 == 1;
+            if (in_order || ahead) && !flight.arrived {
                 flight.arrived = true;
-                progress = true;
-                // A frame that was sent twice does not tell which of the two is acked.
-                if flight.tries == 1 {
-                    self.round_trip.measure(now.since(flight.sent_at));
+                arrivals += 1;
+                self.ahead += 1;
+                if core::mem::take(&mut flight.lost) {
+                    self.lost -= 1;
+                } else {
+                    self.out -= 1;
                 }
+                // A frame that was sent twice does not tell which of the two is acked.
+                newest = (flight.tries == 1).then_some(flight.sent_at).or(newest);
             }
         }
         while self.flying.front().is_some_and(|flight| flight.arrived) {
             let flight = self.flying.pop_front().expect("there is a front");
+            self.ahead -= 1;
             if let Some(ticket) = flight.ticket {
                 settled(ticket);
             }
         }
-        if progress {
-            self.progress_at = now;
-            self.backoff = 0;
+        if arrivals == 0 {
+            return;
         }
-        if self.flying.is_empty() {
-            self.retry_at = None;
-        } else if progress {
-            self.retry_at = Some(now.after(self.retry_ns(limits)));
+        if let Some(sent_at) = newest {
+            self.round_trip.measure(now.since(sent_at));
         }
+        if was_full {
+            self.congestion.on_arrivals(arrivals, limits.frames_in_flight_max.into());
+        }
+        self.progress_at = now;
+        self.backoff = 0;
+        self.unasked = 0;
+        self.retry_at = (!self.flying.is_empty()).then(|| now.after(self.retry_ns(limits)));
     }
 
     /// The next frame to send again at `now`: one that has been out too long or, before that, one
     /// that several later ones have overtaken.
     pub(crate) fn next_retry(&mut self, now: Time, limits: &Limits) -> Option<Flying> {
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.on_silence(now, limits);
+        } else if self.ahead >= OVERTAKEN_MAX {
+            self.look_for_overtaken(now, limits);
+        }
+        if self.lost == 0 || self.out >= self.congestion.frames() {
+            return None;
+        }
+        let flight = self.flying.iter_mut().find(|flight| flight.lost)?;
+        flight.lost = false;
+        flight.sent_at = now;
+        flight.tries += 1;
+        self.lost -= 1;
+        self.out += 1;
+        Some(*flight)
+    }
+
+    /// Nothing was heard for as long as our patience: what has been out for as long is lost.
+    fn on_silence(&mut self, now: Time, limits: &Limits) {
         let patience = self.retry_ns(limits);
-        let overdue = self.retry_at.is_some_and(|at| at <= now);
-        let round_trip = self.round_trip.smooth_ns.max(limits.retry_ns_min);
-        let mut overtaken_by = self.flying.iter().filter(|flight| flight.arrived).count();
+        let before = self.lost;
+        for flight in self.flying.iter_mut().filter(|flight| !flight.arrived && !flight.lost) {
+            if now.since(flight.sent_at) >= patience {
+                flight.lost = true;
+                self.lost += 1;
+                self.out -= 1;
+            }
+        }
+        if self.lost > before {
+            self.backoff += 1;
+            self.congestion.on_silence(self.next);
+        }
+        self.retry_at = Some(now.after(self.retry_ns(limits)));
+    }
+
+    /// What several later frames have overtaken is lost, unless it was sent again only just now.
+    fn look_for_overtaken(&mut self, now: Time, limits: &Limits) {
+        let round_trip = self.round_trip.smooth_ns().unwrap_or(limits.retry_ns_min);
+        let mut overtaken_by = self.ahead;
         for flight in &mut self.flying {
+            if overtaken_by < OVERTAKEN_MAX {
+                break;
+            }
             if flight.arrived {
                 overtaken_by -= 1;
                 continue;
             }
-            let out = now.since(flight.sent_at);
-            let overtaken = overtaken_by >= OVERTAKEN_MAX && out >= round_trip;
-            if overdue && out >= patience || overtaken {
-                flight.sent_at = now;
-                flight.tries += 1;
-                return Some(*flight);
+            let recent = flight.tries > 1 && now.since(flight.sent_at) < round_trip;
+            if !flight.lost && !recent {
+                flight.lost = true;
+                self.lost += 1;
+                self.out -= 1;
+                self.congestion.on_loss(flight.sequence, self.next);
             }
         }
-        if overdue {
-            self.backoff += 1;
-            self.retry_at = Some(now.after(self.retry_ns(limits)));
-        }
-        None
     }
 
     /// Whether the peer has been silent for so long that it must be down.
@@ -328,7 +415,7 @@ impl Window {
 }
 
 /// How many later frames must have arrived before one counts as lost.
-const OVERTAKEN_MAX: usize = 3;
+const OVERTAKEN_MAX: u32 = 3;
 
 /// Whether sequence number `a` comes after `b`, around the wrap.
 fn newer(a: u32, b: u32) -> bool {
@@ -353,8 +440,13 @@ impl RoundTrip {
         self.smooth_ns = (7 * self.smooth_ns + ns) / 8;
     }
 
+    /// If anything has been measured.
+    fn smooth_ns(&self) -> Option<u64> {
+        (self.smooth_ns > 0).then_some(self.smooth_ns)
+    }
+
     fn patience_ns(&self) -> Option<u64> {
-        (self.smooth_ns > 0).then_some(self.smooth_ns + 4 * self.deviation_ns)
+        Some(self.smooth_ns()? + 4 * self.deviation_ns)
     }
 }
 
@@ -399,6 +491,22 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_again_is_not_overtaken_at_once() {
+        let (mut window, limits) = window();
+        for _ in 0..4 {
+            launch(&mut window, &limits, 0);
+        }
+        // All go twice, so nothing tells how long the way is.
+        let late = window.deadline().expect("frames are out");
+        while window.next_retry(late, &limits).is_some() {}
+        window.on_ack(&ack(0, 0b111), late, &limits, |_| {});
+        assert!(window.next_retry(late, &limits).is_none());
+        let later = late.after(limits.retry_ns_min);
+        assert_eq!(window.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
+        assert!(window.next_retry(later, &limits).is_none());
+    }
+
+    #[test]
     fn patience_doubles_and_has_an_end() {
         let (mut window, limits) = window();
         launch(&mut window, &limits, 0);
@@ -414,6 +522,25 @@ mod tests {
         assert_eq!(waits[1], 2 * waits[0]);
         assert_eq!(*waits.last().expect("some"), limits.retry_ns_max);
         assert!(window.is_hopeless(Time(limits.silence_ns_max), &limits));
+    }
+
+    #[test]
+    fn after_a_silence_few_go_again_and_more_with_every_ack() {
+        let (mut window, limits) = window();
+        for _ in 0..12 {
+            launch(&mut window, &limits, 0);
+        }
+        let again = |window: &mut Window, now| {
+            core::iter::from_fn(|| window.next_retry(now, &limits)).count()
+        };
+        let late = window.deadline().expect("frames are out");
+        assert_eq!(again(&mut window, late), 4);
+        assert!(!window.has_room(&limits), "what is lost goes first");
+        window.on_ack(&ack(2, 0), late, &limits, |_| {});
+        assert_eq!(again(&mut window, late), 4);
+        window.on_ack(&ack(12, 0), late, &limits, |_| {});
+        assert_eq!((window.out, window.lost, window.ahead), (0, 0, 0));
+        assert!(window.has_room(&limits));
     }
 
     #[test]

@@ -143,8 +143,15 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 /// Any envelope, its numbers drawn from `number`.
 fn envelope(number: impl Strategy<Value = u64> + Clone) -> impl Strategy<Value = Envelope> {
-    let marks = (0..4u32, 0..70u32, 0..4u32, 0..70u32, any::<u64>()).prop_map(
-        |(epoch, sequence, ack_epoch, ack, also)| Marks { epoch, sequence, ack_epoch, ack, also },
+    let marks = (0..4u32, 0..70u32, 0..4u32, 0..70u32, any::<u64>(), any::<bool>()).prop_map(
+        |(epoch, sequence, ack_epoch, ack, also, asks)| Marks {
+            epoch,
+            sequence,
+            ack_epoch,
+            ack,
+            also,
+            asks,
+        },
     );
     let numbers = prop::collection::vec(number, 7);
     (any::<u32>(), prop::option::of(marks), 0..KINDS, numbers, any::<u8>(), 0..9u16).prop_map(

@@ -154,17 +154,29 @@ impl Socket {
     pub fn receive_many(
         &self,
         room: &mut Room,
+        take: impl FnMut(&Address, &mut [u8]),
+    ) -> Result<usize> {
+        if room.expects_more {
+            self.receive_pieces::<PIECES_MAX>(room, take)
+        } else {
+            self.receive_pieces::<1>(room, take)
+        }
+    }
+
+    /// Takes at most so many pieces.
+    fn receive_pieces<const N: usize>(
+        &self,
+        room: &mut Room,
         mut take: impl FnMut(&Address, &mut [u8]),
     ) -> Result<usize> {
-        let mut addresses = [Address::NOWHERE; PIECES_MAX];
-        let mut controls = [[0; CONTROL_BYTES]; PIECES_MAX];
+        let mut addresses = [Address::NOWHERE; N];
+        let mut controls = [[0; CONTROL_BYTES]; N];
         // SAFETY: by S2.
-        let mut vectors: [libc::iovec; PIECES_MAX] = unsafe { std::mem::zeroed() };
+        let mut vectors: [libc::iovec; N] = unsafe { std::mem::zeroed() };
         // SAFETY: by S2.
-        let mut messages: [libc::mmsghdr; PIECES_MAX] = unsafe { std::mem::zeroed() };
-        let asked = room.asks;
+        let mut messages: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
         let joins = self.joins();
-        for (at, piece) in room.bytes.chunks_exact_mut(PIECE_BYTES).take(asked).enumerate() {
+        for (at, piece) in room.bytes.chunks_exact_mut(PIECE_BYTES).take(N).enumerate() {
             vectors[at].iov_base = piece.as_mut_ptr().cast();
             vectors[at].iov_len = piece.len();
             let message = &mut messages[at].msg_hdr;
@@ -181,13 +193,13 @@ impl Socket {
         let received = retried(|| {
             let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
             // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
-            unsafe { libc::recvmmsg(socket, first, count(asked), flags, no_limit) as isize }
+            unsafe { libc::recvmmsg(socket, first, count(N), flags, no_limit) as isize }
         });
         let pieces = match received {
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             pieces => pieces?,
         };
-        room.asks = if pieces == asked { (2 * asked).min(PIECES_MAX) } else { 1 };
+        room.expects_more = pieces == N;
         let mut taken = 0;
         let filled = room.bytes.chunks_exact_mut(PIECE_BYTES).zip(&messages).take(pieces);
         for (at, (piece, message)) in filled.enumerate() {
@@ -230,8 +242,11 @@ impl Socket {
     /// A part of a train that the kernel may take in one piece; its length, or less if there is no
     /// room for all.
     fn send_piece(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
-        let segment = u16::try_from(each).ok().filter(|_| piece.len() > each);
-        let Some(segment) = segment.filter(|_| self.cuts()) else {
+        if piece.len() <= each {
+            return self.send_message(to, &[IoSlice::new(piece)], &to.hops).map(|()| piece.len());
+        }
+        let segment = u16::try_from(each).ok().filter(|_| self.cuts());
+        let Some(segment) = segment else {
             return self.send_singly(to, piece, each);
         };
         let mut control = [0; 2 * CONTROL_BYTES];
@@ -305,16 +320,16 @@ impl AsFd for Socket {
 /// Where a socket puts what has come. Half a megabyte, used again and again.
 pub struct Room {
     bytes: Box<[u8]>,
-    /// For how many pieces the next call asks. To find that there is no second one takes time, in which
+    /// Whether the next call asks for several pieces. To find that there is no second one takes time, in which
     /// the first has to wait: so more are asked for only while more come.
-    asks: usize,
+    expects_more: bool,
 }
 
 impl Room {
     /// Empty.
     #[must_use]
     pub fn new() -> Room {
-        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), asks: 1 }
+        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), expects_more: false }
     }
 }
 

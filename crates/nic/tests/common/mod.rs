@@ -32,6 +32,8 @@ pub(crate) fn limits() -> Limits {
         credit_bytes: 2048,
         piece_bytes_max: 8192,
         sweep_frames_max: 4,
+        // Stories see what becomes of a message by its ticket.
+        copied_bytes_max: 0,
         ..Limits::default()
     }
 }

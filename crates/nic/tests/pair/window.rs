@@ -1,6 +1,6 @@
 //! Rails that lose, repeat and reorder; peers that fall silent.
 
-use ferrywire_nic::{Fault, Kind, Limits, Mode, Outcome, Posted, Schedule, Step};
+use ferrywire_nic::{Envelope, Fault, Kind, Limits, Mode, Outcome, Posted, Schedule, Span, Step};
 
 use crate::common::schedules::GROUP;
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer};
@@ -206,14 +206,70 @@ fn an_ack_waits_for_company_and_not_for_long() {
     world.assert_pending(0, send);
     world.run_until_quiet();
     world.assert_done(0, send);
-    // Two frames are worth one at once.
+}
+
+#[test]
+fn many_frames_are_worth_an_ack_when_all_have_been_looked_at() {
+    let limits = Limits { frames_per_ack_max: 2, ..limits() };
+    let mut world = World::acquainted(LOSSY, &limits);
     world.forget_notes();
-    for _ in 0..2 {
+    for _ in 0..3 {
+        let into = world.room(1, 5);
         world.receive(1, 0, 1, into);
         world.send_text(0, 1, 1, b"hello");
     }
     world.run_until_quiet();
-    assert_eq!(world.ports[1].sent.len(), 1);
+    assert!(world.ports[1].sent.is_empty(), "more may be there");
+    world.pass(0);
+    assert!(matches!(world.on_the_way(1, 0)[..], [Kind::Ack]));
+    world.run_until_quiet();
+    world.assert_quiet();
+}
+
+#[test]
+fn a_sender_asks_for_an_ack_before_its_window_is_full() {
+    let mut world = World::acquainted(LOSSY, &limits());
+    let into = world.room(1, 60_000);
+    world.receive(1, 0, 1, into);
+    let source = world.room(0, 60_000);
+    world.send(0, 1, 1, source);
+    // The grant comes back, and chunks go, as many as may be out at first.
+    while world.on_the_way(0, 1).len() < 2 {
+        assert!(world.deliver_next(0, 1) || world.deliver_next(1, 0), "it gets under way");
+    }
+    let asks = |(_, envelope): &&(_, Envelope)| envelope.marks.is_some_and(|marks| marks.asks);
+    let asking = world.ports[0].sent.iter().filter(asks).count();
+    let all = world.on_the_way(0, 1).len();
+    assert!(asking > 0 && asking <= 3, "{asking} of {all} ask");
+}
+
+#[test]
+fn a_short_message_is_over_when_it_is_copied_and_goes_again_as_it_was() {
+    let limits = Limits { copied_bytes_max: 4096, ..limits() };
+    let mut world = World::acquainted(LOSSY, &limits);
+    let source = world.lend(0, b"first");
+    assert_eq!(world.send(0, 1, 1, source), Posted::Done(Outcome::Done));
+    world.lose(0, 1);
+    world.take_back(0, source);
+    let into = world.room(1, 5);
+    let receive = world.receive(1, 0, 1, into);
+    world.pass(limits.retry_ns_max);
+    world.calm();
+    world.assert_received(1, receive, into, b"first");
+    world.assert_quiet();
+}
+
+#[test]
+fn no_more_is_copied_than_there_is_room_for() {
+    let limits = Limits { copied_bytes_max: 1024, ..limits() };
+    let mut world = World::acquainted(LOSSY, &limits);
+    let posted: Vec<_> = (0..20).map(|_| world.send(0, 1, 1, Span::EMPTY)).collect();
+    let over = posted.iter().filter(|posted| matches!(posted, Posted::Done(_))).count();
+    assert!(over > 0 && over < 20, "{over} of 20 are over");
+    for _ in 0..20 {
+        world.receive(1, 0, 1, Span::EMPTY);
+    }
+    world.calm();
     world.assert_quiet();
 }
 

@@ -1,0 +1,76 @@
+//! Copies of short messages to peers whose rail may lose them: nobody waits for their ack, and they may have to go
+//! again.
+
+use crate::nic::{Nic, Variant};
+use crate::op::Owner;
+use crate::port::Port;
+use crate::slab::Slab;
+use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
+use crate::word::MatchWord;
+
+/// Copies that are on their way.
+pub(crate) struct Copies {
+    spans: Slab<Span>,
+    /// What they cost.
+    bytes: u64,
+}
+
+impl Copies {
+    pub(crate) fn new() -> Copies {
+        Copies { spans: Slab::new(), bytes: 0 }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.spans.live()
+    }
+}
+
+impl<V: Variant> Nic<V> {
+    /// Whether a message of the owner's may be sent from a copy, so that it is over for its sender. What a module
+    /// sends is a copy already.
+    pub(crate) fn may_copy(&self, owner: Owner, len: u64) -> bool {
+        let is_copy = matches!(owner, Owner::Kept(_) | Owner::Copied(_));
+        !is_copy && self.copies.bytes + cost(len) <= self.limits.copied_bytes_max.into()
+    }
+
+    /// Sends a message from a copy of it.
+    pub(crate) fn send_copy(
+        &mut self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        let copy = if source.len == 0 { Span::EMPTY } else { port.claim(source.len) };
+        if source.len > 0 {
+            port.copy(source, copy);
+        }
+        self.copies.bytes += cost(copy.len);
+        let copied = self.copies.spans.claim(copy);
+        match self.begin_send(Owner::Copied(copied), to, word, copy, Mode::Standard, port) {
+            Posted::Pending(_) => Posted::Done(Outcome::Done),
+            Posted::Done(outcome) => {
+                self.on_copied(copied, port);
+                Posted::Done(outcome)
+            }
+        }
+    }
+
+    /// A copy is not needed any more: it has arrived, or nobody is there.
+    pub(crate) fn on_copied(&mut self, copied: Ticket, port: &mut impl Port) {
+        let Some(copy) = self.copies.spans.release(copied) else { return };
+        self.copies.bytes -= cost(copy.len);
+        if copy.len > 0 {
+            port.release(copy);
+        }
+    }
+}
+
+/// What a copy costs: there may be many of no bytes.
+fn cost(len: u64) -> u64 {
+    len + COPY_BYTES
+}
+
+/// What is kept of a message besides its bytes, about.
+const COPY_BYTES: u64 = 128;
