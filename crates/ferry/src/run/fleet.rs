@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let colours = std::env::var_os("NO_COLOR").is_none();
     let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
     let network = Network {
-        secret: sys::random().map_err(os("draw a secret"))?,
+        secret: ferrywire_host::job::draw_secret().map_err(os("draw a secret"))?,
         insecure: options.insecure,
         wanted: options.network.clone(),
     };
