@@ -267,7 +267,7 @@ impl Remote {
         match before {
             Step::Over => return None,
             // What could not be reached may be, a moment later: so many logins at once are too many for some.
-            Step::Connecting if self.tries < TRIES_MAX && ending != Ending::Exit(127) => {
+            Step::Connecting if self.tries < TRIES_MAX && !is_missing(ending) => {
                 self.step = Step::Waiting;
                 self.until = Instant::now() + RETRY_AFTER * self.tries;
                 return Some(Lost::Again);
@@ -283,6 +283,10 @@ impl Remote {
             Ending::Signal(signal) => format!("died of {}", crate::run::report::name_of(signal)),
         };
         Some(Lost::ForGood(match before {
+            Step::Connecting if is_missing(ending) => format!(
+                "cannot start the agent on {host}: `{command}` {ended}: {said}; the same ferry must be there, at the same \
+                 path as here"
+            ),
             Step::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
             _ => {
                 format!("lost {host} with {} ranks: `{command}` {ended}: {said}", self.share.ranks)
@@ -344,6 +348,11 @@ impl Remote {
             sys::signal_group(pid, libc::SIGTERM);
         }
     }
+}
+
+/// How shells say that a program is not there, or is none.
+fn is_missing(ending: Ending) -> bool {
+    matches!(ending, Ending::Exit(126 | 127))
 }
 
 /// How long a host may take to answer, and then to start its ranks.
