@@ -6,6 +6,7 @@
 //! board and stops only afterwards, or the others would wait.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::berth::{self, Berth, Kept, Reach};
@@ -210,6 +211,20 @@ impl Far {
             frame_bytes_max = frame_bytes_max.min(theirs);
             hosts.push(Host { first, ranks: berth.ranks, port, addresses });
             first = first.saturating_add(berth.ranks);
+        }
+        // Each host uses the addresses of one version.
+        let older = |addresses: &[IpAddr]| addresses.iter().any(IpAddr::is_ipv4);
+        let ours = older(&shore.addresses);
+        if let Some(other) = hosts.iter().find(|host| older(&host.addresses) != ours) {
+            let (old, new) = if ours { ("this host", "that") } else { ("that", "this host") };
+            return Err(stop(
+                launcher,
+                format_args!(
+                    "the host of rank {} and this one have no address of the same version of IP: {old} has one of IPv4, \
+                     {new} of IPv6 only",
+                    other.first
+                ),
+            ));
         }
         let word = board.get(0, JOB_KEY).map_err(JoinError::Board)?;
         let job = Job::read(&word)
