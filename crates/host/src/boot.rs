@@ -7,19 +7,23 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `board.rs` | what every board can do, and how ranks come together by one |
+//! | `board.rs` | what every board can do |
+//! | `together.rs`, `berth.rs` | how ranks come together by one; what hosts tell each other on it |
 //! | `pmi.rs` | the protocol of MPICH's launchers and of Slurm, on an inherited socket or a port |
 //! | `pmix.rs` | that of Open MPI's and Slurm's, in a library which is loaded when it is needed |
 //! | `layout.rs` | which ranks are on which host |
 
+mod berth;
 mod board;
 mod layout;
 mod pmi;
 mod pmix;
+mod together;
 
 use std::fmt;
 
-pub(crate) use board::{Board, NoBoard, Together, come_together};
+pub(crate) use board::{Board, NoBoard};
+pub(crate) use together::{Together, come_together};
 
 /// What started this process.
 pub(crate) enum Started {

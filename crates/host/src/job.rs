@@ -1,8 +1,9 @@
 //! How a rank comes to its job.
 
 use std::fmt;
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +73,7 @@ pub fn join(
             let (member, files, line) =
                 meeting.join(this_process().probe).map_err(JoinError::Meet)?;
             let (segment, net) = files.open(&member)?;
-            (Arc::new(segment), net, member.rank, Line::ours(line))
+            (segment, net, member.rank, Line::ours(line))
         }
         None => match boot::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
@@ -80,28 +81,38 @@ pub fn join(
                 return Ok(alone.into_iter().next().expect("a job of one has one"));
             }
             Started::Board(mut board) => {
-                let Together { segment, rank } = boot::come_together(&mut *board)?;
-                (segment, None, rank, Line::board(board))
+                let Together { segment, net, rank } = boot::come_together(&mut *board)?;
+                (segment, net, rank, Line::board(board))
             }
         },
     };
     let limits = limits(segment.ranks());
+    let (segment, net) = (Arc::new(segment), net.map(Arc::new));
     Rank::new(segment, net, rank, limits, operators, Some(line)).map_err(JoinError::Memory)
 }
 
 impl Files {
     /// What came with a welcome: the memory of this host, and the way to others.
-    fn open(self, member: &Member) -> Result<(Segment, Option<Arc<Net>>), JoinError> {
+    pub(crate) fn open(self, member: &Member) -> Result<(Segment, Option<Net>), JoinError> {
         let segment = open(self.segment)?;
-        let Some(way) = &member.way else { return Ok((segment, None)) };
-        let (Some(directory), Some(socket)) = (self.directory, self.socket) else {
-            return Err(JoinError::Meet(MeetError::NoSegment));
-        };
-        let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
-        let secret = Arc::new(Secret::new(&way.secret));
-        let net = Net::new(directory, member.rank, socket, secret, way.insecure);
-        Ok((segment, Some(Arc::new(net.ok_or(JoinError::Version)?))))
+        Ok((segment, way(member, self.directory, self.socket)?))
     }
+}
+
+/// The way of a rank to other hosts, if it has one.
+pub(crate) fn way(
+    member: &Member,
+    directory: Option<OwnedFd>,
+    socket: Option<OwnedFd>,
+) -> Result<Option<Net>, JoinError> {
+    let Some(way) = &member.way else { return Ok(None) };
+    let (Some(directory), Some(socket)) = (directory, socket) else {
+        return Err(JoinError::Meet(MeetError::NoSegment));
+    };
+    let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
+    let secret = Arc::new(Secret::new(&way.secret));
+    let net = Net::new(directory, member.rank, socket, secret, way.insecure);
+    Ok(Some(net.ok_or(JoinError::Version)?))
 }
 
 /// The memory that the launcher has handed over.
@@ -208,6 +219,13 @@ fn limits(ranks: u32) -> Limits {
 pub fn random() -> u32 {
     let hash = RandomState::new().hash_one(std::process::id());
     u32::try_from(hash >> 32).unwrap_or(1)
+}
+
+/// A secret for a job: bytes that nobody can guess.
+pub fn draw_secret() -> io::Result<[u8; SECRET_BYTES]> {
+    let mut bytes = [0; SECRET_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

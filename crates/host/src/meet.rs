@@ -8,7 +8,10 @@
 //! |---|---|---|
 //! | rank | [`Meeting`], then [`Line`] | [`from_environment`], `join`; `goodbye`, `abort` |
 //! | launcher | [`Place`], one for each rank | `open`; `poll`, `welcome`, `refuse` |
+//!
+//! Where the launcher is another's, the first rank of a host is in its place, and opens a door (`door.rs`).
 
+mod door;
 mod place;
 mod socket;
 mod wire;
@@ -17,6 +20,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
+pub(crate) use door::{Door, Guest, enter};
 pub use place::{Place, Word};
 use socket::Patience;
 pub use wire::{Hello, Member, SECRET_BYTES, TEXT_BYTES_MAX, VERSION, Way};

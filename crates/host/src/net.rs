@@ -1,6 +1,7 @@
 //! What a rank knows of the other hosts of its job: who it is among them, and what it reaches them by.
 
 pub mod directory;
+pub mod shore;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -26,6 +27,8 @@ pub(crate) struct Net {
     pub(crate) insecure: bool,
     /// Where ranks of this host knock at each other's sockets.
     own: SocketAddr,
+    /// The sockets of all ranks of this host, if it is for us to keep them open.
+    kept: Vec<OwnedFd>,
 }
 
 impl Net {
@@ -46,7 +49,14 @@ impl Net {
         let (first, _) = directory.ranks(host);
         let own = SocketAddr::new(inside, port);
         let socket = Socket::new(socket, true);
-        Some(Net { directory, host, slot, me, first, socket, secret, insecure, own })
+        let kept = Vec::new();
+        Some(Net { directory, host, slot, me, first, socket, secret, insecure, own, kept })
+    }
+
+    /// The sockets of this host stay open as long as this rank is in the job: there is no agent that keeps them.
+    pub(crate) fn keeping(mut self, sockets: Vec<OwnedFd>) -> Net {
+        self.kept = sockets;
+        self
     }
 
     /// Wakes whoever sleeps at the socket of a slot of this host. If it does not arrive, the sleeper's patience ends.

@@ -2,6 +2,7 @@
 //! the sockets of the meeting and those between hosts.
 
 pub(crate) mod futex;
+pub(crate) mod interfaces;
 pub(crate) mod map;
 pub(crate) mod reach;
 pub(crate) mod schedule;

@@ -45,11 +45,11 @@ fn serve() -> Result<(), String> {
     let news = head.news.try_clone().map_err(|error| error.to_string())?;
     match start(assignment, head) {
         Ok(job) => {
-            let far = job.far.as_ref();
+            let shore = job.far.as_ref().map(|far| &far.shore);
             let started = News::Started {
-                port: far.map_or(0, |far| far.group.port),
-                addresses: far.map(|far| far.addresses.clone()).unwrap_or_default(),
-                frame_bytes_max: far.map_or(u32::MAX, |far| far.frame_bytes_max),
+                port: shore.map_or(0, |shore| shore.group.port),
+                addresses: shore.map(|shore| shore.addresses.clone()).unwrap_or_default(),
+                frame_bytes_max: shore.map_or(u32::MAX, |shore| shore.frame_bytes_max),
             };
             // Told before the first word of a rank is passed on.
             let _ = wire::say(&news, &started);

@@ -1,38 +1,33 @@
 //! What a host of a job needs to be reached by others: a port, and addresses that they can try.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use ferrywire_host::net::directory::{ADDRESSES_MAX, Directory, Host};
-use ferrywire_host::udp::AROUND_BYTES;
-use ferrywire_host::udp::group::Group;
+use ferrywire_host::net::directory::{Directory, Host};
+use ferrywire_host::net::shore::{self, Address, NoShore, Shore};
 
-use super::sys;
 use super::wire::{Berth, Network, Wanted};
 
 /// The way of this host's ranks to others.
 pub(super) struct Far {
-    /// One socket for each rank. All stay open here to the end: the kernel counts on it.
-    pub(super) group: Group,
-    pub(super) addresses: Vec<IpAddr>,
-    /// The longest frame that fits into a packet here.
-    pub(super) frame_bytes_max: u32,
+    pub(super) shore: Shore,
     pub(super) network: Network,
 }
 
-/// Why a host cannot be reached by others.
+/// Why a host cannot be reached by others, what was asked for, and what addresses it has.
 #[derive(Debug)]
-pub(super) enum NoFar {
-    NoAddress { wanted: Wanted, found: Vec<IpAddr> },
-    TooManyRanks,
-    NoPort { wanted: Option<(u16, u16)>, error: io::Error },
+pub(super) struct NoFar {
+    why: NoShore,
+    wanted: Wanted,
+    found: Vec<IpAddr>,
 }
 
 impl std::fmt::Display for NoFar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NoFar::NoAddress { wanted, found } => {
-                write!(f, "no address that other hosts could use")?;
+        let NoFar { why, wanted, found } = self;
+        match (why, wanted.ports) {
+            (NoShore::NoAddress, _) => {
+                write!(f, "{why}")?;
                 if let Some(interface) = &wanted.interface {
                     write!(f, " (--iface {interface})")?;
                 }
@@ -42,11 +37,10 @@ impl std::fmt::Display for NoFar {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 write!(f, "; it has {}", found.join(", "))
             }
-            NoFar::TooManyRanks => write!(f, "a host can have 65535 ranks at most"),
-            NoFar::NoPort { wanted: Some((low, high)), error } => {
+            (NoShore::NoPort(error), Some((low, high))) => {
                 write!(f, "no free port between {low} and {high} (--port-range): {error}")
             }
-            NoFar::NoPort { wanted: None, error } => write!(f, "cannot open a port: {error}"),
+            _ => write!(f, "{why}"),
         }
     }
 }
@@ -54,30 +48,17 @@ impl std::fmt::Display for NoFar {
 impl Far {
     pub(super) fn open(ranks: u32, network: Network) -> Result<Far, NoFar> {
         let wanted = &network.wanted;
-        let all = sys::addresses();
-        let mut fit: Vec<_> = all.iter().filter(|one| is_wanted(wanted, one)).collect();
-        // Where nothing else is, hosts may still be of one machine.
-        if fit.is_empty() && *wanted == Wanted::default() {
-            fit = all.iter().filter(|one| one.address.is_loopback()).collect();
-        }
-        let older = fit.iter().any(|one| one.address.is_ipv4());
-        fit.retain(|one| one.address.is_ipv4() == older);
-        if fit.is_empty() {
-            let found = all.iter().map(|one| one.address).collect();
-            return Err(NoFar::NoAddress { wanted: wanted.clone(), found });
-        }
-        let everywhere = match older {
-            true => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            false => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        let all = shore::addresses();
+        let fit = match wanted.interface.is_some() || wanted.net.is_some() {
+            true => all.iter().filter(|one| is_wanted(wanted, one)).collect(),
+            false => shore::usual(&all),
         };
-        let slots = u16::try_from(ranks).map_err(|_| NoFar::TooManyRanks)?;
         let range = wanted.ports.map(|(low, high)| low..=high);
-        let group = Group::open(slots, range, everywhere)
-            .map_err(|error| NoFar::NoPort { wanted: wanted.ports, error })?;
-        let packet = fit.iter().map(|one| one.packet_bytes_max).min().unwrap_or(0);
-        let frame_bytes_max = packet.clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX) - AROUND_BYTES;
-        let addresses = fit.iter().map(|one| one.address).take(ADDRESSES_MAX).collect();
-        Ok(Far { group, addresses, frame_bytes_max, network })
+        let shore = Shore::open(ranks, range, &fit).map_err(|why| {
+            let found = all.iter().map(|one| one.address).collect();
+            NoFar { why, wanted: wanted.clone(), found }
+        })?;
+        Ok(Far { shore, network })
     }
 }
 
@@ -93,11 +74,10 @@ pub(super) fn directory(hosts: &[Berth], frame_bytes_max: u32) -> io::Result<Dir
     Directory::create(&hosts, frame_bytes_max)
 }
 
-fn is_wanted(wanted: &Wanted, one: &sys::Address) -> bool {
+fn is_wanted(wanted: &Wanted, one: &Address) -> bool {
     let interface = wanted.interface.as_ref().is_none_or(|name| *name == one.interface);
     let net = wanted.net.is_none_or(|(net, bits)| is_within(one.address, net, bits));
-    let asked = wanted.interface.is_some() || wanted.net.is_some();
-    interface && net && (asked || !one.address.is_loopback())
+    interface && net
 }
 
 /// Whether the first bits of two addresses are the same.
@@ -110,11 +90,6 @@ fn is_within(address: IpAddr, net: IpAddr, bits: u8) -> bool {
     let differ = (address ^ net).checked_shr(128 - u32::from(bits)).unwrap_or(0);
     short == net_short && differ == 0
 }
-
-/// What any network carries whole.
-const PACKET_BYTES_MIN: u32 = 1280;
-/// Longer ones are no quicker.
-const PACKET_BYTES_MAX: u32 = 9000;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! What one host has to say about another goes through here, and nothing else does: ranks talk among themselves.
 
 mod remote;
+mod table;
 
 use std::fmt;
 use std::io;
@@ -22,6 +23,7 @@ use super::wire::{Assignment, Kind, Network, News, Order, Terminals, VERSION};
 use super::{NoJob, job_number, mark_of, timeout_of};
 use crate::out;
 use remote::{Lost, Remote, Step};
+use table::Table;
 
 /// Why no agent can be started anywhere.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let colours = std::env::var_os("NO_COLOR").is_none();
     let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
     let network = Network {
-        secret: sys::random().map_err(os("draw a secret"))?,
+        secret: ferrywire_host::job::draw_secret().map_err(os("draw a secret"))?,
         insecure: options.insecure,
         wanted: options.network.clone(),
     };
@@ -82,6 +84,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
     let remotes = remotes.collect();
     let mut fleet = Fleet {
+        table: Table::new(err.is_terminal),
         signals,
         remotes,
         input: Input::for_others(options.stdin),
@@ -126,6 +129,7 @@ enum Phase {
 }
 
 struct Fleet {
+    table: Table,
     signals: Signals,
     remotes: Vec<Remote>,
     input: Input,
@@ -193,6 +197,7 @@ impl Fleet {
             self.fail(bad.to_string(), 1);
         }
         self.on_time(Instant::now());
+        self.table.poll(Instant::now(), &self.remotes, &mut self.err);
         self.out.poll();
         self.err.poll();
         if let Some(error) = self.out.trouble.take() {
@@ -236,7 +241,7 @@ impl Fleet {
             Phase::Ending { leave_at } => Some(leave_at),
         };
         let hosts = self.remotes.iter().filter_map(Remote::deadline);
-        phase.into_iter().chain(hosts).min().map(sys::ms_until)
+        phase.into_iter().chain(hosts).chain(self.table.deadline()).min().map(sys::ms_until)
     }
 
     fn on_time(&mut self, now: Instant) {
@@ -313,6 +318,9 @@ impl Fleet {
             Err(why) => return self.fail(why, 1),
         };
         for (kind, bytes) in frames {
+            if kind != Kind::Words {
+                self.table.remove(&mut self.err);
+            }
             match kind {
                 Kind::Out => self.out.pass_on(&bytes),
                 Kind::Err => self.err.pass_on(&bytes),
@@ -347,10 +355,11 @@ impl Fleet {
                 self.judge_absence();
             }
             News::Joined => {
-                self.remotes[at].step = Step::Joined;
+                self.remotes[at].come_to(Step::Joined);
                 let all = self.remotes.iter().all(|remote| remote.step == Step::Joined);
                 if all && !self.gone {
                     self.gone = true;
+                    self.table.remove(&mut self.err);
                     let hosts = self.remotes.iter().map(Remote::berth).collect();
                     let frame_bytes_max = self.frame_bytes_max;
                     self.order_all(&Order::Go { hosts, frame_bytes_max });
@@ -367,7 +376,7 @@ impl Fleet {
                 self.fail_with(format!("{why}, on {host}"), code, rank, weight);
             }
             News::NotStarted { why, code } => {
-                self.remotes[at].step = Step::Over;
+                self.remotes[at].come_to(Step::Over);
                 self.fail(format!("on {host}: {why}"), code);
             }
             News::Done { endings } => {
@@ -420,6 +429,7 @@ impl Fleet {
             self.failure = Some(Failure { why, code, rank, weight, at });
         }
         if matches!(self.phase, Phase::Running) {
+            self.table.leave(&self.remotes, &mut self.err);
             self.order_all(&Order::End);
             self.remotes.iter_mut().for_each(Remote::call_off);
             self.phase = Phase::Ending { leave_at: at + ENDING_MAX };
@@ -427,6 +437,7 @@ impl Fleet {
     }
 
     fn close(mut self) -> u8 {
+        self.table.remove(&mut self.err);
         let left: Vec<String> = self.remotes.iter().filter_map(Remote::left_over).collect();
         self.remotes.iter_mut().for_each(Remote::cut);
         for line in self.report() {

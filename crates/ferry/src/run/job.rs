@@ -410,7 +410,7 @@ impl Job {
             let Some(place) = &rank.place else { continue };
             let mut files = vec![segment.file().as_fd()];
             let way = far.map(|(far, directory)| {
-                files.extend([directory.file().as_fd(), far.group.sockets[at].as_fd()]);
+                files.extend([directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
                 Way { secret: far.network.secret, insecure: far.network.insecure }
             });
             let (rank_number, size) = (self.number_of(at), self.size);

@@ -13,7 +13,6 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{Error, Result};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -228,77 +227,10 @@ pub(super) fn stop_self() {
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// An address of this machine.
-#[derive(Clone, Debug)]
-pub(super) struct Address {
-    pub(super) interface: String,
-    pub(super) address: IpAddr,
-    /// The longest packet that its interface carries.
-    pub(super) packet_bytes_max: u32,
-}
-
-/// The addresses of all interfaces that are up, but those that mean something only with the interface's name.
-pub(super) fn addresses() -> Vec<Address> {
-    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: by L2: the call fills in where the list begins.
-    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut next = list;
-    while !next.is_null() {
-        // SAFETY: entries of the list are whole until it is freed.
-        let entry = unsafe { &*next };
-        next = entry.ifa_next;
-        let up = entry.ifa_flags & libc::IFF_UP as u32 != 0;
-        if let Some(address) = address_of(entry.ifa_addr).filter(|_| up) {
-            // SAFETY: a name of the list ends with a zero byte.
-            let name = unsafe { std::ffi::CStr::from_ptr(entry.ifa_name) };
-            let interface = name.to_string_lossy().into_owned();
-            let path = format!("/sys/class/net/{interface}/mtu");
-            let packet =
-                std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-            let packet_bytes_max = packet.unwrap_or(1500);
-            found.push(Address { interface, address, packet_bytes_max });
-        }
-    }
-    // SAFETY: it is the list from above, and nothing points into it any more.
-    unsafe { libc::freeifaddrs(list) };
-    found
-}
-
-fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: an address that is there has a family.
-    match i32::from(unsafe { (*address).sa_family }) {
-        libc::AF_INET => {
-            // SAFETY: of this family, it is of this kind.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in>() };
-            Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let address = unsafe { &*address.cast::<libc::sockaddr_in6>() };
-            let address = std::net::Ipv6Addr::from(address.sin6_addr.s6_addr);
-            (!address.is_unicast_link_local()).then_some(IpAddr::V6(address))
-        }
-        _ => None,
-    }
-}
-
 /// From now to then, in the unit of [`poll`]. Rounded up: a moment too early is a turn for nothing.
 pub(super) fn ms_until(then: Instant) -> u64 {
     let left = then.saturating_duration_since(Instant::now());
     u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
-}
-
-/// Bytes that nobody can guess.
-pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
-    Ok(bytes)
 }
 
 /// This process.

@@ -28,7 +28,7 @@ impl<T: io::Read + Write + Send> Stream for T {}
 pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, NoBoard> {
     let launcher = match () {
         () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMI)",
-        () if read("HYDI_CONTROL_FD").is_some() => "mpiexec of MPICH (Hydra, PMI)",
+        () if read("PMI_HOSTNAME").is_some() => "mpiexec of MPICH (Hydra, PMI)",
         () => "a launcher with PMI",
     };
     let number = |name: &str| read(name)?.trim().parse::<u32>().ok();

@@ -4,8 +4,9 @@
 //! Invariants:
 //!   L1. Texts given to the loader and to the library end with a zero byte.
 //!   L2. The library is never closed, so its functions are there for good.
-//!   L3. The layouts below are those of versions 2 to 6 of the library: process names, values and the functions used
-//!       here have not changed since. Whatever else those structures hold is never touched.
+//!   L3. The layouts below are those of versions 2 to 6 of the library: process names, values, advice and the functions
+//!       used here have not changed since. Whatever else those structures hold is never touched. An array of advice has
+//!       one element, since how long one is has changed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
@@ -19,6 +20,8 @@ pub(super) struct Pmix {
     launcher: &'static str,
     me: Process,
     size: u32,
+    /// No fence has been yet: all words are left before the first one, which brings them to all hosts.
+    with_words: bool,
 }
 
 /// `pmix_proc_t`: a job, and a rank in it.
@@ -34,6 +37,14 @@ struct Process {
 struct Value {
     kind: u16,
     data: [u64; VALUE_WORDS],
+}
+
+/// `pmix_info_t`: a piece of advice.
+#[repr(C)]
+struct Advice {
+    key: [c_char; KEY_BYTES],
+    flags: u32,
+    value: Value,
 }
 
 /// The functions of the library that are used here.
@@ -53,7 +64,7 @@ type Finalize = unsafe extern "C" fn(*const c_void, usize) -> c_int;
 type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
 type Put = unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int;
 type Commit = unsafe extern "C" fn() -> c_int;
-type Fence = unsafe extern "C" fn(*const Process, usize, *const c_void, usize) -> c_int;
+type Fence = unsafe extern "C" fn(*const Process, usize, *const Advice, usize) -> c_int;
 type Get = unsafe extern "C" fn(
     *const Process,
     *const c_char,
@@ -88,7 +99,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, NoBoar
         let why = library.in_words(code);
         return Err(NoBoard::new(launcher, format_args!("it does not let us in: {why}")));
     }
-    let mut pmix = Pmix { library, launcher, me, size: 0 };
+    let mut pmix = Pmix { library, launcher, me, size: 0, with_words: true };
     let size = pmix.ask_of_all(JOB_SIZE)?.number();
     pmix.size = size.ok_or_else(|| pmix.trouble("it does not say how many ranks there are"))?;
     Ok(pmix)
@@ -164,15 +175,22 @@ impl Board for Pmix {
         value.data[0] = word.as_ptr().expose_provenance() as u64;
         // SAFETY: L1, L3: the library copies what it is given.
         let put = unsafe { (self.library.put)(GLOBAL, named(&key).as_ptr(), &raw mut value) };
-        self.check(put, "it does not take a word")?;
-        // SAFETY: it takes nothing.
-        self.check(unsafe { (self.library.commit)() }, "it does not pass a word on")
+        self.check(put, "it does not take a word")
     }
 
     fn fence(&mut self) -> Result<(), NoBoard> {
         let all = Process { rank: ALL_RANKS, ..self.me };
-        // SAFETY: L3; one process name, and no further advice.
-        let code = unsafe { (self.library.fence)(&raw const all, 1, std::ptr::null(), 0) };
+        // Not asked for by each when it wants them: on several hosts, some servers then answer with half of them.
+        let collect = Advice { key: named(COLLECT), flags: 0, value: Value::yes() };
+        let mut advice = 0;
+        if std::mem::take(&mut self.with_words) {
+            // All words at once: what is passed on afterwards may not arrive.
+            // SAFETY: it takes nothing.
+            self.check(unsafe { (self.library.commit)() }, "it does not pass words on")?;
+            advice = 1;
+        }
+        // SAFETY: L3; one process name, and as much advice as is said.
+        let code = unsafe { (self.library.fence)(&raw const all, 1, &raw const collect, advice) };
         self.check(code, "not all ranks have come")
     }
 
@@ -194,6 +212,15 @@ impl Board for Pmix {
         // SAFETY: L1, L3; no processes means all of the job.
         let code = unsafe { (self.library.abort)(code, reason.as_ptr(), std::ptr::null_mut(), 0) };
         self.check(code, "it does not end the job")
+    }
+}
+
+impl Value {
+    /// A truth has one byte, at the beginning.
+    fn yes() -> Value {
+        let mut data = [0; VALUE_WORDS];
+        data[0] = u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0]);
+        Value { kind: BOOL, data }
     }
 }
 
@@ -330,10 +357,12 @@ const SUCCESS: c_int = 0;
 /// Instead of a rank: the whole job.
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// Kinds of values.
+const BOOL: u16 = 1;
 const STRING: u16 = 3;
 const UINT32: u16 = 14;
 const RANK: u16 = 40;
 /// For ranks on this host and on others.
 const GLOBAL: u8 = 3;
+const COLLECT: &CStr = c"pmix.collect";
 const JOB_SIZE: &CStr = c"pmix.job.size";
 const LOCAL_PEERS: &CStr = c"pmix.lpeers";

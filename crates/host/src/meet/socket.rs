@@ -4,11 +4,12 @@
 // Invariants of this file, cited below by number.
 //   S1. Every pointer given to the kernel is to a live value of the size that is told with it.
 //   S2. A descriptor that a successful call returns is new, open, and owned by nobody else.
-//   S3. `msghdr` and `ucred` are plain data: all zeros is a value of them.
+//   S3. `msghdr`, `sockaddr_un` and `ucred` are plain data: all zeros is a value of them.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use super::wire::MESSAGE_BYTES_MAX;
 
@@ -46,6 +47,9 @@ const CONTROL_ALIGN: usize = size_of::<usize>();
 /// Room for credentials and a few descriptors. What does not fit, the kernel closes again.
 const CONTROL_BYTES: usize = 128;
 
+/// The family of an address, which comes before its name.
+const FAMILY_BYTES: libc::socklen_t = 2;
+
 /// Two connected ends. Both are closed on exec until somebody says otherwise.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
@@ -57,6 +61,105 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     // SAFETY: by S2.
     let second = unsafe { OwnedFd::from_raw_fd(ends[1]) };
     Ok((first, second))
+}
+
+/// A socket that waits for others, at a name that the kernel chooses; a wait ends after `wait_max`. The name is in no
+/// file system.
+pub(super) fn listen(wait_max: Duration) -> Result<(OwnedFd, String)> {
+    let socket = unnamed()?;
+    let mut address = address(b"");
+    // SAFETY: by S1. An address that ends behind its family asks for a name.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), FAMILY_BYTES) })?;
+    let mut size = option_size::<libc::sockaddr_un>();
+    // SAFETY: by S1.
+    check(unsafe {
+        libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut size)
+    })?;
+    // Behind the family there is a zero byte, then the name.
+    let length = (size - FAMILY_BYTES).saturating_sub(1) as usize;
+    let name = address.sun_path.iter().skip(1).take(length);
+    let name = name.map(|letter| char::from(letter.to_ne_bytes()[0])).collect();
+    // SAFETY: asks for a queue at a socket that has a name.
+    check(unsafe { libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) })?;
+    limit_wait(socket.as_fd(), wait_max)?;
+    Ok((socket, name))
+}
+
+/// The next one who comes to a socket that waits.
+pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let number = retried(|| {
+        // SAFETY: nobody asks for the name of who comes.
+        let number = unsafe {
+            libc::accept4(
+                listener.as_raw_fd(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC,
+            )
+        };
+        number as isize
+    })?;
+    let number = RawFd::try_from(number).map_err(|_| ErrorKind::InvalidData)?;
+    // SAFETY: by S2.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// The other end of a socket that waits under this name.
+pub(super) fn connect(name: &str) -> Result<OwnedFd> {
+    let socket = unnamed()?;
+    let address = address(name.as_bytes());
+    let length = libc::socklen_t::try_from(name.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    if name.len() >= address.sun_path.len() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    retried(|| {
+        // SAFETY: by S1: family, zero byte and name are within the address, as the line above says.
+        let code = unsafe {
+            libc::connect(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                FAMILY_BYTES + 1 + length,
+            )
+        };
+        code as isize
+    })?;
+    Ok(socket)
+}
+
+fn unnamed() -> Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: makes a socket, or says why not.
+    let number = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+    // SAFETY: by S2.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// A name behind a zero byte: one that is in no file system.
+fn address(name: &[u8]) -> libc::sockaddr_un {
+    // SAFETY: by S3.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).expect("it is 1");
+    for (place, &byte) in address.sun_path.iter_mut().skip(1).zip(name) {
+        *place = c_char::from_ne_bytes([byte]);
+    }
+    address
+}
+
+/// Who waits at this socket gives up after a while.
+fn limit_wait(socket: BorrowedFd<'_>, wait_max: Duration) -> Result<()> {
+    let seconds = libc::time_t::try_from(wait_max.as_secs()).unwrap_or(libc::time_t::MAX);
+    let limit = libc::timeval { tv_sec: seconds, tv_usec: 0 };
+    // SAFETY: by S1.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const limit).cast(),
+            option_size::<libc::timeval>(),
+        )
+    })
+    .map(drop)
 }
 
 /// From now on the kernel names the sender of every packet that this end receives.

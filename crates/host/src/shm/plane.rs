@@ -50,7 +50,7 @@ impl Bell {
             None => self.doorbell.sleep(who, patience),
             Some((net, _)) if self.doorbell.is_armed() => {
                 // A socket that cannot be waited for is looked at in turn.
-                let _ = net.socket.wait(patience);
+                let _ = net.socket.wait(Some(patience.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
             }
             Some(_) => {}
         }
@@ -130,3 +130,7 @@ impl Plane {
         &self.segment.door(self.number, rank).attention
     }
 }
+
+/// How long one sleeps at a socket without a look. A knock may be lost, or go astray when the ranks of a host leave one
+/// after the other and nobody is left who keeps their sockets.
+const NAP_MAX: Duration = Duration::from_millis(100);

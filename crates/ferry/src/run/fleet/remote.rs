@@ -47,6 +47,8 @@ pub(super) struct Remote {
     /// What the command said to us on its standard error.
     complained: Vec<u8>,
     pub(super) step: Step,
+    /// When it came to this step.
+    since: Instant,
     /// When it is tried again, or when it is late.
     until: Instant,
     tries: u32,
@@ -79,6 +81,7 @@ impl Remote {
             line: None,
             complained: Vec::new(),
             step: Step::Waiting,
+            since: Instant::now(),
             until: Instant::now(),
             tries: 0,
             waiting: None,
@@ -91,6 +94,27 @@ impl Remote {
 
     pub(super) fn name(&self) -> &str {
         &self.share.name
+    }
+
+    pub(super) fn come_to(&mut self, step: Step) {
+        (self.step, self.since) = (step, Instant::now());
+    }
+
+    /// How far it is, and for how long, for people.
+    pub(super) fn progress(&self, now: Instant) -> String {
+        let step = match self.step {
+            Step::Waiting if self.tries == 0 => "waits for its turn".into(),
+            Step::Waiting => {
+                format!("could not be reached, is tried again after try {}", self.tries)
+            }
+            Step::Connecting => format!("is connected to by {}", self.rsh[0]),
+            Step::Assigned => "is reached, starts its ranks".into(),
+            Step::Started => "runs its ranks, which have not all joined".into(),
+            Step::Joined => "has joined".into(),
+            Step::Over => "has ended".into(),
+        };
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        format!("{step} ({seconds} s)")
     }
 
     /// Whether the input is for one of its ranks.
@@ -136,7 +160,7 @@ impl Remote {
         }
         self.line = Some(Line { child, orders, backlog: VecDeque::new(), news, complaints });
         self.complained.clear();
-        self.step = Step::Connecting;
+        self.come_to(Step::Connecting);
         self.until = Instant::now() + CONNECT_MAX;
         self.tries += 1;
         Ok(())
@@ -145,14 +169,14 @@ impl Remote {
     /// The agent is there: it gets its ranks.
     pub(super) fn assign(&mut self) {
         if let Some(assignment) = self.assignment.take() {
-            self.step = Step::Assigned;
+            self.come_to(Step::Assigned);
             self.order(&Order::Start(assignment));
         }
     }
 
     /// Its ranks run, and others reach them there.
     pub(super) fn on_started(&mut self, port: u16, addresses: Vec<IpAddr>) {
-        self.step = Step::Started;
+        self.come_to(Step::Started);
         self.place = (port, addresses);
     }
 
@@ -253,7 +277,7 @@ impl Remote {
 
     pub(super) fn on_done(&mut self, endings: Vec<(u32, Option<Ending>)>) {
         self.endings = endings;
-        self.step = Step::Over;
+        self.come_to(Step::Over);
         // Nothing is left to say, and it goes.
         if let Some(line) = &mut self.line {
             line.orders = None;
@@ -267,12 +291,12 @@ impl Remote {
         match before {
             Step::Over => return None,
             // What could not be reached may be, a moment later: so many logins at once are too many for some.
-            Step::Connecting if self.tries < TRIES_MAX && ending != Ending::Exit(127) => {
-                self.step = Step::Waiting;
+            Step::Connecting if self.tries < TRIES_MAX && !is_missing(ending) => {
+                self.come_to(Step::Waiting);
                 self.until = Instant::now() + RETRY_AFTER * self.tries;
                 return Some(Lost::Again);
             }
-            _ => self.step = Step::Over,
+            _ => self.come_to(Step::Over),
         }
         let complaint = String::from_utf8_lossy(&self.complained);
         let complaint = complaint.trim();
@@ -283,6 +307,10 @@ impl Remote {
             Ending::Signal(signal) => format!("died of {}", crate::run::report::name_of(signal)),
         };
         Some(Lost::ForGood(match before {
+            Step::Connecting if is_missing(ending) => format!(
+                "cannot start the agent on {host}: `{command}` {ended}: {said}; the same ferry must be there, at the same \
+                 path as here"
+            ),
             Step::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
             _ => {
                 format!("lost {host} with {} ranks: `{command}` {ended}: {said}", self.share.ranks)
@@ -321,9 +349,9 @@ impl Remote {
     /// The job has failed elsewhere: who has not begun shall not.
     pub(super) fn call_off(&mut self) {
         match self.step {
-            Step::Waiting => self.step = Step::Over,
+            Step::Waiting => self.come_to(Step::Over),
             Step::Connecting => {
-                self.step = Step::Over;
+                self.come_to(Step::Over);
                 self.cut();
             }
             _ => {}
@@ -344,6 +372,11 @@ impl Remote {
             sys::signal_group(pid, libc::SIGTERM);
         }
     }
+}
+
+/// How shells say that a program is not there, or is none.
+fn is_missing(ending: Ending) -> bool {
+    matches!(ending, Ending::Exit(126 | 127))
 }
 
 /// How long a host may take to answer, and then to start its ranks.
