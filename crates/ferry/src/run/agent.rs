@@ -50,6 +50,7 @@ fn serve() -> Result<(), String> {
                 port: far.map_or(0, |far| far.group.port),
                 addresses: far.map(|far| far.addresses.clone()).unwrap_or_default(),
                 frame_bytes_max: far.map_or(u32::MAX, |far| far.frame_bytes_max),
+                providers: far.map(|far| far.candidates.clone()).unwrap_or_default(),
             };
             // Told before the first word of a rank is passed on.
             let _ = wire::say(&news, &started);

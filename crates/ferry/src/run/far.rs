@@ -3,10 +3,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ferrywire_host::fabric::NoFabric;
 use ferrywire_host::net::directory::{ADDRESSES_MAX, Directory, Host};
 use ferrywire_host::udp::AROUND_BYTES;
 use ferrywire_host::udp::group::Group;
 
+use super::rail::Wish;
 use super::sys;
 use super::wire::{Berth, Network, Wanted};
 
@@ -17,6 +19,8 @@ pub(super) struct Far {
     pub(super) addresses: Vec<IpAddr>,
     /// The longest frame that fits into a packet here.
     pub(super) frame_bytes_max: u32,
+    /// Providers of libfabric that would do, the best first.
+    pub(super) candidates: Vec<String>,
     pub(super) network: Network,
 }
 
@@ -26,6 +30,7 @@ pub(super) enum NoFar {
     NoAddress { wanted: Wanted, found: Vec<IpAddr> },
     TooManyRanks,
     NoPort { wanted: Option<(u16, u16)>, error: io::Error },
+    NoFabric { wish: Wish, error: NoFabric },
 }
 
 impl std::fmt::Display for NoFar {
@@ -47,12 +52,15 @@ impl std::fmt::Display for NoFar {
                 write!(f, "no free port between {low} and {high} (--port-range): {error}")
             }
             NoFar::NoPort { wanted: None, error } => write!(f, "cannot open a port: {error}"),
+            NoFar::NoFabric { wish, error } => write!(f, "--rail {wish}: {error}"),
         }
     }
 }
 
 impl Far {
     pub(super) fn open(ranks: u32, network: Network) -> Result<Far, NoFar> {
+        let no_fabric = |error| NoFar::NoFabric { wish: network.rail.clone(), error };
+        let candidates = network.rail.candidates().map_err(no_fabric)?;
         let wanted = &network.wanted;
         let all = sys::addresses();
         let mut fit: Vec<_> = all.iter().filter(|one| is_wanted(wanted, one)).collect();
@@ -77,7 +85,7 @@ impl Far {
         let packet = fit.iter().map(|one| one.packet_bytes_max).min().unwrap_or(0);
         let frame_bytes_max = packet.clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX) - AROUND_BYTES;
         let addresses = fit.iter().map(|one| one.address).take(ADDRESSES_MAX).collect();
-        Ok(Far { group, addresses, frame_bytes_max, network })
+        Ok(Far { group, addresses, frame_bytes_max, candidates, network })
     }
 }
 

@@ -48,10 +48,7 @@ impl Bell {
     pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
         match &self.knock {
             None => self.doorbell.sleep(who, patience),
-            Some((net, _)) if self.doorbell.is_armed() => {
-                // A socket that cannot be waited for is looked at in turn.
-                let _ = net.socket.wait(patience);
-            }
+            Some((net, _)) if self.doorbell.is_armed() => net.wait(patience),
             Some(_) => {}
         }
     }
