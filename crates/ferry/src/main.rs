@@ -5,6 +5,7 @@
 mod bench;
 mod compile;
 mod home;
+mod info;
 mod install;
 mod module;
 mod out;
@@ -46,6 +47,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    Info(info::Info),
     Install(install::Install),
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Cc { arguments } => compile::compile(Language::C, &arguments),
         Command::Cxx { arguments } => compile::compile(Language::Cxx, &arguments),
+        Command::Info(info) => info.run(),
         Command::Install(install) => install.run(),
         Command::Module(module) => module.run(),
         Command::Sim(sim) => sim.run(),

@@ -7,7 +7,7 @@
 //! | `start` | one process for each rank |
 //! | `job` | the loop, until the end of the last rank |
 //! | `hosts`, `fleet` | several hosts: who gets which ranks; starting and hearing an agent on each |
-//! | `far` | how the ranks of a host are reached by those of others |
+//! | `far`, `rail` | how the ranks of a host are reached by those of others, and by which rail |
 //! | `agent`, `wire` | such an agent: it runs the loop of `job` for its host; what is said between them |
 //! | `output`, `input` | whole lines out; input to who reads it |
 //! | `keeper` | who cleans up if we are killed |
@@ -25,6 +25,7 @@ mod options;
 mod output;
 mod plan;
 mod program;
+mod rail;
 mod report;
 mod start;
 mod sys;
@@ -50,6 +51,7 @@ use keeper::Keeper;
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
+pub(crate) use rail::Wish;
 use start::{Coloured, NotStarted, Rank, Start};
 use sys::Signals;
 

@@ -13,6 +13,7 @@ use ferrywire_nic::{Limits, Peer};
 
 use crate::boot::{self, BootError, NoBoard, Started, Together};
 use crate::cores;
+use crate::fabric::{Endpoint, NoFabric};
 use crate::line::Line;
 use crate::meet::{self, Files, MeetError, Member, SECRET_BYTES};
 use crate::net::Net;
@@ -37,6 +38,8 @@ pub enum JoinError {
     Version,
     /// The memory that ranks share cannot be made or mapped.
     Memory(io::Error),
+    /// The job has chosen libfabric, and it does not work here.
+    Fabric(NoFabric),
 }
 
 impl fmt::Display for JoinError {
@@ -56,6 +59,7 @@ impl fmt::Display for JoinError {
             JoinError::Memory(error) => {
                 write!(f, "the memory that ranks share cannot be had: {error}")
             }
+            JoinError::Fabric(error) => error.fmt(f),
         }
     }
 }
@@ -111,7 +115,12 @@ pub(crate) fn way(
     };
     let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
     let secret = Arc::new(Secret::new(&way.secret));
-    let net = Net::new(directory, member.rank, socket, secret, way.insecure);
+    let endpoint = way.fabric.as_deref().map(|provider| {
+        let host = directory.place(member.rank).map_or(0, |(host, _)| host);
+        Endpoint::open(provider, directory.addresses(host))
+    });
+    let endpoint = endpoint.transpose().map_err(JoinError::Fabric)?.map(Arc::new);
+    let net = Net::new(directory, member.rank, socket, secret, way.insecure, endpoint);
     Ok(Some(net.ok_or(JoinError::Version)?))
 }
 
@@ -138,7 +147,7 @@ pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<
 pub fn local_hosts(
     hosts: u32,
     ranks: u32,
-    insecure: bool,
+    wire: LocalWire<'_>,
     operators: Operators,
 ) -> io::Result<Vec<Rank>> {
     let inside = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -167,7 +176,15 @@ pub fn local_hosts(
         (0..ranks).for_each(|slot| segment.introduce(slot, this_process()));
         for (rank, socket) in (host.first..).zip(group.sockets) {
             let directory = Directory::create(&list, FRAME_BYTES_OF_ETHERNET)?;
-            let net = Net::new(directory, rank, socket, Arc::clone(&secret), insecure);
+            let endpoint = match wire {
+                LocalWire::Fabric(provider) => {
+                    let opened = Endpoint::open(provider, std::iter::once(inside));
+                    Some(Arc::new(opened.map_err(io::Error::other)?))
+                }
+                LocalWire::Sealed | LocalWire::Insecure => None,
+            };
+            let insecure = wire == LocalWire::Insecure;
+            let net = Net::new(directory, rank, socket, Arc::clone(&secret), insecure, endpoint);
             let net = Some(Arc::new(net.ok_or(io::ErrorKind::InvalidInput)?));
             let line = Some(Line::threads(&barrier));
             let segment = Arc::clone(&segment);
@@ -175,6 +192,17 @@ pub fn local_hosts(
         }
     }
     Ok(all)
+}
+
+/// What ranks of [`local_hosts`] talk by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LocalWire<'a> {
+    /// Sealed datagrams.
+    Sealed,
+    /// Datagrams that are not sealed.
+    Insecure,
+    /// A provider of libfabric.
+    Fabric(&'a str),
 }
 
 /// What of the usual packet is left for a frame.

@@ -17,6 +17,7 @@
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
 //! | `net.rs` | who the other hosts are, and where |
 //! | `udp/` | the rail between hosts: sealed datagrams |
+//! | `fabric/` | the other one: libfabric, where there is hardware made for messages |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
@@ -30,6 +31,7 @@ mod boot;
 mod completion;
 pub mod cores;
 mod driver;
+pub mod fabric;
 pub mod job;
 mod line;
 mod lock;

@@ -6,9 +6,11 @@ pub mod shore;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use directory::Directory;
 
+use crate::fabric::Endpoint;
 use crate::udp::seal::{Form, Header, Secret};
 use crate::udp::socket::{Socket, Target};
 
@@ -25,6 +27,8 @@ pub(crate) struct Net {
     pub(crate) secret: Arc<Secret>,
     /// Frames go as they are, since the user wants it.
     pub(crate) insecure: bool,
+    /// What frames go through, if the job has chosen libfabric. Then datagrams carry cards.
+    pub(crate) endpoint: Option<Arc<Endpoint>>,
     /// Where ranks of this host knock at each other's sockets.
     own: SocketAddr,
     /// The sockets of all ranks of this host, if it is for us to keep them open.
@@ -39,6 +43,7 @@ impl Net {
         socket: OwnedFd,
         secret: Arc<Secret>,
         insecure: bool,
+        endpoint: Option<Arc<Endpoint>>,
     ) -> Option<Net> {
         let (host, slot) = directory.place(me)?;
         let port = directory.port(host);
@@ -50,13 +55,32 @@ impl Net {
         let own = SocketAddr::new(inside, port);
         let socket = Socket::new(socket, true);
         let kept = Vec::new();
-        Some(Net { directory, host, slot, me, first, socket, secret, insecure, own, kept })
+        Some(Net {
+            directory,
+            host,
+            slot,
+            me,
+            first,
+            socket,
+            secret,
+            insecure,
+            endpoint,
+            own,
+            kept,
+        })
     }
 
     /// The sockets of this host stay open as long as this rank is in the job: there is no agent that keeps them.
     pub(crate) fn keeping(mut self, sockets: Vec<OwnedFd>) -> Net {
         self.kept = sockets;
         self
+    }
+
+    /// Waits until something has come from anybody, or until `patience` is over.
+    pub(crate) fn wait(&self, patience: Option<Duration>) {
+        let fabric = self.endpoint.as_ref().and_then(|endpoint| endpoint.wait());
+        // What cannot be waited for is looked at in turn.
+        let _ = self.socket.wait(fabric, patience);
     }
 
     /// Wakes whoever sleeps at the socket of a slot of this host. If it does not arrive, the sleeper's patience ends.

@@ -1,12 +1,15 @@
-//! All rails of a rank as one: who is on this host is reached through shared memory, who is not through the network.
+//! All rails of a rank as one: who is on this host is reached through shared memory, who is not through the network, by
+//! whichever of its two rails the job has chosen.
 //!
 //! The rail of this host counts ranks by their slots, as its memory does; all others count them as the job does.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
+use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
 use crate::net::Net;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::plane::Plane;
@@ -17,10 +20,34 @@ use crate::udp::rail::{self as udp, Udp, UdpInlet};
 /// Opens the rails of the rank in slot `slot`, once.
 pub(crate) fn open(plane: &Plane, slot: u32, welcome_bytes: u32) -> (Rails, Inlets) {
     let (shm, shm_inlet) = shm::open(plane, slot, welcome_bytes);
-    let (udp, udp_inlet) = plane.net.as_ref().map(udp::open).unzip();
+    let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
     let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
-    let rails = Rails { shm, udp, here };
-    (rails, Inlets { shm: shm_inlet, udp: udp_inlet, here, rest: 0 })
+    let rails = Rails { shm, far, here };
+    (rails, Inlets { shm: shm_inlet, far: far_inlet, here, rest: 0 })
+}
+
+fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
+    match &net.endpoint {
+        Some(endpoint) => {
+            let (out, inlet) = fabric::open(net, endpoint);
+            (Far::Fabric(out), FarInlet::Fabric(inlet))
+        }
+        None => {
+            let (out, inlet) = udp::open(net);
+            (Far::Udp(out), FarInlet::Udp(inlet))
+        }
+    }
+}
+
+/// The rail to other hosts, which is the same for all ranks of a job.
+enum Far {
+    Udp(Udp),
+    Fabric(Fabric),
+}
+
+enum FarInlet {
+    Udp(UdpInlet),
+    Fabric(FabricInlet),
 }
 
 /// Which ranks are on this host.
@@ -52,7 +79,7 @@ impl Here {
 /// The halves that send.
 pub(crate) struct Rails {
     pub(crate) shm: Shm,
-    udp: Option<Udp>,
+    far: Option<Far>,
     here: Here,
 }
 
@@ -60,14 +87,28 @@ impl Rails {
     /// Whether there are rails that lose frames, and so time has to be kept.
     #[inline(always)]
     pub(crate) fn needs_time(&self) -> bool {
-        self.udp.is_some()
+        matches!(self.far, Some(Far::Udp(_)))
+    }
+
+    /// Whether somebody has to look after rails also when nothing is outstanding: other hosts may want an answer.
+    #[inline(always)]
+    pub(crate) fn needs_care(&self) -> bool {
+        self.far.is_some()
     }
 
     /// Lets go what was collected for other hosts.
     #[inline(always)]
     pub(crate) fn flush(&mut self) {
-        if let Some(udp) = &mut self.udp {
+        if let Some(Far::Udp(udp)) = &mut self.far {
             udp.flush();
+        }
+    }
+
+    /// How long one may sleep, as far as rails are concerned.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match &self.far {
+            Some(Far::Fabric(fabric)) => fabric.patience(),
+            _ => None,
         }
     }
 
@@ -79,7 +120,12 @@ impl Rails {
 
     /// Whether everything that was sent has been taken on this host, and has left it for others.
     pub(crate) fn is_drained(&mut self) -> bool {
-        self.shm.is_drained() && self.udp.as_ref().is_none_or(Udp::is_empty)
+        self.shm.is_drained()
+            && match &mut self.far {
+                Some(Far::Udp(udp)) => udp.is_empty(),
+                Some(Far::Fabric(fabric)) => fabric.is_empty(),
+                None => true,
+            }
     }
 
     /// The slot of a peer whose memory is read or written, which the NIC does only where a rail promised it.
@@ -90,9 +136,10 @@ impl Rails {
 
 impl Rail for Rails {
     fn promises(&self, peer: Peer) -> Promises {
-        match (self.here.slot(peer), &self.udp) {
+        match (self.here.slot(peer), &self.far) {
             (Some(slot), _) => self.shm.promises(slot),
-            (None, Some(udp)) => udp.promises(),
+            (None, Some(Far::Udp(udp))) => udp.promises(),
+            (None, Some(Far::Fabric(fabric))) => fabric.promises(),
             (None, None) => unreachable!("{peer:?} is in no job of this host"),
         }
     }
@@ -132,26 +179,37 @@ impl Rail for Rails {
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let here = self.here;
         self.shm.poll_room(|slot| show(here.rank(slot)));
-        if let Some(udp) = &mut self.udp {
-            udp.poll_room(show);
+        match &mut self.far {
+            Some(Far::Udp(udp)) => udp.poll_room(show),
+            Some(Far::Fabric(fabric)) => fabric.poll_room(show),
+            None => {}
         }
     }
 
     fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
         let here = self.here;
         self.shm.poll_lost(|slot, error| show(here.rank(slot), error));
+        if let Some(Far::Fabric(fabric)) = &mut self.far {
+            fabric.poll_lost(show);
+        }
     }
 
     fn is_stuck(&self) -> bool {
-        self.shm.is_stuck() || self.udp.as_ref().is_some_and(Udp::is_stuck)
+        let far = match &self.far {
+            Some(Far::Udp(udp)) => udp.is_stuck(),
+            Some(Far::Fabric(fabric)) => fabric.is_stuck(),
+            None => false,
+        };
+        far || self.shm.is_stuck()
     }
 }
 
 impl Rails {
     #[inline(never)]
     fn send_far(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        match &mut self.udp {
-            Some(udp) => udp.send(to, envelope, payload),
+        match &mut self.far {
+            Some(Far::Udp(udp)) => udp.send(to, envelope, payload),
+            Some(Far::Fabric(fabric)) => fabric.send(to, envelope, payload),
             None => unreachable!("{to:?} is in no job of this host"),
         }
     }
@@ -160,9 +218,9 @@ impl Rails {
 /// The halves that take what has come.
 pub(crate) struct Inlets {
     shm: ShmInlet,
-    udp: Option<UdpInlet>,
+    far: Option<FarInlet>,
     here: Here,
-    /// Turns for which the socket is left alone: a look there is a call of the system, and where neighbours talk
+    /// Turns for which other hosts are left alone: a look there is a call of the system, and where neighbours talk
     /// there is something to do without it.
     rest: u32,
 }
@@ -172,24 +230,38 @@ impl Inlet for Inlets {
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let here = self.here;
         let taken = self.shm.poll(limit, |slot, arrival| take(here.rank(slot), arrival));
-        if self.udp.is_none() { taken } else { taken + self.poll_far(taken > 0, take) }
+        if self.far.is_none() { taken } else { taken + self.poll_far(limit, taken > 0, take) }
     }
 
     fn is_ready(&self) -> bool {
-        self.shm.is_ready()
+        let far = match &self.far {
+            Some(FarInlet::Fabric(fabric)) => fabric.is_ready(),
+            // One sleeps at the socket, and what has come there wakes.
+            _ => false,
+        };
+        far || self.shm.is_ready()
     }
 }
 
 impl Inlets {
     #[inline(never)]
-    fn poll_far(&mut self, busy: bool, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        let Some(udp) = &mut self.udp else { return 0 };
+    fn poll_far(
+        &mut self,
+        limit: usize,
+        busy: bool,
+        mut take: impl FnMut(Peer, Arrival<'_>),
+    ) -> usize {
+        let Some(far) = &mut self.far else { return 0 };
         if busy && self.rest > 0 {
             self.rest -= 1;
             return 0;
         }
-        // What the socket complains about is told when something is sent.
-        let taken = udp.poll(|peer, frame| take(peer, Arrival::Frame(frame))).unwrap_or(0);
+        let take = |peer, frame: &[u8]| take(peer, Arrival::Frame(frame));
+        let taken = match far {
+            // What the socket complains about is told when something is sent.
+            FarInlet::Udp(udp) => udp.poll(take).unwrap_or(0),
+            FarInlet::Fabric(fabric) => fabric.poll(limit, take),
+        };
         self.rest = if taken > 0 { 0 } else { REST_TURNS };
         taken
     }

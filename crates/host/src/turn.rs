@@ -235,15 +235,17 @@ impl Core {
 
     /// How long one may sleep: until something is due, if anything will be.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        let at = self.port.timer.filter(|_| self.port.rail.needs_time())?;
-        Some(Duration::from_nanos(at.since(self.port.clock())))
+        let rail = &self.port.rail;
+        let due = self.port.timer.filter(|_| rail.needs_time());
+        let due = due.map(|at| Duration::from_nanos(at.since(self.port.clock())));
+        [due, rail.patience()].into_iter().flatten().min()
     }
 
     /// Whether somebody has to look after the NIC while the application is away: something is outstanding, or other
     /// hosts may want an answer.
     #[inline(always)]
     pub(crate) fn is_expecting(&self) -> bool {
-        self.nic.is_expecting() || self.port.rail.needs_time()
+        self.nic.is_expecting() || self.port.rail.needs_care()
     }
 
     /// Whether a turn would do something.

@@ -50,6 +50,7 @@ fn serve() -> Result<(), String> {
                 port: shore.map_or(0, |shore| shore.group.port),
                 addresses: shore.map(|shore| shore.addresses.clone()).unwrap_or_default(),
                 frame_bytes_max: shore.map_or(u32::MAX, |shore| shore.frame_bytes_max),
+                providers: job.far.as_ref().map(|far| far.candidates.clone()).unwrap_or_default(),
             };
             // Told before the first word of a rank is passed on.
             let _ = wire::say(&news, &started);

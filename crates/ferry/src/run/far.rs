@@ -3,28 +3,34 @@
 use std::io;
 use std::net::IpAddr;
 
+use ferrywire_host::fabric::NoFabric;
 use ferrywire_host::net::directory::{Directory, Host};
 use ferrywire_host::net::shore::{self, Address, NoShore, Shore};
 
+use super::rail::Wish;
 use super::wire::{Berth, Network, Wanted};
 
 /// The way of this host's ranks to others.
 pub(super) struct Far {
     pub(super) shore: Shore,
+    /// Providers of libfabric that would do, the best first.
+    pub(super) candidates: Vec<String>,
     pub(super) network: Network,
 }
 
 /// Why a host cannot be reached by others, what was asked for, and what addresses it has.
 #[derive(Debug)]
-pub(super) struct NoFar {
-    why: NoShore,
-    wanted: Wanted,
-    found: Vec<IpAddr>,
+pub(super) enum NoFar {
+    NoShore { why: NoShore, wanted: Wanted, found: Vec<IpAddr> },
+    NoFabric { wish: Wish, error: NoFabric },
 }
 
 impl std::fmt::Display for NoFar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let NoFar { why, wanted, found } = self;
+        let (why, wanted, found) = match self {
+            NoFar::NoShore { why, wanted, found } => (why, wanted, found),
+            NoFar::NoFabric { wish, error } => return write!(f, "--rail {wish}: {error}"),
+        };
         match (why, wanted.ports) {
             (NoShore::NoAddress, _) => {
                 write!(f, "{why}")?;
@@ -47,6 +53,8 @@ impl std::fmt::Display for NoFar {
 
 impl Far {
     pub(super) fn open(ranks: u32, network: Network) -> Result<Far, NoFar> {
+        let no_fabric = |error| NoFar::NoFabric { wish: network.rail.clone(), error };
+        let candidates = network.rail.candidates().map_err(no_fabric)?;
         let wanted = &network.wanted;
         let all = shore::addresses();
         let fit = match wanted.interface.is_some() || wanted.net.is_some() {
@@ -56,9 +64,9 @@ impl Far {
         let range = wanted.ports.map(|(low, high)| low..=high);
         let shore = Shore::open(ranks, range, &fit).map_err(|why| {
             let found = all.iter().map(|one| one.address).collect();
-            NoFar { why, wanted: wanted.clone(), found }
+            NoFar::NoShore { why, wanted: wanted.clone(), found }
         })?;
-        Ok(Far { shore, network })
+        Ok(Far { shore, candidates, network })
     }
 }
 

@@ -16,6 +16,7 @@ use super::job;
 use super::options::{Options, Stdin};
 use super::output::Sink;
 use super::plan;
+use super::rail::{self, Wish};
 use super::report::{self, Ranks, name_of};
 use super::sys::{self, Ending, Signals};
 use super::watch::Watch;
@@ -66,6 +67,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let network = Network {
         secret: ferrywire_host::job::draw_secret().map_err(os("draw a secret"))?,
         insecure: options.insecure,
+        rail: options.rail.clone(),
         wanted: options.network.clone(),
     };
     let assignment = |share: &Share| Assignment {
@@ -98,6 +100,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         passed_on: None,
         gone: false,
         frame_bytes_max: u32::MAX,
+        wish: options.rail.clone(),
         begun: Instant::now(),
     };
     fleet.start_some().map_err(NoJob::Fleet)?;
@@ -146,6 +149,7 @@ struct Fleet {
     gone: bool,
     /// The longest frame that fits everywhere.
     frame_bytes_max: u32,
+    wish: Wish,
     begun: Instant,
 }
 
@@ -342,8 +346,8 @@ impl Fleet {
                 self.fail(why, 1);
             }
             News::Here { .. } => self.remotes[at].assign(),
-            News::Started { port, addresses, frame_bytes_max } => {
-                self.remotes[at].on_started(port, addresses);
+            News::Started { port, addresses, frame_bytes_max, providers } => {
+                self.remotes[at].on_started(port, addresses, providers);
                 self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
             }
             News::Waiting { rank } => {
@@ -358,11 +362,8 @@ impl Fleet {
                 self.remotes[at].come_to(Step::Joined);
                 let all = self.remotes.iter().all(|remote| remote.step == Step::Joined);
                 if all && !self.gone {
-                    self.gone = true;
                     self.table.remove(&mut self.err);
-                    let hosts = self.remotes.iter().map(Remote::berth).collect();
-                    let frame_bytes_max = self.frame_bytes_max;
-                    self.order_all(&Order::Go { hosts, frame_bytes_max });
+                    self.go();
                 }
             }
             News::AllWait => {
@@ -383,6 +384,21 @@ impl Fleet {
                 self.remotes[at].on_done(endings);
             }
         }
+    }
+
+    /// All ranks are there, and may meet.
+    fn go(&mut self) {
+        self.gone = true;
+        let candidates: Vec<(&str, &[String])> =
+            self.remotes.iter().map(|remote| (remote.name(), &remote.providers[..])).collect();
+        let provider = match rail::choose(&self.wish, &candidates) {
+            // A host alone talks to nobody.
+            Err(why) if self.remotes.len() > 1 => return self.fail(why, 1),
+            chosen => chosen.unwrap_or(None),
+        };
+        let hosts = self.remotes.iter().map(Remote::berth).collect();
+        let frame_bytes_max = self.frame_bytes_max;
+        self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
     }
 
     /// A rank that will never come, though another waits for it.

@@ -388,8 +388,9 @@ impl Job {
         }
     }
 
-    /// All ranks of all hosts have said hello. In a job of several hosts, `directory` says where they are.
-    fn welcome(&mut self, directory: Option<&Directory>) {
+    /// All ranks of all hosts have said hello. In a job of several hosts, `others` says where they are, and by which
+    /// provider of libfabric they are reached, if by any.
+    fn welcome(&mut self, others: Option<(&Directory, Option<String>)>) {
         self.course.welcomed = true;
         let here = number(self.ranks.len());
         let crowded = cores::crowded(here, self.cores);
@@ -404,14 +405,15 @@ impl Job {
                 segment.introduce(number(at), process);
             }
         }
-        let far = self.far.as_ref().zip(directory);
+        let far = self.far.as_ref().zip(others);
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
             let Some(place) = &rank.place else { continue };
             let mut files = vec![segment.file().as_fd()];
-            let way = far.map(|(far, directory)| {
+            let way = far.as_ref().map(|(far, (directory, provider))| {
                 files.extend([directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
-                Way { secret: far.network.secret, insecure: far.network.insecure }
+                let (secret, insecure) = (far.network.secret, far.network.insecure);
+                Way { secret, insecure, fabric: provider.clone() }
             });
             let (rank_number, size) = (self.number_of(at), self.size);
             let member = Member { rank: rank_number, size, job: self.number, crowded, way };

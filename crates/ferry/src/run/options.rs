@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::hosts::{self, BadHosts, Host};
+use super::rail::Wish;
 use super::wire::Wanted;
 use table::{Meaning, Row, TABLE};
 
@@ -36,6 +37,7 @@ pub(super) struct Options {
     pub(super) rsh: Option<String>,
     pub(super) network: Wanted,
     pub(super) insecure: bool,
+    pub(super) rail: Wish,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -237,6 +239,7 @@ fn apply(
         Meaning::Interface => options.network.interface = Some(values.take()?),
         Meaning::Net => options.network.net = Some(values.net()?),
         Meaning::Insecure => options.insecure = true,
+        Meaning::Rail => options.rail = values.rail()?,
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -359,6 +362,11 @@ impl Values<'_, '_> {
             }
             _ => Err(self.bad(value, "a network such as 10.1.0.0/16")),
         }
+    }
+
+    fn rail(&mut self) -> Result<Wish, BadOptions> {
+        let value = self.take()?;
+        Wish::parse(&value).ok_or_else(|| self.bad(value, "auto, udp, fabric or fabric:PROVIDER"))
     }
 
     /// `NAME,NAME`: what is inherited, and nothing else.

@@ -17,18 +17,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::options::{Files, Stdin};
+use super::rail::Wish;
 use super::sys::{Ending, Pid};
 
 /// The version of all that is said here. Launcher and agent are the same program, or should be.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What a launcher tells an agent.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum Order {
     /// Starts ranks.
     Start(Box<Assignment>),
-    /// All ranks of all hosts are there, and this is where the hosts are.
-    Go { hosts: Vec<Berth>, frame_bytes_max: u32 },
+    /// All ranks of all hosts are there, and this is where the hosts are, and what they talk by: a provider of libfabric,
+    /// or datagrams.
+    Go { hosts: Vec<Berth>, frame_bytes_max: u32, provider: Option<String> },
     /// All ranks of all hosts have said that they wait for each other.
     All,
     /// A signal for all ranks.
@@ -67,12 +69,13 @@ pub(super) struct Network {
     pub(super) secret: [u8; SECRET_BYTES],
     /// Nothing is sealed, since the user wants it so.
     pub(super) insecure: bool,
+    pub(super) rail: Wish,
     pub(super) wanted: Wanted,
 }
 
 impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Network(insecure: {}, {:?})", self.insecure, self.wanted)
+        write!(f, "Network(insecure: {}, rail: {}, {:?})", self.insecure, self.rail, self.wanted)
     }
 }
 
@@ -120,7 +123,7 @@ pub(super) enum News {
     /// It runs.
     Here { version: u32 },
     /// Its ranks run, and this is where they are reached by the ranks of other hosts.
-    Started { port: u16, addresses: Vec<IpAddr>, frame_bytes_max: u32 },
+    Started { port: u16, addresses: Vec<IpAddr>, frame_bytes_max: u32, providers: Vec<String> },
     /// One of its ranks waits for the others.
     Waiting { rank: u32 },
     /// One of its ranks has ended without joining.

@@ -256,7 +256,7 @@ impl Job {
     }
 
     fn way(&self) -> Way {
-        Way { secret: self.secret, insecure: false }
+        Way { secret: self.secret, insecure: false, fabric: None }
     }
 
     fn word(&self) -> String {

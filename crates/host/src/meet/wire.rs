@@ -11,12 +11,12 @@
 const MAGIC: [u8; 4] = *b"FMET";
 
 /// The version of the meeting that this library speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest text in a message. Longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// The longest message: a head, a number and a text.
+/// The longest message: a head, a number and a text; or a welcome, which is shorter.
 pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
 
 /// What a rank says of itself when it comes.
@@ -50,11 +50,13 @@ pub struct Way {
     pub secret: [u8; SECRET_BYTES],
     /// Nothing is sealed, since the user wants it so.
     pub insecure: bool,
+    /// The provider of libfabric that frames go by, instead of datagrams.
+    pub fabric: Option<String>,
 }
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Way(insecure: {})", self.insecure)
+        write!(f, "Way(insecure: {}, fabric: {:?})", self.insecure, self.fabric)
     }
 }
 
@@ -97,6 +99,7 @@ const ALL: u16 = 6;
 const CROWDED: u32 = 1;
 const FAR: u32 = 2;
 const INSECURE: u32 = 4;
+const FABRIC: u32 = 8;
 
 impl Message {
     pub(super) fn emit(&self) -> Vec<u8> {
@@ -112,12 +115,19 @@ impl Message {
             Message::Welcome { to, member } => {
                 let way = member.way.as_ref();
                 let insecure = way.is_some_and(|way| way.insecure);
-                let flags = [(member.crowded, CROWDED), (way.is_some(), FAR), (insecure, INSECURE)];
+                let fabric = way.and_then(|way| way.fabric.as_deref());
+                let flags = [
+                    (member.crowded, CROWDED),
+                    (way.is_some(), FAR),
+                    (insecure, INSECURE),
+                    (fabric.is_some(), FABRIC),
+                ];
                 let flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
                 for number in [*to, member.rank, member.size, member.job, flags] {
                     bytes.extend(number.to_le_bytes());
                 }
                 bytes.extend(way.iter().flat_map(|way| way.secret));
+                bytes.extend(fabric.into_iter().flat_map(|provider| shortened(provider).bytes()));
             }
             Message::Refused { to, text } => {
                 bytes.extend(to.to_le_bytes());
@@ -202,13 +212,17 @@ impl Reader<'_> {
 
     fn member(&mut self) -> Result<Member, Unreadable> {
         let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        if rank >= size || flags & !(CROWDED | FAR | INSECURE) != 0 {
+        if rank >= size || flags & !(CROWDED | FAR | INSECURE | FABRIC) != 0 {
             return Err(Unreadable::Malformed);
         }
         let (crowded, insecure) = (flags & CROWDED != 0, flags & INSECURE != 0);
         let way = match flags & FAR {
             0 => None,
-            _ => Some(Way { secret: self.take()?, insecure }),
+            _ => {
+                let secret = self.take()?;
+                let fabric = (flags & FABRIC != 0).then(|| self.text());
+                Some(Way { secret, insecure, fabric })
+            }
         };
         Ok(Member { rank, size, job, crowded, way })
     }
@@ -220,8 +234,12 @@ mod tests {
 
     fn all() -> Vec<Message> {
         let member = Member { rank: 2, size: 3, job: 77, crowded: true, way: None };
-        let way = Some(Way { secret: [7; SECRET_BYTES], insecure: true });
-        let far = Member { way, ..member.clone() };
+        let way = |fabric: Option<&str>| {
+            let fabric = fabric.map(str::to_owned);
+            Some(Way { secret: [7; SECRET_BYTES], insecure: true, fabric })
+        };
+        let far = Member { way: way(None), ..member.clone() };
+        let fabric = Member { way: way(Some("udp;ofi_rxd")), ..member.clone() };
         vec![
             Message::Hello(Hello { pid: 4711, probe_address: 0x7fff_0000_1234 }),
             Message::Welcome { to: 4711, member },
@@ -229,6 +247,7 @@ mod tests {
             Message::Goodbye,
             Message::Abort { code: -3, text: "the grid is empty".into() },
             Message::Welcome { to: 4711, member: far },
+            Message::Welcome { to: 4711, member: fabric },
             Message::All,
         ]
     }

@@ -49,8 +49,7 @@ impl Bell {
         match &self.knock {
             None => self.doorbell.sleep(who, patience),
             Some((net, _)) if self.doorbell.is_armed() => {
-                // A socket that cannot be waited for is looked at in turn.
-                let _ = net.socket.wait(Some(patience.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
+                net.wait(Some(patience.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
             }
             Some(_) => {}
         }

@@ -77,8 +77,13 @@ impl Udp {
     pub(crate) fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         let mut head = [0; Envelope::BYTES_MAX];
         let head_bytes = envelope.emit(&mut head);
+        self.send_bytes(to, &head[..head_bytes], payload)
+    }
+
+    /// The same for bytes in two parts, whatever they mean.
+    pub(crate) fn send_bytes(&mut self, to: Peer, head: &[u8], payload: &[u8]) -> Sent {
         let tag_bytes = if self.net.insecure { 0 } else { TAG_BYTES };
-        let len = HEADER_BYTES + head_bytes + payload.len() + tag_bytes;
+        let len = HEADER_BYTES + head.len() + payload.len() + tag_bytes;
         if !self.train.takes(to, len) && !self.flush() {
             return self.stick(to);
         }
@@ -91,7 +96,7 @@ impl Udp {
         let header = Header { slot: way.slot, form, source: self.net.me, counter };
         let start = self.train.bytes.len();
         self.train.bytes.extend_from_slice(&header.emit());
-        self.train.bytes.extend_from_slice(&head[..head_bytes]);
+        self.train.bytes.extend_from_slice(head);
         self.train.bytes.extend_from_slice(payload);
         if form == Form::Sealed {
             self.train.bytes.extend_from_slice(&[0; TAG_BYTES]);

@@ -219,19 +219,21 @@ impl Socket {
         Ok(taken)
     }
 
-    /// Waits until something has come, or until `patience` is over. False if nothing has. A signal ends
-    /// it, too.
-    pub fn wait(&self, patience: Option<Duration>) -> Result<bool> {
+    /// Waits until something has come, here or at `other`, or until `patience` is over. False if nothing has. A
+    /// signal ends it, too.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Option<Duration>) -> Result<bool> {
         let until = patience.map(|patience| libc::timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(patience.subsec_nanos()),
         });
         let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut wanted =
-            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: by S1, for one `wanted`, and `until`, which may be null.
-        match unsafe { libc::ppoll(&raw mut wanted, 1, until, std::ptr::null()) } {
-            0.. => Ok(wanted.revents != 0),
+        let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // The kernel passes over negative numbers.
+        let other = other.map_or(-1, |other| other.as_raw_fd());
+        let mut wanted = [wanted(self.socket.as_raw_fd()), wanted(other)];
+        // SAFETY: by S1, for two `wanted`, and `until`, which may be null.
+        match unsafe { libc::ppoll(wanted.as_mut_ptr(), 2, until, std::ptr::null()) } {
+            0.. => Ok(wanted.iter().any(|wanted| wanted.revents != 0)),
             _ => match Error::last_os_error() {
                 error if error.kind() == ErrorKind::Interrupted => Ok(false),
                 error => Err(error),

@@ -56,7 +56,7 @@ fn datagram(slot: u16, number: u16, len: usize) -> Vec<u8> {
 fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
     let (mut room, mut received) = (Room::new(), Vec::new());
     while received.len() < count {
-        assert!(socket.wait(PATIENCE).expect("waited"), "only {} have come", received.len());
+        assert!(socket.wait(None, PATIENCE).expect("waited"), "only {} have come", received.len());
         let taken = socket.receive_many(&mut room, |from, bytes| {
             received.push((*from, bytes.to_vec()));
         });
@@ -213,10 +213,10 @@ fn who_joins_no_more_gets_them_one_by_one() {
 fn waiting_ends() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
     let to = Target::new(to, 0);
-    assert!(!sockets[0].wait(Some(Duration::from_millis(1))).expect("waited"));
+    assert!(!sockets[0].wait(None, Some(Duration::from_millis(1))).expect("waited"));
     sockets[0].send(&to, &[IoSlice::new(&[0, 0])]).expect("sent");
-    assert!(sockets[0].wait(PATIENCE).expect("waited"));
-    assert!(sockets[0].wait(None).expect("waited"));
+    assert!(sockets[0].wait(None, PATIENCE).expect("waited"));
+    assert!(sockets[0].wait(None, None).expect("waited"));
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub(super) struct Remote {
     pub(super) waits: bool,
     /// Where it is reached by other hosts.
     place: (u16, Vec<IpAddr>),
+    /// Its providers of libfabric that would do.
+    pub(super) providers: Vec<String>,
     pub(super) endings: Vec<(u32, Option<Ending>)>,
 }
 
@@ -88,6 +90,7 @@ impl Remote {
             absent: None,
             waits: false,
             place: (0, Vec::new()),
+            providers: Vec::new(),
             endings: Vec::new(),
         }
     }
@@ -175,8 +178,9 @@ impl Remote {
     }
 
     /// Its ranks run, and others reach them there.
-    pub(super) fn on_started(&mut self, port: u16, addresses: Vec<IpAddr>) {
+    pub(super) fn on_started(&mut self, port: u16, addresses: Vec<IpAddr>, providers: Vec<String>) {
         self.come_to(Step::Started);
+        self.providers = providers;
         self.place = (port, addresses);
     }
 

@@ -70,10 +70,12 @@ impl Job {
         match order {
             // There is one assignment, and it is done.
             Order::Start(_) => {}
-            Order::Go { hosts, frame_bytes_max } => match far::directory(&hosts, frame_bytes_max) {
-                Ok(directory) => self.welcome(Some(&directory)),
-                Err(error) => self.fail_to_welcome(self.size, error),
-            },
+            Order::Go { hosts, frame_bytes_max, provider } => {
+                match far::directory(&hosts, frame_bytes_max) {
+                    Ok(directory) => self.welcome(Some((&directory, provider))),
+                    Err(error) => self.fail_to_welcome(self.size, error),
+                }
+            }
             Order::All => {
                 let places = self.ranks.iter().filter_map(|rank| rank.place.as_ref());
                 // Whoever does not hear it is gone.

@@ -50,6 +50,7 @@ pub(super) enum Meaning {
     Interface,
     Net,
     Insecure,
+    Rail,
     Unsupported {
         instead: &'static str,
     },
@@ -120,6 +121,12 @@ pub(super) const TABLE: &[Row] = &[
         Meaning::Insecure,
         "--insecure",
         "frames between hosts are neither sealed nor authenticated: for measuring",
+    ),
+    ours(
+        &["rail"],
+        Meaning::Rail,
+        "--rail auto|udp|fabric[:PROVIDER]",
+        "what hosts talk by; ferry info says what there is (auto)",
     ),
     ours(
         &["wdir", "wd", "chdir"],
@@ -309,4 +316,5 @@ const SPELLED: &[&str] = &[
     "--report-bindings",
     "-launcher",
     "--iface",
+    "--rail",
 ];

@@ -31,6 +31,15 @@ fn the_number_of_ranks_has_many_spellings() {
 }
 
 #[test]
+fn a_rail_is_named_or_left_to_us() {
+    assert_eq!(run("a").rail, Wish::Auto);
+    assert_eq!(run("--rail udp a").rail, Wish::Udp);
+    assert_eq!(run("--rail=fabric:tcp a").rail, Wish::Fabric(Some("tcp".into())));
+    let said = "--rail tcp: auto, udp, fabric or fabric:PROVIDER is wanted";
+    assert_eq!(wrong("--rail tcp a"), said);
+}
+
+#[test]
 fn the_first_word_without_a_dash_ends_the_options() {
     assert_eq!(run("-n 2 a -n 5 --label").programs[0].words, words("a -n 5 --label"));
     assert_eq!(run("-- -odd").programs[0].words, words("-odd"));

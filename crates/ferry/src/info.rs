@@ -1,0 +1,174 @@
+//! `ferry info`: what ranks can talk by on this machine, and what a job would choose.
+
+use std::fmt::Write;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+
+use clap::Args;
+use ferrywire_host::fabric::{self, NoFabric, Providers};
+use ferrywire_host::udp::group::Group;
+use ferrywire_host::udp::socket::Socket;
+use serde::Serialize;
+
+use crate::out;
+use crate::run::Wish;
+
+/// Tells what ranks can talk by on this machine.
+#[derive(Args)]
+pub(crate) struct Info {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that is told.
+#[derive(Serialize)]
+struct Rails {
+    shm: Shm,
+    udp: Udp,
+    fabric: Fabric,
+    /// The rail between hosts that this one would agree to.
+    choice: String,
+}
+
+#[derive(Serialize)]
+struct Shm {
+    /// Whether the system lets processes of one user read each other's memory, as far as can be told beforehand.
+    single_copy: bool,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct Udp {
+    usable: bool,
+    /// Whether several datagrams come in one piece (GRO). That they go in one (GSO) shows when the first ones are sent.
+    joins: bool,
+    why: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Fabric {
+    version: Option<String>,
+    providers: Vec<String>,
+    hardware: Vec<String>,
+    why: Option<String>,
+}
+
+impl Info {
+    pub(crate) fn run(&self) -> ExitCode {
+        let rails = Rails::look();
+        if self.json {
+            out::json(&rails);
+        } else {
+            out::line(rails.told().trim_end());
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+impl Rails {
+    fn look() -> Rails {
+        let fabric = Fabric::of(fabric::providers());
+        let candidates = Wish::Auto.candidates().unwrap_or_default();
+        let choice =
+            candidates.first().map_or("udp".into(), |provider| format!("fabric:{provider}"));
+        Rails { shm: Shm::look(), udp: Udp::look(), fabric, choice }
+    }
+
+    fn told(&self) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, says: String| {
+            let _ = writeln!(text, "{name:<10} {says}");
+        };
+        let copies = if self.shm.single_copy { "one copy" } else { "two copies" };
+        row("shm", format!("ranks of one machine; long messages by {copies}: {}", self.shm.why));
+        row(
+            "udp",
+            match (&self.udp.why, self.udp.joins) {
+                (Some(why), _) => format!("between hosts; no sockets: {why}"),
+                (None, true) => {
+                    "between hosts, sealed; trains of datagrams come in one piece (GRO)".into()
+                }
+                (None, false) => {
+                    "between hosts, sealed; each datagram comes by itself (no GRO)".into()
+                }
+            },
+        );
+        match &self.fabric.version {
+            Some(version) => {
+                row("fabric", format!("between hosts, not sealed; libfabric {version}"));
+                row(
+                    "",
+                    match self.fabric.providers.is_empty() {
+                        true => "no provider that could carry messages".into(),
+                        false => format!("providers: {}", self.fabric.providers.join(", ")),
+                    },
+                );
+                row(
+                    "",
+                    match self.fabric.hardware.is_empty() {
+                        true => "none of them is for hardware made for messages".into(),
+                        false => format!("for hardware: {}", self.fabric.hardware.join(", ")),
+                    },
+                );
+            }
+            None => row("fabric", self.fabric.why.clone().unwrap_or_default()),
+        }
+        row(
+            "choice",
+            format!(
+                "{}, if all hosts say the same (ferry run --rail auto|udp|fabric[:PROVIDER])",
+                self.choice
+            ),
+        );
+        text
+    }
+}
+
+impl Shm {
+    fn look() -> Shm {
+        // What the kernel asks for beyond the same user: nothing, or to be its parent, or more.
+        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+        let scope = scope.ok().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
+        let why = match scope {
+            0 => "processes may read each other's memory".into(),
+            _ => format!(
+                "kernel.yama.ptrace_scope is {scope}, which may forbid to read memory of others"
+            ),
+        };
+        Shm { single_copy: scope == 0, why }
+    }
+}
+
+impl Udp {
+    fn look() -> Udp {
+        match Group::open(1, None, IpAddr::V4(Ipv4Addr::LOCALHOST)) {
+            Ok(group) => {
+                let joins =
+                    group.sockets.into_iter().all(|socket| Socket::new(socket, true).joins());
+                Udp { usable: true, joins, why: None }
+            }
+            Err(error) => Udp { usable: false, joins: false, why: Some(error.to_string()) },
+        }
+    }
+}
+
+impl Fabric {
+    fn of(found: Result<Providers, NoFabric>) -> Fabric {
+        match found {
+            Ok(found) => Fabric {
+                version: Some(format!("{}.{}", found.version.0, found.version.1)),
+                hardware: found.hardware(),
+                providers: found.names,
+                why: None,
+            },
+            Err(why) => Fabric {
+                version: None,
+                hardware: Vec::new(),
+                providers: Vec::new(),
+                why: Some(why.to_string()),
+            },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Which rail the ranks of different hosts talk by: what the user wants, what hosts have, and what comes of it.
+//!
+//! It is the job's choice, since both ends of a rail have to be the same.
+
+use std::fmt;
+
+use ferrywire_host::fabric::{self, NoFabric, Providers};
+use serde::{Deserialize, Serialize};
+
+/// What the user wants: `--rail`.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Wish {
+    /// A provider of libfabric for hardware made for messages, if all hosts have the same one; else datagrams.
+    #[default]
+    Auto,
+    /// Our own sealed datagrams.
+    Udp,
+    /// Libfabric, with any provider or with this one.
+    Fabric(Option<String>),
+}
+
+impl Wish {
+    pub(super) fn parse(word: &str) -> Option<Wish> {
+        match word.split_once(':') {
+            None if word == "auto" => Some(Wish::Auto),
+            None if word == "udp" => Some(Wish::Udp),
+            None if word == "fabric" => Some(Wish::Fabric(None)),
+            Some(("fabric", provider)) if !provider.is_empty() => {
+                Some(Wish::Fabric(Some(provider.to_owned())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The providers of this host that would do, the best first. None of them: datagrams.
+    pub(crate) fn candidates(&self) -> Result<Vec<String>, NoFabric> {
+        match self {
+            Wish::Udp => Ok(Vec::new()),
+            // To load the library takes half a second, which is too much for looking in vain.
+            Wish::Auto if !fabric::has_hardware() => Ok(Vec::new()),
+            Wish::Auto => Ok(fabric::providers().map_or_else(|_| Vec::new(), |all| all.hardware())),
+            Wish::Fabric(None) => fabric::providers().and_then(any_of),
+            Wish::Fabric(Some(provider)) => fabric::look(provider).map(|whole| vec![whole]),
+        }
+    }
+}
+
+/// All providers of a host that carry messages to others.
+fn any_of(all: Providers) -> Result<Vec<String>, NoFabric> {
+    let mut candidates = all.hardware();
+    let others = all.names.iter().filter(|name| !all.hardware().contains(name));
+    candidates.extend(others.filter(|name| *name != WITHIN_A_MACHINE).cloned());
+    if candidates.is_empty() {
+        return Err(NoFabric::NoProvider { asked: "any".into(), found: all.names });
+    }
+    Ok(candidates)
+}
+
+/// The provider that does not leave its machine, which is for tests.
+const WITHIN_A_MACHINE: &str = "shm";
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wish::Auto => f.write_str("auto"),
+            Wish::Udp => f.write_str("udp"),
+            Wish::Fabric(None) => f.write_str("fabric"),
+            Wish::Fabric(Some(provider)) => write!(f, "fabric:{provider}"),
+        }
+    }
+}
+
+/// The provider that all hosts have, of those that would do for each; none means datagrams. Or what is wrong.
+pub(super) fn choose(wish: &Wish, hosts: &[(&str, &[String])]) -> Result<Option<String>, String> {
+    let Some(((_, first), others)) = hosts.split_first() else { return Ok(None) };
+    let common = first.iter().find(|name| others.iter().all(|(_, has)| has.contains(name)));
+    match (wish, common) {
+        (_, Some(name)) => Ok(Some(name.clone())),
+        (Wish::Auto | Wish::Udp, None) => Ok(None),
+        (Wish::Fabric(_), None) => {
+            let said = |(host, has): &(&str, &[String])| format!("{host} has {}", has.join(", "));
+            let said: Vec<String> = hosts.iter().map(said).collect();
+            Err(format!(
+                "--rail {wish}: no provider of libfabric is on all hosts: {}",
+                said.join("; ")
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &str) -> Vec<String> {
+        words.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn wishes_are_read_as_they_are_written() {
+        for word in ["auto", "udp", "fabric", "fabric:tcp", "fabric:udp;ofi_rxd"] {
+            assert_eq!(Wish::parse(word).map(|wish| wish.to_string()).as_deref(), Some(word));
+        }
+        for word in ["", "tcp", "fabric:", "udp:tcp", "Fabric"] {
+            assert_eq!(Wish::parse(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_first_that_all_have_is_taken() {
+        let (one, two) = (names("cxi verbs;ofi_rxm"), names("efa verbs;ofi_rxm"));
+        let hosts = [("a", &one[..]), ("b", &two[..])];
+        assert_eq!(choose(&Wish::Auto, &hosts), Ok(Some("verbs;ofi_rxm".into())));
+        let hosts = [("a", &one[..1]), ("b", &two[..])];
+        assert_eq!(choose(&Wish::Auto, &hosts), Ok(None));
+        let said = choose(&Wish::Fabric(None), &hosts).expect_err("nothing in common");
+        assert!(said.contains("a has cxi; b has efa, verbs;ofi_rxm"), "{said}");
+        assert_eq!(choose(&Wish::Auto, &[("a", &[]), ("b", &[])]), Ok(None));
+    }
+}

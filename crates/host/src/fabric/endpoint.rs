@@ -1,0 +1,625 @@
+//! One endpoint of libfabric: messages to and from others, and the memory that is lent to the library for them.
+
+// Invariants of this file, cited below by number.
+//   E1. Objects of the library are made in `open`, live as long as the endpoint, and are closed in the order of its fields: each
+//       before those that it was made of. What the library is told of it copies, unless it is memory as in E3.
+//   E2. Calls for one endpoint are never made by two threads at the same time: its rail and its inlet belong to one
+//       driver, which uses both under its lock. That is what we have told the library (FI_THREAD_DOMAIN).
+//   E3. A slot whose `lent` is set is the library's, contents and context. It is set before the library gets the slot,
+//       and cleared when it says that it is done with it, or has refused it. All other slots are ours.
+//   E4. Slots lie behind each other in `memory`, each a context and then room; a number below `SLOTS` is one of them.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::{c_int, c_void};
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::bindings::{self as fi, Completion, Failure, Fid, Library};
+use super::card::NAME_BYTES_MAX;
+use super::found::{List, NoFabric, library};
+
+/// An endpoint that is open.
+pub(crate) struct Endpoint {
+    ep: NonNull<fi::Ep>,
+    cq: NonNull<fi::Cq>,
+    av: NonNull<fi::Av>,
+    fabric: NonNull<fi::Fabric>,
+    // Kept to be closed, in this order.
+    _ep: Object,
+    _region: Option<Object>,
+    _cq: Object,
+    _av: Object,
+    _domain: Object,
+    _fabric: Object,
+    memory: Memory,
+    library: &'static Library,
+    calls: Calls,
+    /// What registered memory is called, where it has to be.
+    description: *mut c_void,
+    name: Vec<u8>,
+    /// Readable when something may have come. The library's.
+    wait: Option<RawFd>,
+    /// Messages up to this length are copied by the library at once.
+    inject_bytes_max: usize,
+    /// Whether the library does nothing between two calls.
+    pub(super) is_manual: bool,
+    lent: Box<[AtomicBool]>,
+    /// Whom the message in a slot goes to.
+    tokens: Box<[AtomicU32]>,
+    /// Where to look first for a slot to send from, among those.
+    next: AtomicUsize,
+    /// Messages whose slots have become free again.
+    finished: AtomicU64,
+    /// Slots to receive into that the library has refused so far.
+    refused: AtomicUsize,
+}
+
+/// Functions of the endpoint's own tables.
+struct Calls {
+    read: fi::Read,
+    readerr: fi::ReadError,
+    receive: fi::Receive,
+    send: fi::Send,
+    inject: fi::Inject,
+    insert: fi::Insert,
+    trywait: fi::TryWait,
+}
+
+// SAFETY: E2; nothing of it belongs to a thread.
+unsafe impl Send for Endpoint {}
+// SAFETY: E2.
+unsafe impl Sync for Endpoint {}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Given {
+    /// The library has it.
+    Away,
+    /// There is no room for it now.
+    Full,
+    /// It will never go, for this reason.
+    Never(c_int),
+}
+
+impl Endpoint {
+    /// Opens an endpoint with a provider, at one of our own addresses if it knows such addresses.
+    pub(crate) fn open(
+        provider: &str,
+        own: impl Iterator<Item = IpAddr>,
+    ) -> Result<Endpoint, NoFabric> {
+        let library = library()?;
+        let list = choose(library, provider, own)?;
+        let info = list.as_ptr();
+        let trouble = |what| {
+            move |code| NoFabric::Trouble {
+                provider: provider.to_owned(),
+                what,
+                why: library.in_words(code),
+            }
+        };
+        let facts = Facts::of(&list);
+        let none = std::ptr::null_mut();
+        let fabric = made(|place| {
+            // SAFETY: E1.
+            unsafe { (library.fabric)(list.first().fabric_attr, place, none) }
+        });
+        let fabric: NonNull<fi::Fabric> = fabric.map_err(trouble("open a fabric"))?;
+        let fabric_object = Object(fabric.cast());
+        let fabric_ops = table(fabric, |fabric| fabric.ops);
+        // SAFETY: E1.
+        let domain =
+            made(|place| unsafe { (fabric_ops.domain)(fabric.as_ptr(), info, place, none) });
+        let domain: NonNull<fi::Domain> = domain.map_err(trouble("open a domain"))?;
+        let domain_object = Object(domain.cast());
+        let domain_ops = table(domain, |domain| domain.ops);
+        let mut attributes = facts.av_attributes();
+        let av = made(|place| {
+            // SAFETY: E1.
+            unsafe { (domain_ops.av_open)(domain.as_ptr(), &raw mut attributes, place, none) }
+        });
+        let av: NonNull<fi::Av> = av.map_err(trouble("open a table of addresses"))?;
+        let av_object = Object(av.cast());
+        let (cq, wait) = open_queue(domain).map_err(trouble("open a queue"))?;
+        let cq_object = Object(cq.cast());
+        // SAFETY: E1.
+        let ep = made(|place| unsafe { (domain_ops.endpoint)(domain.as_ptr(), info, place, none) });
+        let ep: NonNull<fi::Ep> = ep.map_err(trouble("open an endpoint"))?;
+        let ep_object = Object(ep.cast());
+        let memory = Memory::new();
+        ep_object.bind(&cq_object, fi::FI_SEND | fi::FI_RECV).map_err(trouble("bind a queue"))?;
+        ep_object.bind(&av_object, 0).map_err(trouble("bind addresses"))?;
+        ep_object.enable().map_err(trouble("enable an endpoint"))?;
+        let region = match facts.mr_mode & fi::FI_MR_LOCAL {
+            0 => None,
+            _ => Some(register(domain, &memory).map_err(trouble("register memory"))?),
+        };
+        if let Some((region, _)) = &region
+            && facts.mr_mode & fi::FI_MR_ENDPOINT != 0
+        {
+            region.bind(&ep_object, 0).map_err(trouble("bind memory"))?;
+            region.enable().map_err(trouble("enable memory"))?;
+        }
+        let (region, description) = match region {
+            Some((region, description)) => (Some(region), description),
+            None => (None, std::ptr::null_mut()),
+        };
+        let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
+        let calls = Calls::of(fabric, av, cq, ep);
+        let endpoint = Endpoint {
+            ep,
+            cq,
+            av,
+            fabric,
+            _ep: ep_object,
+            _region: region,
+            _cq: cq_object,
+            _av: av_object,
+            _domain: domain_object,
+            _fabric: fabric_object,
+            memory,
+            library,
+            calls,
+            description,
+            name,
+            wait,
+            inject_bytes_max: facts.inject_bytes_max,
+            is_manual: facts.is_manual,
+            lent: (0..SLOTS).map(|_| AtomicBool::new(false)).collect(),
+            tokens: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(),
+            next: AtomicUsize::new(0),
+            finished: AtomicU64::new(0),
+            refused: AtomicUsize::new(RECEIVES),
+        };
+        endpoint.lend_refused();
+        Ok(endpoint)
+    }
+
+    /// What others call it.
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// What can be waited for until something may have come, if the provider has such a thing.
+    pub(crate) fn wait(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: E1: it is open as long as the queue is.
+        self.wait.map(|wait| unsafe { BorrowedFd::borrow_raw(wait) })
+    }
+
+    /// The address of the endpoint of that name.
+    pub(super) fn meet(&self, name: &[u8]) -> Result<u64, c_int> {
+        let mut address = fi::FI_ADDR_UNSPEC;
+        // A name shorter than those of this provider is not one; it is read as one all the same, so it needs the room.
+        let mut room = [0; NAME_BYTES_MAX];
+        room.get_mut(..name.len()).ok_or(-libc::EINVAL)?.copy_from_slice(name);
+        let (at, none) = (room.as_ptr().cast(), std::ptr::null_mut());
+        // SAFETY: E1, E2: one name, with room behind it.
+        let count =
+            unsafe { (self.calls.insert)(self.av.as_ptr(), at, 1, &raw mut address, 0, none) };
+        if count == 1 { Ok(address) } else { Err(count.min(-1)) }
+    }
+
+    /// Sends a message in parts, to an address that somebody knows by `token`.
+    pub(super) fn send(&self, to: u64, token: u32, parts: [&[u8]; 3]) -> Given {
+        let Some(slot) = self.free_slot() else { return Given::Full };
+        let len = self.fill(slot, parts);
+        let (ep, bytes) = (self.ep.as_ptr(), self.memory.room(slot).as_ptr());
+        if len <= self.inject_bytes_max {
+            // SAFETY: E2, E3: the library only reads it, and only now.
+            return given(unsafe { (self.calls.inject)(ep, bytes.cast(), len, to) });
+        }
+        self.lent[slot].store(true, Ordering::Relaxed);
+        self.tokens[slot].store(token, Ordering::Relaxed);
+        let (context, description) = (self.memory.context(slot), self.description);
+        let sent = given({
+            // SAFETY: E2, E3.
+            unsafe { (self.calls.send)(ep, bytes.cast(), len, description, to, context.as_ptr()) }
+        });
+        if sent == Given::Away {
+            self.next.store(slot - RECEIVES + 1, Ordering::Relaxed);
+        } else {
+            self.lent[slot].store(false, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Shows messages that have come, at most `limit`, and whose messages will never arrive; answers how many things have
+    /// happened. This is also when the library does its work.
+    #[inline]
+    pub(super) fn poll(
+        &self,
+        limit: usize,
+        mut take: impl FnMut(&[u8]),
+        mut fail: impl FnMut(Option<u32>, c_int),
+    ) -> usize {
+        if self.refused.load(Ordering::Relaxed) > 0 {
+            self.lend_refused();
+        }
+        let mut list = [NOTHING; BATCH_MAX];
+        let (start, room) = (list.as_mut_ptr().cast(), limit.min(BATCH_MAX));
+        // SAFETY: E2: there is room for so many.
+        let count = unsafe { (self.calls.read)(self.cq.as_ptr(), start, room) };
+        let Ok(count) = usize::try_from(count) else {
+            return match c_int::try_from(-count) {
+                Ok(fi::FI_EAVAIL) => self.poll_failure(&mut fail),
+                _ => 0,
+            };
+        };
+        for completion in &list[..count.min(room)] {
+            let Some(slot) = self.memory.slot(completion.context) else { continue };
+            self.lent[slot].store(false, Ordering::Relaxed);
+            if slot < RECEIVES {
+                // SAFETY: E3: it is ours from here to `lend`, and it is not longer than the room.
+                take(unsafe { self.memory.bytes(slot, completion.len.min(MESSAGE_BYTES_MAX)) });
+                if !self.lend(slot) {
+                    self.refused.fetch_add(1, Ordering::Relaxed);
+                }
+            } else {
+                self.finished.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        count
+    }
+
+    /// Whether something has come, or the library has something to do, so that nobody should sleep. From now on it
+    /// can be waited for.
+    pub(super) fn is_ready(&self) -> bool {
+        if self.wait.is_none() {
+            return false;
+        }
+        let mut queue: *mut Fid = self.cq.as_ptr().cast();
+        // SAFETY: E1, E2: one object.
+        unsafe { (self.calls.trywait)(self.fabric.as_ptr(), &raw mut queue, 1) != 0 }
+    }
+
+    /// How many messages are known to have left, of those that needed a slot.
+    pub(super) fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is on its way of what needed a slot.
+    pub(super) fn is_drained(&self) -> bool {
+        self.lent[RECEIVES..].iter().all(|lent| !lent.load(Ordering::Relaxed))
+    }
+
+    /// What an error number means.
+    pub(super) fn in_words(&self, code: c_int) -> String {
+        self.library.in_words(code)
+    }
+
+    #[cold]
+    fn poll_failure(&self, fail: &mut impl FnMut(Option<u32>, c_int)) -> usize {
+        // SAFETY: it is plain data: all zeros is a value of it.
+        let mut failure: Failure = unsafe { std::mem::zeroed() };
+        // SAFETY: E2.
+        let count = unsafe { (self.calls.readerr)(self.cq.as_ptr(), &raw mut failure, 0) };
+        if count < 1 {
+            return 0;
+        }
+        match self.memory.slot(failure.context) {
+            Some(slot) if slot < RECEIVES => {
+                // Nothing came in it, and whoever should have come is not known.
+                self.lent[slot].store(false, Ordering::Relaxed);
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(slot) => {
+                self.lent[slot].store(false, Ordering::Relaxed);
+                self.finished.fetch_add(1, Ordering::Relaxed);
+                fail(Some(self.tokens[slot].load(Ordering::Relaxed)), failure.err);
+            }
+            None => fail(None, failure.err),
+        }
+        1
+    }
+
+    /// A slot to send from.
+    #[inline]
+    fn free_slot(&self) -> Option<usize> {
+        let first = self.next.load(Ordering::Relaxed);
+        let mut slots = (first..first + SENDS).map(|number| RECEIVES + number % SENDS);
+        slots.find(|&slot| !self.lent[slot].load(Ordering::Relaxed))
+    }
+
+    /// Writes a message into a slot of ours.
+    #[inline]
+    fn fill(&self, slot: usize, parts: [&[u8]; 3]) -> usize {
+        let mut len = 0;
+        for part in parts {
+            assert!(len + part.len() <= MESSAGE_BYTES_MAX, "a frame is longer than was promised");
+            // SAFETY: E4: it is inside, as was just looked at.
+            let place = unsafe { self.memory.room(slot).add(len) };
+            // SAFETY: E3: the slot is ours, and no part is in it.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.as_ptr(), part.len()) };
+            len += part.len();
+        }
+        len
+    }
+
+    /// Lends a slot to receive into. False if the library does not want it now.
+    #[inline]
+    fn lend(&self, slot: usize) -> bool {
+        self.lent[slot].store(true, Ordering::Relaxed);
+        let (room, context) = (self.memory.room(slot), self.memory.context(slot));
+        let (ep, from_any) = (self.ep.as_ptr(), fi::FI_ADDR_UNSPEC);
+        // SAFETY: E2, E3.
+        let code = unsafe {
+            (self.calls.receive)(
+                ep,
+                room.as_ptr().cast(),
+                MESSAGE_BYTES_MAX,
+                self.description,
+                from_any,
+                context.as_ptr(),
+            )
+        };
+        self.lent[slot].store(code == 0, Ordering::Relaxed);
+        code == 0
+    }
+
+    #[cold]
+    fn lend_refused(&self) {
+        for slot in 0..RECEIVES {
+            if !self.lent[slot].load(Ordering::Relaxed) {
+                if !self.lend(slot) {
+                    return;
+                }
+                self.refused.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The longest message. Longer ones go in more steps with some providers: 16 KB is what ofi_rxm takes in one.
+pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// Slots to receive into, and to send from.
+const RECEIVES: usize = 64;
+const SENDS: usize = 64;
+const SLOTS: usize = RECEIVES + SENDS;
+/// What the library may write of its own for each operation.
+const CONTEXT_BYTES: usize = 64;
+const SLOT_BYTES: usize = CONTEXT_BYTES + MESSAGE_BYTES_MAX;
+/// Completions that are taken in one call.
+const BATCH_MAX: usize = 8;
+const NOTHING: Completion = Completion { context: std::ptr::null_mut(), flags: 0, len: 0 };
+
+fn given(code: isize) -> Given {
+    match c_int::try_from(code) {
+        Ok(0) => Given::Away,
+        Ok(code) if -code == libc::EAGAIN => Given::Full,
+        code => Given::Never(code.unwrap_or(-libc::EIO)),
+    }
+}
+
+/// What a provider says of itself.
+struct Facts {
+    inject_bytes_max: usize,
+    mr_mode: c_int,
+    av_type: c_int,
+    is_manual: bool,
+}
+
+impl Facts {
+    fn of(list: &List) -> Facts {
+        let info = list.first();
+        // SAFETY: E1: a list of the library's has its parts, or says that it has not.
+        let sending = unsafe { info.tx_attr.as_ref() };
+        // SAFETY: as above.
+        let domain = unsafe { info.domain_attr.as_ref() };
+        Facts {
+            inject_bytes_max: sending.map_or(0, |sending| sending.inject_size),
+            mr_mode: domain.map_or(0, |domain| domain.mr_mode),
+            av_type: domain.map_or(fi::FI_AV_UNSPEC, |domain| domain.av_type),
+            is_manual: domain.is_none_or(|domain| domain.data_progress != fi::FI_PROGRESS_AUTO),
+        }
+    }
+
+    fn av_attributes(&self) -> fi::AvAttr {
+        let kind = if self.av_type == fi::FI_AV_UNSPEC { fi::FI_AV_MAP } else { self.av_type };
+        fi::AvAttr {
+            kind,
+            rx_ctx_bits: 0,
+            count: 0,
+            ep_per_node: 0,
+            name: std::ptr::null(),
+            map_addr: std::ptr::null_mut(),
+            flags: 0,
+        }
+    }
+}
+
+/// The way to use a provider. Where its addresses are those of the internet it is bound to one of our own, so that
+/// others come by the network that they know us by.
+fn choose(
+    library: &'static Library,
+    provider: &str,
+    mut own: impl Iterator<Item = IpAddr>,
+) -> Result<List, NoFabric> {
+    let any = List::of_provider(library, provider)?;
+    match any.first().addr_format {
+        SOCKET_ADDRESS_FIRST..=SOCKET_ADDRESS_LAST => {
+            let bound = own.find_map(|own| List::ask(library, Some(provider), Some(own)).ok());
+            Ok(bound.unwrap_or(any))
+        }
+        _ => Ok(any),
+    }
+}
+
+/// Formats of addresses: those with an address of the internet.
+const SOCKET_ADDRESS_FIRST: u32 = 1;
+const SOCKET_ADDRESS_LAST: u32 = 3;
+
+/// A queue, and what can be waited for with it if there is such a thing.
+fn open_queue(domain: NonNull<fi::Domain>) -> Result<(NonNull<fi::Cq>, Option<RawFd>), c_int> {
+    let ops = table(domain, |domain| domain.ops);
+    let open = |wait_obj| {
+        let mut attributes = fi::CqAttr {
+            size: 2 * SLOTS,
+            flags: 0,
+            format: fi::FI_CQ_FORMAT_MSG,
+            wait_obj,
+            signaling_vector: 0,
+            wait_cond: 0,
+            wait_set: std::ptr::null_mut(),
+        };
+        let none = std::ptr::null_mut();
+        made(|place| {
+            // SAFETY: E1.
+            unsafe { (ops.cq_open)(domain.as_ptr(), &raw mut attributes, place, none) }
+        })
+    };
+    let Ok(cq) = open(fi::FI_WAIT_FD) else {
+        return Ok((open(fi::FI_WAIT_NONE)?, None));
+    };
+    let mut wait: c_int = -1;
+    let fid: NonNull<Fid> = cq.cast();
+    let control = table(fid, |fid| fid.ops).control;
+    // SAFETY: E1: the answer is a descriptor, which is a number.
+    let code = unsafe { control(fid.as_ptr(), fi::FI_GETWAIT, (&raw mut wait).cast()) };
+    Ok((cq, (code == 0 && wait >= 0).then_some(wait)))
+}
+
+/// Tells the provider of our memory: it, and what it is called.
+fn register(domain: NonNull<fi::Domain>, memory: &Memory) -> Result<(Object, *mut c_void), c_int> {
+    let reg = table(domain, |domain| domain.mr).reg;
+    let (start, access) = (memory.start.as_ptr().cast(), fi::FI_SEND | fi::FI_RECV);
+    let none = std::ptr::null_mut();
+    let region: NonNull<fi::Mr> = made(|place| {
+        // SAFETY: E1: the region goes before the memory does.
+        unsafe { reg(domain.as_ptr().cast(), start, MEMORY.size(), access, 0, 0, 0, place, none) }
+    })?;
+    let object = Object(region.cast());
+    // SAFETY: E1.
+    let description = unsafe { region.as_ref() }.mem_desc;
+    Ok((object, description))
+}
+
+fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
+    let getname = table(ep, |ep| ep.cm).getname;
+    let mut name = vec![0_u8; NAME_BYTES_MAX];
+    let mut len = name.len();
+    // SAFETY: E1: there is room for so many bytes.
+    let code = unsafe { getname(ep.as_ptr().cast(), name.as_mut_ptr().cast(), &raw mut len) };
+    if code != 0 || len == 0 || len > NAME_BYTES_MAX {
+        return Err(if code == 0 { -libc::EOVERFLOW } else { code });
+    }
+    name.truncate(len);
+    Ok(name)
+}
+
+impl Calls {
+    /// Of an endpoint that is enabled: until then its tables may change.
+    fn of(
+        fabric: NonNull<fi::Fabric>,
+        av: NonNull<fi::Av>,
+        cq: NonNull<fi::Cq>,
+        ep: NonNull<fi::Ep>,
+    ) -> Calls {
+        let (messages, queue) = (table(ep, |ep| ep.msg), table(cq, |cq| cq.ops));
+        Calls {
+            read: queue.read,
+            readerr: queue.readerr,
+            receive: messages.recv,
+            send: messages.send,
+            inject: messages.inject,
+            insert: table(av, |av| av.ops).insert,
+            trywait: table(fabric, |fabric| fabric.ops).trywait,
+        }
+    }
+}
+
+/// A table of an object.
+fn table<'a, T, U>(object: NonNull<T>, of: impl FnOnce(&T) -> *const U) -> &'a U {
+    // SAFETY: E1: it is open.
+    let table = of(unsafe { object.as_ref() });
+    // SAFETY: E1: every object has its tables, which are constants of the library's.
+    unsafe { &*table }
+}
+
+/// What a call of the library has made in the place that it is given.
+fn made<T>(make: impl FnOnce(*mut *mut T) -> c_int) -> Result<NonNull<T>, c_int> {
+    let mut place = std::ptr::null_mut();
+    let code = make(&raw mut place);
+    NonNull::new(place).filter(|_| code == 0).ok_or(if code == 0 { -libc::EIO } else { code })
+}
+
+/// An object of the library that is closed when it goes.
+struct Object(NonNull<Fid>);
+
+impl Object {
+    fn bind(&self, to: &Object, flags: u64) -> Result<(), c_int> {
+        let bind = table(self.0, |fid| fid.ops).bind;
+        // SAFETY: E1.
+        match unsafe { bind(self.0.as_ptr(), to.0.as_ptr(), flags) } {
+            0 => Ok(()),
+            code => Err(code),
+        }
+    }
+
+    fn enable(&self) -> Result<(), c_int> {
+        let control = table(self.0, |fid| fid.ops).control;
+        // SAFETY: E1.
+        match unsafe { control(self.0.as_ptr(), fi::FI_ENABLE, std::ptr::null_mut()) } {
+            0 => Ok(()),
+            code => Err(code),
+        }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        let close = table(self.0, |fid| fid.ops).close;
+        // SAFETY: E1. What cannot be closed stays.
+        unsafe { close(self.0.as_ptr()) };
+    }
+}
+
+/// The slots.
+struct Memory {
+    start: NonNull<u8>,
+}
+
+const MEMORY: Layout = match Layout::from_size_align(SLOTS * SLOT_BYTES, 4096) {
+    Ok(layout) => layout,
+    Err(_) => panic!("slots are few"),
+};
+
+impl Memory {
+    fn new() -> Memory {
+        // SAFETY: it is not empty.
+        let start = unsafe { alloc_zeroed(MEMORY) };
+        Memory { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(MEMORY)) }
+    }
+
+    fn context(&self, slot: usize) -> NonNull<c_void> {
+        assert!(slot < SLOTS, "slot {slot} of {SLOTS}");
+        // SAFETY: E4.
+        unsafe { self.start.add(slot * SLOT_BYTES) }.cast()
+    }
+
+    fn room(&self, slot: usize) -> NonNull<u8> {
+        // SAFETY: E4.
+        unsafe { self.context(slot).cast::<u8>().add(CONTEXT_BYTES) }
+    }
+
+    /// # Safety
+    /// The slot is ours as long as the bytes are looked at, and they are no more than there is room.
+    unsafe fn bytes(&self, slot: usize, len: usize) -> &[u8] {
+        let room = self.room(slot);
+        // SAFETY: the caller vouches; all of it was zero at first.
+        unsafe { std::slice::from_raw_parts(room.as_ptr(), len) }
+    }
+
+    /// The slot of a context.
+    fn slot(&self, context: *mut c_void) -> Option<usize> {
+        let offset = context.addr().checked_sub(self.start.addr().get())?;
+        (offset.is_multiple_of(SLOT_BYTES) && offset < MEMORY.size()).then_some(offset / SLOT_BYTES)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), MEMORY) };
+    }
+}
