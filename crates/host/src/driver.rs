@@ -257,6 +257,19 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
+    /// `waker` is woken whenever a peer is found to be gone.
+    pub(crate) fn watch_deaths(&self, waker: Waker) {
+        self.enter().core.mourner = Some(waker);
+    }
+
+    /// Whether the launcher has said that `peer` is gone, or it has said so itself.
+    pub(crate) fn is_declared_gone(&self, peer: Peer) -> bool {
+        let inside = self.enter();
+        let plane = &self.shared.plane;
+        let near = inside.core.here.slot(peer).is_some_and(|slot| plane.is_gone(slot.0));
+        near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
+    }
+
     /// Whether ranks of the job are on other hosts.
     pub fn has_other_hosts(&self) -> bool {
         self.shared.plane.net.is_some()

@@ -72,7 +72,7 @@ pub fn join(
             let (member, files, line) =
                 meeting.join(this_process().probe).map_err(JoinError::Meet)?;
             let (segment, net) = files.open(&member)?;
-            (Arc::new(segment), net, member.rank, Line::ours(line))
+            (Arc::new(segment), net, member.rank, Line::ours(line, member.lasting))
         }
         None => match boot::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {

@@ -390,7 +390,8 @@ fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
 fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<MPI_Status> {
     let request: &mut Request = handle::find_owned(handle.0)?;
     let result = request.finish();
-    if request.persistent {
+    let stays = result.as_ref().err().is_some_and(|failure| request.stays(failure));
+    if request.persistent || stays {
         return result;
     }
     place.put(MPI_REQUEST_NULL)?;

@@ -36,6 +36,8 @@ pub(super) struct Options {
     pub(super) rsh: Option<String>,
     pub(super) network: Wanted,
     pub(super) insecure: bool,
+    /// The job goes on when ranks die.
+    pub(super) lasting: bool,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -237,6 +239,13 @@ fn apply(
         Meaning::Interface => options.network.interface = Some(values.take()?),
         Meaning::Net => options.network.net = Some(values.net()?),
         Meaning::Insecure => options.insecure = true,
+        Meaning::OnDeath => options.lasting = values.on_death()?,
+        Meaning::Lasting { values: count } => {
+            for _ in 0..count {
+                values.take()?;
+            }
+            options.lasting = true;
+        }
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -336,6 +345,16 @@ impl Values<'_, '_> {
                 Ok(rank) => Ok(Stdin::Rank(rank)),
                 Err(_) => Err(self.bad(value, "none, all or a rank")),
             },
+        }
+    }
+
+    /// Whether the job goes on.
+    fn on_death(&mut self) -> Result<bool, BadOptions> {
+        let value = self.take()?;
+        match value.as_str() {
+            "end" => Ok(false),
+            "continue" => Ok(true),
+            _ => Err(self.bad(value, "end or continue")),
         }
     }
 
