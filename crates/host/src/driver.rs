@@ -416,6 +416,10 @@ impl Inside<'_> {
             if busy {
                 patience.renew();
                 self.core.call_lookers();
+                // Where something always happens nobody yields, and what a task does may be what we wait for.
+                if self.wake_others() {
+                    continue;
+                }
             }
             if shared.core.is_wanted() {
                 self.wake_others();

@@ -143,7 +143,8 @@ impl Several {
                 return Ok(());
             }
             self.parts().for_each(Request::go_on);
-            if self.parts().all(|part| part.is_over()) {
+            // A part that is over does not say that messages beside it are.
+            if self.active().all(|(_, request)| request.pending().is_none()) {
                 return Ok(());
             }
         }
