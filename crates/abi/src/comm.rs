@@ -223,7 +223,6 @@ impl Comm {
     }
 }
 
-
 #[cold]
 fn no_such_tag() -> Failure {
     Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))

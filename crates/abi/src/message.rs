@@ -13,9 +13,7 @@ use ferrywire_host::nic::{Fault, Mode, Outcome};
 use ferrywire_modules::ModuleFault;
 
 use crate::comm::{self, Comm};
-use crate::constants::{
-    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_TRUNCATE,
-};
+use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_TRUNCATE};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};

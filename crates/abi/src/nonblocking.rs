@@ -63,7 +63,9 @@ impl Sending {
     pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
         match outcome {
             Outcome::Done => Ok(MPI_Status::EMPTY),
-            Outcome::Cancelled if !comm.members.standing().is_revoked() => Ok(MPI_Status::CANCELLED),
+            Outcome::Cancelled if !comm.members.standing().is_revoked() => {
+                Ok(MPI_Status::CANCELLED)
+            }
             other => Err(message::failed(other).during(self.described(comm))),
         }
     }

@@ -292,7 +292,10 @@ impl Driver {
 
     /// Waits until nothing of ours is on its way.
     pub(crate) fn drain(&self) {
-        self.enter().drive(None, |core| core.is_quiet().then_some(()));
+        let mut inside = self.enter();
+        inside.core.draining = true;
+        inside.drive(None, |core| core.is_quiet().then_some(()));
+        inside.core.draining = false;
     }
 
     /// Turns once, and says whether nothing of ours is on its way.
@@ -494,7 +497,7 @@ impl Inside<'_> {
         if !settled {
             doorbell.arm(Sleeper::Caller, true);
         }
-        let leaving = self.core.closing;
+        let leaving = self.core.closing || self.core.draining;
         let stuck = leaving || self.core.port.rail.is_stuck();
         let moved = stuck && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.

@@ -65,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) agent_idle: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
+    /// Somebody waits until others have taken all that was sent to them.
+    pub(crate) draining: bool,
 }
 
 impl Core {
@@ -90,6 +92,7 @@ impl Core {
             brisk: false,
             agent_idle: false,
             closing: false,
+            draining: false,
         }
     }
 

@@ -344,10 +344,8 @@ impl Council {
             return;
         };
         let Some((ballot, _)) = &round.mine else { return };
-        let alive: Vec<(u32, Peer)> = (0..)
-            .zip(group.members())
-            .filter(|(_, peer)| !self.dead.contains(peer))
-            .collect();
+        let alive: Vec<(u32, Peer)> =
+            (0..).zip(group.members()).filter(|(_, peer)| !self.dead.contains(peer)).collect();
         let me = group.rank_of(self.me).expect("we are a member");
         let Some(&(leader, at)) = alive.first() else { return };
         if leader != me {
@@ -471,7 +469,10 @@ impl Resident for Council {
 }
 
 /// What ballots come to, when these ranks are dead.
-fn combined<'a>(ballots: impl Iterator<Item = &'a Ballot>, dead: impl Iterator<Item = u32>) -> Verdict {
+fn combined<'a>(
+    ballots: impl Iterator<Item = &'a Ballot>,
+    dead: impl Iterator<Item = u32>,
+) -> Verdict {
     let mut words: Option<Vec<u64>> = None;
     let mut failed: BTreeSet<u32> = dead.collect();
     let mut acknowledged: Option<BTreeSet<u32>> = None;
@@ -494,23 +495,24 @@ fn combined<'a>(ballots: impl Iterator<Item = &'a Ballot>, dead: impl Iterator<I
 
 /// The group ids of a communicator: of the user's messages, with a module and without, and of the library's.
 fn groups_of(number: u16) -> impl Iterator<Item = u16> {
-    [2 * number, 2 * number + 1, 2 * number | ferrywire_nic::MODULE_GROUP].into_iter()
+    let messages = 2 * number;
+    [messages, messages + 1, messages | ferrywire_nic::MODULE_GROUP].into_iter()
 }
 
 /// A number that other members give another value.
 fn stamp_of(group: &Group) -> u64 {
     let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x0100_0000_01b3);
     match group.map() {
-        RankMap::Strided { first, stride } => [
-            u64::from(group.size()),
-            u64::from(*first),
-            i64::from(*stride).cast_unsigned(),
-        ]
-        .into_iter()
-        .fold(1, mix),
+        RankMap::Strided { first, stride } => {
+            [u64::from(group.size()), u64::from(*first), i64::from(*stride).cast_unsigned()]
+                .into_iter()
+                .fold(1, mix)
+        }
         RankMap::Table(_) => group.members().fold(2, |hash, peer| mix(hash, u64::from(peer.0))),
     }
 }
 
 /// Under which councils write to each other: beyond those of all communicators.
-const GROUP: u16 = 2 * crate::numbers::COMMS_MAX as u16;
+const GROUP: u16 = 0x2000;
+
+const _: () = assert!(GROUP as usize >= 2 * crate::numbers::COMMS_MAX);

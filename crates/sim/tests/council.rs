@@ -119,8 +119,7 @@ impl Application<Standard> for Delegate {
                     let wanted = wanted.wanted(None, None);
                     (wanted.word, wanted.mask)
                 };
-                let posted =
-                    context.nic.post_receive(None, word, mask, Span::EMPTY, context.port);
+                let posted = context.nic.post_receive(None, word, mask, Span::EMPTY, context.port);
                 let Posted::Pending(ticket) = posted else { panic!("nobody sends it") };
                 self.hanging = Some(ticket);
             }
@@ -137,7 +136,12 @@ impl Application<Standard> for Delegate {
         self.act(context);
     }
 
-    fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, Standard>) {
+    fn on_complete(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        context: &mut Context<'_, Standard>,
+    ) {
         if self.hanging == Some(ticket) {
             self.hung = Some(outcome);
         } else if let Some((_, into)) = self.inbox.filter(|(inbox, _)| *inbox == ticket) {
@@ -158,13 +162,8 @@ fn world(
     reliable: bool,
     delegates: impl Iterator<Item = Delegate>,
 ) -> World<Standard, Delegate> {
-    let promises = Promises {
-        reliable,
-        puts: false,
-        gets: false,
-        frame_bytes_max: 1500,
-        welcome_bytes: 0,
-    };
+    let promises =
+        Promises { reliable, puts: false, gets: false, frame_bytes_max: 1500, welcome_bytes: 0 };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
         ranks_per_node: 1,

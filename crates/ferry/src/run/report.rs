@@ -293,10 +293,7 @@ mod tests {
         assert_eq!(code_of_losses(&[loss(137, false)], &well), DEATHS_SURVIVED);
         assert_eq!(code_of_losses(&[loss(137, false), loss(5, true)], &well), 5);
         assert_eq!(code_of_losses(&[loss(137, false)], &well[1..]), 137);
-        assert_eq!(
-            survived(&[loss(137, false)]),
-            ["rank 1 died; the job went on without it"]
-        );
+        assert_eq!(survived(&[loss(137, false)]), ["rank 1 died; the job went on without it"]);
     }
 
     #[test]

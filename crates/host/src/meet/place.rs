@@ -125,14 +125,9 @@ impl Place {
             }
             // A process that the rank forked speaks on the rank's line.
             (
-                Message::Goodbye
-                | Message::All
-                | Message::Silent { .. }
-                | Message::Abort { .. },
+                Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
                 _,
-            ) => {
-                Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid })
-            }
+            ) => Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid }),
             (Message::Welcome { .. } | Message::Refused { .. }, _) => Err(MeetError::Malformed),
         }
     }

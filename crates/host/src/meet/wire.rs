@@ -234,8 +234,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Message> {
-        let member =
-            Member { rank: 2, size: 3, job: 77, crowded: true, lasting: true, way: None };
+        let member = Member { rank: 2, size: 3, job: 77, crowded: true, lasting: true, way: None };
         let way = Some(Way { secret: [7; SECRET_BYTES], insecure: true });
         let far = Member { way, ..member.clone() };
         vec![

@@ -112,7 +112,9 @@ fn put_verdict(bytes: &mut Vec<u8>, verdict: &Verdict) {
 }
 
 fn put_count(bytes: &mut Vec<u8>, count: usize) {
-    bytes.extend(u32::try_from(count).expect("lists are no longer than there are ranks").to_le_bytes());
+    bytes.extend(
+        u32::try_from(count).expect("lists are no longer than there are ranks").to_le_bytes(),
+    );
 }
 
 struct Reader<'a>(&'a [u8]);

@@ -36,9 +36,9 @@ impl Job {
         let rank = &self.ranks[at];
         let (number_of, pid, had_left) = (self.number_of(at), rank.pid, rank.goodbye);
         let left_out = rank.hello.is_some() && !had_left;
-        let failure = self.verdict(at).or_else(|| {
-            left_out.then_some(Failure::Unfinished { rank: number_of, pid })
-        });
+        let failure = self
+            .verdict(at)
+            .or_else(|| left_out.then_some(Failure::Unfinished { rank: number_of, pid }));
         if let Some(failure) = failure {
             let loss = Loss { why: failure.to_string(), code: failure.exit_code(), had_left };
             if let Some(head) = &self.head {
@@ -65,7 +65,8 @@ impl Job {
             if let Some(directory) = directory {
                 directory.bury(rank);
             }
-            if let Some(slot) = rank.checked_sub(self.first).filter(|&slot| slot < segment.ranks()) {
+            if let Some(slot) = rank.checked_sub(self.first).filter(|&slot| slot < segment.ranks())
+            {
                 segment.bury(slot);
             }
         }
