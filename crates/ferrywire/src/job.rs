@@ -20,6 +20,7 @@ pub(crate) struct Job {
 }
 
 /// Our place in the job.
+#[expect(clippy::large_enum_variant, reason = "a rank has one, and every message goes through it")]
 pub(crate) enum Place {
     Own(Rank),
     /// A council lives beside it, and may be called at any time: so it is never let go.
