@@ -111,7 +111,7 @@ fn a_launcher_that_cannot_make_the_segment_says_why() {
 #[test]
 fn nonsense_is_refused_and_changes_nothing() {
     let (mut place, theirs) = Place::open(0).expect("open");
-    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x02\x00\x09\x00"] {
+    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x03\x00\x09\x00"] {
         socket::send(theirs.as_fd(), bytes, &[], Patience::Wait).expect("sent");
         let word = next(&mut place);
         assert!(matches!(word, Word::Refused(MeetError::Malformed)), "{word:?}");
