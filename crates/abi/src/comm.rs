@@ -20,6 +20,7 @@ use crate::constants::{
 use crate::entry::entries;
 use crate::errhandler::Handler;
 use crate::failure::{Failure, Result};
+use crate::fault;
 use crate::handle::{self, Kind, Object, Shared};
 use crate::info;
 use crate::plane::Agreed;
@@ -36,7 +37,6 @@ pub(crate) struct Comm {
     /// What the program has hung on it.
     pub(crate) attributes: Attributes,
     /// Its number goes back when it does.
-    #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
     /// The group id of its module, if it may have one.
     module: Option<u16>,
@@ -61,6 +61,7 @@ impl Drop for Comm {
         if let Some(group) = self.module {
             self.driver.unload(group);
         }
+        fault::on_freed(&self.members, self.claim.take());
     }
 }
 
@@ -79,6 +80,7 @@ impl Comm {
     ) -> Result<Comm> {
         let driver = agreed.driver()?;
         let handler = parent.handler();
+        fault::on_made(&members);
         Ok(Comm::new(members, driver, Some(agreed.claim), "", origin, handler))
     }
 
@@ -196,27 +198,29 @@ impl Comm {
     /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
     #[inline(always)]
     pub(crate) fn target(&self, rank: c_int) -> Result<Option<u32>> {
-        let size = self.members.targets().size();
         match u32::try_from(rank) {
-            Ok(rank) if rank < size => Ok(Some(rank)),
+            Ok(rank) if rank < self.members.reach() => Ok(Some(rank)),
             _ if rank == MPI_PROC_NULL => Ok(None),
-            _ => Err(no_such_rank(size)),
+            _ => Err(self.no_such_rank()),
         }
+    }
+
+    #[cold]
+    fn no_such_rank(&self) -> Failure {
+        if self.members.standing().is_revoked() {
+            return fault::revoked();
+        }
+        let why = match self.members.targets().size() {
+            1 => "there is only rank 0".into(),
+            size => format!("there are ranks 0 to {}", size - 1),
+        };
+        Failure::new(MPI_ERR_RANK, why)
     }
 
     #[inline]
     fn tag(&self, tag: c_int) -> Result<u32> {
         u32::try_from(tag).ok().filter(|&tag| tag <= TAG_MAX).ok_or_else(no_such_tag)
     }
-}
-
-#[cold]
-fn no_such_rank(size: u32) -> Failure {
-    let why = match size {
-        1 => "there is only rank 0".into(),
-        _ => format!("there are ranks 0 to {}", size - 1),
-    };
-    Failure::new(MPI_ERR_RANK, why)
 }
 
 #[cold]

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::constants::*;
 use crate::entry::entries;
 use crate::failure::{self, Failure, Result};
+use crate::fault::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use crate::pointer::{Out, Text, TextOut};
 use crate::predefined;
 
@@ -203,6 +204,11 @@ fn text_of_class(class: c_int) -> Option<&'static str> {
         MPI_ERR_SESSION => "a session is wrong",
         MPI_ERR_ERRHANDLER => "an error handler is wrong",
         MPI_ERR_ABI => "the binary interface cannot do this",
+        MPIX_ERR_PROC_FAILED => "another process has died",
+        MPIX_ERR_PROC_FAILED_PENDING => {
+            "a process has died that may have been the sender; the receive goes on when the death is acknowledged"
+        }
+        MPIX_ERR_REVOKED => "the communicator is revoked",
         MPI_T_ERR_CANNOT_INIT => "the tool interface cannot be initialised",
         MPI_T_ERR_NOT_ACCESSIBLE => "the variable cannot be reached now",
         MPI_T_ERR_NOT_INITIALIZED => "the tool interface has not been initialised",

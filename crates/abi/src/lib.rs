@@ -41,6 +41,7 @@ mod environment;
 mod errhandler;
 mod error;
 mod failure;
+mod fault;
 mod general;
 mod group;
 mod handle;

@@ -124,7 +124,7 @@ impl<M: FnOnce(Agreed) -> Result + Send> Recipe for Agreement<M> {
 }
 
 #[cold]
-fn no_number() -> Failure {
+pub(crate) fn no_number() -> Failure {
     let why = format!("a rank has {COMMS_MAX} communicators, or nearly so; free some");
     Failure::new(MPI_ERR_OTHER, why)
 }

@@ -13,12 +13,11 @@ use ferrywire_host::nic::{Fault, Mode, Outcome};
 use ferrywire_modules::ModuleFault;
 
 use crate::comm::{self, Comm};
-use crate::constants::{
-    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_TRUNCATE,
-};
+use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_TRUNCATE};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
+use crate::fault::{self, MPIX_ERR_PROC_FAILED};
 use crate::plane;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
@@ -145,8 +144,10 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
                 Some(why) => format!("rank {rank} of MPI_COMM_WORLD cannot be reached: {why}"),
                 None => format!("rank {rank} of MPI_COMM_WORLD has left the job"),
             };
-            Failure::new(MPI_ERR_PROC_ABORTED, why)
+            Failure::new(MPIX_ERR_PROC_FAILED, why)
         }
+        // Nobody takes back what a call waits for, but who ends the communicator.
+        Outcome::Failed(Fault::Revoked) | Outcome::Cancelled => fault::revoked(),
         Outcome::Failed(Fault::Module { word, trap }) => {
             Failure::new(MPI_ERR_OTHER, ModuleFault::of(word, trap).to_string())
         }

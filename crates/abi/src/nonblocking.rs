@@ -6,13 +6,15 @@
 
 use std::ffi::c_int;
 
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted};
+use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_mpi::comm::Wanted;
 
 use crate::comm::{self, Comm};
+use crate::constants::MPI_ANY_SOURCE;
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
+use crate::fault;
 use crate::handle::Shared;
 use crate::message::{self, With};
 use crate::pointer::{Choice, ChoiceMut, Out};
@@ -61,7 +63,9 @@ impl Sending {
     pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
         match outcome {
             Outcome::Done => Ok(MPI_Status::EMPTY),
-            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
+            Outcome::Cancelled if !comm.members.standing().is_revoked() => {
+                Ok(MPI_Status::CANCELLED)
+            }
             other => Err(message::failed(other).during(self.described(comm))),
         }
     }
@@ -105,6 +109,9 @@ impl Receiving {
         match outcome {
             Outcome::Done => Ok(MPI_Status::NOBODY),
             Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
+            Outcome::Failed(Fault::PeerDown(peer)) if self.source == MPI_ANY_SOURCE => {
+                Err(fault::pending(peer).during(self.described(comm)))
+            }
             outcome => message::received(&mut self.data, outcome)
                 .map_err(|failure| failure.during(self.described(comm))),
         }
@@ -130,6 +137,26 @@ impl Recipe for Receiving {
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         self.end(comm, end.outcome).map(Next::Over)
+    }
+}
+
+/// A receive from anybody that was taken out of the queue, since a rank that has died might have been its sender. It
+/// is still the program's, and tries again when the program looks at it: by then that may know of the death.
+pub(crate) struct Again(pub(crate) Receiving);
+
+impl Recipe for Again {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        self.0.start(comm)
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        if !matches!(end.outcome, Outcome::Failed(Fault::PeerDown(_))) {
+            return self.0.finish(comm, end);
+        }
+        match self.0.start(comm)? {
+            Posted::Done(outcome) => self.0.end(comm, outcome).map(Next::Over),
+            pending => Ok(Next::Then(pending)),
+        }
     }
 }
 

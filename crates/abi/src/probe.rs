@@ -54,7 +54,7 @@ fn look<T>(
     let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
     let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
     let driver = comm.driver();
-    let lost = |nic: &Nic| wanted.from.filter(|&peer| nic.is_down(peer));
+    let lost = |nic: &Nic| nic.hopeless(wanted.word, wanted.from);
     let found = if wait {
         // SAFETY: I1.
         Some(unsafe {
@@ -73,10 +73,7 @@ fn look<T>(
     match found {
         None => Ok(Seen::Nothing),
         Some(Ok(found)) => Ok(Seen::Message(found)),
-        Some(Err(peer)) => {
-            let fault = ferrywire_host::nic::Fault::PeerDown(peer);
-            Err(message::failed(Outcome::Failed(fault)).during(described))
-        }
+        Some(Err(fault)) => Err(message::failed(Outcome::Failed(fault)).during(described)),
     }
 }
 

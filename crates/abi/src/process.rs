@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{Rank, job};
+use ferrywire_host::{Rank, Residence, job};
 use ferrywire_mpi::collective::Home;
 use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_mpi::council::Council;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
 
@@ -15,6 +16,7 @@ use crate::comm::Comm;
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::error;
 use crate::failure::{self, Failure, Result};
+use crate::fault;
 use crate::handle::{self, Shared};
 use crate::op::OPERATORS;
 
@@ -29,6 +31,8 @@ pub(crate) struct Process {
     pub(crate) itself: Shared<Comm>,
     /// Which numbers communicators can have.
     pub(crate) numbers: Arc<Numbers>,
+    /// What settles things among ranks that die, in a job that goes on without them.
+    pub(crate) council: Option<Arc<Residence<Council>>>,
     /// What threads may do.
     pub(crate) thread_level: c_int,
     /// The thread that called MPI_Init.
@@ -94,11 +98,13 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     let me = driver.me();
     let world = Members::new(Group::whole(driver.size()), me.0, WORLD);
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
+    let council = fault::open_council(driver, [&world, &itself]);
     let process = Process {
         driver,
         world: handle::share(Comm::predefined(world, driver, "MPI_COMM_WORLD")),
         itself: handle::share(Comm::predefined(itself, driver, "MPI_COMM_SELF")),
         numbers: Numbers::new(ITSELF + 1),
+        council,
         thread_level,
         main_thread: std::thread::current().id(),
     };

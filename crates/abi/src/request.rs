@@ -22,8 +22,9 @@ use crate::comm::{self, Comm, Hold};
 use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
+use crate::fault;
 use crate::handle::{self, Kind, Shared};
-use crate::nonblocking::{Receiving, Sending};
+use crate::nonblocking::{Again, Receiving, Sending};
 use crate::plane;
 use crate::pointer::Out;
 use crate::process;
@@ -353,6 +354,23 @@ impl Request {
         result.map_err(|failure| failure.of_comm(&self.comm))
     }
 
+    /// Whether it stays the program's though it has failed: a receive from anybody that waits for word that the program
+    /// knows who has died.
+    #[cold]
+    fn stays(&mut self, failure: &Failure) -> bool {
+        if failure.code() != fault::MPIX_ERR_PROC_FAILED_PENDING {
+            return false;
+        }
+        let nobody: Box<dyn Recipe> = Box::new(Nothing);
+        match std::mem::replace(&mut self.work, Work::Other(nobody)) {
+            Work::Receive(receiving) => self.work = Work::Other(Box::new(Again(receiving))),
+            again => self.work = again,
+        }
+        let outcome = Outcome::Failed(Fault::PeerDown(self.comm.driver().me()));
+        self.progress = Progress::Part(End { ticket: None, outcome });
+        true
+    }
+
     /// The program has it no more.
     #[inline]
     fn freed(&mut self) -> Result {
@@ -360,6 +378,19 @@ impl Request {
             Work::Send(_) | Work::Receive(_) => Ok(()),
             Work::Other(recipe) => recipe.freed(),
         }
+    }
+}
+
+/// A place for another recipe.
+struct Nothing;
+
+impl Recipe for Nothing {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        Ok(Posted::Done(Outcome::Done))
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
+        Ok(Next::Over(MPI_Status::EMPTY))
     }
 }
 

@@ -50,6 +50,17 @@ fn every_rank_says_hello() {
     assert_eq!(lines, ["hello from 0 of 3", "hello from 1 of 3", "hello from 2 of 3"]);
 }
 
+/// A rank dies, and the others go on.
+#[test]
+fn those_who_live_go_on() {
+    let folder = Folder::new("faults");
+    let program = compiled(ferry_cc(), "faults", &folder);
+    let output = run_with(&program, 4, &["--on-death", "continue"], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
+}
+
 /// Threads of a rank share it, and whatever they call, each gets its own.
 #[test]
 fn threads_call_at_the_same_time() {

@@ -17,9 +17,10 @@ use crate::home::{ENGINE, Home, LIBRARY, LIBRARY_TO_LINK, NoHome};
 use crate::out;
 
 /// The headers go with the command, so that they are always of one version.
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
     ("mpi.h", include_str!("../../../include/mpi.h")),
     ("ferry.h", include_str!("../../../include/ferry.h")),
+    ("mpi-ext.h", include_str!("../../../include/mpi-ext.h")),
     ("ferry_module.h", include_str!("../../../include/ferry_module.h")),
 ];
 

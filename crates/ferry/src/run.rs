@@ -46,7 +46,7 @@ pub(crate) use agent::run as run_agent;
 use far::{Far, NoFar};
 use fleet::BadFleet;
 use input::Input;
-use job::{Course, Head, Job};
+use job::{Course, Head, Job, Lasting};
 use keeper::Keeper;
 use options::{Asked, BadOptions, Options};
 use output::Sink;
@@ -74,6 +74,7 @@ standard input; the others have none. Lines of output are never mixed.
 
 The exit code is that of the first rank that failed, 128 and the signal if it died of one, 124 after a
 time-out, 127 or 126 if a program cannot be found or started. When one rank fails, all are ended.
+With --on-death continue it is 3 if ranks died and all others ended well.
 ";
 
 /// Why there is no job.
@@ -161,6 +162,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         input: Input::new(options.stdin),
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
+        lasting: options.lasting,
         head: None,
         far: None,
     })?;
@@ -179,6 +181,8 @@ struct Beginning<'a> {
     input: Input,
     colours: bool,
     timeout: Option<(Instant, f64)>,
+    /// It goes on when ranks die.
+    lasting: bool,
     /// The launcher, if this is its agent.
     head: Option<Head>,
     /// The way to other hosts, if there are any.
@@ -187,8 +191,8 @@ struct Beginning<'a> {
 
 /// Starts the ranks of this host.
 fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
-    let Beginning { plan, number, mark, out, err, mut input, colours, timeout, head, far } =
-        beginning;
+    let Beginning { plan, number, mark, out, err, mut input, colours, timeout, .. } = beginning;
+    let Beginning { lasting, head, far, .. } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before anything has a child, so that no signal of one is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
@@ -221,6 +225,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         size,
         head,
         far,
+        lasting: lasting.then(Lasting::default),
         course,
     })
 }

@@ -19,6 +19,7 @@ use ferrywire_mpi::operation::Operation;
 
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{Call, Error, Loss, WORLD, With};
+use crate::fault;
 use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
 
@@ -37,6 +38,7 @@ use crate::plain::{self, Buffer, Plain, unit};
 /// | [`send_value`](Comm::send_value), [`receive_value`](Comm::receive_value) | whatever serde serialises |
 /// | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`allreduce`](Comm::allreduce), … | collectives; with an `i` in front, as futures |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | other communicators |
+/// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | when ranks die |
 #[derive(Clone)]
 pub struct Comm {
     inner: Arc<Inner>,
@@ -47,7 +49,6 @@ struct Inner {
     name: Arc<str>,
     members: Members,
     /// Its number goes back when it does. The world keeps its own.
-    #[expect(dead_code, reason = "it is let go with the communicator")]
     claim: Option<Claim>,
     /// The group id of its module, if it may have one.
     module: Option<u16>,
@@ -58,6 +59,7 @@ impl Drop for Inner {
         if let Some(group) = self.module {
             self.job.driver.unload(group);
         }
+        fault::on_freed(&self.job, &self.members, self.claim.take());
     }
 }
 
@@ -102,14 +104,16 @@ pub(crate) struct What {
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
         let members = Members::new(Group::whole(job.driver.size()), job.driver.me().0, 0);
+        fault::on_made(&job, &members);
         let inner = Inner { job, name: WORLD.into(), members, claim: None, module: None };
         Comm { inner: Arc::new(inner) }
     }
 
-    fn made(&self, name: String, group: Group, claim: Claim) -> Comm {
+    pub(crate) fn made(&self, name: String, group: Group, claim: Claim) -> Comm {
         let job = Arc::clone(&self.inner.job);
         let rank = group.rank_of(job.driver.me()).expect("we are where we want to be");
         let members = Members::new(group, rank, claim.number());
+        fault::on_made(&job, &members);
         let (name, claim) = (name.into(), Some(claim));
         Comm { inner: Arc::new(Inner { job, name, members, claim, module: None }) }
     }
@@ -119,6 +123,7 @@ impl Comm {
         let claim = self.agree_on_number(self.what_all("load_module"))?;
         let job = Arc::clone(&self.inner.job);
         let members = self.inner.members.renumbered(claim.number()).with_module();
+        fault::on_made(&job, &members);
         let (name, module) = (name.into(), Some(members.module_place().0));
         Ok(Comm { inner: Arc::new(Inner { job, name, members, claim: Some(claim), module }) })
     }
@@ -404,7 +409,7 @@ impl Comm {
         match looked {
             None => Ok(None),
             Some(Ok(seen)) => Ok(Some(probed(seen))),
-            Some(Err(peer)) => Err(self.lost(what, peer)),
+            Some(Err(fault)) => Err(self.error(what, Outcome::Failed(fault))),
         }
     }
 
@@ -421,15 +426,13 @@ impl Comm {
                 find(nic, port).map(Ok).or_else(|| self.hopeless(nic, wanted).map(Err))
             })
         };
-        found.map_err(|peer| self.lost(what, peer))
+        found.map_err(|fault| self.error(what, Outcome::Failed(fault)))
     }
 
-    /// The peer whose loss means that what is wanted will not come.
-    fn hopeless(&self, nic: &Nic, wanted: Wanted) -> Option<Peer> {
-        match wanted.from {
-            Some(peer) => nic.is_down(peer).then_some(peer),
-            None => self.inner.job.lost.peer(),
-        }
+    /// Why what is wanted will not come, if so.
+    fn hopeless(&self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
+        let lost = || self.inner.job.lost.peer().filter(|_| wanted.from.is_none());
+        nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
     }
 
     /// What posts a receive.
@@ -503,9 +506,11 @@ impl Comm {
 
     /// A rank that exists.
     pub(crate) fn rank_of(&self, what: What, rank: i64) -> Result<u32, Error> {
-        let size = self.size();
-        let rank = u32::try_from(rank).ok().filter(|&rank| rank < size);
-        rank.ok_or_else(|| Error::NoSuchRank { call: self.call(what), size })
+        let rank = u32::try_from(rank).ok().filter(|&rank| rank < self.inner.members.reach());
+        rank.ok_or_else(|| match self.is_revoked() {
+            true => Error::Revoked { call: self.call(what) },
+            false => Error::NoSuchRank { call: self.call(what), size: self.size() },
+        })
     }
 
     fn tag_of(&self, what: What, tag: i64) -> Result<u32, Error> {
@@ -548,6 +553,8 @@ impl Comm {
                 let fault = ModuleFault::of(word, trap);
                 Error::Module { call: self.call(what), why: fault.to_string() }
             }
+            Outcome::Failed(Fault::Revoked) => Error::Revoked { call: self.call(what) },
+            _ if self.is_revoked() => Error::Revoked { call: self.call(what) },
             _ => Error::Cancelled { call: self.call(what) },
         }
     }

@@ -71,6 +71,16 @@ pub enum Error {
         /// The items that it should have, or a divisor of them.
         wanted: usize,
     },
+    /// A rank has revoked the communicator, so that all go on elsewhere.
+    Revoked {
+        /// What was asked for.
+        call: Box<Call>,
+    },
+    /// The job ends with the first rank that dies, so nothing can be done about it.
+    NotLasting {
+        /// What was asked for.
+        call: Box<Call>,
+    },
     /// It was taken back, or another part of it failed.
     Cancelled {
         /// What was asked for.
@@ -180,6 +190,14 @@ impl fmt::Display for Error {
             Error::WrongLength { call, buffer, items, wanted } => {
                 write!(f, "{call}: {buffer} has {items} items; pass {wanted}")
             }
+            Error::Revoked { call } => write!(
+                f,
+                "{call}: the communicator is revoked; shrink it, and go on in what is left"
+            ),
+            Error::NotLasting { call } => write!(
+                f,
+                "{call}: the job ends when a rank dies; start it with ferry run --on-death continue"
+            ),
             Error::Cancelled { call } => write!(f, "{call}: cancelled"),
             Error::Value { call, why } => write!(
                 f,

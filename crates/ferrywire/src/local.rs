@@ -66,7 +66,7 @@ fn run<R>(
     let end = catch_unwind(AssertUnwindSafe(|| program(&world)));
     if end.is_err() && world.job().lost.name(rank) {
         let there: Vec<Arc<Job>> = all.iter().filter_map(Weak::upgrade).collect();
-        job::end(there.iter().map(|job| &job.driver), Peer(rank));
+        job::end(there.iter().map(|job| &*job.driver), Peer(rank));
         world.job().driver.bury();
     }
     end

@@ -129,7 +129,7 @@ impl Attacker {
 
 /// Genuine datagrams for `port` that pass by within a second.
 fn listen(port: u16) -> Result<Vec<Vec<u8>>> {
-    let protocol = (libc::ETH_P_IP as u16).to_be();
+    let protocol = u16::try_from(libc::ETH_P_IP).expect("two bytes").to_be();
     // SAFETY: no memory is involved.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, protocol.into()) };
     if socket < 0 {

@@ -257,6 +257,19 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
+    /// `waker` is woken whenever a peer is found to be gone.
+    pub(crate) fn watch_deaths(&self, waker: Waker) {
+        self.enter().core.mourner = Some(waker);
+    }
+
+    /// Whether the launcher has said that `peer` is gone, or it has said so itself.
+    pub(crate) fn is_declared_gone(&self, peer: Peer) -> bool {
+        let inside = self.enter();
+        let plane = &self.shared.plane;
+        let near = inside.core.here.slot(peer).is_some_and(|slot| plane.is_gone(slot.0));
+        near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
+    }
+
     /// Whether ranks of the job are on other hosts.
     pub fn has_other_hosts(&self) -> bool {
         self.shared.plane.net.is_some()
@@ -279,7 +292,10 @@ impl Driver {
 
     /// Waits until nothing of ours is on its way.
     pub(crate) fn drain(&self) {
-        self.enter().drive(None, |core| core.is_quiet().then_some(()));
+        let mut inside = self.enter();
+        inside.core.draining = true;
+        inside.drive(None, |core| core.is_quiet().then_some(()));
+        inside.core.draining = false;
     }
 
     /// Turns once, and says whether nothing of ours is on its way.
@@ -403,6 +419,10 @@ impl Inside<'_> {
             if busy {
                 patience.renew();
                 self.core.call_lookers();
+                // Where something always happens nobody yields, and what a task does may be what we wait for.
+                if self.wake_others() {
+                    continue;
+                }
             }
             if shared.core.is_wanted() {
                 self.wake_others();
@@ -477,7 +497,7 @@ impl Inside<'_> {
         if !settled {
             doorbell.arm(Sleeper::Caller, true);
         }
-        let leaving = self.core.closing;
+        let leaving = self.core.closing || self.core.draining;
         let stuck = leaving || self.core.port.rail.is_stuck();
         let moved = stuck && self.core.port.rail.thirst(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.

@@ -77,7 +77,7 @@ pub fn join(
             let (member, files, line) =
                 meeting.join(this_process().probe).map_err(JoinError::Meet)?;
             let (segment, net) = files.open(&member)?;
-            (segment, net, member.rank, Line::ours(line))
+            (segment, net, member.rank, Line::ours(line, member.lasting))
         }
         None => match boot::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {

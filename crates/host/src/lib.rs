@@ -12,6 +12,7 @@
 //! | `job.rs` | how a rank comes to its job |
 //! | `meet.rs`, `cores.rs` | our launcher and its ranks meet; how many cores a job may use |
 //! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
+//! | `residence.rs` | a protocol that lives beside the application |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
@@ -44,6 +45,7 @@ mod port;
 pub mod rail;
 mod rails;
 mod rank;
+mod residence;
 pub mod shm;
 mod summons;
 mod sync;
@@ -59,6 +61,7 @@ pub use {
     driver::{Driver, Finished},
     port::{HostPort, Operators},
     rank::Rank,
+    residence::Residence,
     shm::{PLANES, Process, Segment},
     turn::Turns,
 };

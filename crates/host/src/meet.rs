@@ -239,6 +239,11 @@ impl Line {
         }
     }
 
+    /// We have not heard of `rank` for too long, and go on without it: so shall all.
+    pub fn silent(&self, rank: u32) -> Result<(), MeetError> {
+        self.say(&Message::Silent { rank }, "tell the launcher of a rank that is silent")
+    }
+
     /// Asks for the end of the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
     pub fn abort(&self, code: i32, text: &str) -> Result<(), MeetError> {
         let message = Message::Abort { code, text: text.to_owned() };

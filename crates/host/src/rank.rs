@@ -134,6 +134,19 @@ impl Rank {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Whether the job goes on when ranks die.
+    pub fn is_lasting(&self) -> bool {
+        self.line.as_ref().is_some_and(Line::is_lasting)
+    }
+
+    /// We go on without `peer`. If the launcher has not said that it is gone, it has been silent for too long, and the
+    /// launcher sees to it that it is gone for all.
+    pub(crate) fn tell_if_silent(&self, peer: Peer) {
+        if let Some(line) = self.line.as_ref().filter(|_| !self.first.is_declared_gone(peer)) {
+            line.silent(peer.0);
+        }
+    }
+
     /// Ends the whole job, with this exit code and for this reason.
     pub fn abort(&self, code: i32, text: &str) -> ! {
         match &self.line {

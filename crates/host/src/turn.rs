@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::task::Waker;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -32,9 +33,11 @@ pub(crate) struct Core {
     pub(crate) port: HostPort,
     inlet: Inlets,
     /// Which ranks are on this host.
-    here: Here,
+    pub(crate) here: Here,
     /// How often ranks have left or died, as far as we know.
     changes: u32,
+    /// Who wants to know when somebody is gone.
+    pub(crate) mourner: Option<Waker>,
     /// Why peers could not be reached, for those who ask.
     pub(crate) troubles: HashMap<Peer, String>,
     pub(crate) turns: Turns,
@@ -62,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) agent_idle: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
+    /// Somebody waits until others have taken all that was sent to them.
+    pub(crate) draining: bool,
 }
 
 impl Core {
@@ -72,6 +77,7 @@ impl Core {
             inlet,
             here,
             changes: 0,
+            mourner: None,
             troubles: HashMap::new(),
             turns: Turns::default(),
             led: false,
@@ -86,6 +92,7 @@ impl Core {
             brisk: false,
             agent_idle: false,
             closing: false,
+            draining: false,
         }
     }
 
@@ -206,8 +213,18 @@ impl Core {
     /// The machine does not let us reach a peer.
     fn lose(&mut self, peer: Peer, error: &io::Error) {
         self.troubles.entry(peer).or_insert_with(|| error.to_string());
+        self.bury(peer);
+        self.call_mourner();
+    }
+
+    fn bury(&mut self, peer: Peer) {
         self.port.transfers.retain(|transfer| transfer.peer != peer);
         self.nic.on_peer_down(peer, &mut self.port);
+    }
+
+    fn call_mourner(&mut self) {
+        let mourner = self.mourner.clone().map(Sleeping::Task);
+        self.port.completions.to_wake.extend(mourner);
     }
 
     /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
@@ -216,10 +233,13 @@ impl Core {
     fn mourn(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
         for slot in (0..plane.segment.ranks()).filter(|&slot| plane.is_gone(slot)) {
-            let peer = self.here.rank(Peer(slot));
-            self.port.transfers.retain(|transfer| transfer.peer != peer);
-            self.nic.on_peer_down(peer, &mut self.port);
+            self.bury(self.here.rank(Peer(slot)));
         }
+        if let Some(net) = &plane.net {
+            let far = (0..net.directory.size()).filter(|&rank| net.directory.is_gone(rank));
+            far.for_each(|rank| self.bury(Peer(rank)));
+        }
+        self.call_mourner();
         true
     }
 
@@ -228,7 +248,11 @@ impl Core {
         self.port.now = self.port.clock();
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
+            let downs = self.nic.stats().downs;
             self.nic.on_timer(&mut self.port);
+            if self.nic.stats().downs != downs {
+                self.call_mourner();
+            }
         }
         due
     }

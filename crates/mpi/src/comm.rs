@@ -3,11 +3,13 @@
 //! A communicator takes two group ids of the NIC: messages of the user's travel under the first, what
 //! the library does in its name under the second. So the two never meet.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use ferrywire_nic::{MODULE_GROUP, Mask, MatchWord, Peer, Placement};
 
 use crate::collective::{Home, Member};
+use crate::council::Standing;
 use crate::group::Group;
 
 /// The largest tag that a user may choose.
@@ -26,6 +28,8 @@ pub struct Comm {
     /// The same of persistent ones.
     persistent: AtomicU16,
     inter: Option<Inter>,
+    /// What the council says of it.
+    standing: Arc<Standing>,
 }
 
 /// The other side of a communicator between two groups.
@@ -61,7 +65,8 @@ impl Comm {
     /// The communicator `number` of `group`, in which we are `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
         let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
-        Comm { group, rank, number, messages: 2 * number, instance, persistent, inter: None }
+        let (messages, standing) = (2 * number, Arc::new(Standing::new(group.size())));
+        Comm { group, rank, number, messages, instance, persistent, inter: None, standing }
     }
 
     /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
@@ -71,8 +76,9 @@ impl Comm {
             true => (group.union(&remote), 0),
             false => (remote.union(&group), remote.size()),
         };
+        let standing = Arc::new(Standing::new(remote.size()));
         let inter = Inter { remote, everyone, rank: before + rank };
-        Comm { inter: Some(inter), ..Comm::new(group, rank, number) }
+        Comm { inter: Some(inter), standing, ..Comm::new(group, rank, number) }
     }
 
     /// The same members under another number.
@@ -117,6 +123,22 @@ impl Comm {
     #[inline]
     pub fn targets(&self) -> &Group {
         self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
+    }
+
+    /// Ranks below this can be sent to: all that there are, or none if it is revoked.
+    #[inline(always)]
+    pub fn reach(&self) -> u32 {
+        self.standing.reach()
+    }
+
+    /// How it fares.
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+
+    /// All members, of both sides.
+    pub fn everyone(&self) -> &Group {
+        self.inter.as_ref().map_or(&self.group, |inter| &inter.everyone)
     }
 
     /// The other side, if there is one.

@@ -5,6 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`comm`] | communicators, and the words of their messages |
+//! | [`council`] | what ranks settle among themselves though some of them die |
 //! | [`numbers`] | how ranks agree on the number of a communicator |
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`info`] | keys with values |
@@ -17,6 +18,7 @@
 
 pub mod collective;
 pub mod comm;
+pub mod council;
 pub mod datatype;
 pub mod grid;
 pub mod group;

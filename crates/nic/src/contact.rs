@@ -3,11 +3,13 @@
 use alloc::vec::Vec;
 
 use crate::envelope::Kind;
-use crate::nic::{Nic, Variant};
+use crate::matcher::{Matcher, Queue};
+use crate::nic::{Ended, Nic, Variant};
 use crate::op::{Op, State};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::types::{Fault, Peer, Span, Ticket, Time};
+use crate::word::MatchWord;
 
 impl<V: Variant> Nic<V> {
     pub(crate) fn lose(&mut self, peer: Peer, port: &mut impl Port) {
@@ -53,6 +55,110 @@ impl<V: Variant> Nic<V> {
             self.abandon(ticket, Fault::PeerDown(peer), port);
         }
         self.settle(port);
+    }
+
+    /// What waits for several peers at once under `group` ends with `fault`: schedules, and receives that anybody
+    /// could answer. So do those that would have to wait from now on, until [`Nic::mend`]. For those who know that
+    /// one of the peers will not answer.
+    pub fn end_shared(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
+        self.note_ended(group, fault, false);
+        self.end_runs(group, fault, port);
+        for ticket in self.posted_under(group) {
+            if self.ops.find(ticket).is_some_and(|op| op.peer.is_none()) {
+                self.abandon(ticket, fault, port);
+            }
+        }
+        self.settle(port);
+    }
+
+    /// All that is open under `group` ends with `fault`, or is taken back. What has found its other side already runs
+    /// out by itself. So does whatever would have to wait from now on, until [`Nic::forget_group`].
+    pub fn end_group(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
+        self.note_ended(group, fault, true);
+        self.end_runs(group, fault, port);
+        for ticket in self.posted_under(group) {
+            self.abandon(ticket, fault, port);
+        }
+        let is_open = |op: &Op| match &op.state {
+            State::InLane(message) => message.word.group() == group,
+            State::Offered { word, .. } => word.group() == group,
+            State::Flying { synchronous: Some(of) } | State::Accepted { group: of } => *of == group,
+            _ => false,
+        };
+        let open: Vec<Ticket> =
+            self.ops.iter().filter(|(_, op)| is_open(op)).map(|(ticket, _)| ticket).collect();
+        for ticket in open {
+            match &mut self.op_mut(ticket).state {
+                // The rail still needs its bytes. It is over when they are away: nobody waits for it to match.
+                State::Flying { synchronous } => *synchronous = None,
+                State::Accepted { .. } => self.abandon(ticket, fault, port),
+                _ => self.begin_cancel(ticket, port),
+            }
+        }
+        self.settle(port);
+    }
+
+    /// What waits for several peers may wait again under `group`.
+    pub fn mend(&mut self, group: u16) {
+        self.ended_of(group).retain(|ended| ended.group != group || ended.all);
+    }
+
+    /// The group may mean something else from now on.
+    pub fn forget_group(&mut self, group: u16) {
+        self.ended_of(group).retain(|ended| ended.group != group);
+    }
+
+    /// Why a receive of such a message from `from`, or from anybody, would wait in vain, if so.
+    pub fn hopeless(&self, word: MatchWord, from: Option<Peer>) -> Option<Fault> {
+        let down = from.filter(|&peer| self.is_down(peer)).map(Fault::PeerDown);
+        down.or_else(|| self.ended_under(word.group(), from.is_some()))
+    }
+
+    /// Why something cannot wait under `group`, if so: for one peer, or for several.
+    pub(crate) fn ended_under(&self, group: u16, for_one: bool) -> Option<Fault> {
+        let pair = self.queues.get(usize::from(self.queue_at(group)))?;
+        let is_it = |ended: &&Ended| ended.group == group && (ended.all || !for_one);
+        pair.ended.iter().find(is_it).map(|ended| ended.fault)
+    }
+
+    fn note_ended(&mut self, group: u16, fault: Fault, all: bool) {
+        let known = self.ended_of(group);
+        if all {
+            known.retain(|ended| ended.group != group);
+        }
+        if !known.iter().any(|ended| ended.group == group) {
+            known.push(Ended { group, fault, all });
+        }
+    }
+
+    fn ended_of(&mut self, group: u16) -> &mut Vec<Ended> {
+        let queue = self.queue_of(group);
+        &mut self.queues[usize::from(queue)].ended
+    }
+
+    fn end_runs(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
+        let open: Vec<Ticket> =
+            self.runs.iter().filter(|(_, run)| run.group() == group).map(|(at, _)| at).collect();
+        for run in open {
+            self.fail_run(run, fault, port);
+        }
+    }
+
+    /// The receives in the posted queue of a group that are of no schedule.
+    fn posted_under(&self, group: u16) -> Vec<Ticket> {
+        let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) else {
+            return Vec::new();
+        };
+        let mut items = Vec::new();
+        pair.matcher.dump(Queue::Posted, |entry| {
+            if entry.word.group() == group {
+                items.push(entry.item);
+            }
+        });
+        let is_posted = |ticket: &Ticket| {
+            self.ops.find(*ticket).is_some_and(|op| matches!(op.state, State::Posted { .. }))
+        };
+        items.into_iter().map(|item| self.ops.ticket_at(item)).filter(is_posted).collect()
     }
 
     /// Takes back all that was set aside for a peer.

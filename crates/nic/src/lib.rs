@@ -15,6 +15,7 @@
 //! | `send.rs` | the protocol of a message, held messages, cancelling |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
+//! | `resident.rs` | what lives beside the application, and hears of deaths |
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
@@ -47,6 +48,7 @@ mod peers;
 pub mod port;
 mod receive;
 mod rendezvous;
+pub mod resident;
 mod run;
 pub mod schedule;
 mod search;
@@ -65,6 +67,7 @@ pub use module::{Hook, Message, Module, Trap, Verdict};
 pub use nic::{Holdings, Nic, Standard, Stats, Variant};
 pub use port::{Operator, Port, Progress, Promises, Seal, Sent, StepRef};
 pub use receive::Probed;
+pub use resident::{Deed, Resident};
 pub use schedule::{Schedule, Step, StepId};
 pub use types::{Fault, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

@@ -27,7 +27,7 @@ use crate::run::{Ready, Run};
 use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
-use crate::types::{Outcome, Peer, Region, Span, Ticket, Time};
+use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket, Time};
 use crate::word::MatchWord;
 
 /// What a NIC is made of. Production code uses [`Standard`]; tests use others to compare matchers
@@ -89,6 +89,17 @@ pub(crate) struct QueuePair<M> {
     pub(crate) inviting: Option<Peer>,
     /// What probes look for among the messages that they hold.
     pub(crate) searches: Searches,
+    /// Groups of this pair in which nothing may wait any more, or only for one peer.
+    pub(crate) ended: Vec<Ended>,
+}
+
+/// A group in which nothing may wait any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) group: u16,
+    pub(crate) fault: Fault,
+    /// Not even for one peer.
+    pub(crate) all: bool,
 }
 
 /// What a NIC has seen. Counted, never logged.
@@ -394,6 +405,7 @@ impl<V: Variant> Nic<V> {
                 refused: VecDeque::new(),
                 inviting: None,
                 searches: Searches::default(),
+                ended: Vec::new(),
             });
         }
     }
@@ -522,6 +534,7 @@ impl<V: Variant> Nic<V> {
                 + pair.store.heap_bytes()
                 + pair.refused.capacity() * size_of::<Peer>()
                 + pair.searches.heap_bytes()
+                + pair.ended.capacity() * size_of::<Ended>()
         });
         size_of::<Self>()
             + self.peers.heap_bytes()

@@ -39,12 +39,13 @@ pub(crate) enum Owner {
 
 #[derive(Debug)]
 pub(crate) enum State {
-    /// An eager message under credit. Over when the rail has its bytes, or when it has matched.
-    Flying { synchronous: bool },
+    /// An eager message under credit. Over when the rail has its bytes; one that is synchronous, of this group, when
+    /// it has matched.
+    Flying { synchronous: Option<u16> },
     /// A message without credit: not answered yet, or held.
     InLane(InLane),
-    /// A synchronous message that has arrived and not matched.
-    Accepted,
+    /// A synchronous message of this group that is out of our hands and has not matched.
+    Accepted { group: u16 },
     /// An offer that its receiver knows of.
     Offered { word: MatchWord, source: Span },
     /// Bytes on their way in chunks, to a receive or a get.

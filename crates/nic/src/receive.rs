@@ -84,16 +84,19 @@ impl<V: Variant> Nic<V> {
             Post::Waiting(cell) => cell,
         };
         pair.searches.on_receive(word, mask);
-        let refused = !pair.refused.is_empty();
+        let special = !pair.refused.is_empty() | !pair.ended.is_empty();
         let state = State::Posted { into, queue, cell };
         let op = Op { owner, peer: from, met: false, counter: None, state };
         let ticket = self.ops.claim(op);
         if let Some(peer) = from
             && self.is_down(peer)
         {
-            return self.fail_receive(ticket, peer);
+            return self.fail_receive(ticket, Fault::PeerDown(peer));
         }
-        if refused {
+        if special {
+            if let Some(fault) = self.ended_under(word.group(), from.is_some()) {
+                return self.fail_receive(ticket, fault);
+            }
             self.invite_for_receive(queue, from, port);
         }
         Posted::Pending(ticket)
@@ -131,12 +134,12 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A posted receive from a dead peer will get nothing any more.
+    /// A posted receive from a dead peer, or in a group that has ended, will get nothing any more.
     #[cold]
-    fn fail_receive(&mut self, ticket: Ticket, from: Peer) -> Posted {
+    fn fail_receive(&mut self, ticket: Ticket, fault: Fault) -> Posted {
         self.unpost(ticket);
         self.close(ticket);
-        Posted::Done(Outcome::Failed(Fault::PeerDown(from)))
+        Posted::Done(Outcome::Failed(fault))
     }
 
     /// Takes a receive out of the posted queue.
@@ -225,7 +228,7 @@ impl<V: Variant> Nic<V> {
                 op.state = State::Posted { into, queue, cell };
                 op.peer = Some(from);
                 if self.is_down(from) {
-                    self.fail_receive(ticket, from)
+                    self.fail_receive(ticket, Fault::PeerDown(from))
                 } else {
                     Posted::Pending(ticket)
                 }

@@ -31,6 +31,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    pub(crate) fn group(&self) -> u16 {
+        self.schedule.group
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         // A schedule that several share is counted by none of them.
         let own =
@@ -85,6 +89,9 @@ impl<V: Variant> Nic<V> {
     ) -> Posted {
         if schedule.is_empty() {
             return Posted::Done(Outcome::Done);
+        }
+        if let Some(fault) = self.ended_under(schedule.group, false) {
+            return Posted::Done(Outcome::Failed(fault));
         }
         let ticket = self.open(Owner::User, None, State::Waiting);
         let (run, steps) = self.claim_run(ticket, schedule, instance);

@@ -62,6 +62,9 @@ impl<V: Variant> Nic<V> {
         }
         lane.credit -= bytes;
         if !eager {
+            if let Some(fault) = self.ended_under(word.group(), true) {
+                return self.unsend(at, queue, bytes, fault);
+            }
             let ticket = self.open(owner, Some(at), State::Offered { word, source });
             let kind = Kind::Offer { word, secured: true, first: false, ticket, source };
             self.send(at, kind, Span::EMPTY, None, port);
@@ -70,9 +73,20 @@ impl<V: Variant> Nic<V> {
         if !synchronous && self.is_away_at_once(at, word, source, port) {
             return Posted::Done(Outcome::Done);
         }
-        let ticket = self.open(owner, Some(at), State::Flying { synchronous });
+        let of_group = synchronous.then(|| word.group());
+        if let Some(fault) = of_group.and_then(|group| self.ended_under(group, true)) {
+            return self.unsend(at, queue, bytes, fault);
+        }
+        let ticket = self.open(owner, Some(at), State::Flying { synchronous: of_group });
         let kind = Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket) };
         self.send_eager(at, kind, source, ticket, port)
+    }
+
+    /// A message is not sent after all: its group has ended, and it would wait.
+    #[cold]
+    fn unsend(&mut self, at: At, queue: u16, bytes: u32, fault: Fault) -> Posted {
+        self.peers[at].lane(queue).credit += bytes;
+        Posted::Done(Outcome::Failed(fault))
     }
 
     /// Sends a message under credit to a peer to whom nothing waits, on a rail that keeps its
@@ -130,6 +144,9 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         let InLane { word, source, queue, synchronous, offered, .. } = message;
+        if let Some(fault) = self.ended_under(word.group(), true) {
+            return Posted::Done(Outcome::Failed(fault));
+        }
         let ticket = self.open(owner, Some(at), State::InLane(message));
         let lane = self.peers[at].lane(queue);
         let waiting = lane.waiting.get_or_insert_with(|| Box::new(Waiting::default()));
@@ -162,7 +179,11 @@ impl<V: Variant> Nic<V> {
         let Some(op) = self.ops.find_mut(ticket) else { return };
         let mut outcome = Outcome::Done;
         let over = match &mut op.state {
-            State::Flying { synchronous } => !*synchronous,
+            State::Flying { synchronous: None } => true,
+            State::Flying { synchronous: Some(group) } => {
+                op.state = State::Accepted { group: *group };
+                false
+            }
             State::Writing { source, sent, frames_out, .. } => {
                 *frames_out -= 1;
                 *frames_out == 0 && *sent == source.len
@@ -209,8 +230,8 @@ impl<V: Variant> Nic<V> {
                     self.withdraw(at, ticket, word, port);
                 }
             }
-            (true, InLane { synchronous: true, .. }) => {
-                self.op_mut(ticket).state = State::Accepted;
+            (true, InLane { synchronous: true, word, .. }) => {
+                self.op_mut(ticket).state = State::Accepted { group: word.group() };
             }
             (true, _) => self.complete(ticket, Outcome::Done, port),
             (false, InLane { cancelled: true, .. }) => self.drop_held(at, queue, ticket, port),
@@ -255,7 +276,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_matched(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
-            State::Accepted | State::Flying { synchronous: true } => {
+            State::Accepted { .. } | State::Flying { synchronous: Some(_) } => {
                 self.complete(ticket, Outcome::Done, port);
             }
             _ => self.stats.malformed += 1,
@@ -276,7 +297,7 @@ impl<V: Variant> Nic<V> {
             State::Posted { .. } => {
                 self.unpost(ticket);
                 if V::BUG == Some(Bug::TicketLeak) {
-                    self.op_mut(ticket).state = State::Accepted;
+                    self.op_mut(ticket).state = State::Accepted { group: 0 };
                     return port.complete(ticket, Outcome::Cancelled);
                 }
                 self.complete(ticket, Outcome::Cancelled, port);

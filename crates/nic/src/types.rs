@@ -161,6 +161,8 @@ pub enum Fault {
     },
     /// Another step of the same schedule failed, or the schedule was cancelled.
     Abandoned,
+    /// Its owner has ended all that was open under the group.
+    Revoked,
 }
 
 /// What a post answers.

@@ -21,6 +21,7 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
         }
         Outcome::Failed(Fault::Denied) => "has failed: denied".into(),
         Outcome::Failed(Fault::Abandoned) => "has failed: abandoned".into(),
+        Outcome::Failed(Fault::Revoked) => "has failed: revoked".into(),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct World<V: Variant, A> {
     pub rules: Vec<Rule>,
     /// How long it takes until everybody knows of a death.
     pub detection_ns: u64,
+    /// How much later some may know than others.
+    pub detection_spread_ns: u64,
     /// Writes down what happens, line by line.
     pub trace: Option<Vec<String>>,
     ranks: Vec<Rank<V, A>>,
@@ -183,6 +185,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             fabric,
             rules: Vec::new(),
             detection_ns: 1_000_000,
+            detection_spread_ns: 0,
             trace: None,
             ranks,
             random: Random::new(seed).split(1),
@@ -360,7 +363,11 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.rank_mut(rank).life = Life::Dead;
         let at = self.now.after(self.detection_ns);
         for other in (0..self.size()).map(Peer).filter(|&other| other != rank) {
-            self.push(at, Event::Down { rank: other, peer: rank });
+            let later = match self.detection_spread_ns {
+                0 => 0,
+                spread => self.random.below(spread),
+            };
+            self.push(at.after(later), Event::Down { rank: other, peer: rank });
         }
     }
 

@@ -143,7 +143,8 @@ impl Several {
                 return Ok(());
             }
             self.parts().for_each(Request::go_on);
-            if self.parts().all(|part| part.is_over()) {
+            // A part that is over does not say that messages beside it are.
+            if self.active().all(|(_, request)| request.pending().is_none()) {
                 return Ok(());
             }
         }
@@ -390,7 +391,8 @@ fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
 fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<MPI_Status> {
     let request: &mut Request = handle::find_owned(handle.0)?;
     let result = request.finish();
-    if request.persistent {
+    let stays = result.as_ref().err().is_some_and(|failure| request.stays(failure));
+    if request.persistent || stays {
         return result;
     }
     place.put(MPI_REQUEST_NULL)?;

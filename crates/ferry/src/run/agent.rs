@@ -89,7 +89,7 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
     let terminals = assignment.terminals;
     let out = Sink::framed(&head.news, Kind::Out, terminals.out).map_err(os("use the channel"))?;
     let err = Sink::framed(&head.news, Kind::Err, terminals.err).map_err(os("use the channel"))?;
-    let (number, stdin) = (assignment.job, assignment.stdin);
+    let (number, stdin, lasting) = (assignment.job, assignment.stdin, assignment.lasting);
     // Hosts may be containers of one machine, and each keeper looks for its own.
     let mark = format!("{}-{}", assignment.mark, sys::own_pid());
     let network = assignment.network.clone();
@@ -106,6 +106,7 @@ fn start(assignment: Assignment, head: Head) -> Result<super::job::Job, NoJob> {
         input,
         colours,
         timeout: None,
+        lasting,
         head: Some(head),
         far,
     })

@@ -20,7 +20,7 @@ use super::rail::{self, Wish};
 use super::report::{self, Ranks, name_of};
 use super::sys::{self, Ending, Signals};
 use super::watch::Watch;
-use super::wire::{Assignment, Kind, Network, News, Order, Terminals, VERSION};
+use super::wire::{Assignment, Kind, Loss, Network, News, Order, Terminals, VERSION};
 use super::{NoJob, job_number, mark_of, timeout_of};
 use crate::out;
 use remote::{Lost, Remote, Step};
@@ -81,6 +81,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         files: options.files.clone(),
         stdin: options.stdin,
         network: network.clone(),
+        lasting: options.lasting,
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
     let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
@@ -102,6 +103,9 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         frame_bytes_max: u32::MAX,
         wish: options.rail.clone(),
         begun: Instant::now(),
+        lasting: options.lasting,
+        losses: Vec::new(),
+        ping_at: Instant::now(),
     };
     fleet.start_some().map_err(NoJob::Fleet)?;
     Ok(fleet.run())
@@ -151,6 +155,11 @@ struct Fleet {
     frame_bytes_max: u32,
     wish: Wish,
     begun: Instant,
+    /// The job goes on when ranks die, and these have.
+    lasting: bool,
+    losses: Vec<Loss>,
+    /// When hosts are asked next whether they are there.
+    ping_at: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -245,7 +254,14 @@ impl Fleet {
             Phase::Ending { leave_at } => Some(leave_at),
         };
         let hosts = self.remotes.iter().filter_map(Remote::deadline);
-        phase.into_iter().chain(hosts).chain(self.table.deadline()).min().map(sys::ms_until)
+        let ping = self.gone.then_some(self.ping_at);
+        phase
+            .into_iter()
+            .chain(hosts)
+            .chain(self.table.deadline())
+            .chain(ping)
+            .min()
+            .map(sys::ms_until)
     }
 
     fn on_time(&mut self, now: Instant) {
@@ -258,6 +274,7 @@ impl Fleet {
         if let Some(late) = self.remotes.iter().find(|remote| remote.is_late(now)) {
             self.fail(late.silence(self.begun.elapsed()), 1);
         }
+        self.ping(now);
     }
 
     fn on_ready(&mut self, source: Source) {
@@ -312,7 +329,7 @@ impl Fleet {
         match self.remotes[at].on_ended(ending) {
             // It is over, or is tried again.
             None | Some(Lost::Again) => {}
-            Some(Lost::ForGood(why)) => self.fail(why, 1),
+            Some(Lost::ForGood(why)) => self.lose(at, why),
         }
     }
 
@@ -368,10 +385,22 @@ impl Fleet {
             }
             News::AllWait => {
                 self.remotes[at].waits = true;
-                if self.remotes.iter().all(|remote| remote.waits) {
-                    self.order_all(&Order::All);
+                self.judge_waiting();
+            }
+            News::Lost { rank, mut loss } => {
+                loss.why = format!("{}, on {host}", loss.why);
+                let had_left = loss.had_left;
+                self.losses.push(loss);
+                if !had_left {
+                    self.tell_gone(at, vec![rank]);
                 }
             }
+            News::Silent { rank } => {
+                if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has(rank)) {
+                    remote.order(&Order::Kill(rank));
+                }
+            }
+            News::Pong => {}
             News::Hungry => self.hungry += 1,
             News::Failed { why, code, rank, weight } => {
                 self.fail_with(format!("{why}, on {host}"), code, rank, weight);
@@ -382,6 +411,7 @@ impl Fleet {
             }
             News::Done { endings } => {
                 self.remotes[at].on_done(endings);
+                self.judge_waiting();
             }
         }
     }
@@ -399,6 +429,56 @@ impl Fleet {
         let hosts = self.remotes.iter().map(Remote::berth).collect();
         let frame_bytes_max = self.frame_bytes_max;
         self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
+    }
+
+    /// When the ranks of all hosts that there are wait for each other, they may go.
+    fn judge_waiting(&mut self) {
+        let waits = |remote: &Remote| remote.waits || self.lasting && remote.step == Step::Over;
+        if self.remotes.iter().any(|remote| remote.waits) && self.remotes.iter().all(waits) {
+            self.order_all(&Order::All);
+        }
+    }
+
+    /// A host is lost, with all its ranks.
+    fn lose(&mut self, at: usize, why: String) {
+        let goes_on = self.lasting && self.gone && matches!(self.phase, Phase::Running);
+        if !goes_on {
+            return self.fail(why, 1);
+        }
+        let ranks = self.remotes[at].forsake();
+        self.losses.push(Loss { why, code: 1, had_left: false });
+        self.tell_gone(at, ranks);
+        self.judge_waiting();
+    }
+
+    /// The other hosts are told who is gone on one.
+    fn tell_gone(&mut self, on: usize, ranks: Vec<u32>) {
+        let order = Order::Gone(ranks);
+        for (at, remote) in self.remotes.iter_mut().enumerate() {
+            if at != on {
+                remote.order(&order);
+            }
+        }
+    }
+
+    /// Asks all hosts whether they are there, now and then. One that has not said anything for too long is lost.
+    fn ping(&mut self, now: Instant) {
+        if !self.gone || now < self.ping_at {
+            return;
+        }
+        self.ping_at = now + PING_EVERY;
+        self.remotes.iter_mut().for_each(Remote::ping);
+        let mute = self.remotes.iter().position(Remote::is_mute);
+        if let Some(at) = mute {
+            let remote = &mut self.remotes[at];
+            let why = format!(
+                "lost {}: it has not been heard for {} s",
+                remote.name(),
+                remote::MUTE_PINGS_MAX
+            );
+            remote.cut();
+            self.lose(at, why);
+        }
     }
 
     /// A rank that will never come, though another waits for it.
@@ -471,20 +551,29 @@ impl Fleet {
             }
             let _ = watch.ready(Some(1000));
         }
-        self.failure.map_or(0, |failure| failure.code)
+        match &self.failure {
+            Some(failure) => failure.code,
+            None => report::code_of_losses(&self.losses, &self.endings()),
+        }
+    }
+
+    /// How the ranks of all hosts ended, in their order.
+    fn endings(&self) -> Vec<(u32, Option<Ending>)> {
+        let mut endings: Vec<_> =
+            self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
+        endings.sort_unstable_by_key(|&(rank, _)| rank);
+        endings
     }
 
     fn report(&self) -> Vec<String> {
-        let Some(failure) = &self.failure else { return Vec::new() };
+        let Some(failure) = &self.failure else { return report::survived(&self.losses) };
         if let Some(passed_on) = self.passed_on
             && failure.rank.is_some()
             && i32::from(failure.code) == 128 + passed_on
         {
             return vec![format!("ended by {}", name_of(passed_on))];
         }
-        let mut endings: Vec<_> =
-            self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
-        endings.sort_unstable_by_key(|&(rank, _)| rank);
+        let mut endings = self.endings();
         endings.retain(|&(rank, _)| Some(rank) != failure.rank);
         std::iter::once(failure.why.clone()).chain(report::others(&endings)).collect()
     }
@@ -498,6 +587,8 @@ fn readable(descriptor: BorrowedFd<'_>) -> bool {
 
 /// Hosts that are connected to at the same time.
 const CONNECTING_MAX: usize = 32;
+/// How often hosts are asked whether they are there.
+const PING_EVERY: Duration = Duration::from_secs(1);
 /// How long agents may take to end their ranks: a little more than they take themselves.
 const ENDING_MAX: Duration = Duration::from_millis(1500);
 /// Failures that come so close may have one cause.

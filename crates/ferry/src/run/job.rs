@@ -1,6 +1,7 @@
 //! The life of a job: one loop that waits for signals, output, input, words of ranks and time.
 
 mod close;
+mod lasting;
 mod upward;
 
 use std::io;
@@ -19,6 +20,7 @@ use super::report::Failure;
 use super::start::Rank;
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
+pub(super) use lasting::Lasting;
 pub(super) use upward::Head;
 
 /// From the request to end until the end: SIGTERM, this long, SIGKILL.
@@ -74,6 +76,8 @@ pub(super) struct Job {
     pub(super) head: Option<Head>,
     /// The way to other hosts, if there are any.
     pub(super) far: Option<Far>,
+    /// If it goes on when ranks die.
+    pub(super) lasting: Option<Lasting>,
     pub(super) course: Course,
 }
 
@@ -338,6 +342,7 @@ impl Job {
                 let pid = rank.pid;
                 self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
             }
+            Word::Silent(silent) => self.on_silent(silent),
             // Whoever it was has been told, and says so himself.
             Word::Refused(_) => {}
             Word::Closed => rank.place = None,
@@ -356,6 +361,9 @@ impl Job {
             } else if let Some(failure) = self.absent(waiting) {
                 self.fail(failure);
             }
+        }
+        if self.goes_on() {
+            return fresh.iter().for_each(|at| self.go_on_without(*at));
         }
         let failures = fresh.iter().filter_map(|at| self.verdict(*at));
         // The first of the heaviest: of two deaths at one moment, which was first is not known.
@@ -390,7 +398,7 @@ impl Job {
 
     /// All ranks of all hosts have said hello. In a job of several hosts, `others` says where they are, and by which
     /// provider of libfabric they are reached, if by any.
-    fn welcome(&mut self, others: Option<(&Directory, Option<String>)>) {
+    fn welcome(&mut self, others: Option<(Directory, Option<String>)>) {
         self.course.welcomed = true;
         let here = number(self.ranks.len());
         let crowded = cores::crowded(here, self.cores);
@@ -405,7 +413,7 @@ impl Job {
                 segment.introduce(number(at), process);
             }
         }
-        let far = self.far.as_ref().zip(others);
+        let far = self.far.as_ref().zip(others.as_ref());
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
             let Some(place) = &rank.place else { continue };
@@ -416,13 +424,18 @@ impl Job {
                 Way { secret, insecure, fabric: provider.clone() }
             });
             let (rank_number, size) = (self.number_of(at), self.size);
-            let member = Member { rank: rank_number, size, job: self.number, crowded, way };
+            let lasting = self.lasting.is_some();
+            let job = self.number;
+            let member = Member { rank: rank_number, size, job, crowded, lasting, way };
             if let Err(error) = place.welcome(member, &files)
                 && !has_left(&error)
             {
                 let rank = Failure::NoWelcome { rank: rank_number, pid: rank.pid, error };
                 failure.get_or_insert(rank);
             }
+        }
+        if let Some(lasting) = &mut self.lasting {
+            lasting.keep(segment, others.map(|(directory, _)| directory));
         }
         if let Some(failure) = failure {
             self.fail(failure);

@@ -38,6 +38,8 @@ pub(super) struct Options {
     pub(super) network: Wanted,
     pub(super) insecure: bool,
     pub(super) rail: Wish,
+    /// The job goes on when ranks die.
+    pub(super) lasting: bool,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -240,6 +242,13 @@ fn apply(
         Meaning::Net => options.network.net = Some(values.net()?),
         Meaning::Insecure => options.insecure = true,
         Meaning::Rail => options.rail = values.rail()?,
+        Meaning::OnDeath => options.lasting = values.on_death()?,
+        Meaning::Lasting { values: count } => {
+            for _ in 0..count {
+                values.take()?;
+            }
+            options.lasting = true;
+        }
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
             return Err(BadOptions::Unsupported { option, instead });
@@ -339,6 +348,16 @@ impl Values<'_, '_> {
                 Ok(rank) => Ok(Stdin::Rank(rank)),
                 Err(_) => Err(self.bad(value, "none, all or a rank")),
             },
+        }
+    }
+
+    /// Whether the job goes on.
+    fn on_death(&mut self) -> Result<bool, BadOptions> {
+        let value = self.take()?;
+        match value.as_str() {
+            "end" => Ok(false),
+            "continue" => Ok(true),
+            _ => Err(self.bad(value, "end or continue")),
         }
     }
 

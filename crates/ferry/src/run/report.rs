@@ -6,6 +6,7 @@ use std::io;
 use ferrywire_host::Segment;
 
 use super::sys::{Ending, Pid};
+use super::wire::Loss;
 
 /// Why a job failed.
 #[derive(Debug)]
@@ -149,6 +150,30 @@ pub(super) fn others(endings: &[(u32, Option<Ending>)]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("then {}", parts.join("; ")))
 }
 
+/// What there is to say of ranks without which the job went on.
+pub(super) fn survived(losses: &[Loss]) -> Vec<String> {
+    let line = |loss: &Loss| match loss.had_left {
+        true => loss.why.clone(),
+        false => format!("{}; the job went on without it", loss.why),
+    };
+    losses.iter().map(line).collect()
+}
+
+/// What a job exits with that went on without some of its ranks: the code of one that failed after it had left, since
+/// that is the word of a survivor; [`DEATHS_SURVIVED`] if others ended well; else that of the first death.
+pub(super) fn code_of_losses(losses: &[Loss], endings: &[(u32, Option<Ending>)]) -> u8 {
+    let Some(first) = losses.first() else { return 0 };
+    let well = endings.iter().any(|(_, ending)| *ending == Some(Ending::Exit(0)));
+    match losses.iter().find(|loss| loss.had_left && loss.code != 0) {
+        Some(word) => word.code,
+        None if well => DEATHS_SURVIVED,
+        None => first.code,
+    }
+}
+
+/// Ranks died, and all others ended well.
+const DEATHS_SURVIVED: u8 = 3;
+
 /// The exit code of a shell for the same ending.
 fn code_of(ending: Ending) -> u8 {
     match ending {
@@ -258,6 +283,17 @@ mod tests {
         assert_eq!(abort(0).exit_code(), 1);
         assert_eq!(abort(256).exit_code(), 1);
         assert_eq!(abort(-1).exit_code(), 255);
+    }
+
+    #[test]
+    fn a_job_that_went_on_says_so() {
+        let loss = |code, had_left| Loss { why: "rank 1 died".into(), code, had_left };
+        let well = [(0, Some(Ending::Exit(0))), (1, Some(Ending::Signal(9)))];
+        assert_eq!(code_of_losses(&[], &well), 0);
+        assert_eq!(code_of_losses(&[loss(137, false)], &well), DEATHS_SURVIVED);
+        assert_eq!(code_of_losses(&[loss(137, false), loss(5, true)], &well), 5);
+        assert_eq!(code_of_losses(&[loss(137, false)], &well[1..]), 137);
+        assert_eq!(survived(&[loss(137, false)]), ["rank 1 died; the job went on without it"]);
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub(super) enum Order {
     Signal(i32),
     /// Somebody has failed elsewhere: end.
     End,
+    /// These ranks are gone, and the job goes on.
+    Gone(Vec<u32>),
+    /// This rank is to be gone: others go on without it.
+    Kill(u32),
+    /// Is anybody there?
+    Ping,
     /// A piece of the input.
     Feed(Vec<u8>),
     /// The input is at its end.
@@ -60,6 +66,8 @@ pub(super) struct Assignment {
     /// Which ranks get the launcher's input.
     pub(super) stdin: Stdin,
     pub(super) network: Network,
+    /// The job goes on when ranks die.
+    pub(super) lasting: bool,
 }
 
 /// What ranks of different hosts talk by.
@@ -136,10 +144,26 @@ pub(super) enum News {
     Hungry,
     /// Something went wrong, and it ends its ranks: the reason, and the exit code that says so.
     Failed { why: String, code: u8, rank: Option<u32>, weight: u32 },
+    /// A rank is gone, and the job goes on.
+    Lost { rank: u32, loss: Loss },
+    /// One of its ranks has not heard of this one for too long.
+    Silent { rank: u32 },
+    /// The answer to a ping.
+    Pong,
     /// There are no ranks, for this reason.
     NotStarted { why: String, code: u8 },
     /// Nothing of it is left, and this is how each rank ended.
     Done { endings: Vec<(u32, Option<Ending>)> },
+}
+
+/// The end of a rank that did not end its job.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Loss {
+    pub(super) why: String,
+    /// What the job would have exited with.
+    pub(super) code: u8,
+    /// It had left before: it was not missed, and its code counts.
+    pub(super) had_left: bool,
 }
 
 /// What a frame holds.

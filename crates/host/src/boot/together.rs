@@ -176,7 +176,14 @@ impl Quarters {
                 files.extend([far.directory.file().as_fd(), socket.as_fd()]);
                 far.job.way()
             });
-            let member = Member { rank: guest.rank, size: self.size, job: number, crowded, way };
+            let member = Member {
+                rank: guest.rank,
+                size: self.size,
+                job: number,
+                crowded,
+                lasting: false,
+                way,
+            };
             guest.welcome(member, &files).map_err(JoinError::Meet)?;
         }
         let (rank, size) = (self.first, self.size);
@@ -238,7 +245,8 @@ impl Far {
         let way = Some(self.job.way());
         let copy = |file: &dyn AsFd| file.as_fd().try_clone_to_owned().map_err(JoinError::Memory);
         let (directory, socket) = (copy(self.directory.file())?, copy(&self.sockets[0])?);
-        let member = Member { rank, size, job: self.job.number, crowded: false, way };
+        let member =
+            Member { rank, size, job: self.job.number, crowded: false, lasting: false, way };
         let net = job::way(&member, Some(directory), Some(socket))?;
         Ok(net.ok_or(JoinError::Version)?.keeping(self.sockets))
     }

@@ -112,7 +112,8 @@ mod tests {
             let rank = std::thread::spawn(move || enter(&name, 5, 0xabcd));
             let guest = door.next_guest().expect("it came");
             assert_eq!((guest.rank, guest.hello.probe_address), (5, 0xabcd));
-            let member = Member { rank: 5, size: 6, job: 7, crowded: false, way: None };
+            let member =
+                Member { rank: 5, size: 6, job: 7, crowded: false, lasting: false, way: None };
             let file = std::fs::File::open("/dev/zero").expect("a file");
             match welcome {
                 true => guest.welcome(member.clone(), &[file.as_fd()]).expect("welcomed"),

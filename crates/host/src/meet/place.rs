@@ -22,6 +22,8 @@ pub enum Word {
     Hello(Hello),
     /// The rank waits until all ranks have said this.
     All,
+    /// The rank has not heard of this one for too long, and goes on without it.
+    Silent(u32),
     /// The rank has finalised.
     Goodbye,
     /// The rank wants the job to end.
@@ -115,13 +117,17 @@ impl Place {
             }
             (Message::Goodbye, Some((_, pid))) if pid == sender.pid => Ok(Word::Goodbye),
             (Message::All, Some((_, pid))) if pid == sender.pid => Ok(Word::All),
+            (Message::Silent { rank }, Some((_, pid))) if pid == sender.pid => {
+                Ok(Word::Silent(rank))
+            }
             (Message::Abort { code, text }, Some((_, pid))) if pid == sender.pid => {
                 Ok(Word::Abort { code, text })
             }
             // A process that the rank forked speaks on the rank's line.
-            (Message::Goodbye | Message::All | Message::Abort { .. }, _) => {
-                Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid })
-            }
+            (
+                Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
+                _,
+            ) => Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid }),
             (Message::Welcome { .. } | Message::Refused { .. }, _) => Err(MeetError::Malformed),
         }
     }

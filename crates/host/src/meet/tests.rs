@@ -25,7 +25,8 @@ fn segment() -> File {
     File::open("/dev/zero").expect("a file that stands for the segment")
 }
 
-const MEMBER: Member = Member { rank: 1, size: 2, job: 99, crowded: true, way: None };
+const MEMBER: Member =
+    Member { rank: 1, size: 2, job: 99, crowded: true, lasting: false, way: None };
 
 /// A place whose rank has been welcomed.
 fn joined() -> (Place, Line) {

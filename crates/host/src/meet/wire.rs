@@ -39,6 +39,8 @@ pub struct Member {
     pub job: u32,
     /// Whether the ranks outnumber the cores, so that waiting should sleep.
     pub crowded: bool,
+    /// Whether the job goes on when ranks die.
+    pub lasting: bool,
     /// How it reaches other hosts, if there are any.
     pub way: Option<Way>,
 }
@@ -76,6 +78,8 @@ pub(super) enum Message {
     All,
     /// Rank to launcher: I have finalised.
     Goodbye,
+    /// Rank to launcher: I have not heard of this rank for too long, and go on without it.
+    Silent { rank: u32 },
     /// Rank to launcher: end the job with this code.
     Abort { code: i32, text: String },
 }
@@ -95,11 +99,13 @@ const REFUSED: u16 = 3;
 const GOODBYE: u16 = 4;
 const ABORT: u16 = 5;
 const ALL: u16 = 6;
+const SILENT: u16 = 7;
 
 const CROWDED: u32 = 1;
 const FAR: u32 = 2;
 const INSECURE: u32 = 4;
 const FABRIC: u32 = 8;
+const LASTING: u32 = 16;
 
 impl Message {
     pub(super) fn emit(&self) -> Vec<u8> {
@@ -121,6 +127,7 @@ impl Message {
                     (way.is_some(), FAR),
                     (insecure, INSECURE),
                     (fabric.is_some(), FABRIC),
+                    (member.lasting, LASTING),
                 ];
                 let flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
                 for number in [*to, member.rank, member.size, member.job, flags] {
@@ -134,6 +141,7 @@ impl Message {
                 bytes.extend(shortened(text).bytes());
             }
             Message::Goodbye | Message::All => {}
+            Message::Silent { rank } => bytes.extend(rank.to_le_bytes()),
             Message::Abort { code, text } => {
                 bytes.extend(code.to_le_bytes());
                 bytes.extend(shortened(text).bytes());
@@ -158,6 +166,7 @@ impl Message {
             REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
             GOODBYE => Message::Goodbye,
             ALL => Message::All,
+            SILENT => Message::Silent { rank: body.u32()? },
             ABORT => Message::Abort { code: body.i32()?, text: body.text() },
             _ => return Err(Unreadable::Malformed),
         };
@@ -171,6 +180,7 @@ impl Message {
             Message::Refused { .. } => REFUSED,
             Message::Goodbye => GOODBYE,
             Message::All => ALL,
+            Message::Silent { .. } => SILENT,
             Message::Abort { .. } => ABORT,
         }
     }
@@ -212,10 +222,11 @@ impl Reader<'_> {
 
     fn member(&mut self) -> Result<Member, Unreadable> {
         let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        if rank >= size || flags & !(CROWDED | FAR | INSECURE | FABRIC) != 0 {
+        if rank >= size || flags & !(CROWDED | FAR | INSECURE | FABRIC | LASTING) != 0 {
             return Err(Unreadable::Malformed);
         }
         let (crowded, insecure) = (flags & CROWDED != 0, flags & INSECURE != 0);
+        let lasting = flags & LASTING != 0;
         let way = match flags & FAR {
             0 => None,
             _ => {
@@ -224,7 +235,7 @@ impl Reader<'_> {
                 Some(Way { secret, insecure, fabric })
             }
         };
-        Ok(Member { rank, size, job, crowded, way })
+        Ok(Member { rank, size, job, crowded, lasting, way })
     }
 }
 
@@ -233,7 +244,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Message> {
-        let member = Member { rank: 2, size: 3, job: 77, crowded: true, way: None };
+        let member = Member { rank: 2, size: 3, job: 77, crowded: true, lasting: true, way: None };
         let way = |fabric: Option<&str>| {
             let fabric = fabric.map(str::to_owned);
             Some(Way { secret: [7; SECRET_BYTES], insecure: true, fabric })
@@ -249,6 +260,7 @@ mod tests {
             Message::Welcome { to: 4711, member: far },
             Message::Welcome { to: 4711, member: fabric },
             Message::All,
+            Message::Silent { rank: 9 },
         ]
     }
 
@@ -283,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_rank_outside_the_job_is_malformed() {
-        let member = Member { rank: 3, size: 3, job: 1, crowded: false, way: None };
+        let member = Member { rank: 3, size: 3, job: 1, crowded: false, lasting: false, way: None };
         let bytes = Message::Welcome { to: 1, member }.emit();
         assert_eq!(Message::parse(&bytes), Err(Unreadable::Malformed));
     }

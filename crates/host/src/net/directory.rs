@@ -5,12 +5,13 @@
 //!   D1. The file is as long as its head says, which `open` has checked, and nobody makes it shorter: its maker has
 //!       sealed it.
 //!   D2. Cards are written before the file is handed to anybody; afterwards only `heard` changes.
+//!   D3. Behind the cards there is a bit for each rank, in words that are atomic: whether it is gone.
 
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::map::{self, Map};
 
@@ -61,10 +62,12 @@ impl Directory {
     /// A list of these hosts, in the order of their ranks. No frame between them is longer than this.
     pub fn create(hosts: &[Host], frame_bytes_max: u32) -> io::Result<Directory> {
         let count = u32::try_from(hosts.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let file = map::memory_file(bytes(count))?;
-        map::reserve(&file, 0, bytes(count))?;
+        let size = hosts.last().map_or(0, |last| last.first + last.ranks);
+        let len = bytes(count) + gone_bytes(size);
+        let file = map::memory_file(len)?;
+        map::reserve(&file, 0, len)?;
         map::seal_length(&file)?;
-        let map = Map::new(&file, 0, bytes(count))?;
+        let map = Map::new(&file, 0, len)?;
         let head = Head { magic: MAGIC, hosts: count, frame_bytes_max };
         // SAFETY: D1: there is room for a head, and nobody else has the file yet.
         unsafe { map.start().cast::<Head>().write(head) };
@@ -105,10 +108,14 @@ impl Directory {
         let directory = Directory { file, map, hosts: 0 };
         let head = directory.head();
         let hosts = head.hosts;
-        if head.magic != MAGIC || bytes(hosts) != len || hosts == 0 {
+        if head.magic != MAGIC || bytes(hosts) > len || hosts == 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Directory { hosts, ..directory })
+        let directory = Directory { hosts, ..directory };
+        match bytes(hosts) + gone_bytes(directory.size()) == len {
+            true => Ok(directory),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// The file, to hand it to ranks.
@@ -180,6 +187,30 @@ impl Directory {
         }
     }
 
+    /// A rank is gone, on whichever host. Whoever looks shall be told of it, too.
+    pub fn bury(&self, rank: u32) {
+        if let Some(word) = self.gone_word(rank) {
+            word.fetch_or(1 << (rank % 64), Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a rank is said to be gone.
+    pub fn is_gone(&self, rank: u32) -> bool {
+        let word = self.gone_word(rank);
+        word.is_some_and(|word| word.load(Ordering::SeqCst) >> (rank % 64) & 1 != 0)
+    }
+
+    fn gone_word(&self, rank: u32) -> Option<&AtomicU64> {
+        let offset = usize::try_from(bytes(self.hosts)).ok()? + rank as usize / 64 * 8;
+        if rank >= self.size() || offset + 8 > self.map.len() {
+            return None;
+        }
+        // SAFETY: D1: the word is inside, as the line above says.
+        let word = unsafe { self.map.start().add(offset) };
+        // SAFETY: D3; cards are as long as their alignment, so what is behind them is aligned.
+        Some(unsafe { word.cast::<AtomicU64>().as_ref() })
+    }
+
     fn head(&self) -> &Head {
         // SAFETY: D1, D2: a head is at the beginning, and does not change.
         unsafe { self.map.start().cast::<Head>().as_ref() }
@@ -199,7 +230,12 @@ fn bytes(hosts: u32) -> u64 {
     size_of::<Head>() as u64 + u64::from(hosts) * size_of::<Card>() as u64
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x01");
+/// Room for a bit for each rank.
+fn gone_bytes(size: u32) -> u64 {
+    u64::from(size).div_ceil(64) * 8
+}
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x02");
 
 #[cfg(test)]
 mod tests {
@@ -239,6 +275,17 @@ mod tests {
         made.note_heard(0, "fe80::1".parse().expect("an address"));
         assert_eq!(theirs.heard(0), Some("[fe80::1]:7001".parse().expect("an address")));
         assert_eq!(theirs.addresses(0).count(), 2);
+    }
+
+    #[test]
+    fn who_is_gone_is_known_to_all() {
+        let made = Directory::create(&three(), 1400).expect("memory");
+        let file = made.file().try_clone().expect("a copy");
+        let theirs = Directory::open(file.into()).expect("it is whole");
+        made.bury(5);
+        made.bury(7);
+        let gone: Vec<u32> = (0..9).filter(|&rank| theirs.is_gone(rank)).collect();
+        assert_eq!(gone, [5], "there is no rank 7");
     }
 
     #[test]

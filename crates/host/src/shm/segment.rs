@@ -223,7 +223,8 @@ impl Segment {
         self.tell_all();
     }
 
-    fn tell_all(&self) {
+    /// Everybody shall look who is gone, here or elsewhere.
+    pub fn tell_all(&self) {
         // Pairs with the Acquire in `changes`.
         self.header().changes.fetch_add(1, Ordering::SeqCst);
         let planes = self.header().planes.load(Ordering::SeqCst) | 1;

@@ -17,12 +17,14 @@
 
 use std::ffi::c_int;
 use std::io::{ErrorKind, Result};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::address::Address;
 use super::call;
+use super::seal::{Form, Header};
+use super::socket::{Socket, Target};
 
 /// A group is open when all its slots are.
 #[derive(Debug)]
@@ -56,6 +58,22 @@ impl Group {
             steer(sockets[0].as_fd())?;
         }
         Ok(Group { port, sockets })
+    }
+}
+
+impl Group {
+    /// Wakes whoever sleeps at the socket of a slot. If it does not arrive, the sleeper's patience ends.
+    pub fn knock(&self, slot: u16) {
+        let Some(first) = self.sockets.first() else { return };
+        let bound = call::name(first.as_fd()).ok().and_then(|name| name.socket_addr());
+        let inside = match bound {
+            Some(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let header = Header { slot, form: Form::Knock, source: 0, counter: 0 };
+        let to = Target::new(SocketAddr::new(inside, self.port), slot);
+        let Ok(copy) = first.try_clone() else { return };
+        let _ = Socket::new(copy, false).send(&to, &[std::io::IoSlice::new(&header.emit())]);
     }
 }
 

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod ended;
 mod held;
 mod messages;
 mod modules;

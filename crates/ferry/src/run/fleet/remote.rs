@@ -61,6 +61,9 @@ pub(super) struct Remote {
     /// Its providers of libfabric that would do.
     pub(super) providers: Vec<String>,
     pub(super) endings: Vec<(u32, Option<Ending>)>,
+    /// How often it was asked whether it is there since it last said anything. A launcher that was stopped itself does
+    /// not take that for silence.
+    unanswered: u32,
 }
 
 /// The command that reaches a host, while it runs.
@@ -92,7 +95,30 @@ impl Remote {
             place: (0, Vec::new()),
             providers: Vec::new(),
             endings: Vec::new(),
+            unanswered: 0,
         }
+    }
+
+    /// Whether a rank is here.
+    pub(super) fn has(&self, rank: u32) -> bool {
+        (self.share.first..self.share.first + self.share.ranks).contains(&rank)
+    }
+
+    /// Whether it has not been heard for too long, though it should have answered.
+    pub(super) fn is_mute(&self) -> bool {
+        self.step == Step::Joined && self.unanswered > MUTE_PINGS_MAX
+    }
+
+    /// Asks whether it is there.
+    pub(super) fn ping(&mut self) {
+        self.unanswered += 1;
+        self.order(&Order::Ping);
+    }
+
+    /// The job goes on without it, and these ranks.
+    pub(super) fn forsake(&mut self) -> Vec<u32> {
+        self.step = Step::Over;
+        (self.share.first..self.share.first + self.share.ranks).collect()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -231,6 +257,7 @@ impl Remote {
     pub(super) fn hear(&mut self) -> Result<Vec<(Kind, Vec<u8>)>, String> {
         let Some(line) = &mut self.line else { return Ok(Vec::new()) };
         let Some(news) = &mut line.news else { return Ok(Vec::new()) };
+        self.unanswered = 0;
         let mut frames = Vec::new();
         let mut heard = news.poll();
         while heard.is_ok() {
@@ -387,6 +414,8 @@ fn is_missing(ending: Ending) -> bool {
 const CONNECT_MAX: Duration = Duration::from_secs(60);
 /// How often a host is tried, and how long after.
 const TRIES_MAX: u32 = 3;
+/// How often a host is asked in vain, once a second: as long as ranks wait for each other.
+pub(super) const MUTE_PINGS_MAX: u32 = 10;
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// How much of what the command says is kept.
 const COMPLAINT_BYTES_MAX: usize = 2000;

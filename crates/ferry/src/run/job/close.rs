@@ -8,6 +8,7 @@ use super::super::output::{Gave, Sink, Stream};
 use super::super::report::{self, Failure, name_of};
 use super::super::sys::{self, Ending};
 use super::super::watch::Watch;
+use super::super::wire::Loss;
 use super::{Job, children, is_meant_to_end};
 
 /// How long the end of what ranks left behind may take.
@@ -36,7 +37,10 @@ impl Job {
             }
             Some(head) => head.tell_done(&self.endings()),
         }
-        let code = self.course.failure.as_ref().map_or(0, Failure::exit_code);
+        let code = match &self.course.failure {
+            Some(failure) => failure.exit_code(),
+            None => report::code_of_losses(self.losses(), &self.endings()),
+        };
         dismiss(self.keeper);
         code
     }
@@ -81,8 +85,12 @@ impl Job {
         ranks.map(|(at, rank)| (self.number_of(at), rank.ending)).collect()
     }
 
+    fn losses(&self) -> &[Loss] {
+        self.lasting.as_ref().map_or(&[], |lasting| &lasting.losses)
+    }
+
     fn report(&self) -> Vec<String> {
-        let Some(failure) = &self.course.failure else { return Vec::new() };
+        let Some(failure) = &self.course.failure else { return report::survived(self.losses()) };
         // Whoever pressed Ctrl-C knows what happened.
         if let (Failure::Ended { .. }, Some(passed_on)) = (failure, self.course.passed_on)
             && i32::from(failure.exit_code()) == 128 + passed_on

@@ -17,7 +17,7 @@ pub(in super::super) struct Head {
 
 impl Head {
     /// If the launcher is gone, the orders end, too.
-    fn tell(&self, news: &News) {
+    pub(super) fn tell(&self, news: &News) {
         let _ = wire::say(&self.news, news);
     }
 
@@ -72,7 +72,7 @@ impl Job {
             Order::Start(_) => {}
             Order::Go { hosts, frame_bytes_max, provider } => {
                 match far::directory(&hosts, frame_bytes_max) {
-                    Ok(directory) => self.welcome(Some((&directory, provider))),
+                    Ok(directory) => self.welcome(Some((directory, provider))),
                     Err(error) => self.fail_to_welcome(self.size, error),
                 }
             }
@@ -83,6 +83,13 @@ impl Job {
             }
             Order::Signal(signal) => self.pass_on(signal),
             Order::End => self.end(),
+            Order::Gone(ranks) => self.on_gone(&ranks),
+            Order::Kill(rank) => self.on_silent(rank),
+            Order::Ping => {
+                if let Some(head) = &self.head {
+                    head.tell(&News::Pong);
+                }
+            }
             Order::Feed(piece) => {
                 self.input.feed(&piece);
                 self.tell_if_hungry();
@@ -105,7 +112,9 @@ impl Job {
 
     /// A rank waits for all the others. When all here do, the launcher is told; if this is the only host, they may go.
     pub(super) fn all_wait(&mut self) {
-        if !self.ranks.iter().all(|rank| rank.waits_for_all) {
+        // Who has died is not waited for.
+        let any = self.ranks.iter().any(|rank| rank.waits_for_all && rank.ending.is_none());
+        if !any || !self.ranks.iter().all(|rank| rank.waits_for_all || rank.ending.is_some()) {
             return;
         }
         match &self.head {

@@ -51,6 +51,12 @@ pub(super) enum Meaning {
     Net,
     Insecure,
     Rail,
+    /// What becomes of the others when a rank dies.
+    OnDeath,
+    /// They go on, as others write it; so many words follow.
+    Lasting {
+        values: usize,
+    },
     Unsupported {
         instead: &'static str,
     },
@@ -158,6 +164,12 @@ pub(super) const TABLE: &[Row] = &[
         "--timeout SECONDS",
         "end the job after that time, with exit code 124",
     ),
+    ours(
+        &["on-death"],
+        Meaning::OnDeath,
+        "--on-death end|continue",
+        "when a rank dies, end all others (end), or tell them and go on",
+    ),
     ours(&["dry-run"], Meaning::DryRun, "--dry-run", "print what would be started, and stop"),
     ours(&["help", "h", "?"], Meaning::Help, "-h, --help", "print this"),
     ours(&["version", "V", "info"], Meaning::Version, "-V, --version", "print the version"),
@@ -177,6 +189,8 @@ pub(super) const TABLE: &[Row] = &[
             instead: "write the programs on the command line, with ':' between",
         },
     ),
+    theirs(&["enable-recovery", "disable-auto-cleanup"], Meaning::Lasting { values: 0 }),
+    theirs(&["with-ft"], Meaning::Lasting { values: 1 }),
     // Open MPI: no word follows.
     theirs(
         &[
@@ -200,7 +214,6 @@ pub(super) const TABLE: &[Row] = &[
             "verbose",
             "get-stack-traces",
             "report-state-on-timeout",
-            "enable-recovery",
             "merge-stderr-to-stdout",
             "timestamp-output",
             "tv",
@@ -230,7 +243,6 @@ pub(super) const TABLE: &[Row] = &[
             "prtemca-file",
             "default-hostfile",
             "runtime-options",
-            "with-ft",
         ],
         Meaning::Ignored { values: 1 },
     ),
@@ -241,7 +253,6 @@ pub(super) const TABLE: &[Row] = &[
             "disable-hostname-propagation",
             "enable-x",
             "disable-x",
-            "disable-auto-cleanup",
             "print-all-exitcodes",
             "print-rank-map",
             "usize-local",
@@ -298,6 +309,7 @@ const SPELLED: &[&str] = &[
     "--output",
     "--stdin",
     "--timeout",
+    "--on-death",
     "--dry-run",
     "--help",
     "--version",

@@ -1,0 +1,343 @@
+//! Agreement, shrinking and revoking among ranks that die, on the NIC of production, against what they promise.
+//!
+//! A kill is tried at every step of a small world, and at random moments of many others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ferrywire_mpi::council::{Council, Promise, Standing, Verdict};
+use ferrywire_mpi::group::Group;
+use ferrywire_nic::{
+    Deed, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, Region, Resident, Span, Standard,
+    Ticket,
+};
+use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
+use ferrywire_sim::random::Random;
+use ferrywire_sim::world::{Application, Context, World};
+
+/// The number of the communicator of all.
+const NUMBER: u16 = 3;
+
+/// A rank that agrees again and again, and shrinks when it learns that somebody is dead.
+struct Delegate {
+    council: Council,
+    group: Group,
+    standing: Arc<Standing>,
+    inbox: Option<(Ticket, Span)>,
+    /// What it brings to each agreement.
+    flags: Vec<u64>,
+    verdicts: Vec<Verdict>,
+    promise: Option<Promise>,
+    /// How long it does other things before each.
+    pauses_ns: Vec<u64>,
+    /// A receive that nobody answers: it ends when the communicator is revoked.
+    hanging: Option<Ticket>,
+    hung: Option<Outcome>,
+    revokes_at_ns: Option<u64>,
+    woken: u32,
+    sending: Vec<(Ticket, Region)>,
+}
+
+impl Delegate {
+    fn new(me: u32, group: &Group, flags: Vec<u64>, pauses_ns: Vec<u64>) -> Delegate {
+        Delegate {
+            council: Council::new(Peer(me)),
+            group: group.clone(),
+            standing: Arc::new(Standing::new(group.size())),
+            inbox: None,
+            flags,
+            verdicts: Vec::new(),
+            promise: None,
+            pauses_ns,
+            hanging: None,
+            hung: None,
+            revokes_at_ns: None,
+            woken: 0,
+            sending: Vec::new(),
+        }
+    }
+
+    fn listen(&mut self, context: &mut Context<'_, Standard>) {
+        let bytes = Council::message_bytes_max(self.group.size());
+        let into = Span::new(context.port.memory.lend(vec![0; bytes]), 0, bytes as u64);
+        let (word, mask) = Council::wanted();
+        loop {
+            match context.nic.post_receive(None, word, mask, into, context.port) {
+                Posted::Pending(ticket) => {
+                    self.inbox = Some((ticket, into));
+                    return;
+                }
+                Posted::Done(outcome) => self.take(outcome, into, context),
+            }
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome, into: Span, context: &mut Context<'_, Standard>) {
+        let Outcome::Received(got) = outcome else { panic!("a message was expected: {outcome:?}") };
+        let bytes = context.port.memory.bytes(into.first(got.len)).to_vec();
+        self.council.on_message(Peer(got.word.source()), &bytes);
+        self.act(context);
+    }
+
+    /// Does what the council says, and takes part in the next agreement if the last is over.
+    fn act(&mut self, context: &mut Context<'_, Standard>) {
+        let me = context.nic.me();
+        for deed in self.council.take_deeds() {
+            if context.nic.end_for(&deed, context.port) {
+                continue;
+            }
+            let Deed::Send { to, bytes } = deed else { unreachable!("the others are done") };
+            let len = bytes.len() as u64;
+            let source = Span::new(context.port.memory.lend(bytes), 0, len);
+            let word = Council::word(me);
+            let posted = context.nic.post_send(to, word, source, Mode::Standard, context.port);
+            if let Posted::Pending(ticket) = posted {
+                self.sending.push((ticket, source.region));
+            }
+        }
+        let over = self.promise.as_ref().and_then(|promise| promise.get().cloned());
+        if let Some(verdict) = over {
+            self.promise = None;
+            self.verdicts.push(verdict);
+            if let Some(&pause) = self.pauses_ns.get(self.verdicts.len()) {
+                context.wake_in(pause);
+            }
+        }
+    }
+}
+
+impl Application<Standard> for Delegate {
+    fn on_wake(&mut self, context: &mut Context<'_, Standard>) {
+        self.woken += 1;
+        if self.woken == 1 {
+            self.council.on_made(NUMBER, &self.group, &self.standing);
+            self.listen(context);
+            if self.revokes_at_ns.is_some() || self.flags.is_empty() {
+                // Nobody sends it.
+                let wanted = ferrywire_mpi::comm::Comm::new(self.group.clone(), 0, NUMBER);
+                let (word, mask) = {
+                    let wanted = wanted.wanted(None, None);
+                    (wanted.word, wanted.mask)
+                };
+                let posted = context.nic.post_receive(None, word, mask, Span::EMPTY, context.port);
+                let Posted::Pending(ticket) = posted else { panic!("nobody sends it") };
+                self.hanging = Some(ticket);
+            }
+            if let Some(ns) = self.revokes_at_ns.or(self.pauses_ns.first().copied()) {
+                context.wake_in(ns);
+            }
+            return;
+        }
+        if self.revokes_at_ns.is_some() {
+            self.council.revoke(NUMBER);
+        } else if let Some(&flags) = self.flags.get(self.verdicts.len()) {
+            self.promise = Some(self.council.agree(NUMBER, vec![flags]));
+        }
+        self.act(context);
+    }
+
+    fn on_complete(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        context: &mut Context<'_, Standard>,
+    ) {
+        if self.hanging == Some(ticket) {
+            self.hung = Some(outcome);
+        } else if let Some((_, into)) = self.inbox.filter(|(inbox, _)| *inbox == ticket) {
+            self.take(outcome, into, context);
+            self.listen(context);
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, Standard>) {
+        self.council.on_down(peer);
+        self.act(context);
+    }
+}
+
+/// A world of such ranks, on rails that lose or do not.
+fn world(
+    seed: u64,
+    reliable: bool,
+    delegates: impl Iterator<Item = Delegate>,
+) -> World<Standard, Delegate> {
+    let promises =
+        Promises { reliable, puts: false, gets: false, frame_bytes_max: 1500, welcome_bytes: 0 };
+    let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
+    let fabric = Fabric {
+        ranks_per_node: 1,
+        local: link,
+        remote: link,
+        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
+        ring_frames_max: reliable.then_some(4),
+    };
+    let mut world = World::new(seed, fabric, &Limits::default(), delegates);
+    world.rules = vec![Rule::Lose { percent: 5 }, Rule::Reorder { percent: 20, by_ns: 20_000 }];
+    world.detection_ns = 3_000;
+    world.detection_spread_ns = 30_000;
+    world
+}
+
+/// What one agreement after the other must have come to, whoever died when.
+fn judge(world: &World<Standard, Delegate>, agreements: usize, context: &str) {
+    let ranks: Vec<Peer> = (0..world.size()).map(Peer).collect();
+    for nth in 0..agreements {
+        // Uniform: also what somebody learned who is dead by now.
+        let verdicts: Vec<(Peer, &Verdict)> = ranks
+            .iter()
+            .filter_map(|&rank| Some((rank, world.application(rank).verdicts.get(nth)?)))
+            .collect();
+        for &rank in ranks.iter().filter(|&&rank| !world.is_dead(rank)) {
+            let there = world.application(rank).verdicts.len() > nth;
+            assert!(there, "{context}: {rank:?} has no verdict {nth}");
+        }
+        let Some((_, first)) = verdicts.first() else { continue };
+        for (rank, verdict) in &verdicts {
+            assert_eq!(verdict, first, "{context}: {rank:?} differs in agreement {nth}");
+        }
+        let failed: BTreeSet<u32> = first.failed.iter().copied().collect();
+        // Nobody is called dead who lives.
+        let slandered = failed.iter().find(|&&rank| !world.is_dead(Peer(rank)));
+        assert_eq!(slandered, None, "{context}: agreement {nth}");
+        // What all have who took part: those who live all did, and of the others some may have.
+        let flags = |rank: &Peer| world.application(*rank).flags[nth];
+        let living = ranks.iter().filter(|&&rank| !world.is_dead(rank)).map(flags);
+        let all = ranks.iter().map(flags).fold(!0, |all, one| all & one);
+        let most = living.fold(!0, |all, one| all & one);
+        assert_eq!(first.words[0] & !most, 0, "{context}: a bit that somebody lacks");
+        assert_eq!(all & !first.words[0], 0, "{context}: a bit is missing that all have");
+    }
+}
+
+fn delegates(random: &mut Random, size: u32, agreements: usize) -> Vec<Delegate> {
+    let group = Group::whole(size);
+    (0..size)
+        .map(|me| {
+            let flags = (0..agreements).map(|_| random.below(1 << 16) | 1 << 20).collect();
+            let pauses = (0..agreements).map(|_| random.below(20_000)).collect();
+            Delegate::new(me, &group, flags, pauses)
+        })
+        .collect()
+}
+
+#[test]
+fn all_agree_when_nobody_dies() {
+    for size in 1..20 {
+        let mut random = Random::new(u64::from(size));
+        let mut world = world(1, size % 2 == 0, delegates(&mut random, size, 4).into_iter());
+        world.begin();
+        world.run_until_quiet();
+        judge(&world, 4, &format!("{size} ranks"));
+        assert!(world.application(Peer(0)).verdicts.iter().all(|one| one.failed.is_empty()));
+    }
+}
+
+/// Each rank in turn is killed after each event in turn, and a second one some events later.
+#[test]
+fn a_kill_at_every_step_leaves_one_verdict() {
+    let mut runs = 0;
+    for (size, reliable) in [(2, true), (3, true), (4, false), (5, true)] {
+        for victim in 0..size {
+            for step in 0_u64.. {
+                let mut random = Random::new(u64::from(size));
+                let delegates = delegates(&mut random, size, 2);
+                let mut world = world(step, reliable, delegates.into_iter());
+                world.begin();
+                if (0..step).any(|_| world.step().is_none()) {
+                    break;
+                }
+                world.kill_at(world.now().0, Peer(victim));
+                // The next leader, most often.
+                let second = Peer((victim + 1) % size);
+                if step % 3 == 0 && size > 2 {
+                    let later = world.now().0 + (step % 7) * 3_000;
+                    world.kill_at(later, second);
+                }
+                world.run_until_quiet();
+                judge(&world, 2, &format!("{size} ranks, {victim} killed after step {step}"));
+                runs += 1;
+            }
+        }
+    }
+    println!("{runs} worlds");
+    assert!(runs > 500);
+}
+
+#[test]
+fn any_number_of_deaths_at_any_time_leaves_one_verdict() {
+    for seed in 0..runs() {
+        let mut random = Random::new(seed);
+        let size = u32::try_from(random.between(2, 12)).expect("few");
+        let delegates = delegates(&mut random, size, 3);
+        let mut world = world(seed, random.percent(50), delegates.into_iter());
+        for rank in 0..size {
+            if random.percent(40) {
+                world.kill_at(random.below(120_000), Peer(rank));
+            }
+        }
+        world.begin();
+        world.run_until_quiet();
+        judge(&world, 3, &format!("seed {seed}"));
+    }
+}
+
+/// Whoever dies before anybody has come is in the verdict of all: that is what a shrunk communicator leaves out.
+#[test]
+fn the_dead_of_before_are_agreed_on() {
+    for seed in 0..runs() / 4 {
+        let mut random = Random::new(seed);
+        let size = u32::try_from(random.between(3, 12)).expect("few");
+        let mut delegates = delegates(&mut random, size, 1);
+        delegates.iter_mut().for_each(|one| one.pauses_ns[0] += 100);
+        let mut world = world(seed, random.percent(50), delegates.into_iter());
+        let dead: Vec<u32> = (0..size).filter(|_| random.percent(30)).collect();
+        dead.iter().for_each(|&rank| world.kill_at(1, Peer(rank)));
+        world.begin();
+        world.run_until_quiet();
+        judge(&world, 1, &format!("seed {seed}"));
+        let living = (0..size).find(|rank| !dead.contains(rank));
+        if let Some(rank) = living {
+            assert_eq!(world.application(Peer(rank)).verdicts[0].failed, dead, "seed {seed}");
+        }
+    }
+}
+
+/// If one who lives has heard that a communicator is revoked, all who live do, and what hung in it ends.
+#[test]
+fn word_of_a_revocation_reaches_all_who_live() {
+    for seed in 0..runs() {
+        let mut random = Random::new(seed);
+        let size = u32::try_from(random.between(2, 12)).expect("few");
+        let group = Group::whole(size);
+        let mut delegates: Vec<Delegate> =
+            (0..size).map(|me| Delegate::new(me, &group, Vec::new(), Vec::new())).collect();
+        delegates[0].revokes_at_ns = Some(random.below(5_000));
+        let mut world = world(seed, random.percent(50), delegates.into_iter());
+        // The one that says it may die in the middle of saying it.
+        if random.percent(70) {
+            world.kill_at(random.below(9_000), Peer(0));
+        }
+        if random.percent(50) {
+            world.kill_at(random.below(9_000), Peer(1));
+        }
+        world.begin();
+        world.run_until_quiet();
+        let living: Vec<Peer> = (0..size).map(Peer).filter(|&rank| !world.is_dead(rank)).collect();
+        let told = |rank: &Peer| world.application(*rank).standing.is_revoked();
+        let any = living.iter().any(told);
+        assert!(!any || living.iter().all(told), "seed {seed}");
+        for &rank in &living {
+            let hung = world.application(rank).hung;
+            let revoked = hung == Some(Outcome::Failed(Fault::Revoked));
+            let bereft = matches!(hung, Some(Outcome::Failed(Fault::PeerDown(_))));
+            // From anybody: whoever is dead might have sent it.
+            assert!(revoked || bereft || !any && hung.is_none(), "seed {seed}: {rank:?} {hung:?}");
+        }
+    }
+}
+
+/// How many worlds each test tries; `RUNS` is for more.
+fn runs() -> u64 {
+    std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2000)
+}
