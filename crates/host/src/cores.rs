@@ -34,6 +34,15 @@ pub(crate) fn of_job() -> u32 {
     within_quota(affinity)
 }
 
+/// A number for this machine, since it was last started: containers on it, which may pass for hosts of their own, have the
+/// same. None if it cannot be known.
+#[must_use]
+pub fn machine() -> Option<u64> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).ok()
+}
+
 /// Whether so many ranks have to take turns on so many cores.
 #[must_use]
 pub fn crowded(ranks: u32, cores: u32) -> bool {
@@ -153,6 +162,12 @@ mod tests {
     #[test]
     fn there_is_at_least_one_core() {
         assert!(usable() >= 1);
+    }
+
+    #[test]
+    fn a_machine_has_a_number_and_keeps_it() {
+        assert!(machine().is_some());
+        assert_eq!(machine(), machine());
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn serve() -> Result<(), String> {
             let started = News::Started {
                 port: shore.map_or(0, |shore| shore.group.port),
                 addresses: shore.map(|shore| shore.addresses.clone()).unwrap_or_default(),
+                machine: ferrywire_host::cores::machine(),
                 frame_bytes_max: shore.map_or(u32::MAX, |shore| shore.frame_bytes_max),
                 providers: job.far.as_ref().map(|far| far.candidates.clone()).unwrap_or_default(),
             };

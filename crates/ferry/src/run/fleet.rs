@@ -363,8 +363,8 @@ impl Fleet {
                 self.fail(why, 1);
             }
             News::Here { .. } => self.remotes[at].assign(),
-            News::Started { port, addresses, frame_bytes_max, providers } => {
-                self.remotes[at].on_started(port, addresses, providers);
+            News::Started { port, addresses, machine, frame_bytes_max, providers } => {
+                self.remotes[at].on_started((port, addresses, machine), providers);
                 self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
             }
             News::Waiting { rank } => {

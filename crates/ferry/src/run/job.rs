@@ -81,6 +81,16 @@ pub(super) struct Job {
     pub(super) course: Course,
 }
 
+/// What ranks of a job on several hosts need of the other hosts.
+struct Others {
+    /// Where they are.
+    directory: Directory,
+    /// The provider of libfabric by which they are reached, if by any.
+    provider: Option<String>,
+    /// Ranks of all hosts that are on this machine.
+    neighbours: u32,
+}
+
 /// How far it has come.
 pub(super) struct Course {
     phase: Phase,
@@ -396,12 +406,12 @@ impl Job {
         }
     }
 
-    /// All ranks of all hosts have said hello. In a job of several hosts, `others` says where they are, and by which
-    /// provider of libfabric they are reached, if by any.
-    fn welcome(&mut self, others: Option<(Directory, Option<String>)>) {
+    /// All ranks of all hosts have said hello.
+    fn welcome(&mut self, others: Option<Others>) {
         self.course.welcomed = true;
         let here = number(self.ranks.len());
-        let crowded = cores::crowded(here, self.cores);
+        let neighbours = others.as_ref().map_or(0, |others| others.neighbours);
+        let crowded = cores::crowded(here.max(neighbours), self.cores);
         let segment = match Segment::create(here, self.number, crowded) {
             Ok(segment) => segment,
             Err(error) => return self.fail_to_welcome(here, error),
@@ -418,10 +428,11 @@ impl Job {
         for (at, rank) in self.ranks.iter().enumerate() {
             let Some(place) = &rank.place else { continue };
             let mut files = vec![segment.file().as_fd()];
-            let way = far.as_ref().map(|(far, (directory, provider))| {
-                files.extend([directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
+            let way = far.as_ref().map(|(far, others)| {
+                files
+                    .extend([others.directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
                 let (secret, insecure) = (far.network.secret, far.network.insecure);
-                Way { secret, insecure, fabric: provider.clone() }
+                Way { secret, insecure, fabric: others.provider.clone() }
             });
             let (rank_number, size) = (self.number_of(at), self.size);
             let lasting = self.lasting.is_some();
@@ -435,7 +446,7 @@ impl Job {
             }
         }
         if let Some(lasting) = &mut self.lasting {
-            lasting.keep(segment, others.map(|(directory, _)| directory));
+            lasting.keep(segment, others.map(|others| others.directory));
         }
         if let Some(failure) = failure {
             self.fail(failure);

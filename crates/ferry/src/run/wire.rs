@@ -21,7 +21,7 @@ use super::rail::Wish;
 use super::sys::{Ending, Pid};
 
 /// The version of all that is said here. Launcher and agent are the same program, or should be.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What a launcher tells an agent.
 #[derive(Debug, Deserialize, Serialize)]
@@ -103,6 +103,8 @@ pub(super) struct Berth {
     pub(super) ranks: u32,
     pub(super) port: u16,
     pub(super) addresses: Vec<IpAddr>,
+    /// Which machine it is on, if that is known: several hosts may share one.
+    pub(super) machine: Option<u64>,
 }
 
 /// What the launcher's output goes to.
@@ -131,7 +133,13 @@ pub(super) enum News {
     /// It runs.
     Here { version: u32 },
     /// Its ranks run, and this is where they are reached by the ranks of other hosts.
-    Started { port: u16, addresses: Vec<IpAddr>, frame_bytes_max: u32, providers: Vec<String> },
+    Started {
+        port: u16,
+        addresses: Vec<IpAddr>,
+        machine: Option<u64>,
+        frame_bytes_max: u32,
+        providers: Vec<String>,
+    },
     /// One of its ranks waits for the others.
     Waiting { rank: u32 },
     /// One of its ranks has ended without joining.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ranks - door                                    in a job of one host
-//! ranks - door - port - frame bytes - address...  in a job of several
+//! ranks - door - port - frame bytes - machine - address...  in a job of several
 //! mixed                                           its ranks do not follow each other
 //! shut                                            it cannot be reached by others
 //! ```
@@ -26,6 +26,8 @@ pub(super) struct Berth {
 pub(super) struct Reach {
     pub(super) port: u16,
     pub(super) frame_bytes_max: u32,
+    /// Which machine it is on; 0 if that cannot be known.
+    pub(super) machine: u64,
     pub(super) addresses: Vec<IpAddr>,
 }
 
@@ -46,8 +48,8 @@ pub(super) fn word(berth: &Result<Berth, Kept>) -> String {
         Err(Kept::Shut) => return SHUT.into(),
     };
     let mut fields = vec![ranks.to_string(), door.clone()];
-    if let Some(Reach { port, frame_bytes_max, addresses }) = way {
-        fields.extend([port.to_string(), frame_bytes_max.to_string()]);
+    if let Some(Reach { port, frame_bytes_max, machine, addresses }) = way {
+        fields.extend([port.to_string(), frame_bytes_max.to_string(), format!("{machine:x}")]);
         fields.extend(addresses.iter().map(|address| match address {
             IpAddr::V4(address) => format!("{:08x}", u32::from(*address)),
             IpAddr::V6(address) => format!("{:032x}", u128::from(*address)),
@@ -70,8 +72,9 @@ pub(super) fn read(word: &str) -> Option<Result<Berth, Kept>> {
         None => None,
         Some(port) => {
             let (port, frame_bytes_max) = (port.parse().ok()?, fields.next()?.parse().ok()?);
+            let machine = u64::from_str_radix(fields.next()?, 16).ok()?;
             let addresses = fields.map(address).collect::<Option<_>>()?;
-            Some(Reach { port, frame_bytes_max, addresses })
+            Some(Reach { port, frame_bytes_max, machine, addresses })
         }
     };
     Some(Ok(Berth { ranks, door, way }))
@@ -98,7 +101,7 @@ mod tests {
     fn what_is_written_is_read_and_short() {
         let long = IpAddr::V6(Ipv6Addr::from([0xfd; 16]));
         let addresses = vec![long; ADDRESSES_MAX];
-        let far = Reach { port: 65535, frame_bytes_max: 8916, addresses };
+        let far = Reach { port: 65535, frame_bytes_max: 8916, machine: u64::MAX, addresses };
         let near = Berth { ranks: 1, door: "0a1b2".into(), way: None };
         let short = Reach { addresses: vec!["10.77.0.1".parse().expect("one")], ..far.clone() };
         for berth in [
@@ -117,7 +120,8 @@ mod tests {
 
     #[test]
     fn words_of_others_are_none() {
-        for word in ["", "4711:5", "0-a", "2", "2-a-70000-1", "2-a-1-1431-xyz", "2-a-1-1431-12"] {
+        for word in ["", "4711:5", "0-a", "2", "2-a-70000-1", "2-a-1-1431-5-xyz", "2-a-1-1431-5-12"]
+        {
             assert_eq!(read(word), None, "{word}");
         }
     }

@@ -122,6 +122,7 @@ impl Quarters {
         let way = self.shore.as_ref().map(|shore| Reach {
             port: shore.group.port,
             frame_bytes_max: shore.frame_bytes_max,
+            machine: cores::machine().unwrap_or(0),
             addresses: shore.addresses.clone(),
         });
         Berth { ranks: self.ranks, door, way }
@@ -161,7 +162,8 @@ impl Quarters {
         };
         let number = far.as_ref().map_or_else(job::random, |far| far.job.number);
         let cores = cores::of_job();
-        let crowded = cores::crowded(self.ranks, cores);
+        let neighbours = far.as_ref().map_or(0, |far| far.neighbours);
+        let crowded = cores::crowded(self.ranks.max(neighbours), cores);
         let segment = Segment::create(self.ranks, number, crowded).map_err(JoinError::Memory)?;
         segment.note_cores(cores);
         segment.introduce(0, job::this_process());
@@ -197,6 +199,8 @@ struct Far {
     job: Job,
     directory: Directory,
     sockets: Vec<OwnedFd>,
+    /// Ranks of all hosts that are on this machine.
+    neighbours: u32,
 }
 
 impl Far {
@@ -204,26 +208,31 @@ impl Far {
     fn find(board: &mut dyn Board, shore: Shore, size: u32) -> Result<Far, JoinError> {
         let launcher = board.launcher();
         let mut hosts = Vec::new();
-        let (mut first, mut frame_bytes_max) = (0, u32::MAX);
+        let (mut first, mut frame_bytes_max, mut neighbours) = (0, u32::MAX, 0);
+        let ours = cores::machine();
         while first < size {
             let told = look_up(board, first).map_err(JoinError::Board)?;
             let berth =
                 told.map_err(|kept| JoinError::Board(kept_out(launcher, kept, &[first])))?;
-            let Some(Reach { port, frame_bytes_max: theirs, addresses }) = berth.way else {
+            let Some(Reach { port, frame_bytes_max: theirs, machine, addresses }) = berth.way
+            else {
                 return Err(stop(
                     launcher,
                     format_args!("rank {first} takes its host for the only one of the job"),
                 ));
             };
             frame_bytes_max = frame_bytes_max.min(theirs);
+            if ours.is_some_and(|ours| ours == machine) {
+                neighbours += berth.ranks;
+            }
             hosts.push(Host { first, ranks: berth.ranks, port, addresses });
             first = first.saturating_add(berth.ranks);
         }
         // Each host uses the addresses of one version.
         let older = |addresses: &[IpAddr]| addresses.iter().any(IpAddr::is_ipv4);
-        let ours = older(&shore.addresses);
-        if let Some(other) = hosts.iter().find(|host| older(&host.addresses) != ours) {
-            let (old, new) = if ours { ("this host", "that") } else { ("that", "this host") };
+        let old = older(&shore.addresses);
+        if let Some(other) = hosts.iter().find(|host| older(&host.addresses) != old) {
+            let (old, new) = if old { ("this host", "that") } else { ("that", "this host") };
             return Err(stop(
                 launcher,
                 format_args!(
@@ -237,7 +246,7 @@ impl Far {
         let job = Job::read(&word)
             .ok_or_else(|| stop(launcher, "rank 0 left a word that is none of ours"))?;
         let directory = Directory::create(&hosts, frame_bytes_max).map_err(JoinError::Memory)?;
-        Ok(Far { job, directory, sockets: shore.group.sockets })
+        Ok(Far { job, directory, sockets: shore.group.sockets, neighbours })
     }
 
     /// Our own part of it: as the others get theirs, and all sockets, to keep them open.

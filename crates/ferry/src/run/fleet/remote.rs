@@ -57,7 +57,7 @@ pub(super) struct Remote {
     /// Its ranks wait for those of all hosts.
     pub(super) waits: bool,
     /// Where it is reached by other hosts.
-    place: (u16, Vec<IpAddr>),
+    place: Place,
     /// Its providers of libfabric that would do.
     pub(super) providers: Vec<String>,
     pub(super) endings: Vec<(u32, Option<Ending>)>,
@@ -77,6 +77,9 @@ struct Line {
     complaints: Option<File>,
 }
 
+/// The port of a host, its addresses, and the machine it is on.
+type Place = (u16, Vec<IpAddr>, Option<u64>);
+
 impl Remote {
     pub(super) fn new(share: Share, rsh: &str, assignment: Assignment) -> Remote {
         Remote {
@@ -92,7 +95,7 @@ impl Remote {
             waiting: None,
             absent: None,
             waits: false,
-            place: (0, Vec::new()),
+            place: (0, Vec::new(), None),
             providers: Vec::new(),
             endings: Vec::new(),
             unanswered: 0,
@@ -204,16 +207,16 @@ impl Remote {
     }
 
     /// Its ranks run, and others reach them there.
-    pub(super) fn on_started(&mut self, port: u16, addresses: Vec<IpAddr>, providers: Vec<String>) {
+    pub(super) fn on_started(&mut self, place: Place, providers: Vec<String>) {
         self.come_to(Step::Started);
         self.providers = providers;
-        self.place = (port, addresses);
+        self.place = place;
     }
 
     /// Where it is, for the others.
     pub(super) fn berth(&self) -> Berth {
-        let (port, addresses) = self.place.clone();
-        Berth { first: self.share.first, ranks: self.share.ranks, port, addresses }
+        let (port, addresses, machine) = self.place.clone();
+        Berth { first: self.share.first, ranks: self.share.ranks, port, addresses, machine }
     }
 
     pub(super) fn order(&mut self, order: &Order) {

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use ferrywire_host::cores;
+
 use super::super::far;
 use super::super::report::Failure;
 use super::super::sys::Ending;
-use super::super::wire::{self, Broken, Frames, Kind, News, Order};
-use super::{Job, number};
+use super::super::wire::{self, Berth, Broken, Frames, Kind, News, Order};
+use super::{Job, Others, number};
 
 /// The launcher, as its agent on a host sees it.
 pub(in super::super) struct Head {
@@ -72,7 +74,14 @@ impl Job {
             Order::Start(_) => {}
             Order::Go { hosts, frame_bytes_max, provider } => {
                 match far::directory(&hosts, frame_bytes_max) {
-                    Ok(directory) => self.welcome(Some((directory, provider))),
+                    Ok(directory) => {
+                        let machine = cores::machine();
+                        let of_ours =
+                            |berth: &&Berth| machine.is_some() && berth.machine == machine;
+                        let neighbours =
+                            hosts.iter().filter(of_ours).map(|berth| berth.ranks).sum();
+                        self.welcome(Some(Others { directory, provider, neighbours }));
+                    }
                     Err(error) => self.fail_to_welcome(self.size, error),
                 }
             }
