@@ -75,7 +75,7 @@ fn everything_is_in_its_place_and_works_after_a_move() {
     let built = Built::new("install");
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("written").count(), 12, "{}", ended.out);
+    assert_eq!(ended.out.matches("written").count(), 13, "{}", ended.out);
     let prefix = built.folder.join("moved");
     fs::rename(built.prefix(), &prefix).expect("moved");
     let links = [
@@ -123,7 +123,7 @@ fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
     let before = written();
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("as it was").count(), 12, "{}", ended.out);
+    assert_eq!(ended.out.matches("as it was").count(), 13, "{}", ended.out);
     assert_eq!(written(), before);
 
     fs::write(&header, "of an older version").expect("written");
