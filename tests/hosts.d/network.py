@@ -1,0 +1,138 @@
+"""Hosts as network namespaces, jobs on them, and what became of those: what all tests and benchmarks of several hosts use."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release"
+FERRY = RELEASE / "ferry"
+# How long a job may take.
+JOB_SECONDS = 120
+
+
+class Network:
+    """Hosts as network namespaces, on a bridge. What is made here goes with it."""
+
+    def __init__(self, count, rail=None):
+        self.rail = rail
+        mark = f"fw{os.getpid() % 100000}"
+        self.bridge = mark
+        self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
+
+    def __enter__(self):
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("link", "set", self.bridge, "up")
+        for number, host in enumerate(self.hosts, 1):
+            cable = f"{self.bridge}v{number}"
+            ip("netns", "add", host)
+            ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("link", "set", cable, "master", self.bridge, "up")
+            ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for host in self.hosts:
+            ip("netns", "del", host, check=False)
+        ip("link", "del", self.bridge, check=False)
+
+    def lose(self, percent):
+        """From now on, so many percent of what arrives at each host is dropped."""
+        for host in self.hosts:
+            rules = ["flush ruleset"]
+            if percent:
+                rules += ["add table inet lossy",
+                          "add chain inet lossy input { type filter hook input priority 0; }",
+                          f"add rule inet lossy input iifname eth0 numgen random mod 1000 < {percent * 10} drop"]
+            subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input="\n".join(rules), text=True, check=True)
+
+    def command(self, ranks, *words, hosts=None, rail=None):
+        """The job as one starts it."""
+        names, rail = ",".join(hosts or self.hosts), rail or self.rail
+        rail = ["--rail", rail] if rail else []
+        return [str(FERRY), "run", "--rsh", "ip netns exec", *rail, "--hosts", names, "-n", str(ranks), *map(str, words)]
+
+
+class Cable:
+    """Two hosts with a cable between them, for benchmarks. What is made here goes with it."""
+
+    def __init__(self):
+        mark = f"fwb{os.getpid() % 100000}"
+        self.hosts = [f"{mark}-1", f"{mark}-2"]
+        self.addresses = ["10.79.0.1", "10.79.0.2"]
+
+    def __enter__(self):
+        for host in self.hosts:
+            ip("netns", "add", host)
+        ip("link", "add", "eth0", "netns", self.hosts[0], "type", "veth", "peer", "name", "eth0", "netns", self.hosts[1])
+        for host, address in zip(self.hosts, self.addresses):
+            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for host in self.hosts:
+            ip("netns", "del", host, check=False)
+
+    def inside(self, at, *words):
+        return ["ip", "netns", "exec", self.hosts[at], *map(str, words)]
+
+
+def ip(*words, check=True):
+    subprocess.run(["ip", *words], check=check, stderr=None if check else subprocess.DEVNULL)
+
+
+class Report:
+    def __init__(self, verbose):
+        self.verbose, self.wrong = verbose, 0
+
+    def tell(self, name, good, detail=""):
+        self.wrong += not good
+        print(f"{'ok   ' if good else 'WRONG'} {name:44} {detail}".rstrip(), flush=True)
+
+
+def run(command, report, limit=JOB_SECONDS):
+    """Whether a job ended well, how long it took, and what it printed."""
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        good, said = done.returncode == 0, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as error:
+        good, said = False, f"not over after {limit} s\n{(error.stdout or b'').decode()}"
+    if report.verbose or not good:
+        print(said[-3000:], end="")
+    return good, time.monotonic() - begun, said
+
+
+def compiled(folder, source):
+    program = folder / source.stem
+    subprocess.run([FERRY, "cc", "-O2", "-I", source.parent, source, "-o", program, "-lpthread"], check=True)
+    return program
+
+
+def parent_of(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return None
+
+
+def found_processes(beginning, parent=None):
+    """Processes whose command line begins so, of one parent if it is given."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+                # What has died, and whose parent has not looked, is not there any more.
+                state, above = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            except OSError:
+                continue
+            wanted = parent is None or int(above) == parent
+            if line.startswith(beginning) and state not in "ZX" and wanted:
+                found.append(int(entry.name))
+    return found

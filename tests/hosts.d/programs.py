@@ -1,0 +1,41 @@
+"""Programs whose answers are known, on several hosts, by each rail."""
+
+import json
+import subprocess
+
+from network import FERRY, RELEASE, ROOT, compiled, run
+
+PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects"]
+EXAMPLES = ["pi", "stencil", "work_queue"]
+PROVIDERS = ["tcp", "udp;ofi_rxd"]
+
+
+def programs(network, folder, report):
+    for name in PROGRAMS:
+        program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / f"{name}.c")
+        for ranks in (2, len(network.hosts) + 2):
+            good, seconds, _ = run(network.command(ranks, program), report)
+            report.tell(f"{name}, {ranks} ranks", good, f"{seconds:.2f} s")
+    for name in EXAMPLES:
+        ranks = 2 * len(network.hosts)
+        for options in ([], ["--insecure"]):
+            good, seconds, _ = run(network.command(ranks, *options, RELEASE / "examples" / name), report)
+            report.tell(f"{name}, {ranks} ranks {' '.join(options)}", good, f"{seconds:.2f} s")
+
+
+def fabric(network, folder, report, names):
+    there = subprocess.run([FERRY, "info", "--json"], capture_output=True, text=True, check=True).stdout
+    there = json.loads(there)["fabric"]["providers"]
+    for provider in PROVIDERS:
+        rail = f"fabric:{provider}"
+        if not any(name.split(";")[0] == provider.split(";")[0] for name in there):
+            print(f"not tested: libfabric has no provider {provider} here")
+            continue
+        for name in names:
+            program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / f"{name}.c")
+            for ranks in (2, len(network.hosts) + 2):
+                good, seconds, _ = run(network.command(ranks, program, rail=rail), report)
+                report.tell(f"{name}, {ranks} ranks, {rail}", good, f"{seconds:.2f} s")
+    done = subprocess.run(network.command(2, "true", rail="fabric:nothing"), capture_output=True, text=True)
+    refused = done.returncode == 1 and "--rail fabric:nothing: libfabric" in done.stderr
+    report.tell("a provider that is not there is refused", refused, done.stderr.strip() if not refused else "")
