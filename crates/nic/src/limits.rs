@@ -24,7 +24,7 @@ pub struct Limits {
     pub module_kept_bytes_max: u32,
     /// Runs in a row that use up their fuel, time, stack or sends, before a module is kept from running for every message.
     pub module_traps_max: u32,
-    /// Frames to one peer that may be unacked. At most 64.
+    /// Frames to one peer that may be unacked. At most 256.
     pub frames_in_flight_max: u16,
     /// Frames that one ack may be late for.
     pub frames_per_ack_max: u32,
@@ -62,9 +62,9 @@ impl Default for Limits {
             module_sends_max: 64,
             module_kept_bytes_max: 4 << 20,
             module_traps_max: 4,
-            frames_in_flight_max: 64,
+            frames_in_flight_max: 256,
             frames_per_ack_max: 32,
-            early_bytes_max: 256 << 10,
+            early_bytes_max: 512 << 10,
             ack_ns_max: 50_000,
             retry_ns_first: 5_000_000,
             retry_ns_min: 200_000,

@@ -160,7 +160,8 @@ impl<V: Variant> Nic<V> {
     /// The NIC of the process `me` of `job`. It allocates nothing before it is used.
     pub fn new(me: Peer, job: u32, limits: Limits) -> Nic<V> {
         assert!(limits.queues.is_power_of_two(), "queue pairs are a power of two");
-        assert!((1..=64).contains(&limits.frames_in_flight_max), "an ack reaches 64 frames");
+        let ahead_max = 1..=crate::window::AHEAD_MAX;
+        assert!(ahead_max.contains(&limits.frames_in_flight_max.into()), "more are never kept");
         assert!(limits.idle_ns_max > limits.silence_ns_max, "a retry must not outlive its epoch");
         Nic {
             me,

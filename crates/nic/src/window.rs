@@ -1,9 +1,10 @@
 //! What a rail that loses, repeats or reorders frames lacks: sequence, ack, retry, repeat detection.
 //!
 //! One window serves both directions of one peer. Frames carry a sequence number within an epoch,
-//! a cumulative ack and a bit for each of the 64 frames beyond it. A frame stays in the window,
-//! as an envelope and a span, until it is acked; early frames wait, as bytes, until the gap before
-//! them closes. The window decides when a frame goes again; the NIC sends it.
+//! a cumulative ack and a bit for each of the 64 frames beyond it. More than those may be out: of
+//! what is early and further ahead the peer hears when the gap before it has closed. A frame stays
+//! in the window, as an envelope and a span, until it is acked; early frames wait, as bytes, until
+//! the gap before them closes. The window decides when a frame goes again; the NIC sends it.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -73,8 +74,11 @@ pub(crate) enum Place {
     Stray,
 }
 
-/// No frame may be further ahead than the bits of an ack reach.
-pub(crate) const REACH: u32 = 64;
+/// No frame may be further ahead of the one that is expected.
+pub(crate) const AHEAD_MAX: u32 = 256;
+
+/// How far ahead the bits of an ack reach.
+const REACH: u32 = u64::BITS;
 
 impl Window {
     pub(crate) fn new(epoch: u32, now: Time) -> Window {
@@ -184,7 +188,7 @@ impl Window {
         self.unacked = 0;
         self.ack_at = None;
         let mut also = 0;
-        for (bit, slot) in self.early.iter().enumerate() {
+        for (bit, slot) in self.early.iter().take(REACH as usize).enumerate() {
             also |= u64::from(slot.is_some()) << bit;
         }
         Marks {
@@ -222,7 +226,7 @@ impl Window {
         let ahead = marks.sequence.wrapping_sub(self.expected);
         match ahead {
             0 => Place::Next,
-            1..=REACH => match self.early.get(ahead as usize - 1) {
+            1..=AHEAD_MAX => match self.early.get(ahead as usize - 1) {
                 Some(Some(_)) => Place::Repeat,
                 _ => Place::Early,
             },
@@ -479,6 +483,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_early_beyond_the_reach_of_an_ack_is_kept_and_acked_with_the_gap() {
+        let (mut window, _) = window();
+        window.begin_epoch(7);
+        for sequence in [1, REACH, REACH + 1, AHEAD_MAX] {
+            let marks = Marks { epoch: 7, sequence, ..Marks::default() };
+            assert_eq!(window.place(&marks), Place::Early);
+            window.keep_early(sequence, &[0]);
+            assert_eq!(window.place(&marks), Place::Repeat);
+        }
+        assert_eq!(window.ack_marks().also, 1 | 1 << (REACH - 1));
+        assert!(window.advance().is_some());
+        assert!(window.advance().is_none());
+        assert_eq!(window.ack_marks().also, 0b11 << (REACH - 3));
+    }
+
+    #[test]
     fn a_frame_that_three_have_overtaken_goes_again_before_its_time() {
         let (mut window, limits) = window();
         for _ in 0..4 {
@@ -552,7 +572,7 @@ mod tests {
         assert_eq!(window.place(&at(u32::MAX)), Place::Next);
         assert_eq!(window.place(&at(0)), Place::Early);
         assert_eq!(window.place(&at(u32::MAX - 1)), Place::Repeat);
-        assert_eq!(window.place(&at(REACH)), Place::Stray);
+        assert_eq!(window.place(&at(AHEAD_MAX)), Place::Stray);
         window.keep_early(0, &[1]);
         assert_eq!(window.place(&at(0)), Place::Repeat);
         assert_eq!(window.advance().as_deref(), Some(&[1][..]));

@@ -437,7 +437,7 @@ fn limits(random: &mut Random) -> Limits {
         credit_bytes: random.pick(&[0, 256, 1024, 8192]),
         piece_bytes_max: random.pick(&[500, 5000, 1 << 20]),
         sweep_frames_max: random.pick(&[1, 4, 16]),
-        frames_in_flight_max: random.pick(&[1, 4, 64]),
+        frames_in_flight_max: random.pick(&[1, 4, 64, 256]),
         frames_per_ack_max: random.pick(&[1, 2, 8]),
         early_bytes_max: random.pick(&[0, 4000, 256 << 10]),
         ack_ns_max: random.pick(&[1_000, 50_000]),
