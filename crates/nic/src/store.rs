@@ -4,6 +4,7 @@
 //! promised to senders as credit, and it is never exceeded: a store that has no room says so, and
 //! the message stays with its sender.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::slab::Slab;
@@ -69,7 +70,9 @@ impl Stored {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) headers: Slab<Stored>,
-    fragments: Vec<Fragment>,
+    /// Pieces of [`PIECE_FRAGMENTS`] each. One list would be moved whenever it grows, and be up to twice as long as what is
+    /// in it: the budget is of memory, too.
+    pieces: Vec<Box<[Fragment]>>,
     free: u32,
     bytes_max: u32,
     /// Bytes of stored messages.
@@ -88,11 +91,23 @@ const _: () = assert!(size_of::<Fragment>() == UNIT_BYTES as usize);
 
 const NONE: u32 = u32::MAX;
 
+/// 32 KiB at a time.
+const PIECE_FRAGMENTS: usize = 256;
+
+/// Which piece a fragment is in, and where in it.
+fn place(fragment: u32) -> (usize, usize) {
+    (fragment as usize / PIECE_FRAGMENTS, fragment as usize % PIECE_FRAGMENTS)
+}
+
+fn index(fragment: usize) -> u32 {
+    u32::try_from(fragment).expect("the budget is a u32")
+}
+
 impl Store {
     pub(crate) fn new(bytes_max: u32) -> Store {
         Store {
             headers: Slab::new(),
-            fragments: Vec::new(),
+            pieces: Vec::new(),
             free: NONE,
             bytes_max,
             used: 0,
@@ -157,11 +172,12 @@ impl Store {
         while !payload.is_empty() {
             let (part, rest) = payload.split_at(payload.len().min(FRAGMENT_BYTES as usize));
             let fragment = self.claim_fragment();
-            self.fragments[fragment as usize].bytes[..part.len()].copy_from_slice(part);
-            self.fragments[fragment as usize].next = NONE;
+            let slot = self.fragment(fragment);
+            slot.bytes[..part.len()].copy_from_slice(part);
+            slot.next = NONE;
             match last {
                 NONE => first = fragment,
-                _ => self.fragments[last as usize].next = fragment,
+                _ => self.fragment(last).next = fragment,
             }
             last = fragment;
             payload = rest;
@@ -175,11 +191,11 @@ impl Store {
         let mut fragment = first;
         while fragment != NONE {
             let part = (len as usize - offset).min(FRAGMENT_BYTES as usize);
-            let slot = &mut self.fragments[fragment as usize];
+            let free = self.free;
+            let slot = self.fragment(fragment);
             show(offset as u64, &slot.bytes[..part]);
             offset += part;
-            let next = slot.next;
-            slot.next = self.free;
+            let next = core::mem::replace(&mut slot.next, free);
             self.free = fragment;
             fragment = next;
         }
@@ -192,30 +208,45 @@ impl Store {
         let mut fragment = self.free;
         while fragment != NONE {
             free += 1;
-            fragment = self.fragments[fragment as usize].next;
+            let (piece, at) = place(fragment);
+            fragment = self.pieces[piece][at].next;
         }
         Audit {
             stored: headers,
             used: self.used,
             reserved: self.reserved,
             bytes_max: self.bytes_max,
-            fragments_in_use: self.fragments.len() - free,
+            fragments_in_use: self.pieces.len() * PIECE_FRAGMENTS - free,
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.headers.heap_bytes() + self.fragments.capacity() * size_of::<Fragment>()
+        self.headers.heap_bytes() + self.pieces.capacity() * size_of::<Box<[Fragment]>>()
+            + self.pieces.len() * PIECE_FRAGMENTS * size_of::<Fragment>()
     }
 
     fn claim_fragment(&mut self) -> u32 {
         if self.free == NONE {
-            let index = u32::try_from(self.fragments.len()).expect("the budget is a u32");
-            self.fragments.push(Fragment { bytes: [0; FRAGMENT_BYTES as usize], next: NONE });
-            return index;
+            self.add_piece();
         }
         let fragment = self.free;
-        self.free = self.fragments[fragment as usize].next;
+        self.free = self.fragment(fragment).next;
         fragment
+    }
+
+    /// More fragments, all free, the first first.
+    #[cold]
+    fn add_piece(&mut self) {
+        let first = self.pieces.len() * PIECE_FRAGMENTS;
+        let nexts = (1..PIECE_FRAGMENTS).map(|at| first + at).map(index).chain([NONE]);
+        let fragments = nexts.map(|next| Fragment { bytes: [0; FRAGMENT_BYTES as usize], next });
+        self.pieces.push(fragments.collect());
+        self.free = index(first);
+    }
+
+    fn fragment(&mut self, fragment: u32) -> &mut Fragment {
+        let (piece, at) = place(fragment);
+        &mut self.pieces[piece][at]
     }
 }
 
