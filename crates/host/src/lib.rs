@@ -29,6 +29,7 @@
 mod agent;
 mod around;
 mod boot;
+mod claims;
 mod completion;
 pub mod cores;
 mod driver;

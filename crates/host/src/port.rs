@@ -5,13 +5,14 @@
 //!   I1. Spans come from the NIC, which has them from [`crate::Driver::submit`]: their bytes are lent.
 //!   I2. The NIC asks for what its protocol permits: a span that is being written is not read.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use ferrywire_nic::{
     Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
 };
 
+use crate::claims::Claims;
 use crate::completion::Completions;
 use crate::memory;
 use crate::rail::Rail;
@@ -43,8 +44,8 @@ pub struct HostPort {
     pub(crate) timer: Option<Time>,
     pub(crate) reductions: Reductions,
     operators: Operators,
-    /// Memory of the NIC's own, by address.
-    claimed: HashMap<u64, Box<[u8]>>,
+    /// Memory of the NIC's own.
+    claims: Claims,
     born: Instant,
 }
 
@@ -130,7 +131,7 @@ impl HostPort {
             timer: None,
             reductions: Reductions::default(),
             operators,
-            claimed: HashMap::new(),
+            claims: Claims::default(),
             born: Instant::now(),
         }
     }
@@ -220,14 +221,11 @@ impl Port for HostPort {
     }
 
     fn claim(&mut self, bytes: u64) -> Span {
-        let mut memory = vec![0; memory::size(bytes)].into_boxed_slice();
-        let span = memory::lend_mut(&mut memory);
-        self.claimed.insert(span.offset, memory);
-        span
+        self.claims.claim(bytes)
     }
 
     fn release(&mut self, span: Span) {
-        self.claimed.remove(&span.offset);
+        self.claims.release(span);
     }
 
     fn call_again(&mut self) {

@@ -24,5 +24,6 @@ pub(crate) mod rail;
 pub mod replay;
 pub mod seal;
 pub mod socket;
+mod straight;
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,9 @@
 //! | `module.rs`, `hooks.rs`, `hooks/` | user code: what it may ask for, when it runs |
 //! | `search.rs` | probes among held messages |
 //! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
+//! | `copies.rs` | short messages that are over when they are copied |
 //! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |
+//! | `congestion.rs` | how many frames may be out |
 //! | `envelope.rs` | the bytes at the head of a frame |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -65,6 +67,7 @@ pub use hooks::{MODULE_COUNTERS, MODULE_GROUP, ModuleStats, Placement};
 pub use limits::Limits;
 pub use module::{Hook, Message, Module, Trap, Verdict};
 pub use nic::{Holdings, Nic, Standard, Stats, Variant};
+pub use peers::Mix;
 pub use port::{Operator, Port, Progress, Promises, Seal, Sent, StepRef};
 pub use receive::Probed;
 pub use resident::{Deed, Resident};

@@ -233,9 +233,9 @@ impl core::ops::IndexMut<At> for Peers {
     }
 }
 
-/// Spreads small integers over the table. Peers are numbered by the job, not by an enemy.
-#[derive(Default)]
-pub(crate) struct Mix(u64);
+/// A hasher that spreads small integers over a table. They are numbered by the job, not by an enemy.
+#[derive(Debug, Default)]
+pub struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {
@@ -249,7 +249,11 @@ impl Hasher for Mix {
     }
 
     fn write_u32(&mut self, value: u32) {
-        let mixed = (self.0 ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(value.into());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }

@@ -26,6 +26,13 @@ pub(super) fn bind(socket: BorrowedFd<'_>, address: &Address) -> Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), start.cast(), address.len) }).map(drop)
 }
 
+/// Sends what has no address there from now on.
+pub(super) fn connect(socket: BorrowedFd<'_>, address: &Address) -> Result<()> {
+    let start = address.bytes.as_ptr();
+    // SAFETY: by C1, `len` being no more than there are bytes.
+    check(unsafe { libc::connect(socket.as_raw_fd(), start.cast(), address.len) }).map(drop)
+}
+
 /// The address that a socket has.
 pub(super) fn name(socket: BorrowedFd<'_>) -> Result<Address> {
     let mut address = Address::NOWHERE;
@@ -43,16 +50,29 @@ pub(super) fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, bytes) }).map(drop)
 }
 
-/// Has a program say which socket of a group a datagram goes to. The kernel takes a copy of it.
+/// Has a program say which socket of a group a datagram goes to.
 pub(super) fn select_by(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> Result<()> {
+    attach(socket, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Has the kernel drop all that comes.
+pub(super) fn drop_all(socket: BorrowedFd<'_>) -> Result<()> {
+    let nothing = libc::sock_filter { code: RETURN_NUMBER, jt: 0, jf: 0, k: 0 };
+    attach(socket, libc::SO_ATTACH_FILTER, &[nothing])
+}
+
+/// Gives a socket a program. The kernel takes a copy of it.
+fn attach(socket: BorrowedFd<'_>, option: c_int, program: &[libc::sock_filter]) -> Result<()> {
     let len = u16::try_from(program.len()).expect("a program is short");
     let filter = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let (at, bytes) = ((&raw const filter).cast(), size(size_of::<libc::sock_fprog>()));
-    let option = libc::SO_ATTACH_REUSEPORT_CBPF;
     // SAFETY: by C1, also for `program`, which `filter` points to and the kernel only reads.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, at, bytes) })
         .map(drop)
 }
+
+/// `BPF_RET | BPF_K`: so many bytes of a datagram are kept, and none of it if that is 0.
+const RETURN_NUMBER: u16 = 0x06;
 
 fn size(bytes: usize) -> libc::socklen_t {
     libc::socklen_t::try_from(bytes).expect("options are small")

@@ -94,7 +94,7 @@ fn bind_beside(address: IpAddr, port: u16) -> Result<OwnedFd> {
 }
 
 /// A socket with all options that do not depend on the port.
-fn prepare(address: IpAddr) -> Result<OwnedFd> {
+pub(super) fn prepare(address: IpAddr) -> Result<OwnedFd> {
     let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let socket = call::datagram_socket(domain)?;
     // Never in pieces: one that is lost would cost all of them. `PROBE` rather than `DO`, since with `DO`

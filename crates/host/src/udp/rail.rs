@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ferrywire_nic::{Envelope, Peer, Promises, Sent};
+use ferrywire_nic::{Envelope, Mix, Peer, Promises, Sent};
 
 use crate::net::Net;
 use crate::net::directory::ADDRESSES_MAX;
@@ -18,13 +19,15 @@ use crate::udp::address::Address;
 use crate::udp::replay::Window;
 use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES, epoch};
 use crate::udp::socket::{Room, Target};
+use crate::udp::straight::Straight;
 
 /// Opens the rail for one rank: once, since its counters must not begin anew.
 pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
     let out = Udp {
         net: Arc::clone(net),
-        ways: HashMap::new(),
-        sealers: HashMap::new(),
+        straight: Straight::new(&net.socket),
+        ways: HashMap::default(),
+        sealers: HashMap::default(),
         train: Train { to: None, bytes: Vec::with_capacity(TRAIN_BYTES_MAX), each: 0 },
         full: Vec::new(),
     };
@@ -32,7 +35,7 @@ pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
         opener: Opener::new(&net.secret, net.host, net.slot, net.insecure),
         net: Arc::clone(net),
         room: Room::new(),
-        sources: HashMap::new(),
+        sources: HashMap::default(),
     };
     (out, inlet)
 }
@@ -40,12 +43,15 @@ pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
 /// The half that sends.
 pub(crate) struct Udp {
     net: Arc<Net>,
-    ways: HashMap<Peer, Way>,
-    sealers: HashMap<u32, Sealer>,
+    straight: Straight,
+    ways: ByNumber<Peer, Way>,
+    sealers: ByNumber<u32, Sealer>,
     train: Train,
     /// Peers whose frames found no room.
     full: Vec<Peer>,
 }
+
+type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// How a rank is reached.
 struct Way {
@@ -136,11 +142,13 @@ impl Udp {
         }
         let Train { bytes, each, .. } = &mut self.train;
         let sent = match &way.known {
-            Some(target) => match self.net.socket.send_train(target, bytes, *each) {
-                Ok(sent) => sent,
-                // What cannot be sent is lost like anything that the network loses.
-                Err(_) => bytes.len(),
-            },
+            Some(target) => {
+                match self.straight.send_train(&self.net.socket, target, bytes, *each) {
+                    Ok(sent) => sent,
+                    // What cannot be sent is lost like anything that the network loses.
+                    Err(_) => bytes.len(),
+                }
+            }
             None => {
                 let port = self.net.directory.port(way.host);
                 for address in self.net.directory.addresses(way.host).take(ADDRESSES_MAX) {
@@ -176,7 +184,7 @@ impl Udp {
 }
 
 /// How `to` is reached, if there is such a rank.
-fn way<'a>(ways: &'a mut HashMap<Peer, Way>, net: &Net, to: Peer) -> Option<&'a mut Way> {
+fn way<'a>(ways: &'a mut ByNumber<Peer, Way>, net: &Net, to: Peer) -> Option<&'a mut Way> {
     match ways.entry(to) {
         Entry::Occupied(entry) => Some(entry.into_mut()),
         Entry::Vacant(entry) => {
@@ -202,7 +210,7 @@ pub(crate) struct UdpInlet {
     opener: Opener,
     room: Room,
     /// Ranks that have sent something genuine.
-    sources: HashMap<u32, Source>,
+    sources: ByNumber<u32, Source>,
 }
 
 struct Source {

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aes_gcm::aead::AeadInOut;
-use aes_gcm::{Aes256Gcm, KeyInit};
+use aes_gcm::{Aes128Gcm, KeyInit};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
@@ -47,13 +47,13 @@ impl Secret {
     }
 
     /// The key of all datagrams to `host` in `epoch`.
-    fn key(&self, host: u32, epoch: u32) -> Aes256Gcm {
-        let mut key = Zeroizing::new([0; 32]);
+    fn key(&self, host: u32, epoch: u32) -> Aes128Gcm {
+        let mut key = Zeroizing::new([0; 16]);
         let info = [LABEL, &host.to_le_bytes(), &epoch.to_le_bytes()];
         Hkdf::<Sha256>::new(None, &self.0)
             .expand_multi_info(&info, &mut *key)
             .expect("a key is short enough to be derived");
-        Aes256Gcm::new((&*key).into())
+        Aes128Gcm::new((&*key).into())
     }
 }
 
@@ -307,7 +307,7 @@ impl Opener {
 
 /// Whether a frame is genuine; if so, it is decrypted.
 fn unseal(
-    key: &Aes256Gcm,
+    key: &Aes128Gcm,
     header: &Header,
     head: &[u8; HEADER_BYTES],
     frame: &mut [u8],
@@ -322,7 +322,7 @@ struct Keys {
     secret: Arc<Secret>,
     host: u32,
     /// In boxes, so that a list that grows leaves no copies behind.
-    made: Vec<(u32, Box<Aes256Gcm>)>,
+    made: Vec<(u32, Box<Aes128Gcm>)>,
     /// Which of `made` is replaced next when all are there.
     hand: usize,
 }
@@ -333,14 +333,14 @@ impl Keys {
     }
 
     #[inline]
-    fn at(&mut self, epoch: u32) -> &Aes256Gcm {
+    fn at(&mut self, epoch: u32) -> &Aes128Gcm {
         let found = self.made.iter().position(|(made, _)| *made == epoch);
         let at = found.unwrap_or_else(|| self.make(epoch));
         &self.made[at].1
     }
 
     /// A key, if it is made already.
-    fn found(&self, epoch: u32) -> Option<&Aes256Gcm> {
+    fn found(&self, epoch: u32) -> Option<&Aes128Gcm> {
         self.made.iter().find(|(made, _)| *made == epoch).map(|(_, key)| &**key)
     }
 
@@ -409,7 +409,7 @@ mod tests {
     }
 
     const DATAGRAM: &str =
-        "010201000d0c0b0a2211000001000000de884423cad647398a2e379cb2857f7609c65ea18f";
+        "010201000d0c0b0a22110000010000007525912ad32522d6074783038cc07628bb68ac7328";
 
     #[test]
     fn whatever_is_changed_is_noticed_and_left_alone() {

@@ -50,6 +50,16 @@ impl Target {
         };
         Target { address: address.into(), hops }
     }
+
+    /// Where its host is.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The same for a socket that is connected to the host.
+    pub(super) fn without_address(&self) -> Target {
+        Target { address: Address::NOWHERE, ..*self }
+    }
 }
 
 /// One datagram to send.
@@ -196,7 +206,7 @@ impl Socket {
             unsafe { libc::recvmmsg(socket, first, count(N), flags, no_limit) as isize }
         });
         let pieces = match received {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => 0,
             pieces => pieces?,
         };
         room.expects_more = pieces == N;

@@ -1,0 +1,105 @@
+//! The way to the host that was sent to last, for as long as others are not: a socket that is connected to it, so that the
+//! kernel does not look for the way each time. One more for each rank, however many peers it has.
+//!
+//! Nothing is received here, and what comes is dropped: answers go to the port of our host, wherever a datagram is from.
+
+use std::io::Result;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use super::address::Address;
+use super::call;
+use super::group::prepare;
+use super::socket::{Socket, Target};
+
+/// Sends by the straight way where it is worth it, and otherwise by the socket of the group.
+pub(crate) struct Straight {
+    socket: Option<Socket>,
+    /// Where it leads.
+    to: Address,
+    /// Where the last train went.
+    last: Address,
+}
+
+impl Straight {
+    /// Leads nowhere yet. Leaves from the address that the socket of the group has. Without it everything is as right, and slower.
+    pub(crate) fn new(group: &Socket) -> Straight {
+        Straight { socket: open(group).ok(), to: Address::NOWHERE, last: Address::NOWHERE }
+    }
+
+    /// As [`Socket::send_train`].
+    pub(crate) fn send_train(
+        &mut self,
+        group: &Socket,
+        to: &Target,
+        train: &[u8],
+        each: usize,
+    ) -> Result<usize> {
+        let straight = self.leads_to(to.address());
+        self.last = *to.address();
+        match &self.socket {
+            Some(socket) if straight => socket.send_train(&to.without_address(), train, each),
+            _ => group.send_train(to, train, each),
+        }
+    }
+
+    /// Whether it leads there. If that is where the last one went, too, it does from now on.
+    fn leads_to(&mut self, address: &Address) -> bool {
+        if self.to == *address {
+            return true;
+        }
+        let Some(socket) = self.socket.as_ref().filter(|_| self.last == *address) else {
+            return false;
+        };
+        let connected = call::connect(socket.as_fd(), address).is_ok();
+        self.to = if connected { *address } else { Address::NOWHERE };
+        connected
+    }
+}
+
+fn open(group: &Socket) -> Result<Socket> {
+    let bound = call::name(group.as_fd())?.socket_addr().ok_or(std::io::ErrorKind::InvalidData)?;
+    let socket = prepare(bound.ip())?;
+    call::drop_all(socket.as_fd())?;
+    call::bind(socket.as_fd(), &Address::from(SocketAddr::new(bound.ip(), 0)))?;
+    Ok(Socket::new(socket, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn what_goes_to_one_host_again_and_again_goes_straight_and_nothing_comes_back_there() {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let group = UdpSocket::bind(here).expect("a port");
+        let port = group.local_addr().expect("it is bound").port();
+        let group = Socket::new(group.into(), false);
+        let hosts = [0, 1].map(|_| UdpSocket::bind(here).expect("a port"));
+        let targets =
+            hosts.each_ref().map(|host| Target::new(host.local_addr().expect("it is bound"), 0));
+        let mut straight = Straight::new(&group);
+        let mut from = |at: usize| {
+            let bytes = [7; 3];
+            let sent = straight.send_train(&group, &targets[at], &bytes, 3).expect("it goes");
+            assert_eq!(sent, 3);
+            let mut got = [0; 8];
+            let (len, from) = hosts[at].recv_from(&mut got).expect("it comes");
+            assert_eq!(got[..len], bytes);
+            hosts[at].send_to(&[1], from).expect("an answer");
+            from.port()
+        };
+        let ports = [0, 0, 0, 1, 0, 1, 1, 0].map(&mut from);
+        assert_eq!(
+            ports.map(|one| one == port),
+            [true, false, false, true, false, true, false, true]
+        );
+        let straight = straight.socket.as_ref().expect("it was opened");
+        let waits = UdpSocket::from(straight.as_fd().try_clone_to_owned().expect("a descriptor"));
+        let nothing = waits.recv(&mut [0; 8]).map_err(|error| error.kind());
+        assert_eq!(nothing, Err(ErrorKind::WouldBlock));
+    }
+}
