@@ -28,7 +28,7 @@
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ferrywire_nic::{Deed, Fault, Mask, MatchWord, Peer, Resident};
@@ -41,7 +41,6 @@ use words::{Message, Say};
 pub struct Standing {
     /// Ranks that messages can go to: all, or none when it is revoked. What every message looks at anyway.
     reach: AtomicU32,
-    revoked: AtomicBool,
     lost: Mutex<Losses>,
 }
 
@@ -58,7 +57,6 @@ impl Standing {
     pub fn new(reach: u32) -> Standing {
         Standing {
             reach: AtomicU32::new(reach),
-            revoked: AtomicBool::new(false),
             lost: Mutex::new(Losses::default()),
         }
     }
@@ -71,7 +69,7 @@ impl Standing {
 
     /// Whether it is revoked.
     pub fn is_revoked(&self) -> bool {
-        self.revoked.load(Ordering::Acquire)
+        self.reach() == 0
     }
 
     /// Members that are dead, in the order in which we heard of them.
@@ -97,8 +95,7 @@ impl Standing {
     }
 
     fn revoke(&self) -> bool {
-        self.reach.store(0, Ordering::Relaxed);
-        !self.revoked.swap(true, Ordering::AcqRel)
+        self.reach.swap(0, Ordering::Relaxed) != 0
     }
 
     fn losses(&self) -> MutexGuard<'_, Losses> {
