@@ -37,9 +37,11 @@ def attack(network, folder, count, report):
         words = ["--port-range", f"{PORT}-{PORT}", program, seconds, over]
         return network.command(4, *words, hosts=network.hosts[:2], rail="udp")
 
-    good, _, said = run(command(QUIET_SECONDS), report)
-    quiet = goodput(said)
-    report.tell("attack: the job without it", good, f"{quiet:.2f} MB/s")
+    def quiet():
+        good, _, said = run(command(QUIET_SECONDS), report)
+        return goodput(said) if good else 0.0
+
+    before_it = quiet()
     disguise(stranger, "10.78.0.2")
     counters(victim, COUNTERS)
     words = [str(RELEASE / "examples" / "attack"), f"10.78.0.1:{PORT}"]
@@ -67,9 +69,9 @@ def attack(network, folder, count, report):
         report.tell("attack: " + line.split()[0], line.startswith("attack sent="), line)
     sent = sum(int(number) for line in told for number in re.findall(r"sent=(\d+)", line))
     answers = sum(int(number) for line in told for number in re.findall(r"answers=(\d+)", line))
-    flood = goodput(said)
-    report.tell("attack: the job during it", lasted and job.returncode == 0 and flood > 0,
-                f"{flood:.2f} MB/s, {flood / max(quiet, 1e-9):.2f} of what it was; every byte right")
+    flood, after_it = goodput(said), quiet()
+    report.tell("attack: the job, every byte right", lasted and job.returncode == 0 and min(before_it, flood, after_it) > 0,
+                f"{before_it:.1f} MB/s before, {flood:.1f} MB/s during, {after_it:.1f} MB/s after")
     if job.returncode:
         print(said[-3000:])
     report.tell("attack: no answers", sent == count and came > 0 and answers + answered + messages == 0,

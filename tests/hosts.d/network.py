@@ -15,9 +15,9 @@ JOB_SECONDS = 120
 class Network:
     """Hosts as network namespaces, on a bridge. What is made here goes with it."""
 
-    def __init__(self, count, rail=None):
+    def __init__(self, count, rail=None, name="fw"):
         self.rail = rail
-        mark = f"fw{os.getpid() % 100000}"
+        mark = f"{name}{os.getpid() % 100000}"
         self.bridge = mark
         self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
 
