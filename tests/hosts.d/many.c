@@ -1,5 +1,5 @@
-/* many NS: how long after the moment NS all ranks are out of MPI_Init and a barrier, and what each has then, and after it has
- * talked to its neighbours, and to all: open files, and memory of its own. */
+/* many NS: how long after the moment NS all ranks are out of MPI_Init and a barrier, have talked to their neighbours, and to
+ * all; and what each has then: open files, and memory of its own. */
 #include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOMENTS = 3, FIGURES = 2 * MOMENTS, LONG_BYTES = 100000 };
+enum { MOMENTS = 3, FIGURES = 3 * MOMENTS, LONG_BYTES = 100000 };
 
 static double files(void) {
     DIR *folder = opendir("/proc/self/fd");
@@ -27,9 +27,12 @@ static double own_kb(void) {
     return found;
 }
 
-static void look(double *figures, int moment) {
-    figures[2 * moment] = files();
-    figures[2 * moment + 1] = own_kb();
+static void look(double *figures, int moment, double began) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    figures[3 * moment] = (double)now.tv_sec + 1e-9 * ((double)now.tv_nsec - began);
+    figures[3 * moment + 1] = files();
+    figures[3 * moment + 2] = own_kb();
 }
 
 int main(int argc, char **argv) {
@@ -38,29 +41,27 @@ int main(int argc, char **argv) {
     memset(out, 1, sizeof out), memset(in, 1, sizeof in);
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double began = argc > 1 ? atof(argv[1]) : 0, start_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - 1e-9 * began, last_s;
+    double began = argc > 1 ? atof(argv[1]) : 0, mine[FIGURES], least[FIGURES], most[FIGURES];
+    look(mine, 0, began);
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    double mine[FIGURES], least[FIGURES], most[FIGURES];
-    look(mine, 0);
     int next = (rank + 1) % size, last = (rank + size - 1) % size, lengths[] = { 8, 1000, LONG_BYTES };
     for (int i = 0; i < 3; i++)
         MPI_Sendrecv(out, lengths[i], MPI_BYTE, next, 1, in, lengths[i], MPI_BYTE, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    look(mine, 1);
+    look(mine, 1, began);
     char *from = calloc((size_t)size, 8), *to = calloc((size_t)size, 8);
     MPI_Alltoall(from, 8, MPI_BYTE, to, 8, MPI_BYTE, MPI_COMM_WORLD);
-    look(mine, 2);
+    look(mine, 2, began);
     MPI_Reduce(mine, least, FIGURES, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
     MPI_Reduce(mine, most, FIGURES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&start_s, &last_s, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        printf("many ranks=%d start_s=%.3f", size, last_s);
+        printf("many ranks=%d", size);
         const char *names[MOMENTS] = { "barrier", "neighbours", "all" };
-        for (int i = 0; i < MOMENTS; i++)
-            printf(" %s_files=%.0f-%.0f %s_kb=%.0f-%.0f", names[i], least[2 * i], most[2 * i], names[i], least[2 * i + 1], most[2 * i + 1]);
+        for (int i = 0; i < MOMENTS; i++) {
+            double *low = least + 3 * i, *high = most + 3 * i;
+            printf(" %s_s=%.3f %s_files=%.0f-%.0f %s_kb=%.0f-%.0f", names[i], high[0], names[i], low[1], high[1], names[i], low[2], high[2]);
+        }
         printf("\n");
     }
     MPI_Finalize();

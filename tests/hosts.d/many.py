@@ -18,10 +18,10 @@ def many(folder, rail, quick, report):
         for ranks in RANKS[-1:] if quick else RANKS:
             good, seconds, said = run(network.command(ranks, program, time.monotonic_ns()), report)
             figures = dict(re.findall(r"(\w+)=([\d.-]+)", said))
-            good = good and figures.get("ranks") == str(ranks)
-            told = " ".join(f"{key}={value}" for key, value in figures.items() if key not in ("ranks", "start_s"))
-            report.tell(f"{ranks} ranks on {HOSTS} hosts", good,
-                        f"out of a barrier after {figures.get('start_s')} s, over after {seconds:.2f} s; {told}")
+            good = good and figures.get("ranks") == str(ranks) and float(figures["barrier_s"]) > 0
+            told = [f"after {moment} {figures.get(moment + '_s')} s, {figures.get(moment + '_files')} files, {figures.get(moment + '_kb')} KB"
+                    for moment in ("barrier", "neighbours", "all")]
+            report.tell(f"{ranks} ranks on {HOSTS} hosts", good, f"{'; '.join(told)}; over after {seconds:.2f} s")
             if good:
                 found[ranks] = figures
     if len(found) > 1:
