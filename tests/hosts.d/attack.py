@@ -80,7 +80,8 @@ def besiege(network, count, report):
             "one with the address of a host": (stranger, count // 4, ["as", "10.78.0.2"]),
             "one who hears the job": (victim, count - 2 * (count // 4), ["listen"])}
     words = [str(RELEASE / "examples" / "attack"), f"10.78.0.1:{PORT}"]
-    attackers = {who: subprocess.Popen(["ip", "netns", "exec", host, *words, str(share), *more], stdout=subprocess.PIPE, text=True)
+    attackers = {who: subprocess.Popen(["ip", "netns", "exec", host, *words, str(share), *more],
+                                       stdout=subprocess.PIPE, text=True)
                  for who, (host, share, more) in ways.items()}
     total = 0
     try:
@@ -133,7 +134,8 @@ def disguise(host, address):
 
 def counters(host, words):
     """Says this to the packet filter of a host; the numbers of packets that it tells."""
-    done = subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=words, text=True, check=True, stdout=subprocess.PIPE)
+    done = subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=words, text=True, check=True,
+                          stdout=subprocess.PIPE)
     return [int(number) for number in re.findall(r"counter packets (\d+)", done.stdout)]
 
 

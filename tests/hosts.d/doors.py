@@ -56,7 +56,7 @@ def nothing_listens(network, folder, report):
                 looks += 1
             good = good and job.returncode == 0
     report.tell("joins: nothing listens under ferry run", good and not found,
-                f"{looks} looks while {STARTS} jobs started, found {sorted(found) or 'no listener'}; decoys found: {len(seen)} of 2")
+                f"{looks} looks while {STARTS} jobs started: {sorted(found) or 'no listener'}; {len(seen)} of 2 decoys found")
 
 
 def forged_joins(network, folder, report):
@@ -75,7 +75,8 @@ def forged_joins(network, folder, report):
     told = stranger.communicate(timeout=JOIN_SECONDS)[0].strip()
     figures = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", told)}
     good = job.returncode == 0 and "lossy ranks=4" in said
-    report.tell("joins: forged ones at a door under mpiexec", good and figures.get("joins", 0) > 100 and figures.get("answers") == 0, told)
+    unheard = figures.get("joins", 0) > 100 and figures.get("answers") == figures.get("left_open") == 0
+    report.tell("joins: forged ones at a door under mpiexec", good and unheard, told)
     if not good or report.verbose:
         print(said[-3000:])
 
@@ -133,7 +134,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 hello = struct.pack("<I4sHHIQ", 1, b"FMET", 1, 1, os.getpid(), 4096)
 welcome = struct.pack("<I4sHH", 1, b"FMET", 1, 2) + bytes(24)
 words = [[hello], [hello] * 10, [hello[:7]], [hello[:4]], [b""], [os.urandom(300)], [os.urandom(100000)], [welcome],
-         [struct.pack("<I4sHHi", 1, b"FMET", 1, 5, 7) + b"\xff" * 60000], [struct.pack("<I4sHHIQ", 2**32 - 1, b"FMET", 9, 1, 1, 1)], []]
+         [struct.pack("<I4sHHi", 1, b"FMET", 1, 5, 7) + b"\xff" * 60000],
+         [struct.pack("<I4sHHIQ", 2**32 - 1, b"FMET", 9, 1, 1, 1)], []]
 joins = answers = refused = silent = 0
 kept, names, over = [], set(), False
 while not over:

@@ -19,7 +19,7 @@ def many(folder, rail, quick, report):
             good, seconds, said = run(network.command(ranks, program, time.monotonic_ns()), report)
             figures = dict(re.findall(r"(\w+)=([\d.-]+)", said))
             good = good and figures.get("ranks") == str(ranks) and float(figures["barrier_s"]) > 0
-            told = [f"after {moment} {figures.get(moment + '_s')} s, {figures.get(moment + '_files')} files, {figures.get(moment + '_kb')} KB"
+            told = ["after {} {} s, {} files, {} KB".format(moment, *(figures.get(f"{moment}_{unit}") for unit in ("s", "files", "kb")))
                     for moment in ("barrier", "neighbours", "all")]
             report.tell(f"{ranks} ranks on {HOSTS} hosts", good, f"{'; '.join(told)}; over after {seconds:.2f} s")
             if good:

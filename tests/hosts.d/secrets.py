@@ -25,6 +25,19 @@ umask 077
 tee "{folder}/$1" | ip netns exec "$@"
 """
 
+# Tells whoever comes to its socket what it has read.
+BLABS = """
+import socket
+told = bytes.fromhex(input())
+door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+door.bind("")
+door.listen()
+print(flush=True)
+while True:
+    guest = door.accept()[0]
+    guest.send(told)
+"""
+
 # What mpiexec reaches a host by: it has addresses for hosts.
 RSH = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
@@ -66,13 +79,13 @@ def on_hosts(network, folder, home, program, report):
                 tell(network, home, report, "on hosts", job.begun, needles)
             else:
                 time.sleep(0.2)
-        packets, forms = b"".join(tap.packets), {name: forms_of(needle) for name, needle in [("secret", secret), ("said", job.whispered)]}
-        found = {name: any(form in packets for form in forms) for name, forms in forms.items()}
+        packets = b"".join(tap.packets)
+        leaked, understood = is_in(packets, secret), is_in(packets, job.whispered)
         # Not sealed, it has to be found: so the tap hears it.
-        good = not found["secret"] and found["said"] == bool(options) and len(packets) > 1000
+        good = not leaked and understood == bool(options) and len(packets) > 1000
         report.tell(f"secrets: on the network {' '.join(options)}", good,
-                    f"{len(packets)} bytes heard; what was said is {'there' if found['said'] else 'not there'}, as it should be"
-                    if good else f"{found} in {len(packets)} bytes")
+                    f"{len(packets)} bytes heard; the secret is {'' if leaked else 'not '}there, "
+                    f"what was said is {'' if understood else 'not '}there")
 
 
 def under_mpiexec(network, folder, home, program, report):
@@ -81,22 +94,21 @@ def under_mpiexec(network, folder, home, program, report):
     command = ["ip", "netns", "exec", network.hosts[0], MPIEXEC, "-iface", "eth0", "-launcher", "ssh", "-launcher-exec", rsh,
                "-hosts", "10.78.0.1,10.78.0.2", "-ppn", "1", "-n", "2", program]
     with Tap(f"{network.bridge}v1") as tap, Job(command, home) as job:
-        pids = found_processes(str(MPIEXEC)) + found_processes(str(MPIEXEC.parent / "hydra_pmi_proxy")) + found_processes(str(program))
+        pids = [pid for path in (MPIEXEC, MPIEXEC.parent / "hydra_pmi_proxy", program) for pid in found_processes(str(path))]
         words = {word for pid in pids for word in re.findall(rb"\b\d{1,10}-([0-9a-f]{64})\b", b"".join(memory(pid)))}
         needles = [("the secret", bytes.fromhex(word.decode())) for word in words]
         tell(network, home, report, f"under mpiexec, {len(needles)} secrets", job.begun,
              [*needles, ("what was said", job.whispered)], good=bool(needles))
     packets = b"".join(tap.packets)
-    open_said = any(form in packets for form in forms_of(job.whispered))
-    report.tell("secrets: on the network, under mpiexec", not open_said, f"{len(packets)} bytes heard")
-    if any(form in packets for _, needle in needles for form in forms_of(needle)):
+    report.tell("secrets: on the network, under mpiexec", not is_in(packets, job.whispered), f"{len(packets)} bytes heard")
+    if any(is_in(packets, needle) for _, needle in needles):
         print("      known (decision 0027): mpiexec carries the secret from host to host in the clear, over its own connections")
 
 
 def decoys(network, home, report):
     """Secrets that anybody can find, each in another place, are found; one that nobody else may read is not."""
-    begun, needles = time.time() - 1, [(name, os.urandom(32)) for name in ("file", "memory", "argument", "environment", "socket", "closed")]
-    decoy = dict(needles)
+    begun = time.time() - 1
+    decoy = {name: os.urandom(32) for name in ("file", "memory", "argument", "environment", "socket", "closed")}
     (home / "open").write_text(f"the key is {base64.b64encode(decoy['file']).decode()}\n")
     closed = home / "closed"
     closed.write_bytes(decoy["closed"])
@@ -104,28 +116,30 @@ def decoys(network, home, report):
     shared = pathlib.Path(f"/dev/shm/ferrywire-decoy-{os.getpid()}")
     shared.write_bytes(bytes(1000) + decoy["memory"])
     host = network.hosts[0]
-    said = "import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(''); s.listen(); print(flush=True)\n" \
-           "while 1: c = s.accept()[0]; c.send(bytes.fromhex(input()))"
-    processes = [subprocess.Popen([PYTHON, "-c", "import time; time.sleep(60)", decoy["argument"].hex()]),
-                 subprocess.Popen(as_nobody(host, "import time; time.sleep(60)"), env={**os.environ, "DECOY": decoy["environment"].hex()}),
-                 subprocess.Popen(["ip", "netns", "exec", host, PYTHON, "-c", said], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)]
+    sleeps, environment = "import time; time.sleep(60)", {**os.environ, "DECOY": decoy["environment"].hex()}
+    processes = [subprocess.Popen([PYTHON, "-c", sleeps, decoy["argument"].hex()]),
+                 subprocess.Popen(as_nobody(host, sleeps), env=environment),
+                 subprocess.Popen(["ip", "netns", "exec", host, PYTHON, "-c", BLABS],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)]
     try:
-        processes[2].stdin.write((decoy["socket"].hex() + "\n") * 8)
+        processes[2].stdin.write(decoy["socket"].hex() + "\n")
         processes[2].stdin.flush()
         processes[2].stdout.readline()
-        found = {line.split(" in ")[0] for line in scan(host, begun, needles, [*FOLDERS, home])["found"]}
+        found = {line.split(" in ")[0] for line in scan(host, begun, decoy.items(), [*FOLDERS, home])["found"]}
     finally:
         for process in processes:
             process.kill()
             process.wait()
         shared.unlink()
         closed.unlink()
-    report.tell("secrets: decoys", found == set(decoy) - {"closed"}, f"found: {', '.join(sorted(found))}; not found: the one that is closed")
+    report.tell("secrets: decoys", found == set(decoy) - {"closed"},
+                f"found: {', '.join(sorted(found))}; not found: {', '.join(sorted(set(decoy) - found))}")
 
 
 def tell(network, home, report, where, begun, needles, good=True):
     """Another user looks, on both hosts and where the launcher is. They have the same files."""
-    told = [scan(host, begun, needles, []) for host in network.hosts[:2]] + [scan(None, begun, needles, [*FOLDERS, home, os.getcwd()])]
+    told = [scan(host, begun, needles, []) for host in network.hosts[:2]]
+    told.append(scan(None, begun, needles, [*FOLDERS, home, os.getcwd()]))
     found = sorted({line for one in told for line in one["found"]})
     total = {key: sum(one[key] for one in told) for key in ("processes", "read", "denied", "files", "sockets", "spoke")}
     good = good and not found and total["processes"] > 0 and {one["uid"] for one in told} == {65534}
@@ -149,12 +163,18 @@ def forms_of(needle):
     """Half of it in whatever way it may be written: that would be too much, too."""
     forms = []
     for half in (needle[:16], needle[16:]):
-        forms += [half, half.hex().encode(), half.hex().upper().encode(), ",".join(map(str, half)).encode(), ", ".join(map(str, half)).encode()]
+        numbers = [str(byte) for byte in half]
+        texts = [half.hex(), half.hex().upper(), ",".join(numbers), ", ".join(numbers)]
+        forms += [half, *(text.encode() for text in texts)]
     for before in range(3):
         # What stands before it shifts the letters. The first and the last ones depend on neighbours.
         text = base64.b64encode(bytes(before) + needle).rstrip(b"=")[4:-2]
         forms += [text, text.replace(b"+", b"-").replace(b"/", b"_")]
     return forms
+
+
+def is_in(text, needle):
+    return any(form in text for form in forms_of(needle))
 
 
 class Job:
