@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -15,6 +16,7 @@ RANKS = 4
 # How long the job is watched without an attack, short or long; and with one at most.
 QUIET_SECONDS = {True: 1, False: 5}
 ATTACK_SECONDS = 1800
+UNJOINED_PAIRS = 4
 # What a rank or an agent may grow by while it is attacked.
 GROWTH_KB_MAX = 4096
 # All that leaves the port for another one is an answer to somebody who is not of the job; so is any message of the network.
@@ -29,8 +31,11 @@ add rule inet attack out ip protocol icmp counter
 
 
 def attack(network, folder, count, report):
+    if not shutil.which("nft") or len(network.hosts) < 3:
+        print("attacks are counted with nft, and take three hosts: not tested")
+        return
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
-    over = folder / "attack-is-over"
+    over, short = folder / "attack-is-over", count < 1_000_000
 
     def command(seconds):
         # Two ranks on each host, so that there are slots to confuse.
@@ -38,7 +43,7 @@ def attack(network, folder, count, report):
         return network.command(RANKS, *words, hosts=network.hosts[:2], rail="udp")
 
     def quiet():
-        good, _, said = run(command(QUIET_SECONDS[count < 1_000_000]), report)
+        good, _, said = run(command(QUIET_SECONDS[short]), report)
         return goodput(said) if good else 0.0
 
     victim, before = network.hosts[0], quiet()
@@ -71,6 +76,25 @@ def attack(network, folder, count, report):
                     f"{grown:+} KB, now {last.own_kb(kind)} KB of its own, {last.most_kb(kind)} KB in all at any time")
     # Known (decision 0025): who hears genuine frames and repeats them behind others in a train has the kernel join no more.
     report.tell("attack: sockets where trains are joined", first.joining > 0, f"{last.joining} of {first.joining}")
+    if not short:
+        unjoined(network, command(QUIET_SECONDS[short]), report)
+
+
+def unjoined(network, command, report):
+    """What that costs for the rest of a job: in turn without such an attacker, and with a short visit of one on each host."""
+    shares = []
+    for _ in range(UNJOINED_PAIRS):
+        pair = []
+        for visited in (False, True):
+            job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(0.5)
+            for number in (1, 2) if visited else ():
+                words = [RELEASE / "examples" / "attack", f"10.78.0.{number}:{PORT}", "400", "listen"]
+                subprocess.run(["ip", "netns", "exec", network.hosts[number - 1], *words], stdout=subprocess.DEVNULL)
+            pair.append(goodput(job.communicate()[0]))
+        shares.append(pair[1] / pair[0] if all(pair) else 0.0)
+    report.tell("attack: a job whose trains are not joined", all(shares),
+                f"gets through {', '.join(f'{share:.2f}' for share in shares)} of what one gets through that was left alone")
 
 
 def besiege(network, count, report):
