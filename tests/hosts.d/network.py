@@ -15,9 +15,9 @@ JOB_SECONDS = 120
 class Network:
     """Hosts as network namespaces, on a bridge. What is made here goes with it."""
 
-    def __init__(self, count, rail=None):
+    def __init__(self, count, rail=None, name="fw"):
         self.rail = rail
-        mark = f"fw{os.getpid() % 100000}"
+        mark = f"{name}{os.getpid() % 100000}"
         self.bridge = mark
         self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
 
@@ -35,7 +35,9 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for host in self.hosts:
+        for number, host in enumerate(self.hosts, 1):
+            # Connections that nobody answers keep a namespace for minutes, and with it its end of the cable.
+            ip("link", "del", f"{self.bridge}v{number}", check=False)
             ip("netns", "del", host, check=False)
         ip("link", "del", self.bridge, check=False)
 

@@ -1,0 +1,131 @@
+//! What is sent: each sort is one idea of how a rank might be deceived.
+
+use ferrywire_host::udp::seal::{Form, HEADER_BYTES, Header};
+
+use crate::tap::Heard;
+
+/// What goes in one call.
+pub(crate) enum Shot {
+    One(Vec<u8>),
+    /// Datagrams of `each` bytes, which the kernel takes, and may hand over, in one piece.
+    Train {
+        bytes: Vec<u8>,
+        each: usize,
+    },
+}
+
+pub(crate) struct Attacker {
+    pub(crate) heard: Heard,
+    random: u64,
+}
+
+/// Slots and ranks that there may be.
+const SLOTS: usize = 4;
+const RANKS: usize = 8;
+
+/// Sorts that need nothing heard, and all of them.
+const BLIND: u64 = 7;
+const ALL: u64 = 18;
+
+impl Attacker {
+    pub(crate) fn new(heard: Heard) -> Attacker {
+        Attacker { heard, random: 1 }
+    }
+
+    /// The next one, and of what sort it is.
+    pub(crate) fn shot(&mut self, number: u64) -> (&'static str, Shot) {
+        let sorts = if self.heard.is_empty() { BLIND } else { ALL };
+        let (sort, bytes) = match number % sorts {
+            0 => ("junk", self.noise(1400)),
+            1 => ("empty", Vec::new()),
+            2 => ("truncated", self.forged(Form::Sealed, |bytes, cut| bytes.truncate(cut))),
+            3 => ("forged", self.forged(Form::Sealed, |_, _| ())),
+            4 => ("knock", self.header(Form::Knock).emit().to_vec()),
+            5 => ("plain", self.forged(Form::Plain, |_, _| ())),
+            // Another version, another form, or a slot that there is not.
+            6 => ("unheard-of", self.forged(Form::Sealed, |bytes, at| bytes[at % 4] ^= 0x55)),
+            7 => ("repeated", self.genuine(|_, _| ())),
+            8 => ("flipped", self.genuine(|bytes, at| bytes[at] ^= 1 << (at % 8))),
+            9 => ("cut", self.genuine(|bytes, at| bytes.truncate(at))),
+            10 => ("longer", self.genuine(|bytes, at| bytes.extend_from_within(at..))),
+            11 => ("other-slot", self.renamed(|header| header.slot ^= 1)),
+            12 => ("other-source", self.renamed(|header| header.source ^= 1)),
+            // Ahead of all that was heard, so that the window would move if it were believed.
+            13 => ("ahead", self.renamed(|header| header.counter += 1 << 20)),
+            14 => ("other-epoch", self.renamed(|header| header.counter += 1 << 32)),
+            15 => ("unsealed", self.renamed(|header| header.form = Form::Plain)),
+            // What the victim has sent to another host, back to the victim.
+            16 => ("reflected", self.heard.went(self.random).to_vec()),
+            _ => return ("joined", self.joined()),
+        };
+        (sort, Shot::One(bytes))
+    }
+
+    fn header(&mut self, form: Form) -> Header {
+        let slot = u16::try_from(self.below(SLOTS)).expect("a slot");
+        let source = u32::try_from(self.below(RANKS)).expect("a rank");
+        Header { slot, form, source, counter: self.next() >> 40 }
+    }
+
+    /// A right header and noise, changed at some place.
+    fn forged(&mut self, form: Form, change: impl FnOnce(&mut Vec<u8>, usize)) -> Vec<u8> {
+        let mut bytes = [&self.header(form).emit()[..], &self.noise(200)].concat();
+        change(&mut bytes, self.below(HEADER_BYTES + 200));
+        bytes
+    }
+
+    /// What was heard, changed at some place.
+    fn genuine(&mut self, change: impl FnOnce(&mut Vec<u8>, usize)) -> Vec<u8> {
+        let random = self.next();
+        let mut bytes = self.heard.came(random).to_vec();
+        let at = self.below(bytes.len());
+        change(&mut bytes, at);
+        bytes
+    }
+
+    /// What was heard, with something else in its header.
+    fn renamed(&mut self, change: impl FnOnce(&mut Header)) -> Vec<u8> {
+        self.genuine(|bytes, _| {
+            if let Some(mut header) = Header::parse(bytes) {
+                change(&mut header);
+                bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
+            }
+        })
+    }
+
+    /// What was heard, behind a forgery for the next slot: where the kernel hands both over in one piece, a genuine
+    /// datagram comes to a rank that it is not for.
+    fn joined(&mut self) -> Shot {
+        let genuine = self.genuine(|_, _| ());
+        let mut bytes = genuine.clone();
+        if let Some(mut header) = Header::parse(&genuine) {
+            header.slot ^= 1;
+            bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
+        }
+        let each = bytes.len();
+        bytes.extend(genuine);
+        Shot::Train { bytes, each }
+    }
+
+    fn noise(&mut self, len_max: usize) -> Vec<u8> {
+        let len = self.below(len_max);
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() >> 33).expect("31 bits") % end.max(1)
+    }
+
+    /// Numbers as random as this needs (xorshift).
+    fn next(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

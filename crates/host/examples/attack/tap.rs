@@ -1,0 +1,156 @@
+//! What a host and others of its job send each other, as somebody hears it who is on that host and has the right to.
+
+use std::io::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Genuine datagrams of both directions, most of them new.
+#[derive(Default)]
+pub(crate) struct Heard {
+    came: Vec<Vec<u8>>,
+    went: Vec<Vec<u8>>,
+    /// How many there were. The next one takes the place of an old one.
+    count: usize,
+}
+
+const KEPT_MAX: usize = 256;
+
+impl Heard {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.came.is_empty() || self.went.is_empty()
+    }
+
+    /// One of those that came to the host.
+    ///
+    /// # Panics
+    /// If it is empty.
+    pub(crate) fn came(&self, random: u64) -> &[u8] {
+        any(&self.came, random)
+    }
+
+    /// One of those that the host has sent; the same.
+    pub(crate) fn went(&self, random: u64) -> &[u8] {
+        any(&self.went, random)
+    }
+
+    fn keep(&mut self, datagram: &[u8], went: bool) {
+        let kept = if went { &mut self.went } else { &mut self.came };
+        match kept.len() < KEPT_MAX {
+            true => kept.push(datagram.to_vec()),
+            false => kept[self.count % KEPT_MAX] = datagram.to_vec(),
+        }
+        self.count += 1;
+    }
+}
+
+fn any(kept: &[Vec<u8>], random: u64) -> &[u8] {
+    &kept[usize::try_from(random >> 33).expect("31 bits") % kept.len()]
+}
+
+pub(crate) struct Tap {
+    socket: OwnedFd,
+    port: u16,
+    packet: Vec<u8>,
+    pub(crate) heard: u64,
+}
+
+impl Tap {
+    /// Hears what goes from `port` to `port`.
+    pub(crate) fn open(port: u16) -> Result<Tap> {
+        let protocol = u16::try_from(libc::ETH_P_ALL).expect("two bytes").to_be();
+        // SAFETY: no memory is involved.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, protocol.into()) };
+        if socket < 0 {
+            return Err(Error::last_os_error());
+        }
+        // SAFETY: it is open, and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        filter(&socket, port)?;
+        Ok(Tap { socket, port, packet: vec![0; 70_000], heard: 0 })
+    }
+
+    /// What is heard first, within that time.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Heard> {
+        let (until, mut heard) = (Instant::now() + patience, Heard::default());
+        while heard.is_empty() {
+            self.poll(&mut heard);
+            if Instant::now() > until {
+                return Err(Error::other(format!("nothing for port {} has passed by", self.port)));
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(heard)
+    }
+
+    /// Adds what has passed by since.
+    pub(crate) fn poll(&mut self, heard: &mut Heard) {
+        while let Some((len, went)) = self.next() {
+            // Trains pass in one piece, and are no datagrams.
+            let datagram = datagram(&self.packet[..len]).filter(|datagram| datagram.len() <= 1472);
+            if let Some(datagram) = datagram {
+                heard.keep(datagram, went);
+                self.heard += 1;
+            }
+        }
+    }
+
+    /// The length of the next packet, and whether it leaves the host.
+    fn next(&mut self) -> Option<(usize, bool)> {
+        // SAFETY: plain data: all zeros is a value of it.
+        let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut from_bytes = libc::socklen_t::try_from(size_of_val(&from)).expect("short");
+        // SAFETY: the kernel writes at most as much as `packet` and `from` are long.
+        let len = unsafe {
+            libc::recvfrom(
+                self.socket.as_raw_fd(),
+                self.packet.as_mut_ptr().cast(),
+                self.packet.len(),
+                libc::MSG_DONTWAIT,
+                (&raw mut from).cast(),
+                &raw mut from_bytes,
+            )
+        };
+        let len = usize::try_from(len).ok()?;
+        Some((len, from.sll_pkttype == OUTGOING))
+    }
+}
+
+/// Has the kernel pass on only what comes from `port` and goes to it: so an attacker does not hear attackers.
+fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut steps = [
+        step(LOAD_WORD, 0, 0, PORTS_AT),
+        step(JUMP_IF_EQUAL, 0, 1, u32::from(port) << 16 | u32::from(port)),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ];
+    let len = u16::try_from(steps.len()).expect("a few");
+    let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
+    let program_bytes = libc::socklen_t::try_from(size_of_val(&program)).expect("short");
+    // SAFETY: `program` is as long as is said, and points to `len` steps.
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            program_bytes,
+        )
+    };
+    if code == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
+/// What is in an IPv4 packet between two addresses, if it is a datagram. Knocks stay at one address.
+fn datagram(packet: &[u8]) -> Option<&[u8]> {
+    let is_datagram = packet.first() == Some(&0x45) && packet.get(9) == Some(&17);
+    let addresses = (packet.get(12..16)?, packet.get(16..20)?);
+    (is_datagram && addresses.0 != addresses.1).then(|| packet.get(28..)).flatten()
+}
+
+const OUTGOING: u8 = 4;
+/// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K`.
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+/// Where a datagram has its two ports, behind the usual header of IPv4.
+const PORTS_AT: u32 = 20;

@@ -1,0 +1,196 @@
+"""Strangers send what no rank may accept to the port of a job, while it runs."""
+
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from network import FERRY, RELEASE, ROOT, compiled, found_processes, ip, run
+
+PORT = 47000
+RANKS = 4
+# How long the job is watched without an attack, short or long; and with one at most.
+QUIET_SECONDS = {True: 1, False: 5}
+ATTACK_SECONDS = 1800
+UNJOINED_PAIRS = 4
+# What a rank or an agent may grow by while it is attacked.
+GROWTH_KB_MAX = 4096
+# All that leaves the port for another one is an answer to somebody who is not of the job; so is any message of the network.
+COUNTERS = f"""
+add table inet attack
+add chain inet attack in {{ type filter hook input priority 0; }}
+add chain inet attack out {{ type filter hook output priority 0; }}
+add rule inet attack in udp dport {PORT} udp sport != {PORT} counter
+add rule inet attack out udp sport {PORT} udp dport != {PORT} counter
+add rule inet attack out ip protocol icmp counter
+"""
+
+
+def attack(network, folder, count, report):
+    if not shutil.which("nft") or len(network.hosts) < 3:
+        print("attacks are counted with nft, and take three hosts: not tested")
+        return
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
+    over, short = folder / "attack-is-over", count < 1_000_000
+
+    def command(seconds):
+        # Two ranks on each host, so that there are slots to confuse.
+        words = ["--port-range", f"{PORT}-{PORT}", program, seconds, over]
+        return network.command(RANKS, *words, hosts=network.hosts[:2], rail="udp")
+
+    def quiet():
+        good, _, said = run(command(QUIET_SECONDS[short]), report)
+        return goodput(said) if good else 0.0
+
+    victim, before = network.hosts[0], quiet()
+    disguise(network.hosts[2], "10.78.0.2")
+    counters(victim, COUNTERS)
+    job = subprocess.Popen(command(ATTACK_SECONDS), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        pids = {"agent": when_there(f"{FERRY}\0agent", 2, job.pid), "rank": when_there(str(program), RANKS)}
+        first = Look(pids)
+        sent = besiege(network, count, report)
+        lasted = job.poll() is None
+        last = Look(pids) if lasted else first
+    finally:
+        over.touch()
+        said = job.communicate(timeout=60)[0]
+        over.unlink()
+    came, answered, messages = counters(victim, "list table inet attack")
+    counters(victim, "delete table inet attack")
+    during, after = goodput(said), quiet()
+    report.tell("attack: the job, every byte right", lasted and job.returncode == 0 and min(before, during, after) > 0,
+                f"{before:.1f} MB/s before, {during:.1f} MB/s during, {after:.1f} MB/s after")
+    if job.returncode:
+        print(said[-3000:])
+    report.tell("attack: no answers", sent == count and came > 0 and answered + messages == 0,
+                f"{sent} sent, {came} packets came, {last.full - first.full} of all found a socket full; "
+                f"{answered} answers and {messages} messages of ICMP left the host")
+    for kind in pids:
+        grown = last.own_kb(kind) - first.own_kb(kind)
+        report.tell(f"attack: memory of each {kind}", grown <= GROWTH_KB_MAX,
+                    f"{grown:+} KB, now {last.own_kb(kind)} KB of its own, {last.most_kb(kind)} KB in all at any time")
+    # Known (decision 0025): who hears genuine frames and repeats them behind others in a train has the kernel join no more.
+    report.tell("attack: sockets where trains are joined", first.joining > 0, f"{last.joining} of {first.joining}")
+    if not short:
+        unjoined(network, command(QUIET_SECONDS[short]), report)
+
+
+def unjoined(network, command, report):
+    """What that costs for the rest of a job: in turn without such an attacker, and with a short visit of one on each host."""
+    shares = []
+    for _ in range(UNJOINED_PAIRS):
+        pair = []
+        for visited in (False, True):
+            job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            time.sleep(0.5)
+            for number in (1, 2) if visited else ():
+                words = [RELEASE / "examples" / "attack", f"10.78.0.{number}:{PORT}", "400", "listen"]
+                subprocess.run(["ip", "netns", "exec", network.hosts[number - 1], *words], stdout=subprocess.DEVNULL)
+            pair.append(goodput(job.communicate()[0]))
+        shares.append(pair[1] / pair[0] if all(pair) else 0.0)
+    report.tell("attack: a job whose trains are not joined", all(shares),
+                f"gets through {', '.join(f'{share:.2f}' for share in shares)} of what one gets through that was left alone")
+
+
+def besiege(network, count, report):
+    """Half of it by one who hears the job, and a quarter each by a stranger and one with the address of a host."""
+    victim, stranger = network.hosts[0], network.hosts[2]
+    ways = {"a stranger": (stranger, count // 4, []),
+            "one with the address of a host": (stranger, count // 4, ["as", "10.78.0.2"]),
+            "one who hears the job": (victim, count - 2 * (count // 4), ["listen"])}
+    words = [str(RELEASE / "examples" / "attack"), f"10.78.0.1:{PORT}"]
+    attackers = {who: subprocess.Popen(["ip", "netns", "exec", host, *words, str(share), *more],
+                                       stdout=subprocess.PIPE, text=True)
+                 for who, (host, share, more) in ways.items()}
+    total = 0
+    try:
+        for who, attacker in attackers.items():
+            told = attacker.communicate(timeout=ATTACK_SECONDS)[0].strip()
+            figures = dict(re.findall(r"(\w+)=(\d+)", told))
+            total += int(figures.get("sent", 0))
+            report.tell(f"attack: by {who}", attacker.returncode == 0 and figures.get("answers") == "0", told)
+    finally:
+        for attacker in attackers.values():
+            attacker.kill()
+            attacker.wait()
+    return total
+
+
+class Look:
+    """What is to be seen of a job at one moment."""
+
+    def __init__(self, pids):
+        self.memory = {kind: [memory(pid) for pid in numbers] for kind, numbers in pids.items()}
+        self.joining = sum(joins(pid) for pid in pids["agent"])
+        self.full = sum(found_full(pid) for pid in pids["agent"])
+
+    def own_kb(self, kind):
+        return max(own for own, _ in self.memory[kind])
+
+    def most_kb(self, kind):
+        return max(most for _, most in self.memory[kind])
+
+
+def when_there(beginning, count, parent=None):
+    """The processes whose command line begins so, when they are that many and have had time to settle."""
+    until = time.monotonic() + 30
+    while len(found_processes(beginning, parent)) < count and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1)
+    return found_processes(beginning, parent)
+
+
+def goodput(said):
+    found = re.search(r"MB_per_s=([\d.]+)", said)
+    return float(found.group(1)) if found else 0.0
+
+
+def disguise(host, address):
+    """Gives a host an address of another one, to send from: nobody is told, so that what is for the other still gets there."""
+    ip("netns", "exec", host, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
+    ip("-n", host, "addr", "replace", f"{address}/32", "dev", "lo")
+
+
+def counters(host, words):
+    """Says this to the packet filter of a host; the numbers of packets that it tells."""
+    done = subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=words, text=True, check=True,
+                          stdout=subprocess.PIPE)
+    return [int(number) for number in re.findall(r"counter packets (\d+)", done.stdout)]
+
+
+def memory(pid):
+    """KB that are a process's own, and the most that it has had of all sorts."""
+    told = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() + pathlib.Path(f"/proc/{pid}/status").read_text()
+    return [int(re.search(rf"{key}:\s+(\d+)", told).group(1)) for key in ("Private_Dirty", "VmHWM")]
+
+
+def found_full(pid):
+    """How many datagrams have found a socket full, on the host of a process."""
+    table = pathlib.Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
+    names, values = [line.split() for line in table if line.startswith("Udp:")]
+    return int(values[names.index("RcvbufErrors")])
+
+
+def joins(pid):
+    """How many sockets of a process there are at the port for which the kernel hands trains over in one piece."""
+    table = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]]
+    wanted = {f"socket:[{words[9]}]" for words in table if words[1].endswith(f":{PORT:04X}")}
+    numbers = [int(entry.name) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if os.readlink(entry) in wanted]
+    return sum(is_joined(pid, number) for number in numbers)
+
+
+def is_joined(pid, number):
+    watched = os.pidfd_open(pid)
+    copy = ctypes.CDLL(None).syscall(PIDFD_GETFD, watched, number, 0)
+    os.close(watched)
+    with socket.socket(fileno=copy) as found:
+        return found.getsockopt(socket.IPPROTO_UDP, UDP_GRO)
+
+
+PIDFD_GETFD = 438
+UDP_GRO = 104

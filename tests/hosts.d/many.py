@@ -1,0 +1,34 @@
+"""Many ranks on several hosts: how soon they are there, and that a rank takes no more where there are more."""
+
+import re
+import time
+
+from network import ROOT, Network, compiled, run
+
+HOSTS = 8
+RANKS = [8, 16, 32, 64]
+# How much more a rank may have for each rank more that there is.
+KB_PER_RANK_MAX = 4
+
+
+def many(folder, rail, quick, report):
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "many.c")
+    found = {}
+    with Network(HOSTS, rail, "fm") as network:
+        for ranks in RANKS[-1:] if quick else RANKS:
+            good, seconds, said = run(network.command(ranks, program, time.monotonic_ns()), report)
+            figures = dict(re.findall(r"(\w+)=([\d.-]+)", said))
+            good = good and figures.get("ranks") == str(ranks) and float(figures["barrier_s"]) > 0
+            told = ["after {} {} s, {} files, {} KB".format(moment, *(figures.get(f"{moment}_{unit}") for unit in ("s", "files", "kb")))
+                    for moment in ("barrier", "neighbours", "all")]
+            report.tell(f"{ranks} ranks on {HOSTS} hosts", good, f"{'; '.join(told)}; over after {seconds:.2f} s")
+            if good:
+                found[ranks] = figures
+    if len(found) > 1:
+        fewest, most = min(found), max(found)
+        for moment in ("barrier", "neighbours"):
+            files = {figures[f"{moment}_files"] for figures in found.values()}
+            kb = [int(found[ranks][f"{moment}_kb"].split("-")[1]) for ranks in (fewest, most)]
+            each = (kb[1] - kb[0]) / (most - fewest)
+            report.tell(f"{most} ranks as {fewest}: after {moment}", len(files) == 1 and each <= KB_PER_RANK_MAX,
+                        f"open files {', '.join(sorted(files))}; {each:+.2f} KB in a rank for each rank more")
