@@ -55,10 +55,7 @@ struct Losses {
 impl Standing {
     /// One in order, with so many ranks to send to.
     pub fn new(reach: u32) -> Standing {
-        Standing {
-            reach: AtomicU32::new(reach),
-            lost: Mutex::new(Losses::default()),
-        }
+        Standing { reach: AtomicU32::new(reach), lost: Mutex::new(Losses::default()) }
     }
 
     /// Ranks below this can be sent to.

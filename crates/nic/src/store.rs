@@ -221,7 +221,8 @@ impl Store {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.headers.heap_bytes() + self.pieces.capacity() * size_of::<Box<[Fragment]>>()
+        self.headers.heap_bytes()
+            + self.pieces.capacity() * size_of::<Box<[Fragment]>>()
             + self.pieces.len() * PIECE_FRAGMENTS * size_of::<Fragment>()
     }
 

@@ -224,11 +224,18 @@ impl UdpInlet {
     /// Shows the genuine frames that have come, each once; answers how many datagrams of any sort there were.
     pub(crate) fn poll(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
         let UdpInlet { net, opener, room, sources } = self;
-        net.socket.receive_many(room, |from, datagram| {
-            let known = |source: u32| {
-                sources.get(&source).map_or(0, |source| epoch(source.window.newest()))
+        // Whether something new has come in the same piece.
+        let mut news = false;
+        net.socket.receive_many(room, |from, joined, datagram| {
+            news &= joined;
+            let newest = |header: &Header| match sources.get(&header.source) {
+                None => Some(0),
+                Some(source) if source.window.is_new(header.counter) => {
+                    Some(epoch(source.window.newest()))
+                }
+                Some(_) => None,
             };
-            let opened = opener.open(datagram, known);
+            let opened = opener.open(datagram, newest);
             let genuine = opened.and_then(|(header, frame)| {
                 let source = match sources.entry(header.source) {
                     Entry::Occupied(entry) => entry.into_mut(),
@@ -254,8 +261,11 @@ impl UdpInlet {
                 Some((Peer(header.source), frame))
             });
             match genuine {
-                Some((peer, frame)) => take(peer, &datagram[frame]),
-                None if opener.is_astray(datagram) => net.socket.join_no_more(),
+                Some((peer, frame)) => {
+                    news = true;
+                    take(peer, &datagram[frame]);
+                }
+                None if news && opener.is_astray(datagram) => net.socket.join_no_more(),
                 None => {}
             }
         })

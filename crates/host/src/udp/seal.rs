@@ -252,14 +252,13 @@ impl Opener {
     ///
     /// `newest` tells the newest epoch that the source is known to be in: 0 for one that we do not
     /// know. Only that epoch and the following one can be: so nobody makes us derive keys by just
-    /// naming epochs, and no key is derived twice.
-    ///
-    /// What is opened may be a repeat: see [`replay`](super::replay).
+    /// naming epochs, and no key is derived twice. It tells nothing if the datagram is a repeat (see
+    /// [`replay`](super::replay)), which then need not be opened.
     #[must_use]
     pub fn open(
         &mut self,
         datagram: &mut [u8],
-        newest: impl FnOnce(u32) -> u32,
+        newest: impl FnOnce(&Header) -> Option<u32>,
     ) -> Option<(Header, Range<usize>)> {
         let header = Header::parse(datagram)?;
         // The kernel gives a datagram for a slot that nobody has to anybody.
@@ -272,7 +271,7 @@ impl Opener {
             Form::Sealed => {
                 let (head, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>()?;
                 let (frame, tag) = rest.split_last_chunk_mut::<TAG_BYTES>()?;
-                let ahead = header.epoch().checked_sub(newest(header.source))?;
+                let ahead = header.epoch().checked_sub(newest(&header)?)?;
                 if ahead > 1 {
                     return None;
                 }
@@ -286,7 +285,8 @@ impl Opener {
     /// Whether a datagram that did not open is genuine, but for another slot of our host: the kernel
     /// has given it to us because it has joined it to one of ours. Whatever is in it is lost by asking.
     ///
-    /// Of what is said in clear nothing is believed, so that strangers cannot make it look as if.
+    /// Of what is said in clear nothing is believed, so that strangers cannot make it look as if. They can repeat what
+    /// they have heard; so this is asked only of what came in one piece with something new.
     #[must_use]
     pub fn is_astray(&self, datagram: &mut [u8]) -> bool {
         let Some(header) = Header::parse(datagram) else { return false };
@@ -393,7 +393,7 @@ mod tests {
             let frame: Vec<u8> = (0..=255).cycle().take(len).collect();
             let mut datagram = sealed(&mut sealer, &header(7), &frame);
             assert_eq!(datagram.len(), HEADER_BYTES + len + TAG_BYTES);
-            let (found, plain) = opener.open(&mut datagram, |_| 0).expect("it is genuine");
+            let (found, plain) = opener.open(&mut datagram, |_| Some(0)).expect("it is genuine");
             assert_eq!(found, header(7));
             assert_eq!(datagram[plain], frame);
         }
@@ -420,12 +420,15 @@ mod tests {
                 let mut forged = genuine.clone();
                 forged[at] ^= 1 << bit;
                 let before = forged.clone();
-                assert!(opener.open(&mut forged, |_| 0).is_none(), "byte {at} bit {bit}");
+                assert!(opener.open(&mut forged, |_| Some(0)).is_none(), "byte {at} bit {bit}");
                 assert_eq!(forged, before);
             }
         }
         for len in 0..genuine.len() {
-            assert!(opener.open(&mut genuine[..len].to_vec(), |_| 0).is_none(), "length {len}");
+            assert!(
+                opener.open(&mut genuine[..len].to_vec(), |_| Some(0)).is_none(),
+                "length {len}"
+            );
         }
     }
 
@@ -438,7 +441,7 @@ mod tests {
             Opener::new(&secret(), HOST, SLOT + 1, false),
             Opener::new(&other_secret, HOST, SLOT, false),
         ] {
-            assert!(opener.open(&mut genuine.clone(), |_| 0).is_none());
+            assert!(opener.open(&mut genuine.clone(), |_| Some(0)).is_none());
         }
     }
 
@@ -446,11 +449,11 @@ mod tests {
     fn what_goes_astray_shows_if_it_is_genuine() {
         let (mut sealer, mut opener) = (Sealer::new(&secret(), HOST), opener());
         let mine = sealed(&mut sealer, &header(7), b"frame");
-        assert!(opener.open(&mut mine.clone(), |_| 0).is_some());
+        assert!(opener.open(&mut mine.clone(), |_| Some(0)).is_some());
         assert!(!opener.is_astray(&mut mine.clone()));
         let other = Header { slot: SLOT + 1, ..header(7) };
         let mut astray = sealed(&mut sealer, &other, b"frame");
-        assert!(opener.open(&mut astray, |_| 0).is_none());
+        assert!(opener.open(&mut astray, |_| Some(0)).is_none());
         let mut forged = astray.clone();
         forged[20] ^= 1;
         assert!(!opener.is_astray(&mut forged));
@@ -467,12 +470,12 @@ mod tests {
         let plain = Header { form: Form::Plain, ..header(7) };
         let mut datagram = plain.emit().to_vec();
         datagram.extend(b"frame");
-        assert!(opener().open(&mut datagram, |_| 0).is_none());
+        assert!(opener().open(&mut datagram, |_| Some(0)).is_none());
         let mut insecure = Opener::new(&secret(), HOST, SLOT, true);
-        assert_eq!(insecure.open(&mut datagram, |_| 0), Some((plain, 16..21)));
+        assert_eq!(insecure.open(&mut datagram, |_| Some(0)), Some((plain, 16..21)));
         let mut knock = Header { form: Form::Knock, ..header(7) }.emit();
-        assert!(opener().open(&mut knock, |_| 0).is_none());
-        assert!(insecure.open(&mut knock, |_| 0).is_none());
+        assert!(opener().open(&mut knock, |_| Some(0)).is_none());
+        assert!(insecure.open(&mut knock, |_| Some(0)).is_none());
     }
 
     #[test]
@@ -498,7 +501,7 @@ mod tests {
             let header = header(counter.count());
             assert_eq!(header.epoch(), number / 3);
             let mut datagram = sealed(&mut sealer, &header, b"frame");
-            let (found, _) = opener.open(&mut datagram, |_| newest).expect("it is genuine");
+            let (found, _) = opener.open(&mut datagram, |_| Some(newest)).expect("it is genuine");
             newest = found.epoch();
         }
         assert_eq!(sealer.keys.made.len(), KEYS_MAX);
@@ -515,13 +518,13 @@ mod tests {
         let (mut sealer, mut opener) = (Sealer::new(&secret(), HOST), opener());
         let mut at = |epoch: u64| sealed(&mut sealer, &header(epoch << 32), b"frame");
         for (epoch, opens) in [(4, false), (5, true), (6, true), (7, false), (5, true), (6, true)] {
-            assert_eq!(opener.open(&mut at(epoch), |_| 5).is_some(), opens, "epoch {epoch}");
+            assert_eq!(opener.open(&mut at(epoch), |_| Some(5)).is_some(), opens, "epoch {epoch}");
         }
         // Forged ones of the following epoch cost one key, not one each.
         for _ in 0..10 {
             let mut forged = header(6 << 32).emit().to_vec();
             forged.extend([0; 40]);
-            assert!(opener.open(&mut forged, |_| 5).is_none());
+            assert!(opener.open(&mut forged, |_| Some(5)).is_none());
         }
         let made: Vec<u32> = opener.keys.made.iter().map(|(epoch, _)| *epoch).collect();
         assert_eq!(made, [5, 6]);

@@ -160,11 +160,12 @@ impl Socket {
     }
 
     /// Takes what has come, one datagram after the other, to `take`, and tells how many that were. If
-    /// nothing has come, that is none. There may be more.
+    /// nothing has come, that is none. There may be more. With each datagram it is told where it is from, and whether it
+    /// came behind another in one piece.
     pub fn receive_many(
         &self,
         room: &mut Room,
-        take: impl FnMut(&Address, &mut [u8]),
+        take: impl FnMut(&Address, bool, &mut [u8]),
     ) -> Result<usize> {
         if room.expects_more {
             self.receive_pieces::<PIECES_MAX>(room, take)
@@ -177,7 +178,7 @@ impl Socket {
     fn receive_pieces<const N: usize>(
         &self,
         room: &mut Room,
-        mut take: impl FnMut(&Address, &mut [u8]),
+        mut take: impl FnMut(&Address, bool, &mut [u8]),
     ) -> Result<usize> {
         let mut addresses = [Address::NOWHERE; N];
         let mut controls = [[0; CONTROL_BYTES]; N];
@@ -221,8 +222,8 @@ impl Socket {
             let len = piece.len().min(message.msg_len as usize);
             let control_bytes = message.msg_hdr.msg_controllen.min(CONTROL_BYTES);
             let each = joint_bytes(&controls[at][..control_bytes]).unwrap_or(len).max(1);
-            for datagram in piece[..len].chunks_mut(each) {
-                take(&addresses[at], datagram);
+            for (place, datagram) in piece[..len].chunks_mut(each).enumerate() {
+                take(&addresses[at], place > 0, datagram);
                 taken += 1;
             }
         }

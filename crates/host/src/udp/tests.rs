@@ -57,7 +57,7 @@ fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
     let (mut room, mut received) = (Room::new(), Vec::new());
     while received.len() < count {
         assert!(socket.wait(None, PATIENCE).expect("waited"), "only {} have come", received.len());
-        let taken = socket.receive_many(&mut room, |from, bytes| {
+        let taken = socket.receive_many(&mut room, |from, _, bytes| {
             received.push((*from, bytes.to_vec()));
         });
         taken.expect("received");
@@ -67,7 +67,7 @@ fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
 
 /// Asserts that nothing is there.
 fn assert_empty(socket: &Socket) {
-    let taken = socket.receive_many(&mut Room::new(), |_, bytes| panic!("unexpected {bytes:?}"));
+    let taken = socket.receive_many(&mut Room::new(), |_, _, bytes| panic!("unexpected {bytes:?}"));
     assert_eq!(taken.expect("looked"), 0);
 }
 
