@@ -41,6 +41,7 @@ pub mod meet;
 pub mod memory;
 mod module;
 pub mod net;
+mod notes;
 mod patience;
 mod port;
 pub mod rail;

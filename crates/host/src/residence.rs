@@ -7,14 +7,13 @@
 //!   R1. `inbox` is lent while `listening` has a ticket, and nobody else touches it.
 //!   R2. What is sent lives until it has gone: the driver keeps it.
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 
 use ferrywire_nic::{Deed, Mask, MatchWord, Mode, Outcome, Peer, Posted, Resident, Ticket};
 
 use crate::memory;
+use crate::notes::Notes;
 use crate::rank::Rank;
 
 /// A resident, and what it lives in.
@@ -24,9 +23,8 @@ pub struct Residence<R> {
     /// Under which word its messages go, and which it wants.
     own: MatchWord,
     wanted: (MatchWord, Mask),
-    /// Notes that there may be something to do. Whoever leaves the first does it.
-    notes: AtomicU32,
-    post: UnsafeCell<Mail>,
+    /// Notes that there may be something to do.
+    notes: Notes<Mail>,
 }
 
 /// What only the thread touches that does what is to be done.
@@ -36,9 +34,6 @@ struct Mail {
     /// Of whose death the resident knows.
     known: Vec<bool>,
 }
-
-// SAFETY: `post` is touched by the one thread that found no note, until it has taken all notes away.
-unsafe impl<R: Send> Sync for Residence<R> {}
 
 impl<R: Resident + 'static> Residence<R> {
     /// The resident moves in. Its messages are of at most so many bytes.
@@ -56,8 +51,7 @@ impl<R: Resident + 'static> Residence<R> {
             resident: Mutex::new(resident),
             own,
             wanted,
-            notes: AtomicU32::new(0),
-            post: UnsafeCell::new(Mail { inbox, listening: None, known }),
+            notes: Notes::new(Mail { inbox, listening: None, known }),
         });
         rank.watch_deaths(Waker::from(Arc::clone(&residence)));
         residence.look();
@@ -77,21 +71,8 @@ impl<R: Resident + 'static> Residence<R> {
 
     /// Does what there is to do, or leaves it to whoever is at it.
     fn look(self: &Arc<Self>) {
-        // Pairs with the exchange below: whoever comes next sees what we have done with `post`.
-        if self.notes.fetch_add(1, Ordering::AcqRel) > 0 {
-            return;
-        }
         let waker = Waker::from(Arc::clone(self));
-        loop {
-            let seen = self.notes.load(Ordering::Acquire);
-            // SAFETY: we found no note, and nobody else does until ours is gone.
-            let mail = unsafe { &mut *self.post.get() };
-            while self.turn(mail, &waker) {}
-            let taken = self.notes.compare_exchange(seen, 0, Ordering::AcqRel, Ordering::Relaxed);
-            if taken.is_ok() {
-                return;
-            }
-        }
+        self.notes.leave(|mail| while self.turn(mail, &waker) {});
     }
 
     /// Looks once at everything; true if there was something.

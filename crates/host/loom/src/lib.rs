@@ -17,6 +17,8 @@ mod doorbell;
 mod lock;
 #[path = "../../src/shm/newcomers.rs"]
 mod newcomers;
+#[path = "../../src/notes.rs"]
+mod notes;
 #[path = "../../src/shm/ring.rs"]
 mod ring;
 #[path = "../../src/summons.rs"]
@@ -24,5 +26,6 @@ mod summons;
 mod sync;
 
 mod exclusion;
+mod leaving;
 mod pipe;
 mod waking;
