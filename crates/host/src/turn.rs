@@ -248,6 +248,8 @@ impl Core {
         self.port.now = self.port.clock();
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
+            // It has been asked for once.
+            self.port.timer = None;
             let downs = self.nic.stats().downs;
             self.nic.on_timer(&mut self.port);
             if self.nic.stats().downs != downs {
