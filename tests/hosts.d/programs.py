@@ -8,6 +8,9 @@ from network import FERRY, RELEASE, ROOT, compiled, run
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
 PROVIDERS = ["tcp", "udp;ofi_rxd"]
+# How long nothing happens, and the share of a core that a rank may take meanwhile, on a machine that does other things.
+IDLE_SECONDS = 1
+IDLE_PERCENT_MAX = 5
 
 
 def programs(network, folder, report):
@@ -21,6 +24,16 @@ def programs(network, folder, report):
         for options in ([], ["--insecure"]):
             good, seconds, _ = run(network.command(ranks, *options, RELEASE / "examples" / name), report)
             report.tell(f"{name}, {ranks} ranks {' '.join(options)}", good, f"{seconds:.2f} s")
+
+
+def idle(network, folder, report):
+    """Ranks between which nothing happens take no time, be they away or waiting."""
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "idle.c")
+    for ranks in (2, 2 * len(network.hosts)):
+        good, _, said = run(network.command(ranks, program, IDLE_SECONDS), report)
+        percent = [float(line.split("=")[1]) for line in said.splitlines() if line.startswith("idle percent=")]
+        good = good and bool(percent) and percent[0] <= IDLE_PERCENT_MAX
+        report.tell(f"idle, {ranks} ranks", good, f"{percent[0]:.2f} % of a core at most" if percent else "")
 
 
 def fabric(network, folder, report, names):
