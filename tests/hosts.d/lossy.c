@@ -1,10 +1,12 @@
-/* lossy SECONDS: a ring of messages of many lengths, there and back, each checked byte by byte; then what arrived.
+/* lossy SECONDS [PAUSE]: a ring of messages of many lengths, there and back, each checked byte by byte; then what arrived.
  *
- * Whatever the network does, no byte may be wrong, and messages keep their order. */
+ * Whatever the network does, no byte may be wrong, and messages keep their order. All ranks are connected when it says
+ * that it begins; then they rest for PAUSE seconds, in which the network can be made worse. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LENGTHS = 7, ROUNDS_MAX = 1 << 20, AHEAD = 4 };
 static const int lengths[LENGTHS] = { 0, 1, 200, 1300, 5000, 40000, 200000 };
@@ -18,10 +20,20 @@ int main(int argc, char **argv) {
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    double seconds = argc > 1 ? atof(argv[1]) : 1, begun = MPI_Wtime(), bytes = 0;
+    double seconds = argc > 1 ? atof(argv[1]) : 1, pause = argc > 2 ? atof(argv[2]) : 0, bytes = 0;
     int next = (rank + 1) % size, last = (rank + size - 1) % size, over = 0;
     static unsigned char out[AHEAD][200000], in[AHEAD][200000], wanted[200000];
     long messages = 0;
+    MPI_Sendrecv(out[0], sizeof out[0], MPI_BYTE, next, 0, in[0], sizeof in[0], MPI_BYTE, last, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int none;
+    MPI_Allreduce(&over, &none, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("lossy begins\n");
+        fflush(stdout);
+    }
+    usleep((useconds_t)(pause * 1e6));
+    double begun = MPI_Wtime();
     for (int round = 0; round < ROUNDS_MAX && !over; round++) {
         MPI_Request requests[2 * AHEAD];
         for (int i = 0; i < AHEAD; i++) {
@@ -49,6 +61,7 @@ int main(int argc, char **argv) {
     }
     double took = MPI_Wtime() - begun;
     if (rank == 0) printf("lossy ranks=%d messages=%ld MB_per_s=%.2f\n", size, messages * size, bytes * size / took / 1e6);
+    fflush(stdout);
     MPI_Finalize();
     return 0;
 }

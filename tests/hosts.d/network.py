@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -13,10 +14,13 @@ JOB_SECONDS = 120
 
 
 class Network:
-    """Hosts as network namespaces, on a bridge. What is made here goes with it."""
+    """Hosts as network namespaces, on a bridge. What is made here goes with it.
 
-    def __init__(self, count, rail=None):
-        self.rail = rail
+    A virtual cable carries up to 64 KB in one piece, which only a receiver would cut. With `one_by_one` the sender
+    does, and packets are as long as on a wire."""
+
+    def __init__(self, count, rail=None, one_by_one=False):
+        self.rail, self.one_by_one = rail, one_by_one
         mark = f"fw{os.getpid() % 100000}"
         self.bridge = mark
         self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
@@ -29,6 +33,8 @@ class Network:
             ip("netns", "add", host)
             ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", host)
             ip("link", "set", cable, "master", self.bridge, "up")
+            if self.one_by_one:
+                ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
             ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
             ip("-n", host, "link", "set", "eth0", "up")
             ip("-n", host, "link", "set", "lo", "up")
@@ -48,6 +54,28 @@ class Network:
                           "add chain inet lossy input { type filter hook input priority 0; }",
                           f"add rule inet lossy input iifname eth0 numgen random mod 1000 < {percent * 10} drop"]
             subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input="\n".join(rules), text=True, check=True)
+
+    def react(self, name):
+        """How TCP of all hosts reacts to loss from now on."""
+        for number, host in enumerate(self.hosts, 1):
+            # By the route: the setting for all of a namespace takes only what the machine allows to everybody.
+            route = ["10.78.0.0/24", "dev", "eth0", "proto", "kernel", "scope", "link", "src", f"10.78.0.{number}"]
+            ip("-n", host, "route", "change", *route, "congctl", name)
+
+    def carried(self):
+        """Bytes that have arrived at all hosts."""
+        count = ["cat", "/sys/class/net/eth0/statistics/rx_bytes"]
+        return sum(int(subprocess.run(["ip", "netns", "exec", host, *count], capture_output=True, check=True).stdout) for host in self.hosts)
+
+    def sweep(self):
+        """Kills all that still runs on the hosts."""
+        for host in self.hosts:
+            left = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout
+            for pid in map(int, left.split()):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
 
     def command(self, ranks, *words, hosts=None, rail=None):
         """The job as one starts it."""

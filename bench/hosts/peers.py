@@ -1,0 +1,61 @@
+"""How a program is compiled and started on several hosts, which are network namespaces: on Ferrywire, and on its peers over TCP."""
+
+import pathlib
+import shlex
+import subprocess
+
+from network import FERRY
+
+PEERS = pathlib.Path.home() / ".cache" / "ferrywire-peers"
+# `ssh HOST COMMAND`, as the peers call it, with options before the host. Open MPI waits for ever for itself where hosts
+# have one name, which namespaces of networks do not change.
+RSH = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1; shift
+exec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
+"""
+
+
+class Way:
+    """A library: how a job of a program is started on hosts, one rank on each."""
+
+    def __init__(self, name, program, words, settings=None, rsh=None):
+        self.name, self.program, self.words, self.settings = name, program, words, settings or {}
+        self.rsh = rsh
+
+    def command(self, hosts, *arguments):
+        words = [str(word) for word in [*self.words(hosts), "-n", len(hosts), self.program, *arguments]]
+        # Launchers of peers have to be on a host, too, to be reached from the others.
+        return [self.rsh, hosts[0], f"exec {shlex.join(words)}"] if self.rsh else words
+
+
+def ways(folder, source):
+    """Each library that is here, with the program compiled for it."""
+    rsh = folder / "rsh"
+    rsh.write_text(RSH)
+    rsh.chmod(0o755)
+
+    def compiled(name, compiler):
+        program = folder / f"{source.stem}_{name}"
+        subprocess.run([*compiler, "-O2", source, "-o", program], check=True)
+        return program
+
+    def ferry(hosts):
+        return [FERRY, "run", "--rsh", "ip netns exec", "--hosts", ",".join(hosts)]
+
+    def mpich(hosts):
+        return [PEERS / "mpich" / "bin" / "mpiexec", "-launcher", "ssh", "-launcher-exec", rsh, "-iface", "eth0", "-hosts", ",".join(hosts), "-ppn", 1]
+
+    def openmpi(hosts):
+        return [PEERS / "openmpi" / "bin" / "mpirun", "--allow-run-as-root", "--prtemca", "plm_ssh_agent", rsh, "--bind-to", "none",
+                "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0",
+                "--host", ",".join(f"{host}:1" for host in hosts)]
+
+    found = [Way("ferrywire", compiled("ferrywire", [FERRY, "cc"]), ferry)]
+    for name, words, settings in (("mpich", mpich, {"FI_PROVIDER": "tcp", "MPIR_CVAR_CH4_NETMOD": "ofi"}), ("openmpi", openmpi, {})):
+        compiler = PEERS / name / "bin" / "mpicc"
+        if compiler.exists():
+            found.append(Way(name, compiled(name, [compiler]), words, settings, rsh))
+        else:
+            print(f"not measured: bench/peers/install has not put {name} on this machine")
+    return found
