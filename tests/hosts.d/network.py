@@ -1,5 +1,6 @@
 """Hosts as network namespaces, jobs on them, and what became of those: what all tests and benchmarks of several hosts use."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -82,6 +83,43 @@ class Network:
         names, rail = ",".join(hosts or self.hosts), rail or self.rail
         rail = ["--rail", rail] if rail else []
         return [str(FERRY), "run", "--rsh", "ip netns exec", *rail, "--hosts", names, "-n", str(ranks), *map(str, words)]
+
+
+class Road(Network):
+    """Two hosts whose cables end in a third namespace, where crates/host/examples/proxy.rs hands packets on while it runs."""
+
+    def __init__(self, rail=None):
+        super().__init__(2, rail, one_by_one=True)
+        self.middle = f"{self.bridge}-m"
+        self.hosts = [f"{self.bridge}-r{number}" for number in (1, 2)]
+
+    def __enter__(self):
+        ip("netns", "add", self.middle)
+        for number, host in enumerate(self.hosts, 1):
+            ip("netns", "add", host)
+            ip("link", "add", f"to{number}", "netns", self.middle, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("-n", self.middle, "link", "set", f"to{number}", "up")
+            ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
+            ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for host in [*self.hosts, self.middle]:
+            ip("netns", "del", host, check=False)
+
+    @contextlib.contextmanager
+    def drive(self, seed, **rules):
+        """Hands packets on as these rules say. What became of them is in the list that this gives, when it is over."""
+        words = [word for name, number in rules.items() for word in (f"--{name}", str(number))]
+        proxy = subprocess.Popen(["ip", "netns", "exec", self.middle, RELEASE / "examples" / "proxy", "to1", "to2", "--seed", str(seed), *words],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = []
+        try:
+            yield told
+        finally:
+            told += proxy.communicate()[0].split()[1:]
 
 
 class Cable:
