@@ -56,6 +56,16 @@ class Network:
                           f"add rule inet lossy input iifname eth0 numgen random mod 1000 < {percent * 10} drop"]
             subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input="\n".join(rules), text=True, check=True)
 
+    @contextlib.contextmanager
+    def cut(self, at):
+        """Pulls the cable of a host, for as long as this lasts."""
+        cable = f"{self.bridge}v{at + 1}"
+        ip("link", "set", cable, "down")
+        try:
+            yield
+        finally:
+            ip("link", "set", cable, "up")
+
     def react(self, name):
         """How TCP of all hosts reacts to loss from now on."""
         for number, host in enumerate(self.hosts, 1):
