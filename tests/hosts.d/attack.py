@@ -38,7 +38,7 @@ def attack(network, folder, count, report):
 
     def command(seconds):
         # Two ranks on each host, so that there are slots to confuse.
-        words = ["--port-range", f"{PORT}-{PORT}", program, seconds, over]
+        words = ["--port-range", f"{PORT}-{PORT}", program, seconds, 0, over]
         return network.command(RANKS, *words, hosts=network.hosts[:2], rail="udp")
 
     def quiet():

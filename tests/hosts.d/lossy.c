@@ -1,7 +1,8 @@
-/* lossy SECONDS [FILE]: a ring of messages of many lengths, there and back, each checked byte by byte; then what arrived.
+/* lossy SECONDS [PAUSE [FILE]]: a ring of messages of many lengths, there and back, each checked byte by byte; then what arrived.
  *
- * Whatever the network does, no byte may be wrong, and messages keep their order. It is over after so many seconds, or as
- * soon as there is such a file. */
+ * Whatever the network does, no byte may be wrong, and messages keep their order. All ranks are connected when it says
+ * that it begins; then they rest for PAUSE seconds, in which the network can be made worse. It is over after so many seconds,
+ * or as soon as there is such a file. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +21,20 @@ int main(int argc, char **argv) {
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    double seconds = argc > 1 ? atof(argv[1]) : 1, begun = MPI_Wtime(), bytes = 0;
+    double seconds = argc > 1 ? atof(argv[1]) : 1, pause = argc > 2 ? atof(argv[2]) : 0, bytes = 0;
     int next = (rank + 1) % size, last = (rank + size - 1) % size, over = 0;
     static unsigned char out[AHEAD][200000], in[AHEAD][200000], wanted[200000];
     long messages = 0;
+    MPI_Sendrecv(out[0], sizeof out[0], MPI_BYTE, next, 0, in[0], sizeof in[0], MPI_BYTE, last, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int none;
+    MPI_Allreduce(&over, &none, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("lossy begins\n");
+        fflush(stdout);
+    }
+    usleep((useconds_t)(pause * 1e6));
+    double begun = MPI_Wtime();
     for (int round = 0; round < ROUNDS_MAX && !over; round++) {
         MPI_Request requests[2 * AHEAD];
         for (int i = 0; i < AHEAD; i++) {
@@ -46,11 +57,12 @@ int main(int argc, char **argv) {
             messages++;
         }
         /* All stop in the same round, when one thinks that it is time. */
-        int mine = MPI_Wtime() - begun > seconds || (argc > 2 && access(argv[2], F_OK) == 0);
+        int mine = MPI_Wtime() - begun > seconds || (argc > 3 && access(argv[3], F_OK) == 0);
         MPI_Allreduce(&mine, &over, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     }
     double took = MPI_Wtime() - begun;
     if (rank == 0) printf("lossy ranks=%d messages=%ld MB_per_s=%.2f\n", size, messages * size, bytes * size / took / 1e6);
+    fflush(stdout);
     MPI_Finalize();
     return 0;
 }

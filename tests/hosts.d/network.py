@@ -1,7 +1,9 @@
 """Hosts as network namespaces, jobs on them, and what became of those: what all tests and benchmarks of several hosts use."""
 
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -13,10 +15,13 @@ JOB_SECONDS = 120
 
 
 class Network:
-    """Hosts as network namespaces, on a bridge. What is made here goes with it."""
+    """Hosts as network namespaces, on a bridge. What is made here goes with it.
 
-    def __init__(self, count, rail=None, name="fw"):
-        self.rail = rail
+    A virtual cable carries up to 64 KB in one piece, which only a receiver would cut. With `one_by_one` the sender
+    does, and packets are as long as on a wire."""
+
+    def __init__(self, count, rail=None, one_by_one=False, name="fw"):
+        self.rail, self.one_by_one = rail, one_by_one
         mark = f"{name}{os.getpid() % 100000}"
         self.bridge = mark
         self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
@@ -29,6 +34,8 @@ class Network:
             ip("netns", "add", host)
             ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", host)
             ip("link", "set", cable, "master", self.bridge, "up")
+            if self.one_by_one:
+                ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
             ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
             ip("-n", host, "link", "set", "eth0", "up")
             ip("-n", host, "link", "set", "lo", "up")
@@ -51,11 +58,80 @@ class Network:
                           f"add rule inet lossy input iifname eth0 numgen random mod 1000 < {percent * 10} drop"]
             subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input="\n".join(rules), text=True, check=True)
 
+    @contextlib.contextmanager
+    def cut(self, at):
+        """Pulls the cable of a host, for as long as this lasts."""
+        cable = f"{self.bridge}v{at + 1}"
+        ip("link", "set", cable, "down")
+        try:
+            yield
+        finally:
+            ip("link", "set", cable, "up")
+
+    def react(self, name):
+        """How TCP of all hosts reacts to loss from now on."""
+        for number, host in enumerate(self.hosts, 1):
+            # By the route: the setting for all of a namespace takes only what the machine allows to everybody.
+            route = ["10.78.0.0/24", "dev", "eth0", "proto", "kernel", "scope", "link", "src", f"10.78.0.{number}"]
+            ip("-n", host, "route", "change", *route, "congctl", name)
+
+    def carried(self):
+        """Bytes that have arrived at all hosts."""
+        count = ["cat", "/sys/class/net/eth0/statistics/rx_bytes"]
+        return sum(int(subprocess.run(["ip", "netns", "exec", host, *count], capture_output=True, check=True).stdout) for host in self.hosts)
+
+    def sweep(self):
+        """Kills all that still runs on the hosts."""
+        for host in self.hosts:
+            left = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout
+            for pid in map(int, left.split()):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
     def command(self, ranks, *words, hosts=None, rail=None):
         """The job as one starts it."""
         names, rail = ",".join(hosts or self.hosts), rail or self.rail
         rail = ["--rail", rail] if rail else []
         return [str(FERRY), "run", "--rsh", "ip netns exec", *rail, "--hosts", names, "-n", str(ranks), *map(str, words)]
+
+
+class Road(Network):
+    """Two hosts whose cables end in a third namespace, where crates/host/examples/proxy.rs hands packets on while it runs."""
+
+    def __init__(self, rail=None):
+        super().__init__(2, rail, one_by_one=True)
+        self.middle = f"{self.bridge}-m"
+        self.hosts = [f"{self.bridge}-r{number}" for number in (1, 2)]
+
+    def __enter__(self):
+        ip("netns", "add", self.middle)
+        for number, host in enumerate(self.hosts, 1):
+            ip("netns", "add", host)
+            ip("link", "add", f"to{number}", "netns", self.middle, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("-n", self.middle, "link", "set", f"to{number}", "up")
+            ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
+            ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+            ip("-n", host, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for host in [*self.hosts, self.middle]:
+            ip("netns", "del", host, check=False)
+
+    @contextlib.contextmanager
+    def drive(self, seed, **rules):
+        """Hands packets on as these rules say. What became of them is in the list that this gives, when it is over."""
+        words = [word for name, number in rules.items() for word in (f"--{name}", str(number))]
+        proxy = subprocess.Popen(["ip", "netns", "exec", self.middle, RELEASE / "examples" / "proxy", "to1", "to2", "--seed", str(seed), *words],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = []
+        try:
+            yield told
+        finally:
+            told += proxy.communicate()[0].split()[1:]
 
 
 class Cable:

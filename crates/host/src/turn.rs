@@ -120,10 +120,10 @@ impl Core {
             busy |= self.mourn(&shared.plane);
         }
         if self.port.rail.needs_time() {
-            busy |= self.look_at_clock();
+            busy |= self.look_at_clock(&shared.plane);
             self.port.rail.flush();
         } else if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
-            self.look_at_clock();
+            self.look_at_clock(&shared.plane);
         }
         busy
     }
@@ -244,7 +244,7 @@ impl Core {
     }
 
     /// What is due by now is done; true if there was something.
-    fn look_at_clock(&mut self) -> bool {
+    fn look_at_clock(&mut self, plane: &Plane) -> bool {
         self.port.now = self.port.clock();
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
@@ -253,10 +253,25 @@ impl Core {
             let downs = self.nic.stats().downs;
             self.nic.on_timer(&mut self.port);
             if self.nic.stats().downs != downs {
+                self.note_silent(plane);
                 self.call_mourner();
             }
         }
         due
+    }
+
+    /// The NIC has given up peers of which nobody has said that they are gone.
+    #[cold]
+    fn note_silent(&mut self, plane: &Plane) {
+        let Some(net) = &plane.net else { return };
+        let seconds = self.nic.limits().silence_ns_max / 1_000_000_000;
+        for peer in (0..net.directory.size()).map(Peer) {
+            let far = self.here.slot(peer).is_none() && !net.directory.is_gone(peer.0);
+            if far && self.nic.is_down(peer) {
+                let why = || format!("it has not acknowledged anything for {seconds} s");
+                self.troubles.entry(peer).or_insert_with(why);
+            }
+        }
     }
 
     /// How long one may sleep: until something is due, if anything will be.

@@ -3,6 +3,7 @@
 //! What one host has to say about another goes through here, and nothing else does: ranks talk among themselves.
 
 mod remote;
+mod suspicion;
 mod table;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use super::wire::{Assignment, Kind, Loss, Network, News, Order, Terminals, VERSI
 use super::{NoJob, job_number, mark_of, timeout_of};
 use crate::out;
 use remote::{Lost, Remote, Step};
+use suspicion::{Suspicions, Verdict};
 use table::Table;
 
 /// Why no agent can be started anywhere.
@@ -105,6 +107,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         begun: Instant::now(),
         lasting: options.lasting,
         losses: Vec::new(),
+        suspicions: Suspicions::default(),
         ping_at: Instant::now(),
     };
     fleet.start_some().map_err(NoJob::Fleet)?;
@@ -158,6 +161,7 @@ struct Fleet {
     /// The job goes on when ranks die, and these have.
     lasting: bool,
     losses: Vec<Loss>,
+    suspicions: Suspicions,
     /// When hosts are asked next whether they are there.
     ping_at: Instant,
 }
@@ -260,6 +264,7 @@ impl Fleet {
             .chain(hosts)
             .chain(self.table.deadline())
             .chain(ping)
+            .chain(self.suspicions.deadline())
             .min()
             .map(sys::ms_until)
     }
@@ -275,6 +280,23 @@ impl Fleet {
             self.fail(late.silence(self.begun.elapsed()), 1);
         }
         self.ping(now);
+        self.judge_silence(now);
+    }
+
+    /// Ranks that others have given up are killed, so that nobody is dead for some and alive for others.
+    fn judge_silence(&mut self, now: Instant) {
+        let ranks: Vec<usize> = self.remotes.iter().map(|remote| remote.ranks().len()).collect();
+        for verdict in self.suspicions.judge(now, &ranks) {
+            let doomed = match verdict {
+                Verdict::Rank(rank) => vec![rank],
+                Verdict::Host(at) => self.remotes[at].ranks().collect(),
+            };
+            for rank in doomed {
+                if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has(rank)) {
+                    remote.order(&Order::Kill(rank));
+                }
+            }
+        }
     }
 
     fn on_ready(&mut self, source: Source) {
@@ -396,8 +418,8 @@ impl Fleet {
                 }
             }
             News::Silent { rank } => {
-                if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has(rank)) {
-                    remote.order(&Order::Kill(rank));
+                if let Some(of) = self.remotes.iter().position(|remote| remote.has(rank)) {
+                    self.suspicions.note(at, of, rank, Instant::now());
                 }
             }
             News::Pong => {}

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{PipeWriter, Read, Write};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -102,9 +103,14 @@ impl Remote {
         }
     }
 
+    /// Its ranks, which follow each other.
+    pub(super) fn ranks(&self) -> Range<u32> {
+        self.share.first..self.share.first + self.share.ranks
+    }
+
     /// Whether a rank is here.
     pub(super) fn has(&self, rank: u32) -> bool {
-        (self.share.first..self.share.first + self.share.ranks).contains(&rank)
+        self.ranks().contains(&rank)
     }
 
     /// Whether it has not been heard for too long, though it should have answered.
@@ -121,7 +127,7 @@ impl Remote {
     /// The job goes on without it, and these ranks.
     pub(super) fn forsake(&mut self) -> Vec<u32> {
         self.step = Step::Over;
-        (self.share.first..self.share.first + self.share.ranks).collect()
+        self.ranks().collect()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -154,9 +160,7 @@ impl Remote {
         match stdin {
             Stdin::None => false,
             Stdin::All => true,
-            Stdin::Rank(rank) => {
-                (self.share.first..self.share.first + self.share.ranks).contains(&rank)
-            }
+            Stdin::Rank(rank) => self.ranks().contains(&rank),
         }
     }
 
