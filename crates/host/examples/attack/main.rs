@@ -41,7 +41,9 @@ fn main() -> Result<()> {
         Some(from) => from.parse().map_err(Error::other)?,
         None => Ipv4Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((from, 0))?;
+    // From a port that no rank has, so that attackers do not hear each other.
+    let socket = (1..tap::ATTACKERS_END).find_map(|port| UdpSocket::bind((from, port)).ok());
+    let socket = socket.ok_or(ErrorKind::AddrInUse)?;
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
     // The same socket, for what goes as a train.

@@ -55,7 +55,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Hears what goes from `port` to `port`.
+    /// Hears what goes to `port`, there or from here, but for what attackers send.
     pub(crate) fn open(port: u16) -> Result<Tap> {
         let protocol = u16::try_from(libc::ETH_P_ALL).expect("two bytes").to_be();
         // SAFETY: no memory is involved.
@@ -115,12 +115,14 @@ impl Tap {
     }
 }
 
-/// Has the kernel pass on only what comes from `port` and goes to it: so an attacker does not hear attackers.
+/// Has the kernel pass on only what goes to `port`, from a port that attackers do not have.
 fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let mut steps = [
-        step(LOAD_WORD, 0, 0, PORTS_AT),
-        step(JUMP_IF_EQUAL, 0, 1, u32::from(port) << 16 | u32::from(port)),
+        step(LOAD_HALF_WORD, 0, 0, FROM_AT),
+        step(JUMP_IF_AT_LEAST, 0, 3, ATTACKERS_END.into()),
+        step(LOAD_HALF_WORD, 0, 0, TO_AT),
+        step(JUMP_IF_EQUAL, 0, 1, port.into()),
         step(RETURN, 0, 0, u32::MAX),
         step(RETURN, 0, 0, 0),
     ];
@@ -148,9 +150,13 @@ fn datagram(packet: &[u8]) -> Option<&[u8]> {
 }
 
 const OUTGOING: u8 = 4;
-/// `BPF_LD | BPF_W | BPF_ABS`, `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K`.
-const LOAD_WORD: u16 = 0x20;
+/// Attackers send from ports below this.
+pub(crate) const ATTACKERS_END: u16 = 1024;
+/// `BPF_LD | BPF_H | BPF_ABS`, `BPF_JMP` with `BPF_JGE` or `BPF_JEQ`, `BPF_RET | BPF_K`.
+const LOAD_HALF_WORD: u16 = 0x28;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 /// Where a datagram has its two ports, behind the usual header of IPv4.
-const PORTS_AT: u32 = 20;
+const FROM_AT: u32 = 20;
+const TO_AT: u32 = 22;
