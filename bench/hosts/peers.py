@@ -29,8 +29,8 @@ class Way:
         return [self.rsh, hosts[0], f"exec {shlex.join(words)}"] if self.rsh else words
 
 
-def ways(folder, source, insecure=False):
-    """Each library that is here, with the program compiled for it; ours also without sealing, if asked for."""
+def ways(folder, source, insecure=False, peers="all"):
+    """Each library that is here, with the program compiled for it; ours also without sealing, if asked for; no peers, if so asked."""
     rsh = folder / "rsh"
     rsh.write_text(RSH)
     rsh.chmod(0o755)
@@ -54,6 +54,8 @@ def ways(folder, source, insecure=False):
 
     ours = compiled("ferrywire", [FERRY, "cc"])
     found = [Way("ferrywire", ours, ferry()), *([Way("insecure", ours, ferry("--insecure"))] if insecure else [])]
+    if peers == "none":
+        return found
     for name, words, settings in (("mpich", mpich, {"FI_PROVIDER": "tcp", "MPIR_CVAR_CH4_NETMOD": "ofi"}), ("openmpi", openmpi, {})):
         compiler = PEERS / name / "bin" / "mpicc"
         if compiler.exists():
