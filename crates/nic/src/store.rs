@@ -4,7 +4,6 @@
 //! promised to senders as credit, and it is never exceeded: a store that has no room says so, and
 //! the message stays with its sender.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::slab::Slab;
@@ -70,9 +69,9 @@ impl Stored {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) headers: Slab<Stored>,
-    /// Pieces of [`PIECE_FRAGMENTS`] each. One list would be moved whenever it grows, and be up to twice as long as what is
-    /// in it: the budget is of memory, too.
-    pieces: Vec<Box<[Fragment]>>,
+    /// In pieces of [`PIECE_FRAGMENTS`], of which the first grows as it is needed. One list would be moved whenever it grows, and be up
+    /// to twice as long as what is in it: the budget is of memory, too.
+    pieces: Vec<Vec<Fragment>>,
     free: u32,
     bytes_max: u32,
     /// Bytes of stored messages.
@@ -97,10 +96,6 @@ const PIECE_FRAGMENTS: usize = 256;
 /// Which piece a fragment is in, and where in it.
 fn place(fragment: u32) -> (usize, usize) {
     (fragment as usize / PIECE_FRAGMENTS, fragment as usize % PIECE_FRAGMENTS)
-}
-
-fn index(fragment: usize) -> u32 {
-    u32::try_from(fragment).expect("the budget is a u32")
 }
 
 impl Store {
@@ -216,33 +211,35 @@ impl Store {
             used: self.used,
             reserved: self.reserved,
             bytes_max: self.bytes_max,
-            fragments_in_use: self.pieces.len() * PIECE_FRAGMENTS - free,
+            fragments_in_use: self.pieces.iter().map(Vec::len).sum::<usize>() - free,
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
         self.headers.heap_bytes()
-            + self.pieces.capacity() * size_of::<Box<[Fragment]>>()
-            + self.pieces.len() * PIECE_FRAGMENTS * size_of::<Fragment>()
+            + self.pieces.capacity() * size_of::<Vec<Fragment>>()
+            + self.pieces.iter().map(Vec::capacity).sum::<usize>() * size_of::<Fragment>()
     }
 
     fn claim_fragment(&mut self) -> u32 {
         if self.free == NONE {
-            self.add_piece();
+            return self.add_fragment();
         }
         let fragment = self.free;
         self.free = self.fragment(fragment).next;
         fragment
     }
 
-    /// More fragments, all free, the first first.
     #[cold]
-    fn add_piece(&mut self) {
-        let first = self.pieces.len() * PIECE_FRAGMENTS;
-        let nexts = (1..PIECE_FRAGMENTS).map(|at| first + at).map(index).chain([NONE]);
-        let fragments = nexts.map(|next| Fragment { bytes: [0; FRAGMENT_BYTES as usize], next });
-        self.pieces.push(fragments.collect());
-        self.free = index(first);
+    fn add_fragment(&mut self) -> u32 {
+        if self.pieces.last().is_none_or(|piece| piece.len() == PIECE_FRAGMENTS) {
+            let room = if self.pieces.is_empty() { 0 } else { PIECE_FRAGMENTS };
+            self.pieces.push(Vec::with_capacity(room));
+        }
+        let before = (self.pieces.len() - 1) * PIECE_FRAGMENTS;
+        let piece = self.pieces.last_mut().expect("there is one");
+        piece.push(Fragment { bytes: [0; FRAGMENT_BYTES as usize], next: NONE });
+        u32::try_from(before + piece.len() - 1).expect("the budget is a u32")
     }
 
     fn fragment(&mut self, fragment: u32) -> &mut Fragment {
