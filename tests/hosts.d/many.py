@@ -14,7 +14,7 @@ KB_PER_RANK_MAX = 4
 def many(folder, rail, quick, report):
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "many.c")
     found = {}
-    with Network(HOSTS, rail, "fm") as network:
+    with Network(HOSTS, rail, name="fm") as network:
         for ranks in RANKS[-1:] if quick else RANKS:
             good, seconds, said = run(network.command(ranks, program, time.monotonic_ns()), report)
             figures = dict(re.findall(r"(\w+)=([\d.-]+)", said))

@@ -66,7 +66,10 @@ impl Tap {
         // SAFETY: it is open, and nobody else has it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         filter(&socket, port)?;
-        Ok(Tap { socket, port, packet: vec![0; 70_000], heard: 0 })
+        let mut tap = Tap { socket, port, packet: vec![0; 70_000], heard: 0 };
+        // What came before the filter was there may be of anybody.
+        while tap.next().is_some() {}
+        Ok(tap)
     }
 
     /// What is heard first, within that time.
