@@ -18,13 +18,14 @@ QUIET_SECONDS = {True: 1, False: 5}
 ATTACK_SECONDS = 1800
 # What a rank or an agent may grow by while it is attacked.
 GROWTH_KB_MAX = 4096
-# All that leaves the port for another one is an answer to somebody who is not of the job; so is any message of the network.
+# Attackers send from ports that only root has, and ranks to no port but that of the job: whatever leaves for another one is an answer
+# to somebody who is not of the job, from whichever port; so is any message of the network.
 COUNTERS = f"""
 add table inet attack
 add chain inet attack in {{ type filter hook input priority 0; }}
 add chain inet attack out {{ type filter hook output priority 0; }}
-add rule inet attack in udp dport {PORT} udp sport != {PORT} counter
-add rule inet attack out udp sport {PORT} udp dport != {PORT} counter
+add rule inet attack in udp dport {PORT} udp sport < 1024 counter
+add rule inet attack out udp dport != {PORT} counter
 add rule inet attack out ip protocol icmp counter
 """
 

@@ -36,9 +36,7 @@ class Network:
             ip("link", "set", cable, "master", self.bridge, "up")
             if self.one_by_one:
                 ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
-            ip("-n", host, "link", "set", "eth0", "up")
-            ip("-n", host, "link", "set", "lo", "up")
+            address(host, f"10.78.0.{number}")
         return self
 
     def __exit__(self, *_):
@@ -112,9 +110,7 @@ class Road(Network):
             ip("link", "add", f"to{number}", "netns", self.middle, "type", "veth", "peer", "name", "eth0", "netns", host)
             ip("-n", self.middle, "link", "set", f"to{number}", "up")
             ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            ip("-n", host, "addr", "add", f"10.78.0.{number}/24", "dev", "eth0")
-            ip("-n", host, "link", "set", "eth0", "up")
-            ip("-n", host, "link", "set", "lo", "up")
+            address(host, f"10.78.0.{number}")
         return self
 
     def __exit__(self, *_):
@@ -146,10 +142,8 @@ class Cable:
         for host in self.hosts:
             ip("netns", "add", host)
         ip("link", "add", "eth0", "netns", self.hosts[0], "type", "veth", "peer", "name", "eth0", "netns", self.hosts[1])
-        for host, address in zip(self.hosts, self.addresses):
-            ip("-n", host, "addr", "add", f"{address}/24", "dev", "eth0")
-            ip("-n", host, "link", "set", "eth0", "up")
-            ip("-n", host, "link", "set", "lo", "up")
+        for host, number in zip(self.hosts, self.addresses):
+            address(host, number)
         return self
 
     def __exit__(self, *_):
@@ -162,6 +156,13 @@ class Cable:
 
 def ip(*words, check=True):
     subprocess.run(["ip", *words], check=check, stderr=None if check else subprocess.DEVNULL)
+
+
+def address(host, number):
+    """Gives a host that has its end of a cable an address, and opens both ways out of it."""
+    ip("-n", host, "addr", "add", f"{number}/24", "dev", "eth0")
+    ip("-n", host, "link", "set", "eth0", "up")
+    ip("-n", host, "link", "set", "lo", "up")
 
 
 class Report:
