@@ -1,6 +1,7 @@
 //! Memory of the NIC's own: copies of short messages, and what modules send and receive.
 //!
-//! Copies come and go with every short message to another host, so what they leave is kept for the next.
+//! Copies come and go with every short message to another host, so what they leave is kept for the next. It is in cells of a few
+//! sizes, none of them much larger than the message and what the NIC counts for it: the bound on copies is one of memory.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -13,18 +14,17 @@ use crate::memory;
 #[derive(Default)]
 pub(crate) struct Claims {
     used: HashMap<u64, Box<[u8]>, BuildHasherDefault<Mix>>,
-    /// Of [`CELL_BYTES`] each.
-    free: Vec<Box<[u8]>>,
+    /// Cells by their size, the smallest first.
+    free: [Vec<Box<[u8]>>; SIZES],
 }
 
 impl Claims {
     /// Memory of so many bytes.
     pub(crate) fn claim(&mut self, bytes: u64) -> Span {
         let wanted = memory::size(bytes);
-        let mut memory = if wanted <= CELL_BYTES {
-            self.free.pop().unwrap_or_else(|| vec![0; CELL_BYTES].into())
-        } else {
-            vec![0; wanted].into()
+        let mut memory = match size_of_cell(wanted) {
+            Some((at, bytes)) => self.free[at].pop().unwrap_or_else(|| vec![0; bytes].into()),
+            None => vec![0; wanted].into(),
         };
         let span = memory::lend_mut(&mut memory[..wanted]);
         self.used.insert(span.offset, memory);
@@ -34,16 +34,24 @@ impl Claims {
     /// What was claimed is free again.
     pub(crate) fn release(&mut self, span: Span) {
         let Some(memory) = self.used.remove(&span.offset) else { return };
-        if memory.len() == CELL_BYTES && self.free.len() < FREE_MAX {
-            self.free.push(memory);
+        if let Some((at, _)) = size_of_cell(memory.len())
+            && self.free[at].len() < FREE_MAX
+        {
+            self.free[at].push(memory);
         }
     }
 }
 
-/// What a message has that fits into a datagram.
-const CELL_BYTES: usize = 2048;
-/// Cells that are kept.
-const FREE_MAX: usize = 64;
+/// Which of the sizes has room for so many bytes, and what it is; none if they are too many.
+fn size_of_cell(bytes: usize) -> Option<(usize, usize)> {
+    (0..SIZES).map(|at| (at, CELL_BYTES_MIN << at)).find(|&(_, size)| bytes <= size)
+}
+
+const CELL_BYTES_MIN: usize = 128;
+/// Up to 2 KiB: more than fits into a datagram.
+const SIZES: usize = 5;
+/// Cells of each size that are kept.
+const FREE_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -52,14 +60,23 @@ mod tests {
     #[test]
     fn what_is_claimed_is_nobody_elses_and_short_ones_are_used_again() {
         let mut claims = Claims::default();
-        let spans = [1, CELL_BYTES as u64, CELL_BYTES as u64 + 1].map(|bytes| claims.claim(bytes));
+        let spans = [1, 2048, 2049].map(|bytes| claims.claim(bytes));
         let addresses = spans.map(|span| span.offset);
         assert!(addresses[0] != addresses[1] && addresses[1] != addresses[2]);
         assert_eq!(spans.map(|span| span.len), [1, 2048, 2049]);
         for span in spans {
             claims.release(span);
         }
-        assert_eq!((claims.used.len(), claims.free.len()), (0, 2));
-        assert!(addresses.contains(&claims.claim(8).offset));
+        assert_eq!((claims.used.len(), claims.free.iter().flatten().count()), (0, 2));
+        assert_eq!(claims.claim(8).offset, addresses[0]);
+    }
+
+    #[test]
+    fn no_cell_is_much_larger_than_what_is_in_it() {
+        for bytes in 1..=2048 {
+            let (_, size) = size_of_cell(bytes).expect("there is one");
+            assert!(size >= bytes && size <= 2 * bytes.max(CELL_BYTES_MIN), "{bytes} in {size}");
+        }
+        assert_eq!(size_of_cell(2049), None);
     }
 }
