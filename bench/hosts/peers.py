@@ -2,11 +2,14 @@
 
 import pathlib
 import shlex
+import shutil
 import subprocess
 
 from network import FERRY
 
 PEERS = pathlib.Path.home() / ".cache" / "ferrywire-peers"
+# Where MPICH has its own libfabric.
+MPICH_FABRIC = PEERS / "mpich" / "lib" / "mpich"
 # `ssh HOST COMMAND`, as the peers call it, with options before the host. Open MPI waits for ever for itself where hosts
 # have one name, which namespaces of networks do not change.
 RSH = """#!/bin/sh
@@ -29,8 +32,9 @@ class Way:
         return [self.rsh, hosts[0], f"exec {shlex.join(words)}"] if self.rsh else words
 
 
-def ways(folder, source, insecure=False, peers="all"):
-    """Each library that is here, with the program compiled for it; ours also without sealing, if asked for; no peers, if so asked."""
+def ways(folder, source, rails=False, peers="all"):
+    """Each library that is here, with the program compiled for it; ours also without sealing and over libfabric, if asked for all
+    its rails; no peers, if so asked."""
     rsh = folder / "rsh"
     rsh.write_text(RSH)
     rsh.chmod(0o755)
@@ -53,7 +57,13 @@ def ways(folder, source, insecure=False, peers="all"):
                 "--host", ",".join(f"{host}:{each}" for host in hosts)]
 
     ours = compiled("ferrywire", [FERRY, "cc"])
-    found = [Way("ferrywire", ours, ferry()), *([Way("insecure", ours, ferry("--insecure"))] if insecure else [])]
+    found = [Way("ferrywire", ours, ferry())]
+    if rails:
+        found.append(Way("insecure", ours, ferry("--insecure")))
+    if rails and (MPICH_FABRIC.exists() or shutil.which("fi_info")):
+        # By the same library as MPICH, if that is here: they differ much.
+        settings = {"LD_LIBRARY_PATH": str(MPICH_FABRIC)} if MPICH_FABRIC.exists() else {}
+        found.append(Way("libfabric", ours, ferry("--rail", "fabric:tcp"), settings))
     if peers == "none":
         return found
     for name, words, settings in (("mpich", mpich, {"FI_PROVIDER": "tcp", "MPIR_CVAR_CH4_NETMOD": "ofi"}), ("openmpi", openmpi, {})):

@@ -5,7 +5,7 @@
 #![no_main]
 
 use ferrywire_nic::{
-    Envelope, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port, Progress,
+    Envelope, Key, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port, Progress,
     Promises, Region, Seal, Sent, Span, StepRef, Ticket, Time,
 };
 use libfuzzer_sys::fuzz_target;
@@ -123,7 +123,13 @@ impl Port for Void {
         assert_eq!(from.len, into.len);
     }
 
-    fn get(&mut self, _: Peer, from: Span, into: Span, _: Ticket) {
+    fn expose(&mut self, _: Peer, span: Span, _: Ticket) -> Key {
+        if span.len % 2 == 0 { Key(span.len) } else { Key::NONE }
+    }
+
+    fn conceal(&mut self, _: Ticket) {}
+
+    fn get(&mut self, _: Peer, from: Span, _: Key, into: Span, _: Ticket) {
         assert_eq!(from.len, into.len);
     }
 

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `rail.rs` | the rail: how ranks learn each other's names, which frame goes where |
+//! | `reads.rs` | which pieces of other ranks' memory are being read |
 //! | `card.rs` | what they tell each other for that, as bytes |
 //! | `endpoint.rs` | one endpoint of the library, with the memory that is lent to it |
 //! | `found.rs` | which providers there are, and which one is chosen |
@@ -16,6 +17,7 @@ mod card;
 mod endpoint;
 mod found;
 pub(crate) mod rail;
+mod reads;
 
 pub(crate) use endpoint::Endpoint;
 pub use found::{NoFabric, Providers, has_hardware, look, providers};

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use ferrywire_nic::{
-    Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
+    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket,
+    Time,
 };
 
 use crate::claims::Claims;
@@ -214,7 +215,18 @@ impl Port for HostPort {
         self.transfers.push_back(Transfer { peer: to, from, into, done: 0, ticket, direction });
     }
 
-    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+    fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
+        self.rail.expose(to, span, ticket)
+    }
+
+    fn conceal(&mut self, ticket: Ticket) {
+        self.rail.conceal(ticket);
+    }
+
+    fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
+        if self.rail.get_far(source, from, key, into, ticket) {
+            return;
+        }
         self.rail.shm.pressing = true;
         let direction = Direction::Read;
         self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
+use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
 use crate::net::Net;
@@ -30,7 +30,7 @@ fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
     match &net.endpoint {
         Some(endpoint) => {
             let (out, inlet) = fabric::open(net, endpoint);
-            (Far::Fabric(out), FarInlet::Fabric(inlet))
+            (Far::Fabric(Box::new(out)), FarInlet::Fabric(inlet))
         }
         None => {
             let (out, inlet) = udp::open(net);
@@ -42,7 +42,7 @@ fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
 /// The rail to other hosts, which is the same for all ranks of a job.
 enum Far {
     Udp(Udp),
-    Fabric(Fabric),
+    Fabric(Box<Fabric>),
 }
 
 enum FarInlet {
@@ -126,6 +126,54 @@ impl Rails {
                 Some(Far::Fabric(fabric)) => fabric.is_empty(),
                 None => true,
             }
+    }
+
+    /// Lets a peer read a span of ours. On this host all memory can be read by its address, and the kernel sees to who may.
+    pub(crate) fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
+        match (self.here.slot(to), &mut self.far) {
+            (None, Some(Far::Fabric(fabric))) => fabric.expose(span, ticket),
+            _ => Key(0),
+        }
+    }
+
+    pub(crate) fn conceal(&mut self, ticket: Ticket) {
+        if let Some(Far::Fabric(fabric)) = &mut self.far {
+            fabric.conceal(ticket);
+        }
+    }
+
+    /// Begins to read memory of a peer on another host, if it is there; [`Rails::poll_read`] tells the end.
+    pub(crate) fn get_far(
+        &mut self,
+        source: Peer,
+        from: Span,
+        key: Key,
+        into: Span,
+        ticket: Ticket,
+    ) -> bool {
+        match (self.here.slot(source), &mut self.far) {
+            (None, Some(Far::Fabric(fabric))) => {
+                fabric.get(source, from, key, into, ticket);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Shows reads that are over.
+    pub(crate) fn poll_read(&mut self, show: impl FnMut(Ticket)) {
+        if let Some(Far::Fabric(fabric)) = &mut self.far {
+            fabric.poll_read(show);
+        }
+    }
+
+    /// Nothing more is read from a peer. False if something is on its way; then [`Rail::poll_lost`] shows the peer when
+    /// nothing is.
+    pub(crate) fn stop_reading(&mut self, peer: Peer) -> bool {
+        match &mut self.far {
+            Some(Far::Fabric(fabric)) => fabric.stop_reading(peer),
+            _ => true,
+        }
     }
 
     /// The slot of a peer whose memory is read or written, which the NIC does only where a rail promised it.

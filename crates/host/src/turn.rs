@@ -198,16 +198,20 @@ impl Core {
     /// Frames that found no room may go now.
     #[cold]
     fn relieve(&mut self) -> bool {
-        let (mut peers, mut lost) = (Vec::new(), Vec::new());
+        let (mut peers, mut lost, mut read) = (Vec::new(), Vec::new(), Vec::new());
         self.port.rail.poll_room(|peer| peers.push(peer));
+        self.port.rail.poll_read(|ticket| read.push(ticket));
         self.port.rail.poll_lost(|peer, error| lost.push((peer, error)));
         for &peer in &peers {
             self.nic.on_room(peer, &mut self.port);
         }
+        for &ticket in &read {
+            self.nic.on_read(ticket, &mut self.port);
+        }
         for (peer, error) in &lost {
             self.lose(*peer, error);
         }
-        !peers.is_empty() || !lost.is_empty()
+        !peers.is_empty() || !lost.is_empty() || !read.is_empty()
     }
 
     /// The machine does not let us reach a peer.
@@ -219,7 +223,10 @@ impl Core {
 
     fn bury(&mut self, peer: Peer) {
         self.port.transfers.retain(|transfer| transfer.peer != peer);
-        self.nic.on_peer_down(peer, &mut self.port);
+        // What is still read goes into memory that is the user's again when its operation has ended.
+        if self.port.rail.stop_reading(peer) {
+            self.nic.on_peer_down(peer, &mut self.port);
+        }
     }
 
     fn call_mourner(&mut self) {

@@ -266,7 +266,7 @@ const LOOKS_PER_CONTACT: usize = 2;
 const LOOPBACK: Promises = Promises {
     reliable: true,
     puts: false,
-    gets: true,
+    gets: false,
     frame_bytes_max: u32::MAX,
     welcome_bytes: 0,
 };

@@ -6,7 +6,7 @@
 //! would not read back the same is not accepted.
 
 use crate::port::Operator;
-use crate::types::{Region, Span, Ticket};
+use crate::types::{Key, Region, Span, Ticket};
 use crate::word::MatchWord;
 
 /// The head of a frame: everything but the payload.
@@ -63,6 +63,8 @@ pub enum Kind {
         ticket: Ticket,
         /// Where its bytes are.
         source: Span,
+        /// What they can be read by, if they can.
+        key: Key,
     },
     /// What became of the oldest unanswered message without credit.
     Answer {
@@ -215,7 +217,7 @@ impl Kind {
 
 impl Envelope {
     /// No envelope is longer.
-    pub const BYTES_MAX: usize = HEAD_BYTES + MARKS_BYTES + 40;
+    pub const BYTES_MAX: usize = HEAD_BYTES + MARKS_BYTES + 44;
 
     /// The job that a frame claims to belong to; the first thing looked at.
     pub fn job_of(raw: &[u8]) -> Option<u32> {
@@ -303,6 +305,7 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
             first: flags.take(FIRST),
             ticket: reader.ticket()?,
             source: reader.span()?,
+            key: if flags.take(READABLE) { reader.key()? } else { Key::NONE },
         },
         ANSWER => Kind::Answer {
             queue: short,
@@ -364,12 +367,16 @@ fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u1
             }
             (EAGER, 0)
         }
-        Kind::Offer { word, secured, first, ticket, source } => {
+        Kind::Offer { word, secured, first, ticket, source, key } => {
             flags.put(SECURED, secured);
             flags.put(FIRST, first);
+            flags.put(READABLE, key != Key::NONE);
             writer.u64(word.bits());
             writer.u64(ticket.bits());
             writer.span(source);
+            if key != Key::NONE {
+                writer.u64(key.0);
+            }
             (OFFER, 0)
         }
         Kind::Answer { queue, accepted, wanted, credit } => {
@@ -489,6 +496,11 @@ impl Reader<'_> {
         self.u64().map(Ticket::from_bits)
     }
 
+    /// A key. That there is none is not said by one.
+    fn key(&mut self) -> Option<Key> {
+        self.u64().map(Key).filter(|&key| key != Key::NONE)
+    }
+
     fn span(&mut self) -> Option<Span> {
         Some(Span { region: Region(self.u32()?), offset: self.u64()?, len: self.u64()? })
     }
@@ -559,6 +571,7 @@ const ASKS: u8 = 2;
 const SECURED: u8 = 4;
 const SYNCHRONOUS: u8 = 8;
 const FIRST: u8 = 16;
+const READABLE: u8 = 32;
 const ACCEPTED: u8 = 4;
 const WANTED: u8 = 8;
 const REST: u8 = 4;

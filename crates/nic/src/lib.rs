@@ -72,5 +72,5 @@ pub use port::{Operator, Port, Progress, Promises, Seal, Sent, StepRef};
 pub use receive::Probed;
 pub use resident::{Deed, Resident};
 pub use schedule::{Schedule, Step, StepId};
-pub use types::{Fault, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
+pub use types::{Fault, Key, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

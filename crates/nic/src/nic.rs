@@ -18,7 +18,7 @@ use crate::hooks::Modules;
 use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
-use crate::op::{Op, Owner, State};
+use crate::op::{Closed, Op, Owner, State};
 use crate::peers::{At, Mix, PeerState, Peers};
 use crate::port::{Port, Seal};
 use crate::receive::{Offer, Whole};
@@ -248,8 +248,8 @@ impl<V: Variant> Nic<V> {
             Kind::Eager { word, secured, synchronous } => {
                 self.on_whole(at, Whole { word, secured, synchronous }, payload, port);
             }
-            Kind::Offer { word, secured, first, ticket, source } => {
-                let offer = Offer { word, sender: ticket, source };
+            Kind::Offer { word, secured, first, ticket, source, key } => {
+                let offer = Offer { word, sender: ticket, source, key };
                 self.on_offer(at, offer, secured, first, port);
             }
             Kind::Answer { queue, accepted, wanted, credit } => {
@@ -417,12 +417,15 @@ impl<V: Variant> Nic<V> {
             self.peers[at].open += 1;
             self.peers[at].peer
         });
-        self.ops.claim(Op { owner, peer, met: at.is_some(), counter: None, state })
+        self.ops.claim(Op { owner, peer, met: at.is_some(), exposed: false, counter: None, state })
     }
 
     /// Ends an operation, and tells its owner.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
-        if let Some((owner, counter)) = self.close(ticket) {
+        if let Some(Closed { owner, counter, exposed }) = self.close(ticket) {
+            if exposed {
+                port.conceal(ticket);
+            }
             self.tell(ticket, owner, counter, outcome, port);
         }
     }
@@ -452,13 +455,16 @@ impl<V: Variant> Nic<V> {
 
     /// Ends an operation of which nobody needs to be told.
     #[inline(always)]
-    pub(crate) fn close(&mut self, ticket: Ticket) -> Option<(Owner, Option<Ticket>)> {
-        let last = |op: &Op| (op.owner, op.counter, op.peer.filter(|_| op.met));
-        let (owner, counter, met) = self.ops.discard(ticket, last)?;
+    pub(crate) fn close(&mut self, ticket: Ticket) -> Option<Closed> {
+        let last = |op: &Op| {
+            let Op { owner, counter, exposed, .. } = *op;
+            (Closed { owner, counter, exposed }, op.peer.filter(|_| op.met))
+        };
+        let (closed, met) = self.ops.discard(ticket, last)?;
         if let Some(at) = met.and_then(|peer| self.peers.find(peer)) {
             self.peers[at].open -= 1;
         }
-        Some((owner, counter))
+        Some(closed)
     }
 
     /// The operation `ticket`, if it is one with this peer: a peer cannot name another's.

@@ -17,9 +17,18 @@ pub(crate) struct Op {
     pub(crate) peer: Option<Peer>,
     /// Whether it counts among the peer's open operations.
     pub(crate) met: bool,
+    /// Whether the peer may read its bytes where they are.
+    pub(crate) exposed: bool,
     /// A counter to raise when it ends.
     pub(crate) counter: Option<Ticket>,
     pub(crate) state: State,
+}
+
+/// What is left of an operation that has ended.
+pub(crate) struct Closed {
+    pub(crate) owner: Owner,
+    pub(crate) counter: Option<Ticket>,
+    pub(crate) exposed: bool,
 }
 
 /// Who wants to know how it ends.

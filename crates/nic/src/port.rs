@@ -1,7 +1,7 @@
 //! The way out: everything that the NIC may ask of the world.
 
 use crate::envelope::Envelope;
-use crate::types::{Outcome, Peer, Span, Ticket, Time};
+use crate::types::{Key, Outcome, Peer, Span, Ticket, Time};
 
 /// Everything the NIC may ask of the world. The driver, the simulator and the tests implement it;
 /// the NIC never learns which of them it is talking to.
@@ -48,9 +48,17 @@ pub trait Port {
     /// with `notify`.
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket);
 
-    /// Begins to read `from`, which is memory of `source`, on a rail that promises gets. When it
-    /// is over, [`crate::Nic::on_read`] is called here with `ticket`.
-    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket);
+    /// Lets `to` read `span`, on a rail that promises gets, until [`Port::conceal`]. What the rail calls it goes to the
+    /// peer, and comes back there in [`Port::get`]; [`Key::NONE`] if it cannot be read after all. Whoever asks again for a
+    /// ticket gets the same answer.
+    fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key;
+
+    /// Nobody has to read any more what was exposed for `ticket`.
+    fn conceal(&mut self, ticket: Ticket);
+
+    /// Begins to read `from`, which is memory of `source` that it has exposed under `key`. When it is over,
+    /// [`crate::Nic::on_read`] is called here with `ticket`.
+    fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket);
 
     /// Memory for a copy, or for what a module sends or receives, until it is released.
     fn claim(&mut self, bytes: u64) -> Span;
@@ -101,7 +109,7 @@ impl Promises {
     }
 }
 
-const ENVELOPE_BYTES_MAX: u32 = 72;
+const ENVELOPE_BYTES_MAX: u32 = 76;
 const _: () = assert!(ENVELOPE_BYTES_MAX as usize == Envelope::BYTES_MAX);
 
 /// What became of a frame.

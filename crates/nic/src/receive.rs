@@ -9,7 +9,7 @@ use crate::op::{Op, Owner, State};
 use crate::peers::At;
 use crate::port::Port;
 use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
-use crate::types::{Fault, Outcome, Peer, Posted, Received, Span, Ticket};
+use crate::types::{Fault, Key, Outcome, Peer, Posted, Received, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
 /// What a probe saw.
@@ -45,6 +45,7 @@ pub(crate) struct Offer {
     pub(crate) word: MatchWord,
     pub(crate) sender: Ticket,
     pub(crate) source: Span,
+    pub(crate) key: Key,
 }
 
 impl<V: Variant> Nic<V> {
@@ -86,7 +87,7 @@ impl<V: Variant> Nic<V> {
         pair.searches.on_receive(word, mask);
         let special = !pair.refused.is_empty() | !pair.ended.is_empty();
         let state = State::Posted { into, queue, cell };
-        let op = Op { owner, peer: from, met: false, counter: None, state };
+        let op = Op { owner, peer: from, met: false, exposed: false, counter: None, state };
         let ticket = self.ops.claim(op);
         if let Some(peer) = from
             && self.is_down(peer)
@@ -283,9 +284,9 @@ impl<V: Variant> Nic<V> {
                 }
                 Posted::Done(outcome)
             }
-            Body::Offered { ticket: sender, source } => match from {
+            Body::Offered { ticket: sender, source, key } => match from {
                 Some(at) if !self.peers[at].down => {
-                    let offer = Offer { word: stored.word, sender, source };
+                    let offer = Offer { word: stored.word, sender, source, key };
                     self.begin_transfer(at, ticket, offer, into, port)
                 }
                 _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
@@ -414,7 +415,7 @@ impl<V: Variant> Nic<V> {
         let redirected =
             if offer.word.has_module() { self.redirect(at, offer) } else { Some(offer) };
         let Some(offer) = redirected else { return };
-        let Offer { word, sender, source } = offer;
+        let Offer { word, sender, source, key } = offer;
         let queue = self.queue_of(word.group());
         if first {
             // Held messages come again from the oldest: nothing can be overtaken any more.
@@ -424,7 +425,7 @@ impl<V: Variant> Nic<V> {
             lane.swept_for = self.queues[usize::from(queue)].searches.last;
         }
         let arrival = self.arrive::<true, false>(at, queue, word, secured, HEADER_BYTES, |_| {
-            Body::Offered { ticket: sender, source }
+            Body::Offered { ticket: sender, source, key }
         });
         if arrival == Some(Arrival::Refused) {
             self.show_to_probe(at, queue, word, source.len);

@@ -13,7 +13,7 @@ use crate::op::{Putting, Sharing, State};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
-use crate::types::{Outcome, Peer, Posted, Span, Ticket};
+use crate::types::{Key, Outcome, Peer, Posted, Span, Ticket};
 
 /// Who moves the bytes of a matched offer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -61,7 +61,7 @@ impl<V: Variant> Nic<V> {
         &mut self,
         at: At,
         ticket: Ticket,
-        Offer { word, sender, source }: Offer,
+        Offer { word, sender, source, key }: Offer,
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
@@ -72,19 +72,20 @@ impl<V: Variant> Nic<V> {
             self.reply(at, Kind::Done { ticket: sender }, port);
             return Posted::Done(outcome);
         }
+        if self.peers[at].peer == self.me {
+            port.copy(source.first(into.len), into);
+            self.reply(at, Kind::Done { ticket: sender }, port);
+            return Posted::Done(outcome);
+        }
         self.meet(at, ticket);
         let state = &self.peers[at];
         let (here, there) = (port.attends(self.me), port.attends(state.peer));
-        match choose(state.promises, here, there, into.len, into.len == source.len) {
-            Mover::Receiver if state.peer == self.me => {
-                port.copy(source.first(into.len), into);
-                self.reply(at, Kind::Done { ticket: sender }, port);
-                return Posted::Done(outcome);
-            }
+        let promises = Promises { gets: state.promises.gets && key != Key::NONE, ..state.promises };
+        match choose(promises, here, there, into.len, into.len == source.len) {
             Mover::Receiver => {
                 let peer = state.peer;
                 self.op_mut(ticket).state = State::Reading { sender, outcome };
-                port.get(peer, source.first(into.len), into, ticket);
+                port.get(peer, source.first(into.len), key, into, ticket);
             }
             Mover::Sender => {
                 let len = source.len;
@@ -101,7 +102,7 @@ impl<V: Variant> Nic<V> {
                 self.op_mut(ticket).state = State::Sharing(Box::new(sharing));
                 let kind = Kind::Grant { ticket: sender, target: ticket, into: rest, rest: true };
                 self.reply(at, kind, port);
-                port.get(peer, source.first(reading), into.first(reading), ticket);
+                port.get(peer, source.first(reading), key, into.first(reading), ticket);
             }
         }
         Posted::Pending(ticket)

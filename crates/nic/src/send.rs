@@ -11,8 +11,14 @@ use crate::op::{InLane, Owner, State};
 use crate::peers::At;
 use crate::port::{Port, Promises, Sent};
 use crate::store::{HEADER_BYTES, eager_bytes};
-use crate::types::{Fault, Mode, Outcome, Peer, Posted, Span, Ticket};
+use crate::types::{Fault, Key, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
+
+/// On what terms a message is offered.
+struct Terms {
+    secured: bool,
+    first: bool,
+}
 
 impl<V: Variant> Nic<V> {
     /// Sends the bytes of `source` to `to`.
@@ -66,8 +72,7 @@ impl<V: Variant> Nic<V> {
                 return self.unsend(at, queue, bytes, fault);
             }
             let ticket = self.open(owner, Some(at), State::Offered { word, source });
-            let kind = Kind::Offer { word, secured: true, first: false, ticket, source };
-            self.send(at, kind, Span::EMPTY, None, port);
+            self.offer(at, ticket, word, source, Terms { secured: true, first: false }, port);
             return Posted::Pending(ticket);
         }
         if !synchronous && self.is_away_at_once(at, word, source, port) {
@@ -158,10 +163,29 @@ impl<V: Variant> Nic<V> {
             let kind = Kind::Eager { word, secured: false, synchronous };
             self.send(at, kind, source, Some(ticket), port);
         } else {
-            let kind = Kind::Offer { word, secured: false, first: false, ticket, source };
-            self.send(at, kind, Span::EMPTY, None, port);
+            self.offer(at, ticket, word, source, Terms { secured: false, first: false }, port);
         }
         Posted::Pending(ticket)
+    }
+
+    /// Tells the receiver of a message that stays here until it matches, and lets it read the bytes if the rail can.
+    fn offer(
+        &mut self,
+        at: At,
+        ticket: Ticket,
+        word: MatchWord,
+        source: Span,
+        Terms { secured, first }: Terms,
+        port: &mut impl Port,
+    ) {
+        let state = &self.peers[at];
+        let key = match state.promises.gets {
+            true => port.expose(state.peer, source, ticket),
+            false => Key::NONE,
+        };
+        self.op_mut(ticket).exposed = key != Key::NONE;
+        let kind = Kind::Offer { word, secured, first, ticket, source, key };
+        self.send(at, kind, Span::EMPTY, None, port);
     }
 
     /// Credit comes back. If it comes before an answer it is from before our farewell, and the
@@ -262,8 +286,7 @@ impl<V: Variant> Nic<V> {
             };
             message.offered = true;
             let InLane { word, source, .. } = *message;
-            let kind = Kind::Offer { word, secured: false, first, ticket, source };
-            self.send(at, kind, Span::EMPTY, None, port);
+            self.offer(at, ticket, word, source, Terms { secured: false, first }, port);
         }
         let held = self.peers[at].lane(queue).is_holding();
         self.peers[at].lane(queue).waiting = None;

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::slab::Slab;
-use crate::types::{Peer, Span, Ticket};
+use crate::types::{Key, Peer, Span, Ticket};
 use crate::word::MatchWord;
 
 /// Everything is counted in units of this size.
@@ -41,7 +41,7 @@ pub(crate) enum Body {
     /// All of it is here, in fragments.
     Whole { first: u32, len: u32, synchronous: Option<Ticket> },
     /// Its bytes are still with the sender.
-    Offered { ticket: Ticket, source: Span },
+    Offered { ticket: Ticket, source: Span, key: Key },
 }
 
 impl Stored {

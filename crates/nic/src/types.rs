@@ -62,6 +62,15 @@ impl Span {
     }
 }
 
+/// What a rail calls memory that a peer may read there. Only the rail knows what it means.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Key(pub u64);
+
+impl Key {
+    /// Of memory that nobody can read.
+    pub const NONE: Key = Key(u64::MAX);
+}
+
 /// Names one operation in progress. A ticket that has ended names nothing, for ever.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket {

@@ -2,7 +2,7 @@
 //! parser accepts is exactly what would have been sent.
 
 use ferrywire_nic::{
-    Envelope, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
+    Envelope, Key, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
     Posted, Progress, Promises, Region, Seal, Sent, Span, StepRef, Ticket, Time,
 };
 use proptest::prelude::*;
@@ -173,7 +173,7 @@ fn kind(code: u8, numbers: &[u64], flags: u8, short: u16) -> Kind {
     match code {
         0 => Kind::Ack,
         1 => Kind::Eager { word, secured: one, synchronous: two.then_some(ticket) },
-        2 => Kind::Offer { word, secured: one, first: two, ticket, source: span },
+        2 => Kind::Offer { word, secured: one, first: two, ticket, source: span, key: Key(c) },
         3 => Kind::Answer { queue: short, accepted: one, wanted: two, credit: small },
         4 => Kind::Credit { queue: short, bytes: small },
         5 => Kind::Invite { queue: short },
@@ -284,7 +284,13 @@ impl Port for Void {
         assert_eq!(from.len, into.len);
     }
 
-    fn get(&mut self, _: Peer, from: Span, into: Span, _: Ticket) {
+    fn expose(&mut self, _: Peer, span: Span, _: Ticket) -> Key {
+        if span.len.is_multiple_of(2) { Key(span.len) } else { Key::NONE }
+    }
+
+    fn conceal(&mut self, _: Ticket) {}
+
+    fn get(&mut self, _: Peer, from: Span, _: Key, into: Span, _: Ticket) {
         assert_eq!(from.len, into.len);
     }
 

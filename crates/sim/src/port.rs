@@ -6,7 +6,8 @@ use std::rc::Rc;
 use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::operation;
 use ferrywire_nic::{
-    Envelope, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket, Time,
+    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket,
+    Time,
 };
 
 use crate::fabric::Fabric;
@@ -30,13 +31,15 @@ pub struct SimPort {
     pub(crate) copied: u64,
     /// Spans that the NIC has claimed and not released.
     pub(crate) claimed: u32,
+    /// What others may read, under the bits of its ticket.
+    pub(crate) exposed: HashMap<u64, Span>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Action {
     Frame { to: Peer, bytes: Box<[u8]> },
     Put { to: Peer, bytes: Box<[u8]>, into: Span, ticket: Ticket, notify: Ticket },
-    Get { source: Peer, from: Span, into: Span, ticket: Ticket },
+    Get { source: Peer, from: Span, key: Key, into: Span, ticket: Ticket },
     Reduce { step: StepRef },
 }
 
@@ -55,6 +58,7 @@ impl SimPort {
             completions: Vec::new(),
             copied: 0,
             claimed: 0,
+            exposed: HashMap::new(),
         }
     }
 }
@@ -154,8 +158,23 @@ impl Port for SimPort {
         self.actions.push(Action::Put { to, bytes, into, ticket, notify });
     }
 
-    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
-        self.actions.push(Action::Get { source, from, into, ticket });
+    fn expose(&mut self, _: Peer, span: Span, ticket: Ticket) -> Key {
+        // Some memory cannot be exposed.
+        if span.len % 7 == 3 {
+            return Key::NONE;
+        }
+        let known = *self.exposed.entry(ticket.bits()).or_insert(span);
+        assert_eq!(known, span, "a ticket has one span");
+        Key(ticket.bits())
+    }
+
+    fn conceal(&mut self, ticket: Ticket) {
+        let span = self.exposed.remove(&ticket.bits());
+        assert!(span.is_some(), "{ticket} is concealed once, and was exposed");
+    }
+
+    fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
+        self.actions.push(Action::Get { source, from, key, into, ticket });
     }
 
     fn claim(&mut self, bytes: u64) -> Span {

@@ -692,6 +692,10 @@ fn check_leaks<V: Variant>(
         if lists.iter().any(|&count| count > 0) || stored.sum::<usize>() > 0 {
             violations.push(format!("rank {} has leaked: {holdings:?}", rank.0));
         }
+        let exposed = world.exposed(rank);
+        if exposed > 0 {
+            violations.push(format!("rank {} lets others read {exposed} spans", rank.0));
+        }
         if reserved != holdings.promised {
             violations.push(format!("rank {} has lost credit: {holdings:?}", rank.0));
         }

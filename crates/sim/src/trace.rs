@@ -1,6 +1,6 @@
 //! What happened, in words that a person can read.
 
-use ferrywire_nic::{Envelope, Fault, Kind, MatchWord, Outcome, Span};
+use ferrywire_nic::{Envelope, Fault, Key, Kind, MatchWord, Outcome, Span};
 
 /// How an operation ended.
 pub(crate) fn outcome(outcome: Outcome) -> String {
@@ -48,12 +48,13 @@ fn kind(kind: &Kind, payload: usize) -> String {
             also(!secured, "no credit"),
             also(synchronous.is_some(), "synchronous"),
         ),
-        Kind::Offer { word: w, secured, first, ticket, source } => format!(
-            "offer {ticket} {}, {} bytes{}{}",
+        Kind::Offer { word: w, secured, first, ticket, source, key } => format!(
+            "offer {ticket} {}, {} bytes{}{}{}",
             word(w),
             source.len,
             also(!secured, "no credit"),
             also(first, "first of a sweep"),
+            also(key != Key::NONE, "readable"),
         ),
         Kind::Answer { queue, accepted, wanted, credit } => format!(
             "{} in queue {queue}{}, credit {credit}",

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use ferrywire_nic::{
-    Envelope, Limits, Nic, Outcome, Peer, Seal, Span, StepRef, Ticket, Time, Variant,
+    Envelope, Key, Limits, Nic, Outcome, Peer, Seal, Span, StepRef, Ticket, Time, Variant,
 };
 
 use crate::fabric::{Fabric, Rule, Verdict};
@@ -127,6 +127,7 @@ enum Event {
         by: Peer,
         source: Peer,
         from: Span,
+        key: Key,
         into: Span,
         ticket: Ticket,
     },
@@ -254,6 +255,11 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.rank(rank).port.claimed
     }
 
+    /// Spans of memory that others may read at a rank.
+    pub fn exposed(&self, rank: Peer) -> usize {
+        self.rank(rank).port.exposed.len()
+    }
+
     /// Lets the next event happen; answers the rank that it happened to. None: all is quiet.
     pub fn step(&mut self) -> Option<Peer> {
         let Reverse(entry) = self.events.pop()?;
@@ -325,7 +331,13 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             Event::Written { rank, ticket } => {
                 self.on_rank(rank, |_, context| context.nic.on_written(ticket, context.port));
             }
-            Event::Fetch { by, source, from, into, ticket } => {
+            Event::Fetch { by, source, from, key, into, ticket } => {
+                let Rank { nic, port, .. } = self.rank(source);
+                if port.exposed.get(&key.0).is_none_or(|span| from != span.first(from.len)) {
+                    // Whoever is given up reads nothing more. Everybody else reads only what it may.
+                    assert!(nic.is_down(by), "{by:?} reads what {source:?} has not exposed to it");
+                    return;
+                }
                 let bytes: Box<[u8]> = self.memory(source).bytes(from).into();
                 let link = *self.fabric.link(source, by);
                 let at = self.now.after(link.latency_ns + link.busy_ns(from.len));
@@ -444,9 +456,9 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 self.push(at, Event::Written { rank, ticket });
                 self.push(at, Event::Landed { from: rank, to, bytes, into, notify });
             }
-            Action::Get { source, from, into, ticket } => {
+            Action::Get { source, from, key, into, ticket } => {
                 let at = self.arrival(rank, source, 0);
-                self.push(at, Event::Fetch { by: rank, source, from, into, ticket });
+                self.push(at, Event::Fetch { by: rank, source, from, key, into, ticket });
             }
             Action::Reduce { step } => {
                 let at = self.now.after(self.random.between(1, 5_000));

@@ -73,6 +73,7 @@ pub(super) struct DomainAttr {
     pub(super) resource_mgmt: c_int,
     pub(super) av_type: c_int,
     pub(super) mr_mode: c_int,
+    pub(super) mr_key_size: usize,
 }
 
 #[repr(C)]
@@ -155,6 +156,7 @@ pub(super) struct MrOps {
 pub(super) struct Mr {
     pub(super) fid: Fid,
     pub(super) mem_desc: *mut c_void,
+    pub(super) key: u64,
 }
 
 #[repr(C)]
@@ -237,6 +239,7 @@ pub(super) struct Ep {
     ops: *const c_void,
     pub(super) cm: *const CmOps,
     pub(super) msg: *const MsgOps,
+    pub(super) rma: *const RmaOps,
 }
 
 #[repr(C)]
@@ -258,6 +261,12 @@ pub(super) struct MsgOps {
     pub(super) inject: Inject,
 }
 
+#[repr(C)]
+pub(super) struct RmaOps {
+    size: usize,
+    pub(super) read: ReadRemote,
+}
+
 pub(super) type TryWait = unsafe extern "C" fn(*mut Fabric, *mut *mut Fid, c_int) -> c_int;
 pub(super) type Insert =
     unsafe extern "C" fn(*mut Av, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int;
@@ -267,6 +276,16 @@ pub(super) type Receive =
     unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, u64, *mut c_void) -> isize;
 pub(super) type Send =
     unsafe extern "C" fn(*mut Ep, *const c_void, usize, *mut c_void, u64, *mut c_void) -> isize;
+pub(super) type ReadRemote = unsafe extern "C" fn(
+    *mut Ep,
+    *mut c_void,
+    usize,
+    *mut c_void,
+    u64,
+    u64,
+    u64,
+    *mut c_void,
+) -> isize;
 pub(super) type Inject = unsafe extern "C" fn(*mut Ep, *const c_void, usize, u64) -> isize;
 
 type GetInfo = unsafe extern "C" fn(
@@ -396,8 +415,11 @@ const NAME: &CStr = c"libfabric.so.1";
 pub(super) const API: u32 = (1 << 16) | 14;
 
 pub(super) const FI_MSG: u64 = 1 << 1;
+pub(super) const FI_RMA: u64 = 1 << 2;
+pub(super) const FI_READ: u64 = 1 << 8;
 pub(super) const FI_RECV: u64 = 1 << 10;
 pub(super) const FI_SEND: u64 = 1 << 11;
+pub(super) const FI_REMOTE_READ: u64 = 1 << 12;
 /// With `fi_getinfo`: the address given is our own.
 pub(super) const FI_SOURCE: u64 = 1 << 57;
 /// Operations lend the library four, or eight, words of ours.
@@ -435,6 +457,8 @@ const _: () = {
     assert!(offset_of!(DomainAttr, threading) == 16 && offset_of!(FabricAttr, prov_version) == 24);
     assert!(size_of::<Fid>() == 24 && size_of::<Completion>() == 24);
     assert!(offset_of!(Failure, err) == 56 && offset_of!(Failure, more) == 80);
+    assert!(offset_of!(DomainAttr, mr_key_size) == 40 && offset_of!(Mr, key) == 32);
+    assert!(offset_of!(Ep, rma) == 48 && offset_of!(RmaOps, read) == 8);
     assert!(size_of::<CqAttr>() == 40 && size_of::<AvAttr>() == 48);
 };
 

@@ -1,4 +1,4 @@
-//! One endpoint of libfabric: messages to and from others, and the memory that is lent to the library for them.
+//! One endpoint of libfabric: messages to and from others, reads of their memory, and what is lent to the library for it.
 
 // Invariants of this file, cited below by number.
 //   E1. Objects of the library are made in `open`, live as long as the endpoint, and are closed in the order of its fields: each
@@ -7,7 +7,9 @@
 //       driver, which uses both under its lock. That is what we have told the library (FI_THREAD_DOMAIN).
 //   E3. A slot whose `lent` is set is the library's, contents and context. It is set before the library gets the slot,
 //       and cleared when it says that it is done with it, or has refused it. All other slots are ours.
-//   E4. Slots lie behind each other in `memory`, each a context and then room; a number below `SLOTS` is one of them.
+//   E4. Slots lie behind each other in `memory`, each a context and then room, and behind them contexts of reads; a number
+//       below `SLOTS` is one of the first, others below `CONTEXTS` are of reads.
+//   E5. Memory of the user's that is registered, or read into, is lent by the user for so long.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{c_int, c_void};
@@ -26,9 +28,10 @@ pub(crate) struct Endpoint {
     cq: NonNull<fi::Cq>,
     av: NonNull<fi::Av>,
     fabric: NonNull<fi::Fabric>,
+    domain: NonNull<fi::Domain>,
     // Kept to be closed, in this order.
     _ep: Object,
-    _region: Option<Object>,
+    _region: Option<Registered>,
     _cq: Object,
     _av: Object,
     _domain: Object,
@@ -43,10 +46,12 @@ pub(crate) struct Endpoint {
     wait: Option<RawFd>,
     /// Messages up to this length are copied by the library at once.
     inject_bytes_max: usize,
+    /// How memory of others is read, where the provider can.
+    reading: Option<Reading>,
     /// Whether the library does nothing between two calls.
     pub(super) is_manual: bool,
     lent: Box<[AtomicBool]>,
-    /// Whom the message in a slot goes to.
+    /// Whom the message in a slot goes to, or which read uses a context.
     tokens: Box<[AtomicU32]>,
     /// Where to look first for a slot to send from, among those.
     next: AtomicUsize,
@@ -54,6 +59,22 @@ pub(crate) struct Endpoint {
     finished: AtomicU64,
     /// Slots to receive into that the library has refused so far.
     refused: AtomicUsize,
+}
+
+/// How a provider reads memory of others.
+struct Reading {
+    read: fi::ReadRemote,
+    /// Memory is named by its address there, not by its place in what was registered.
+    by_address: bool,
+    /// The provider chooses keys. Otherwise we do, of no more bits than these.
+    own_keys: bool,
+    key_bits: u64,
+    next_key: AtomicU64,
+    /// What we read into has to be registered, too.
+    registers_here: bool,
+    /// What is registered has to be bound.
+    binds: bool,
+    read_bytes_max: u64,
 }
 
 /// Functions of the endpoint's own tables.
@@ -81,6 +102,26 @@ pub(super) enum Given {
     Full,
     /// It will never go, for this reason.
     Never(c_int),
+}
+
+/// What has happened at an endpoint.
+pub(super) enum Happened<'a> {
+    /// A message has come.
+    Message(&'a [u8]),
+    /// A message will never arrive, at whom somebody knows by this token.
+    Lost { token: Option<u32>, code: c_int },
+    /// A read is over, which somebody knows by this token; well, if the code is zero.
+    Read { token: u32, code: c_int },
+}
+
+/// A piece of a read.
+pub(super) struct Piece {
+    /// Where in the peer's memory that was registered, what that begins at, and its key.
+    pub(super) at: u64,
+    pub(super) start: u64,
+    pub(super) key: u64,
+    pub(super) into: u64,
+    pub(super) len: u64,
 }
 
 impl Endpoint {
@@ -131,27 +172,22 @@ impl Endpoint {
         ep_object.bind(&cq_object, fi::FI_SEND | fi::FI_RECV).map_err(trouble("bind a queue"))?;
         ep_object.bind(&av_object, 0).map_err(trouble("bind addresses"))?;
         ep_object.enable().map_err(trouble("enable an endpoint"))?;
+        let binds = facts.mr_mode & fi::FI_MR_ENDPOINT != 0;
+        let bind = binds.then_some(&ep_object);
         let region = match facts.mr_mode & fi::FI_MR_LOCAL {
             0 => None,
-            _ => Some(register(domain, &memory).map_err(trouble("register memory"))?),
+            _ => Some(memory.register(domain, bind).map_err(trouble("register memory"))?),
         };
-        if let Some((region, _)) = &region
-            && facts.mr_mode & fi::FI_MR_ENDPOINT != 0
-        {
-            region.bind(&ep_object, 0).map_err(trouble("bind memory"))?;
-            region.enable().map_err(trouble("enable memory"))?;
-        }
-        let (region, description) = match region {
-            Some((region, description)) => (Some(region), description),
-            None => (None, std::ptr::null_mut()),
-        };
+        let description = region.as_ref().map_or(std::ptr::null_mut(), |own| own.description);
         let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
         let calls = Calls::of(fabric, av, cq, ep);
+        let reading = list.reads().then(|| facts.reading(ep));
         let endpoint = Endpoint {
             ep,
             cq,
             av,
             fabric,
+            domain,
             _ep: ep_object,
             _region: region,
             _cq: cq_object,
@@ -165,9 +201,10 @@ impl Endpoint {
             name,
             wait,
             inject_bytes_max: facts.inject_bytes_max,
+            reading,
             is_manual: facts.is_manual,
-            lent: (0..SLOTS).map(|_| AtomicBool::new(false)).collect(),
-            tokens: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(),
+            lent: (0..CONTEXTS).map(|_| AtomicBool::new(false)).collect(),
+            tokens: (0..CONTEXTS).map(|_| AtomicU32::new(0)).collect(),
             next: AtomicUsize::new(0),
             finished: AtomicU64::new(0),
             refused: AtomicUsize::new(RECEIVES),
@@ -224,15 +261,94 @@ impl Endpoint {
         sent
     }
 
-    /// Shows messages that have come, at most `limit`, and whose messages will never arrive; answers how many things have
-    /// happened. This is also when the library does its work.
-    #[inline]
-    pub(super) fn poll(
+    /// Whether memory of others can be read.
+    pub(super) fn reads(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Lets others read memory of ours, as long as the answer lives.
+    pub(super) fn expose(&self, start: u64, len: u64) -> Option<Registered> {
+        let reading = self.reading.as_ref()?;
+        // Keys of ours may run into one that is still in use.
+        (0..KEY_TRIES).find_map(|_| self.register(reading, start, len, fi::FI_REMOTE_READ).ok())
+    }
+
+    /// Registers memory to read into, where that is necessary.
+    pub(super) fn prepare(&self, start: u64, len: u64) -> Result<Option<Registered>, c_int> {
+        let reading = self.reading.as_ref().ok_or(-libc::ENOSYS)?;
+        let necessary = reading.registers_here;
+        necessary.then(|| self.register(reading, start, len, fi::FI_READ)).transpose()
+    }
+
+    fn register(
         &self,
-        limit: usize,
-        mut take: impl FnMut(&[u8]),
-        mut fail: impl FnMut(Option<u32>, c_int),
-    ) -> usize {
+        reading: &Reading,
+        start: u64,
+        len: u64,
+        access: u64,
+    ) -> Result<Registered, c_int> {
+        let key = match reading.own_keys {
+            true => 0,
+            false => reading.next_key.fetch_add(1, Ordering::Relaxed) & reading.key_bits,
+        };
+        let len = usize::try_from(len).map_err(|_| -libc::EINVAL)?;
+        let start =
+            std::ptr::with_exposed_provenance(usize::try_from(start).map_err(|_| -libc::EINVAL)?);
+        let bind = reading.binds.then_some(&self._ep);
+        // SAFETY: E5.
+        unsafe { register(self.domain, start, len, access, key, bind) }
+    }
+
+    /// Begins to read a piece of a peer's memory. Somebody knows it by `token`.
+    pub(super) fn read(
+        &self,
+        address: u64,
+        token: u32,
+        piece: &Piece,
+        registered: Option<&Registered>,
+    ) -> Given {
+        let Some(reading) = &self.reading else { return Given::Never(-libc::ENOSYS) };
+        let mut contexts = SLOTS..CONTEXTS;
+        let free = contexts.find(|&at| !self.lent[at].load(Ordering::Relaxed));
+        let Some(context) = free else { return Given::Full };
+        let (Ok(into), Ok(len)) = (usize::try_from(piece.into), usize::try_from(piece.len)) else {
+            return Given::Never(-libc::EINVAL);
+        };
+        let at = if reading.by_address { piece.at } else { piece.at - piece.start };
+        self.lent[context].store(true, Ordering::Relaxed);
+        self.tokens[context].store(token, Ordering::Relaxed);
+        let given = given({
+            let into = std::ptr::with_exposed_provenance_mut(into);
+            let description = registered.map_or(std::ptr::null_mut(), |own| own.description);
+            let own = self.memory.context(context).as_ptr();
+            // SAFETY: E2, E3, E5.
+            unsafe {
+                (reading.read)(
+                    self.ep.as_ptr(),
+                    into,
+                    len,
+                    description,
+                    address,
+                    at,
+                    piece.key,
+                    own,
+                )
+            }
+        });
+        if given != Given::Away {
+            self.lent[context].store(false, Ordering::Relaxed);
+        }
+        given
+    }
+
+    /// The longest piece that is read at a time.
+    pub(super) fn read_bytes_max(&self) -> u64 {
+        self.reading.as_ref().map_or(0, |reading| reading.read_bytes_max)
+    }
+
+    /// Shows what has happened, at most `limit` things; answers how many. This is also when the library does its work.
+    #[inline]
+    pub(super) fn poll(&self, limit: usize, mut show: impl FnMut(Happened<'_>)) -> usize {
         if self.refused.load(Ordering::Relaxed) > 0 {
             self.lend_refused();
         }
@@ -242,7 +358,7 @@ impl Endpoint {
         let count = unsafe { (self.calls.read)(self.cq.as_ptr(), start, room) };
         let Ok(count) = usize::try_from(count) else {
             return match c_int::try_from(-count) {
-                Ok(fi::FI_EAVAIL) => self.poll_failure(&mut fail),
+                Ok(fi::FI_EAVAIL) => self.poll_failure(&mut show),
                 _ => 0,
             };
         };
@@ -251,12 +367,18 @@ impl Endpoint {
             self.lent[slot].store(false, Ordering::Relaxed);
             if slot < RECEIVES {
                 // SAFETY: E3: it is ours from here to `lend`, and it is not longer than the room.
-                take(unsafe { self.memory.bytes(slot, completion.len.min(MESSAGE_BYTES_MAX)) });
+                let message =
+                    unsafe { self.memory.bytes(slot, completion.len.min(MESSAGE_BYTES_MAX)) };
+                show(Happened::Message(message));
                 if !self.lend(slot) {
                     self.refused.fetch_add(1, Ordering::Relaxed);
                 }
             } else {
                 self.finished.fetch_add(1, Ordering::Relaxed);
+                if slot >= SLOTS {
+                    let token = self.tokens[slot].load(Ordering::Relaxed);
+                    show(Happened::Read { token, code: 0 });
+                }
             }
         }
         count
@@ -280,7 +402,7 @@ impl Endpoint {
 
     /// Whether nothing is on its way of what needed a slot.
     pub(super) fn is_drained(&self) -> bool {
-        self.lent[RECEIVES..].iter().all(|lent| !lent.load(Ordering::Relaxed))
+        self.lent[RECEIVES..SLOTS].iter().all(|lent| !lent.load(Ordering::Relaxed))
     }
 
     /// What an error number means.
@@ -289,7 +411,7 @@ impl Endpoint {
     }
 
     #[cold]
-    fn poll_failure(&self, fail: &mut impl FnMut(Option<u32>, c_int)) -> usize {
+    fn poll_failure(&self, show: &mut impl FnMut(Happened<'_>)) -> usize {
         // SAFETY: it is plain data: all zeros is a value of it.
         let mut failure: Failure = unsafe { std::mem::zeroed() };
         // SAFETY: E2.
@@ -306,9 +428,15 @@ impl Endpoint {
             Some(slot) => {
                 self.lent[slot].store(false, Ordering::Relaxed);
                 self.finished.fetch_add(1, Ordering::Relaxed);
-                fail(Some(self.tokens[slot].load(Ordering::Relaxed)), failure.err);
+                let (token, code) = (self.tokens[slot].load(Ordering::Relaxed), failure.err);
+                show(match slot < SLOTS {
+                    true => Happened::Lost { token: Some(token), code },
+                    false => {
+                        Happened::Read { token, code: if code == 0 { libc::EIO } else { code } }
+                    }
+                });
             }
-            None => fail(None, failure.err),
+            None => show(Happened::Lost { token: None, code: failure.err }),
         }
         1
     }
@@ -376,9 +504,17 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
 const RECEIVES: usize = 64;
 const SENDS: usize = 64;
 const SLOTS: usize = RECEIVES + SENDS;
+/// Pieces that are read at the same time.
+const READS: usize = 16;
+const CONTEXTS: usize = SLOTS + READS;
+/// Whoever reads more at a time keeps others from being heard.
+const READ_BYTES_MAX: u64 = 1 << 20;
+/// How many keys are tried.
+const KEY_TRIES: usize = 3;
 /// What the library may write of its own for each operation.
 const CONTEXT_BYTES: usize = 64;
 const SLOT_BYTES: usize = CONTEXT_BYTES + MESSAGE_BYTES_MAX;
+const SLOTS_BYTES: usize = SLOTS * SLOT_BYTES;
 /// Completions that are taken in one call.
 const BATCH_MAX: usize = 8;
 const NOTHING: Completion = Completion { context: std::ptr::null_mut(), flags: 0, len: 0 };
@@ -395,6 +531,8 @@ fn given(code: isize) -> Given {
 struct Facts {
     inject_bytes_max: usize,
     mr_mode: c_int,
+    mr_key_bytes: usize,
+    message_bytes_max: usize,
     av_type: c_int,
     is_manual: bool,
 }
@@ -406,11 +544,32 @@ impl Facts {
         let sending = unsafe { info.tx_attr.as_ref() };
         // SAFETY: as above.
         let domain = unsafe { info.domain_attr.as_ref() };
+        // SAFETY: as above.
+        let endpoint = unsafe { info.ep_attr.as_ref() };
         Facts {
             inject_bytes_max: sending.map_or(0, |sending| sending.inject_size),
             mr_mode: domain.map_or(0, |domain| domain.mr_mode),
+            mr_key_bytes: domain.map_or(0, |domain| domain.mr_key_size),
+            message_bytes_max: endpoint.map_or(0, |endpoint| endpoint.max_msg_size),
             av_type: domain.map_or(fi::FI_AV_UNSPEC, |domain| domain.av_type),
             is_manual: domain.is_none_or(|domain| domain.data_progress != fi::FI_PROGRESS_AUTO),
+        }
+    }
+
+    fn reading(&self, ep: NonNull<fi::Ep>) -> Reading {
+        let has = |mode| self.mr_mode & mode != 0;
+        Reading {
+            read: table(ep, |ep| ep.rma).read,
+            by_address: has(fi::FI_MR_VIRT_ADDR),
+            own_keys: has(fi::FI_MR_PROV_KEY),
+            key_bits: match self.mr_key_bytes {
+                bytes @ 1..8 => (1 << (8 * bytes)) - 1,
+                _ => u64::MAX,
+            },
+            next_key: AtomicU64::new(1),
+            registers_here: has(fi::FI_MR_LOCAL),
+            binds: has(fi::FI_MR_ENDPOINT),
+            read_bytes_max: READ_BYTES_MAX.min(self.message_bytes_max as u64),
         }
     }
 
@@ -479,19 +638,49 @@ fn open_queue(domain: NonNull<fi::Domain>) -> Result<(NonNull<fi::Cq>, Option<Ra
     Ok((cq, (code == 0 && wait >= 0).then_some(wait)))
 }
 
-/// Tells the provider of our memory: it, and what it is called.
-fn register(domain: NonNull<fi::Domain>, memory: &Memory) -> Result<(Object, *mut c_void), c_int> {
+/// Memory that the provider knows of, until this goes.
+pub(super) struct Registered {
+    description: *mut c_void,
+    key: u64,
+    _region: Object,
+}
+
+// SAFETY: E2: it goes under the same lock.
+unsafe impl Send for Registered {}
+
+impl Registered {
+    /// What others read it by.
+    pub(super) fn key(&self) -> u64 {
+        self.key
+    }
+}
+
+/// Tells the provider of memory.
+///
+/// # Safety
+/// The memory stays until the answer goes, and is used as `access` says.
+unsafe fn register(
+    domain: NonNull<fi::Domain>,
+    start: *const c_void,
+    len: usize,
+    access: u64,
+    key: u64,
+    bind: Option<&Object>,
+) -> Result<Registered, c_int> {
     let reg = table(domain, |domain| domain.mr).reg;
-    let (start, access) = (memory.start.as_ptr().cast(), fi::FI_SEND | fi::FI_RECV);
     let none = std::ptr::null_mut();
     let region: NonNull<fi::Mr> = made(|place| {
-        // SAFETY: E1: the region goes before the memory does.
-        unsafe { reg(domain.as_ptr().cast(), start, MEMORY.size(), access, 0, 0, 0, place, none) }
+        // SAFETY: E1, and the caller vouches.
+        unsafe { reg(domain.as_ptr().cast(), start, len, access, 0, key, 0, place, none) }
     })?;
     let object = Object(region.cast());
-    // SAFETY: E1.
-    let description = unsafe { region.as_ref() }.mem_desc;
-    Ok((object, description))
+    if let Some(endpoint) = bind {
+        object.bind(endpoint, 0)?;
+        object.enable()?;
+    }
+    // SAFETY: E1. What it is called is known when it is enabled.
+    let fi::Mr { mem_desc, key, .. } = *unsafe { region.as_ref() };
+    Ok(Registered { description: mem_desc, key, _region: object })
 }
 
 fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
@@ -579,7 +768,7 @@ struct Memory {
     start: NonNull<u8>,
 }
 
-const MEMORY: Layout = match Layout::from_size_align(SLOTS * SLOT_BYTES, 4096) {
+const MEMORY: Layout = match Layout::from_size_align(SLOTS_BYTES + READS * CONTEXT_BYTES, 4096) {
     Ok(layout) => layout,
     Err(_) => panic!("slots are few"),
 };
@@ -591,13 +780,28 @@ impl Memory {
         Memory { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(MEMORY)) }
     }
 
+    fn register(
+        &self,
+        domain: NonNull<fi::Domain>,
+        bind: Option<&Object>,
+    ) -> Result<Registered, c_int> {
+        let (start, access) = (self.start.as_ptr().cast(), fi::FI_SEND | fi::FI_RECV);
+        // SAFETY: E1, E3: the region goes before the memory does.
+        unsafe { register(domain, start, MEMORY.size(), access, 0, bind) }
+    }
+
     fn context(&self, slot: usize) -> NonNull<c_void> {
-        assert!(slot < SLOTS, "slot {slot} of {SLOTS}");
+        assert!(slot < CONTEXTS, "slot {slot} of {CONTEXTS}");
+        let offset = match slot.checked_sub(SLOTS) {
+            None => slot * SLOT_BYTES,
+            Some(read) => SLOTS_BYTES + read * CONTEXT_BYTES,
+        };
         // SAFETY: E4.
-        unsafe { self.start.add(slot * SLOT_BYTES) }.cast()
+        unsafe { self.start.add(offset) }.cast()
     }
 
     fn room(&self, slot: usize) -> NonNull<u8> {
+        assert!(slot < SLOTS, "slot {slot} of {SLOTS} has room");
         // SAFETY: E4.
         unsafe { self.context(slot).cast::<u8>().add(CONTEXT_BYTES) }
     }
@@ -613,7 +817,11 @@ impl Memory {
     /// The slot of a context.
     fn slot(&self, context: *mut c_void) -> Option<usize> {
         let offset = context.addr().checked_sub(self.start.addr().get())?;
-        (offset.is_multiple_of(SLOT_BYTES) && offset < MEMORY.size()).then_some(offset / SLOT_BYTES)
+        let slot = match offset.checked_sub(SLOTS_BYTES) {
+            None => offset / SLOT_BYTES,
+            Some(beyond) => SLOTS + beyond / CONTEXT_BYTES,
+        };
+        (slot < CONTEXTS && self.context(slot).as_ptr() == context).then_some(slot)
     }
 }
 

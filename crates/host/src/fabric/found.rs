@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 
 use super::bindings::{
     API, FI_CONTEXT, FI_CONTEXT2, FI_EP_RDM, FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL,
-    FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_RM_ENABLED, FI_SOURCE,
-    FI_THREAD_DOMAIN, Info, Library,
+    FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG, FI_ORDER_SAS, FI_READ, FI_REMOTE_READ, FI_RM_ENABLED,
+    FI_RMA, FI_SOURCE, FI_THREAD_DOMAIN, Info, Library,
 };
 
 /// Why the rail over libfabric cannot be used.
@@ -133,13 +133,24 @@ impl List {
         })
     }
 
-    /// The same, where our own address is this one.
+    /// The same, where our own address is this one. Those that also read memory of others come before those that do not.
     pub(super) fn ask(
         library: &'static Library,
         provider: Option<&str>,
         own: Option<IpAddr>,
     ) -> Result<List, c_int> {
-        let hints = Hints::new(library, provider)?;
+        let with = |caps| List::ask_for(caps, library, provider, own);
+        let reads = provider.and_then(|_| with(FI_MSG | READS).ok());
+        reads.map_or_else(|| with(FI_MSG), Ok)
+    }
+
+    fn ask_for(
+        caps: u64,
+        library: &'static Library,
+        provider: Option<&str>,
+        own: Option<IpAddr>,
+    ) -> Result<List, c_int> {
+        let hints = Hints::new(library, provider, caps)?;
         let node = own.map(|own| text(&own.to_string()));
         let (node, flags) = match &node {
             Some(node) => (node.as_ptr(), FI_SOURCE),
@@ -158,6 +169,11 @@ impl List {
     pub(super) fn first(&self) -> &Info {
         // SAFETY: P1.
         unsafe { self.first.as_ref() }
+    }
+
+    /// Whether this way to use a provider was asked to read memory of others, and does.
+    pub(super) fn reads(&self) -> bool {
+        self.first().caps & READS == READS
     }
 
     pub(super) fn as_ptr(&self) -> *mut Info {
@@ -195,13 +211,13 @@ impl Drop for List {
 struct Hints(List);
 
 impl Hints {
-    fn new(library: &'static Library, provider: Option<&str>) -> Result<Hints, c_int> {
+    fn new(library: &'static Library, provider: Option<&str>, caps: u64) -> Result<Hints, c_int> {
         // SAFETY: nothing is what a new one is made from.
         let made = unsafe { (library.dupinfo)(std::ptr::null()) };
         let mut list = List { library, first: NonNull::new(made).ok_or(-libc::ENOMEM)? };
         // SAFETY: P1, and nobody else has it.
         let info = unsafe { list.first.as_mut() };
-        info.caps = FI_MSG;
+        info.caps = caps;
         info.mode = FI_CONTEXT | FI_CONTEXT2;
         // SAFETY: P1: a new one has all its parts.
         if let Some(endpoint) = unsafe { info.ep_attr.as_mut() } {
@@ -230,6 +246,9 @@ impl Hints {
         Ok(Hints(list))
     }
 }
+
+/// What it takes to read memory of others, and to let others read ours.
+const READS: u64 = FI_RMA | FI_READ | FI_REMOTE_READ;
 
 fn text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).expect("without zeros")

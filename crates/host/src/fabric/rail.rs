@@ -1,4 +1,6 @@
-//! The rail over libfabric: frames as messages between endpoints. They arrive whole, once and in order; the library sees to it.
+//! The rail over libfabric: frames as messages between endpoints, which arrive whole, once and in order; the library sees to it.
+//! Long messages are read out of the sender's memory, where the provider can: the sender registers it, and its key goes with the
+//! offer.
 //!
 //! An endpoint is reached by its name, which only its own process knows. So who first sends to a peer sends it its *card*
 //! in a sealed datagram, and wants the peer's in return, again and again until it is there; whoever gets a card notes the name.
@@ -12,10 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{Envelope, Peer, Promises, Sent};
+use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use super::card::Card;
-use super::endpoint::{Endpoint, Given, MESSAGE_BYTES_MAX};
+use super::endpoint::{Endpoint, Given, Happened, MESSAGE_BYTES_MAX, Registered};
+use super::reads::{Ended, GIVE_BACK_WITHIN, Reads};
 use crate::net::Net;
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
@@ -25,6 +28,9 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
     let (datagrams, datagrams_inlet) = udp::open(net);
     let out = Fabric {
         me: net.me.to_le_bytes(),
+        exposed: HashMap::new(),
+        reads: Reads::default(),
+        read: Vec::new(),
         endpoint: Arc::clone(endpoint),
         mail: Arc::clone(&mail),
         datagrams,
@@ -47,6 +53,11 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
 pub(crate) struct Fabric {
     /// Our rank, as it stands before every frame.
     me: [u8; SOURCE_BYTES],
+    /// Memory that others may read.
+    exposed: HashMap<Ticket, Registered>,
+    reads: Reads,
+    /// Reads that are over, and have not been shown.
+    read: Vec<Ticket>,
     endpoint: Arc<Endpoint>,
     mail: Arc<Mail>,
     /// For cards.
@@ -72,7 +83,7 @@ impl Fabric {
         Promises {
             reliable: true,
             puts: false,
-            gets: false,
+            gets: self.endpoint.reads(),
             frame_bytes_max: FRAME_BYTES_MAX,
             welcome_bytes: 0,
         }
@@ -99,6 +110,76 @@ impl Fabric {
                 Sent::Away
             }
         }
+    }
+
+    /// Lets others read a span of ours, until [`Fabric::conceal`].
+    pub(crate) fn expose(&mut self, span: Span, ticket: Ticket) -> Key {
+        let known = self.exposed.get(&ticket).map(Registered::key);
+        let key = known.or_else(|| {
+            let registered = self.endpoint.expose(span.offset, span.len)?;
+            let key = registered.key();
+            self.exposed.insert(ticket, registered);
+            Some(key)
+        });
+        key.map_or(Key::NONE, Key)
+    }
+
+    pub(crate) fn conceal(&mut self, ticket: Ticket) {
+        self.exposed.remove(&ticket);
+    }
+
+    /// Begins to read memory of a peer.
+    pub(crate) fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
+        match self.endpoint.prepare(into.offset, into.len) {
+            Ok(registered) => {
+                self.reads.begin(peer, from, key, into, ticket, registered);
+                self.ask_for_pieces();
+            }
+            Err(code) => self.lose(peer, code),
+        }
+    }
+
+    fn ask_for_pieces(&mut self) {
+        let Fabric { endpoint, contacts, reads, .. } = self;
+        let (mut strangers, mut lost, mut stalled) = (Vec::new(), Vec::new(), false);
+        reads.ask(endpoint.read_bytes_max(), |peer, number, piece, registered| {
+            let Some(&Contact::Known(address)) = contacts.get(&peer) else {
+                strangers.push(peer);
+                return false;
+            };
+            match endpoint.read(address, number, piece, registered) {
+                Given::Away => return true,
+                Given::Full => stalled = true,
+                Given::Never(code) => lost.push((peer, code)),
+            }
+            false
+        });
+        reads.stalled = stalled || !strangers.is_empty();
+        for peer in strangers {
+            self.stick_unknown(peer);
+        }
+        for (peer, code) in lost {
+            self.lose(peer, code);
+        }
+    }
+
+    fn on_piece(&mut self, number: u32, code: i32) {
+        match self.reads.end_piece(number, self.endpoint.read_bytes_max(), code) {
+            Ended::Nothing => {}
+            Ended::Read(ticket) => self.read.push(ticket),
+            Ended::Peer(peer, code) => self.lose(peer, code),
+        }
+    }
+
+    /// Nothing more is read from a peer. False if something is on its way; then the peer is shown by
+    /// [`Fabric::poll_lost`] when the library is done with it.
+    pub(crate) fn stop_reading(&mut self, peer: Peer) -> bool {
+        self.reads.give_up(peer, libc::EHOSTDOWN)
+    }
+
+    /// Shows reads that are over.
+    pub(crate) fn poll_read(&mut self, show: impl FnMut(Ticket)) {
+        self.read.drain(..).for_each(show);
     }
 
     #[cold]
@@ -144,9 +225,14 @@ impl Fabric {
             match letter {
                 Letter::Card { from, wants, name } => self.on_card(from, wants, &name),
                 Letter::Lost { peer, code } => self.lose(peer, code),
+                Letter::Piece { number, code } => self.on_piece(number, code),
             }
         }
         let over = self.pause.is_over(self.endpoint.finished());
+        if !self.reads.is_empty() {
+            self.ask_for_pieces();
+            self.look_for_overdue();
+        }
         for peer in std::mem::take(&mut self.full) {
             match self.contacts.get(&peer) {
                 Some(Contact::Known(_)) if over => show(peer),
@@ -156,6 +242,20 @@ impl Fabric {
                 }
                 _ => self.full.push(peer),
             }
+        }
+    }
+
+    /// What the library reads into is the user's again once the call has ended. If the library does not let go of it, nobody
+    /// may go on.
+    fn look_for_overdue(&self) {
+        if let Some(peer) = self.reads.overdue() {
+            let seconds = GIVE_BACK_WITHIN.as_secs();
+            eprintln!(
+                "abort: libfabric has been reading from rank {}, which is gone, for {seconds} s, and may still write into memory \
+                 of this rank",
+                peer.0
+            );
+            std::process::abort();
         }
     }
 
@@ -186,12 +286,13 @@ impl Fabric {
 
     #[inline]
     pub(crate) fn is_stuck(&self) -> bool {
-        !self.full.is_empty() || !self.lost.is_empty() || self.mail.is_there()
+        let stuck = !self.full.is_empty() || !self.lost.is_empty() || self.mail.is_there();
+        stuck || !self.read.is_empty() || self.reads.stalled || self.reads.is_waiting_to_give_up()
     }
 
     /// Whether nothing waits to leave.
     pub(crate) fn is_empty(&mut self) -> bool {
-        self.datagrams.flush() && self.endpoint.is_drained()
+        self.datagrams.flush() && self.endpoint.is_drained() && self.reads.is_empty()
     }
 
     /// How long one may sleep: the library may have something to do that wakes nobody.
@@ -249,8 +350,20 @@ struct Mail {
 }
 
 enum Letter {
-    Card { from: Peer, wants: bool, name: Vec<u8> },
-    Lost { peer: Peer, code: i32 },
+    Card {
+        from: Peer,
+        wants: bool,
+        name: Vec<u8>,
+    },
+    Lost {
+        peer: Peer,
+        code: i32,
+    },
+    /// A piece of a read is over.
+    Piece {
+        number: u32,
+        code: i32,
+    },
 }
 
 impl Mail {
@@ -286,22 +399,21 @@ impl FabricInlet {
     #[inline]
     pub(crate) fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, &[u8])) -> usize {
         let (size, mail) = (self.size, &self.mail);
-        let happened = self.endpoint.poll(
-            limit,
-            |message| {
+        let happened = self.endpoint.poll(limit, |happened| match happened {
+            Happened::Message(message) => {
                 let source = message.split_first_chunk();
                 let source = source.map(|(source, frame)| (u32::from_le_bytes(*source), frame));
                 // Whoever there is not is not listened to.
                 if let Some((source, frame)) = source.filter(|&(source, _)| source < size) {
                     take(Peer(source), frame);
                 }
-            },
-            |peer, code| {
-                if let Some(peer) = peer {
-                    mail.put(Letter::Lost { peer: Peer(peer), code });
-                }
-            },
-        );
+            }
+            Happened::Read { token, code } => mail.put(Letter::Piece { number: token, code }),
+            Happened::Lost { token: Some(peer), code } => {
+                mail.put(Letter::Lost { peer: Peer(peer), code });
+            }
+            Happened::Lost { token: None, .. } => {}
+        });
         let rest = self.rest.get();
         if rest > 0 && mail.awaited.load(Ordering::Relaxed) == 0 {
             self.rest.set(rest - 1);

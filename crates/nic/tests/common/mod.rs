@@ -7,8 +7,9 @@ pub(crate) mod schedules;
 use std::collections::{BTreeMap, VecDeque};
 
 use ferrywire_nic::{
-    Envelope, Holdings, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
-    Posted, Probed, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket, Time,
+    Envelope, Holdings, Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer,
+    Port, Posted, Probed, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket,
+    Time,
 };
 
 pub(crate) const JOB: u32 = 0x5eed;
@@ -77,11 +78,15 @@ pub(crate) struct Memory {
     pub(crate) gets: Vec<u64>,
     /// Pieces of memory that the NIC has claimed.
     pub(crate) claimed: usize,
+    /// What others may read.
+    pub(crate) exposed: BTreeMap<Ticket, Span>,
+    /// Nothing can be exposed.
+    pub(crate) shy: bool,
 }
 
 enum Transfer {
     Put { to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket },
-    Get { source: Peer, from: Span, into: Span, ticket: Ticket },
+    Get { source: Peer, from: Span, key: Key, into: Span, ticket: Ticket },
 }
 
 impl World {
@@ -268,7 +273,10 @@ impl World {
                 self.act(rank, |nic, port| nic.on_written(ticket, port));
                 self.act(index(to), |nic, port| nic.on_landed(peer(rank), notify, from.len, port));
             }
-            Transfer::Get { source, from, into, ticket } => {
+            Transfer::Get { source, from, key, into, ticket } => {
+                let mut exposed = self.ports[index(source)].exposed.iter();
+                let exposed = exposed.find(|(ticket, _)| ticket.bits() == key.0);
+                assert_eq!(exposed.map(|(_, span)| span.first(from.len)), Some(from));
                 let bytes = self.bytes(index(source), from).to_vec();
                 self.ports[rank].at_mut(into).copy_from_slice(&bytes);
                 self.act(rank, |nic, port| nic.on_read(ticket, port));
@@ -391,6 +399,7 @@ impl World {
         }
         assert_eq!(promised, 0, "rank {rank} has promised what it has not set aside");
         assert_eq!(held, Holdings::default(), "rank {rank} holds something");
+        assert!(self.ports[rank].exposed.is_empty(), "rank {rank} lets others read");
     }
 }
 
@@ -412,6 +421,8 @@ impl Memory {
             puts: Vec::new(),
             gets: Vec::new(),
             claimed: 0,
+            exposed: BTreeMap::new(),
+            shy: false,
         }
     }
 
@@ -524,10 +535,23 @@ impl Port for Memory {
         self.transfers.push(Transfer::Put { to, from, into, ticket, notify });
     }
 
-    fn get(&mut self, source: Peer, from: Span, into: Span, ticket: Ticket) {
+    fn expose(&mut self, _: Peer, span: Span, ticket: Ticket) -> Key {
+        assert!(self.promises.gets);
+        if self.shy {
+            return Key::NONE;
+        }
+        assert_eq!(*self.exposed.entry(ticket).or_insert(span), span);
+        Key(ticket.bits())
+    }
+
+    fn conceal(&mut self, ticket: Ticket) {
+        self.exposed.remove(&ticket).expect("it was exposed");
+    }
+
+    fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
         assert!(self.promises.gets);
         self.gets.push(from.len);
-        self.transfers.push(Transfer::Get { source, from, into, ticket });
+        self.transfers.push(Transfer::Get { source, from, key, into, ticket });
     }
 
     fn claim(&mut self, bytes: u64) -> Span {

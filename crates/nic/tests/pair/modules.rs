@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use ferrywire_nic::{
-    Fault, Hook, Kind, Limits, MODULE_GROUP, Mask, MatchWord, Mode, Module, Outcome, Placement,
-    Posted, Promises, Span, Trap, Verdict,
+    Fault, Hook, Key, Kind, Limits, MODULE_GROUP, Mask, MatchWord, Mode, Module, Outcome,
+    Placement, Posted, Promises, Span, Trap, Verdict,
 };
 
 use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, peer, ticket};
@@ -588,6 +588,7 @@ fn nobody_else_can_say_that_a_module_has_let_a_message_through() {
             first: false,
             ticket: ticket(send(&mut world, 0, 1, 9, &pattern(3000))),
             source: Span::EMPTY,
+            key: Key::NONE,
         };
         world.forge(0, 1, offer, b"");
         world.calm();

@@ -95,7 +95,7 @@ fn what_a_rail_cannot_do_falls_to_the_other_side_or_to_chunks() {
     for waiting in [&[0, 1][..], &[0], &[1], &[]] {
         assert_eq!(transfer(PUTS, waiting, false, 5000), (vec![5000], vec![], 0));
         assert_eq!(transfer(GETS, waiting, true, 20_000), (vec![], vec![20_000], 0));
-        let per_frame = 4096 - 72;
+        let per_frame = 4096 - 76;
         for rail in [PLAIN, LOSSY] {
             for posted_first in [true, false] {
                 let len = 3 * per_frame;
@@ -103,6 +103,38 @@ fn what_a_rail_cannot_do_falls_to_the_other_side_or_to_chunks() {
                 assert_eq!(transfer(rail, waiting, posted_first, len + 1), (vec![], vec![], 4));
             }
         }
+    }
+}
+
+#[test]
+fn what_cannot_be_exposed_is_not_read() {
+    for rail in [GETS, DIRECT] {
+        let mut world = World::acquainted(rail, &limits());
+        world.ports[0].shy = true;
+        let into = world.room(1, 5000);
+        let receive = world.receive(1, 0, 1, into);
+        let send = world.send_text(0, 1, 1, &pattern(5000));
+        world.calm();
+        world.assert_received(1, receive, into, &pattern(5000));
+        world.assert_done(0, send);
+        assert_eq!(world.ports[1].gets, []);
+        world.assert_quiet();
+    }
+}
+
+#[test]
+fn what_is_taken_back_or_lost_is_concealed() {
+    for lost in [false, true] {
+        let mut world = World::acquainted(GETS, &limits());
+        let send = world.send_text(0, 1, 1, &pattern(5000));
+        world.calm();
+        assert_eq!(world.ports[0].exposed.len(), 1);
+        world.act(0, |nic, port| match lost {
+            true => nic.on_peer_down(Peer(1), port),
+            false => nic.cancel(ticket(send), port),
+        });
+        world.calm();
+        assert!(world.ports[0].exposed.is_empty());
     }
 }
 
