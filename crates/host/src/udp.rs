@@ -4,6 +4,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `seal.rs` | a frame becomes a datagram and back: header, keys, counters |
+//! | `cipher.rs` | what encrypts, by what the processor can do |
 //! | `replay.rs` | each datagram of a source counts once |
 //! | `rail.rs` | the rail: which frame goes where, and which is taken |
 //! | `group.rs` | one port for each host, a socket for each slot behind it |
@@ -19,6 +20,7 @@ pub const AROUND_BYTES: u32 = 40 + 8 + (seal::HEADER_BYTES + seal::TAG_BYTES) as
 
 pub mod address;
 mod call;
+mod cipher;
 pub mod group;
 pub(crate) mod rail;
 pub mod replay;

@@ -19,16 +19,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aes_gcm::aead::AeadInOut;
-use aes_gcm::{Aes128Gcm, KeyInit};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
+use super::cipher::{Cipher, KEY_BYTES};
+
 /// What is before a frame.
 pub const HEADER_BYTES: usize = 16;
 /// What is behind a frame that is sealed.
-pub const TAG_BYTES: usize = 16;
+pub const TAG_BYTES: usize = super::cipher::TAG_BYTES;
 /// The only version so far.
 const VERSION: u8 = 1;
 /// What keys are derived for, before the numbers of host and epoch.
@@ -47,13 +47,13 @@ impl Secret {
     }
 
     /// The key of all datagrams to `host` in `epoch`.
-    fn key(&self, host: u32, epoch: u32) -> Aes128Gcm {
-        let mut key = Zeroizing::new([0; 16]);
+    fn key(&self, host: u32, epoch: u32) -> Cipher {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
         let info = [LABEL, &host.to_le_bytes(), &epoch.to_le_bytes()];
         Hkdf::<Sha256>::new(None, &self.0)
             .expand_multi_info(&info, &mut *key)
             .expect("a key is short enough to be derived");
-        Aes128Gcm::new((&*key).into())
+        Cipher::new(&key)
     }
 }
 
@@ -223,12 +223,7 @@ impl Sealer {
         let (head, rest) = datagram.split_first_chunk_mut().expect("room for the header");
         let (frame, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().expect("room for the tag");
         *head = header.emit();
-        *tag = self
-            .keys
-            .at(header.epoch())
-            .encrypt_inout_detached(&header.nonce().into(), head, frame.into())
-            .expect("a datagram is short enough to be sealed")
-            .into();
+        *tag = self.keys.at(header.epoch()).seal(&header.nonce(), head, frame);
     }
 }
 
@@ -248,7 +243,7 @@ impl Opener {
     }
 
     /// Opens a datagram in place: its header, and where the frame in it is now. `None` if it is not
-    /// for us, not genuine, or a knock; then it is as it was.
+    /// for us, not genuine, or a knock. If it is not genuine, what is in it is lost.
     ///
     /// `newest` tells the newest epoch that the source is known to be in: 0 for one that we do not
     /// know. Only that epoch and the following one can be: so nobody makes us derive keys by just
@@ -277,7 +272,7 @@ impl Opener {
                 }
                 let plain = HEADER_BYTES..HEADER_BYTES + frame.len();
                 let key = self.keys.at(header.epoch());
-                unseal(key, &header, head, frame, tag).then_some((header, plain))
+                key.open(&header.nonce(), head, frame, tag).then_some((header, plain))
             }
         }
     }
@@ -299,21 +294,10 @@ impl Opener {
             Form::Plain => self.insecure,
             Form::Sealed => rest.split_last_chunk_mut::<TAG_BYTES>().is_some_and(|(frame, tag)| {
                 let key = self.keys.found(header.epoch());
-                key.is_some_and(|key| unseal(key, &header, head, frame, tag))
+                key.is_some_and(|key| key.open(&header.nonce(), head, frame, tag))
             }),
         }
     }
-}
-
-/// Whether a frame is genuine; if so, it is decrypted.
-fn unseal(
-    key: &Aes128Gcm,
-    header: &Header,
-    head: &[u8; HEADER_BYTES],
-    frame: &mut [u8],
-    tag: &[u8; TAG_BYTES],
-) -> bool {
-    key.decrypt_inout_detached(&header.nonce().into(), head, frame.into(), tag.into()).is_ok()
 }
 
 /// The keys of one receiving host that are in use. Sources, and slots, come to a new epoch each at
@@ -322,7 +306,7 @@ struct Keys {
     secret: Arc<Secret>,
     host: u32,
     /// In boxes, so that a list that grows leaves no copies behind.
-    made: Vec<(u32, Box<Aes128Gcm>)>,
+    made: Vec<(u32, Box<Cipher>)>,
     /// Which of `made` is replaced next when all are there.
     hand: usize,
 }
@@ -333,14 +317,14 @@ impl Keys {
     }
 
     #[inline]
-    fn at(&mut self, epoch: u32) -> &Aes128Gcm {
+    fn at(&mut self, epoch: u32) -> &Cipher {
         let found = self.made.iter().position(|(made, _)| *made == epoch);
         let at = found.unwrap_or_else(|| self.make(epoch));
         &self.made[at].1
     }
 
     /// A key, if it is made already.
-    fn found(&self, epoch: u32) -> Option<&Aes128Gcm> {
+    fn found(&self, epoch: u32) -> Option<&Cipher> {
         self.made.iter().find(|(made, _)| *made == epoch).map(|(_, key)| &**key)
     }
 
@@ -412,16 +396,14 @@ mod tests {
         "010201000d0c0b0a22110000010000007525912ad32522d6074783038cc07628bb68ac7328";
 
     #[test]
-    fn whatever_is_changed_is_noticed_and_left_alone() {
+    fn whatever_is_changed_is_noticed() {
         let (mut sealer, mut opener) = (Sealer::new(&secret(), HOST), opener());
         let genuine = sealed(&mut sealer, &header(7), b"a frame of some length");
         for at in 0..genuine.len() {
             for bit in 0..8 {
                 let mut forged = genuine.clone();
                 forged[at] ^= 1 << bit;
-                let before = forged.clone();
                 assert!(opener.open(&mut forged, |_| Some(0)).is_none(), "byte {at} bit {bit}");
-                assert_eq!(forged, before);
             }
         }
         for len in 0..genuine.len() {
