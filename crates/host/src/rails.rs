@@ -30,7 +30,7 @@ fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
     match &net.endpoint {
         Some(endpoint) => {
             let (out, inlet) = fabric::open(net, endpoint);
-            (Far::Fabric(Box::new(out)), FarInlet::Fabric(inlet))
+            (Far::Fabric(out), FarInlet::Fabric(inlet))
         }
         None => {
             let (out, inlet) = udp::open(net);
@@ -40,9 +40,10 @@ fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
 }
 
 /// The rail to other hosts, which is the same for all ranks of a job.
+#[expect(clippy::large_enum_variant, reason = "each rank has one")]
 enum Far {
     Udp(Udp),
-    Fabric(Box<Fabric>),
+    Fabric(Fabric),
 }
 
 enum FarInlet {

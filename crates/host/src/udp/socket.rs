@@ -30,7 +30,7 @@ use super::address::{ADDRESS_BYTES_MAX, Address};
 use super::call;
 
 /// Where datagrams go to: one slot of a host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Target {
     address: Address,
     /// The control message that limits the hops.
@@ -49,6 +49,20 @@ impl Target {
             }
         };
         Target { address: address.into(), hops }
+    }
+
+    /// No slot of any host.
+    pub(super) const NOWHERE: Target =
+        Target { address: Address::NOWHERE, hops: [0; CONTROL_BYTES] };
+
+    /// Limits the hops of all that leaves a socket, as for this slot.
+    pub(super) fn limit(&self, socket: BorrowedFd<'_>) -> Result<()> {
+        let says = self.hops[CONTROL_HEAD..].first_chunk().expect("room for a number");
+        let hops = c_int::from_ne_bytes(*says);
+        match self.address.socket_addr() {
+            Some(SocketAddr::V4(_)) => call::set(socket, libc::IPPROTO_IP, libc::IP_TTL, hops),
+            _ => call::set(socket, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, hops),
+        }
     }
 
     /// Where its host is.
@@ -118,6 +132,20 @@ impl Socket {
             Ok(()) => Ok(Sent::Away),
             Err(error) if is_full(&error) => Ok(Sent::Full),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Sends one datagram to where the socket is connected; its length, or nothing if there is no room now.
+    #[inline]
+    pub(super) fn send_on(&self, datagram: &[u8]) -> Result<usize> {
+        let sent = retried(|| {
+            let (start, len) = (datagram.as_ptr().cast(), datagram.len());
+            // SAFETY: by S1: it is only read.
+            unsafe { libc::send(self.socket.as_raw_fd(), start, len, SEND_FLAGS) }
+        });
+        match sent {
+            Err(error) if is_full(&error) => Ok(0),
+            sent => sent,
         }
     }
 
