@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LONGEST = 40000 };
+
 static int64_t now(void)
 {
     struct timespec time;
@@ -39,12 +41,12 @@ static void fail(int rank, const char *what, int code)
 /* A sum after the other, until all are done or one fails. */
 static int add_up(int me, MPI_Comm comm, int *done, int iterations, int pause)
 {
-    double value[600], sum[600];
+    static double value[LONGEST], sum[LONGEST];
     int size;
     MPI_Comm_size(comm, &size);
     for (; *done < iterations; ++*done) {
         /* Short ones and long ones, which go other ways. */
-        int count = *done % 3 == 0 ? 600 : 1;
+        int count = *done % 8 == 7 ? LONGEST : *done % 3 == 0 ? 600 : 1;
         for (int at = 0; at < count; at++) value[at] = *done + at;
         int code = MPI_Allreduce(value, sum, count, MPI_DOUBLE, MPI_SUM, comm);
         if (code == MPI_SUCCESS && *done % 7 == 6) code = MPI_Barrier(comm);
