@@ -49,7 +49,7 @@ def long_cut(network, folder, report):
     with network.cut(1):
         try:
             said, _ = job.communicate(timeout=SILENCE_SECONDS + NOTICED_SECONDS)
-            good = job.returncode != 0 and f"cannot be reached: it has not acknowledged anything for {SILENCE_SECONDS} s" in said
+            good = job.returncode != 0 and f"cannot be reached: it has not " in said and f" for {SILENCE_SECONDS} s" in said
         except subprocess.TimeoutExpired:
             job.kill()
             said, good = job.communicate()[0], False

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `rail.rs` | the rail: how ranks learn each other's names, which frame goes where |
 //! | `reads.rs` | which pieces of other ranks' memory are being read |
+//! | `watch.rs` | who is silent for too long |
 //! | `card.rs` | what they tell each other for that, as bytes |
 //! | `endpoint.rs` | one endpoint of the library, with the memory that is lent to it |
 //! | `found.rs` | which providers there are, and which one is chosen |
@@ -18,6 +19,7 @@ mod endpoint;
 mod found;
 pub(crate) mod rail;
 mod reads;
+mod watch;
 
 pub(crate) use endpoint::Endpoint;
 pub use found::{NoFabric, Providers, has_hardware, look, providers};

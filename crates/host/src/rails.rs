@@ -105,6 +105,13 @@ impl Rails {
         }
     }
 
+    /// Looks after peers that nothing has been heard of.
+    pub(crate) fn look_around(&mut self) {
+        if let Some(Far::Fabric(fabric)) = &mut self.far {
+            fabric.look_around();
+        }
+    }
+
     /// How long one may sleep, as far as rails are concerned.
     pub(crate) fn patience(&self) -> Option<Duration> {
         match &self.far {
@@ -168,11 +175,10 @@ impl Rails {
         }
     }
 
-    /// Nothing more is read from a peer. False if something is on its way; then [`Rail::poll_lost`] shows the peer when
-    /// nothing is.
-    pub(crate) fn stop_reading(&mut self, peer: Peer) -> bool {
+    /// A peer is gone. False if something is still read from it; then [`Rail::poll_lost`] shows the peer when nothing is.
+    pub(crate) fn forget(&mut self, peer: Peer) -> bool {
         match &mut self.far {
-            Some(Far::Fabric(fabric)) => fabric.stop_reading(peer),
+            Some(Far::Fabric(fabric)) => fabric.forget(peer),
             _ => true,
         }
     }

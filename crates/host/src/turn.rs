@@ -124,6 +124,7 @@ impl Core {
             self.port.rail.flush();
         } else if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
             self.look_at_clock(&shared.plane);
+            self.port.rail.look_around();
         }
         busy
     }
@@ -224,7 +225,7 @@ impl Core {
     fn bury(&mut self, peer: Peer) {
         self.port.transfers.retain(|transfer| transfer.peer != peer);
         // What is still read goes into memory that is the user's again when its operation has ended.
-        if self.port.rail.stop_reading(peer) {
+        if self.port.rail.forget(peer) {
             self.nic.on_peer_down(peer, &mut self.port);
         }
     }

@@ -18,6 +18,8 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use ferrywire_nic::Span;
+
 use super::bindings::{self as fi, Completion, Failure, Fid, Library};
 use super::card::NAME_BYTES_MAX;
 use super::found::{List, NoFabric, library};
@@ -51,6 +53,8 @@ pub(crate) struct Endpoint {
     /// Whether the library does nothing between two calls.
     pub(super) is_manual: bool,
     lent: Box<[AtomicBool]>,
+    /// Of those, the ones whose message goes to somebody who is gone: the library may keep them for ever.
+    stray: Box<[AtomicBool]>,
     /// Whom the message in a slot goes to, or which read uses a context.
     tokens: Box<[AtomicU32]>,
     /// Where to look first for a slot to send from, among those.
@@ -75,6 +79,8 @@ struct Reading {
     /// What is registered has to be bound.
     binds: bool,
     read_bytes_max: u64,
+    /// Every read ends, also if its peer is gone.
+    ends: bool,
 }
 
 /// Functions of the endpoint's own tables.
@@ -120,8 +126,7 @@ pub(super) struct Piece {
     pub(super) at: u64,
     pub(super) start: u64,
     pub(super) key: u64,
-    pub(super) into: u64,
-    pub(super) len: u64,
+    pub(super) into: Span,
 }
 
 impl Endpoint {
@@ -181,7 +186,7 @@ impl Endpoint {
         let description = region.as_ref().map_or(std::ptr::null_mut(), |own| own.description);
         let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
         let calls = Calls::of(fabric, av, cq, ep);
-        let reading = list.reads().then(|| facts.reading(ep));
+        let reading = list.reads().then(|| facts.reading(ep, list.ends_reads()));
         let endpoint = Endpoint {
             ep,
             cq,
@@ -204,6 +209,7 @@ impl Endpoint {
             reading,
             is_manual: facts.is_manual,
             lent: (0..CONTEXTS).map(|_| AtomicBool::new(false)).collect(),
+            stray: (0..SLOTS).map(|_| AtomicBool::new(false)).collect(),
             tokens: (0..CONTEXTS).map(|_| AtomicU32::new(0)).collect(),
             next: AtomicUsize::new(0),
             finished: AtomicU64::new(0),
@@ -247,6 +253,7 @@ impl Endpoint {
             return given(unsafe { (self.calls.inject)(ep, bytes.cast(), len, to) });
         }
         self.lent[slot].store(true, Ordering::Relaxed);
+        self.stray[slot].store(false, Ordering::Relaxed);
         self.tokens[slot].store(token, Ordering::Relaxed);
         let (context, description) = (self.memory.context(slot), self.description);
         let sent = given({
@@ -267,33 +274,27 @@ impl Endpoint {
     }
 
     /// Lets others read memory of ours, as long as the answer lives.
-    pub(super) fn expose(&self, start: u64, len: u64) -> Option<Registered> {
+    pub(super) fn expose(&self, span: Span) -> Option<Registered> {
         let reading = self.reading.as_ref()?;
         // Keys of ours may run into one that is still in use.
-        (0..KEY_TRIES).find_map(|_| self.register(reading, start, len, fi::FI_REMOTE_READ).ok())
+        (0..KEY_TRIES).find_map(|_| self.register(reading, span, fi::FI_REMOTE_READ).ok())
     }
 
     /// Registers memory to read into, where that is necessary.
-    pub(super) fn prepare(&self, start: u64, len: u64) -> Result<Option<Registered>, c_int> {
+    pub(super) fn prepare(&self, into: Span) -> Result<Option<Registered>, c_int> {
         let reading = self.reading.as_ref().ok_or(-libc::ENOSYS)?;
         let necessary = reading.registers_here;
-        necessary.then(|| self.register(reading, start, len, fi::FI_READ)).transpose()
+        necessary.then(|| self.register(reading, into, fi::FI_READ)).transpose()
     }
 
-    fn register(
-        &self,
-        reading: &Reading,
-        start: u64,
-        len: u64,
-        access: u64,
-    ) -> Result<Registered, c_int> {
+    fn register(&self, reading: &Reading, span: Span, access: u64) -> Result<Registered, c_int> {
         let key = match reading.own_keys {
             true => 0,
             false => reading.next_key.fetch_add(1, Ordering::Relaxed) & reading.key_bits,
         };
-        let len = usize::try_from(len).map_err(|_| -libc::EINVAL)?;
-        let start =
-            std::ptr::with_exposed_provenance(usize::try_from(start).map_err(|_| -libc::EINVAL)?);
+        let len = usize::try_from(span.len).map_err(|_| -libc::EINVAL)?;
+        let start = usize::try_from(span.offset).map_err(|_| -libc::EINVAL)?;
+        let start = std::ptr::with_exposed_provenance(start);
         let bind = reading.binds.then_some(&self._ep);
         // SAFETY: E5.
         unsafe { register(self.domain, start, len, access, key, bind) }
@@ -311,7 +312,9 @@ impl Endpoint {
         let mut contexts = SLOTS..CONTEXTS;
         let free = contexts.find(|&at| !self.lent[at].load(Ordering::Relaxed));
         let Some(context) = free else { return Given::Full };
-        let (Ok(into), Ok(len)) = (usize::try_from(piece.into), usize::try_from(piece.len)) else {
+        let (Ok(into), Ok(len)) =
+            (usize::try_from(piece.into.offset), usize::try_from(piece.into.len))
+        else {
             return Given::Never(-libc::EINVAL);
         };
         let at = if reading.by_address { piece.at } else { piece.at - piece.start };
@@ -339,6 +342,11 @@ impl Endpoint {
             self.lent[context].store(false, Ordering::Relaxed);
         }
         given
+    }
+
+    /// Whether every read ends, also if its peer is gone.
+    pub(super) fn gives_back(&self) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.ends)
     }
 
     /// The longest piece that is read at a time.
@@ -400,9 +408,19 @@ impl Endpoint {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is on its way of what needed a slot.
+    /// Whether nothing is on its way of what needed a slot, to anybody who is there.
     pub(super) fn is_drained(&self) -> bool {
-        self.lent[RECEIVES..SLOTS].iter().all(|lent| !lent.load(Ordering::Relaxed))
+        let is_set = |flags: &[AtomicBool], slot: usize| flags[slot].load(Ordering::Relaxed);
+        (RECEIVES..SLOTS).all(|slot| !is_set(&self.lent, slot) || is_set(&self.stray, slot))
+    }
+
+    /// Whoever somebody knows by `token` is gone.
+    pub(super) fn forget(&self, token: u32) {
+        for slot in RECEIVES..SLOTS {
+            if self.tokens[slot].load(Ordering::Relaxed) == token {
+                self.stray[slot].store(true, Ordering::Relaxed);
+            }
+        }
     }
 
     /// What an error number means.
@@ -504,11 +522,12 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
 const RECEIVES: usize = 64;
 const SENDS: usize = 64;
 const SLOTS: usize = RECEIVES + SENDS;
-/// Pieces that are read at the same time.
-const READS: usize = 16;
+/// Pieces that are read at the same time, with those that nobody waits for any more.
+pub(super) const READS: usize = 64;
 const CONTEXTS: usize = SLOTS + READS;
-/// Whoever reads more at a time keeps others from being heard.
-const READ_BYTES_MAX: u64 = 1 << 20;
+/// Whoever reads more at a time keeps others from being heard, and what comes first through a room leaves the cache: a quarter of
+/// the speed.
+const READ_BYTES_MAX: u64 = 256 << 10;
 /// How many keys are tried.
 const KEY_TRIES: usize = 3;
 /// What the library may write of its own for each operation.
@@ -556,7 +575,7 @@ impl Facts {
         }
     }
 
-    fn reading(&self, ep: NonNull<fi::Ep>) -> Reading {
+    fn reading(&self, ep: NonNull<fi::Ep>, ends: bool) -> Reading {
         let has = |mode| self.mr_mode & mode != 0;
         Reading {
             read: table(ep, |ep| ep.rma).read,
@@ -570,6 +589,7 @@ impl Facts {
             registers_here: has(fi::FI_MR_LOCAL),
             binds: has(fi::FI_MR_ENDPOINT),
             read_bytes_max: READ_BYTES_MAX.min(self.message_bytes_max as u64),
+            ends,
         }
     }
 

@@ -8,17 +8,20 @@
 //! several hosts, and is also where one sleeps.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
+use ferrywire_nic::{Envelope, Key, Mix, Peer, Promises, Sent, Span, Ticket};
 
 use super::card::Card;
 use super::endpoint::{Endpoint, Given, Happened, MESSAGE_BYTES_MAX, Registered};
-use super::reads::{Ended, GIVE_BACK_WITHIN, Reads};
+use super::reads::{Ended, Reads};
+use super::watch::{Concern, PERIOD, SILENCE_MAX, Watch};
 use crate::net::Net;
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
@@ -38,6 +41,8 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         full: Vec::new(),
         lost: Vec::new(),
         pause: Pause::new(),
+        watch: Watch::new(Instant::now()),
+        slept: Cell::new(false),
     };
     let inlet = FabricInlet {
         size: net.directory.size(),
@@ -45,6 +50,7 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         mail,
         datagrams: datagrams_inlet,
         rest: Cell::new(0),
+        last: None,
     };
     (out, inlet)
 }
@@ -68,14 +74,17 @@ pub(crate) struct Fabric {
     /// Peers that cannot be reached, and have not been shown.
     lost: Vec<(Peer, io::Error)>,
     pause: Pause,
+    watch: Watch,
+    /// Somebody is about to sleep, or has slept: it is to be looked after peers.
+    slept: Cell<bool>,
 }
 
 /// What we know of a peer.
 enum Contact {
     /// Its address.
     Known(u64),
-    /// It was last asked for its card then.
-    Asked(Instant),
+    /// It is asked for its card, and was last then.
+    Asked { since: Instant, last: Instant },
 }
 
 impl Fabric {
@@ -99,6 +108,7 @@ impl Fabric {
         match self.endpoint.send(address, to.0, [&self.me, &head[..head_bytes], payload]) {
             Given::Away => {
                 self.pause.end();
+                self.watch.on_spoken(to);
                 Sent::Away
             }
             Given::Full => {
@@ -116,7 +126,7 @@ impl Fabric {
     pub(crate) fn expose(&mut self, span: Span, ticket: Ticket) -> Key {
         let known = self.exposed.get(&ticket).map(Registered::key);
         let key = known.or_else(|| {
-            let registered = self.endpoint.expose(span.offset, span.len)?;
+            let registered = self.endpoint.expose(span)?;
             let key = registered.key();
             self.exposed.insert(ticket, registered);
             Some(key)
@@ -130,9 +140,10 @@ impl Fabric {
 
     /// Begins to read memory of a peer.
     pub(crate) fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
-        match self.endpoint.prepare(into.offset, into.len) {
+        match self.endpoint.prepare(into) {
             Ok(registered) => {
-                self.reads.begin(peer, from, key, into, ticket, registered);
+                self.watch.on_spoken(peer);
+                self.reads.begin(peer, (from, key), into, ticket, registered);
                 self.ask_for_pieces();
             }
             Err(code) => self.lose(peer, code),
@@ -141,39 +152,31 @@ impl Fabric {
 
     fn ask_for_pieces(&mut self) {
         let Fabric { endpoint, contacts, reads, .. } = self;
-        let (mut strangers, mut lost, mut stalled) = (Vec::new(), Vec::new(), false);
-        reads.ask(endpoint.read_bytes_max(), |peer, number, piece, registered| {
-            let Some(&Contact::Known(address)) = contacts.get(&peer) else {
-                strangers.push(peer);
-                return false;
-            };
-            match endpoint.read(address, number, piece, registered) {
-                Given::Away => return true,
-                Given::Full => stalled = true,
-                Given::Never(code) => lost.push((peer, code)),
-            }
-            false
+        let obstacles = reads.ask(endpoint, |peer| match contacts.get(&peer) {
+            Some(&Contact::Known(address)) => Some(address),
+            _ => None,
         });
-        reads.stalled = stalled || !strangers.is_empty();
-        for peer in strangers {
+        for peer in obstacles.strangers {
             self.stick_unknown(peer);
         }
-        for (peer, code) in lost {
+        for (peer, code) in obstacles.lost {
             self.lose(peer, code);
         }
     }
 
     fn on_piece(&mut self, number: u32, code: i32) {
-        match self.reads.end_piece(number, self.endpoint.read_bytes_max(), code) {
+        match self.reads.end_piece(number, code) {
             Ended::Nothing => {}
             Ended::Read(ticket) => self.read.push(ticket),
             Ended::Peer(peer, code) => self.lose(peer, code),
         }
     }
 
-    /// Nothing more is read from a peer. False if something is on its way; then the peer is shown by
+    /// A peer is gone. False if something is still read from it into memory of the user's; then the peer is shown by
     /// [`Fabric::poll_lost`] when the library is done with it.
-    pub(crate) fn stop_reading(&mut self, peer: Peer) -> bool {
+    pub(crate) fn forget(&mut self, peer: Peer) -> bool {
+        self.endpoint.forget(peer.0);
+        self.full.retain(|full| *full != peer);
         self.reads.give_up(peer, libc::EHOSTDOWN)
     }
 
@@ -201,8 +204,17 @@ impl Fabric {
     /// Asks a peer for its card.
     fn ask(&mut self, peer: Peer) {
         self.tell(peer, true);
-        if self.contacts.insert(peer, Contact::Asked(Instant::now())).is_none() {
-            self.mail.awaited.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        match self.contacts.entry(peer) {
+            Entry::Occupied(mut known) => {
+                if let Contact::Asked { last, .. } = known.get_mut() {
+                    *last = now;
+                }
+            }
+            Entry::Vacant(unknown) => {
+                unknown.insert(Contact::Asked { since: now, last: now });
+                self.mail.awaited.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -228,15 +240,18 @@ impl Fabric {
                 Letter::Piece { number, code } => self.on_piece(number, code),
             }
         }
+        self.look_around();
         let over = self.pause.is_over(self.endpoint.finished());
         if !self.reads.is_empty() {
             self.ask_for_pieces();
-            self.look_for_overdue();
         }
         for peer in std::mem::take(&mut self.full) {
             match self.contacts.get(&peer) {
                 Some(Contact::Known(_)) if over => show(peer),
-                Some(Contact::Asked(at)) if at.elapsed() >= ASK_AGAIN => {
+                Some(Contact::Asked { since, .. }) if since.elapsed() >= SILENCE_MAX => {
+                    self.give_up(peer);
+                }
+                Some(Contact::Asked { last, .. }) if last.elapsed() >= ASK_AGAIN => {
                     self.ask(peer);
                     self.full.push(peer);
                 }
@@ -245,18 +260,28 @@ impl Fabric {
         }
     }
 
-    /// What the library reads into is the user's again once the call has ended. If the library does not let go of it, nobody
-    /// may go on.
-    fn look_for_overdue(&self) {
-        if let Some(peer) = self.reads.overdue() {
-            let seconds = GIVE_BACK_WITHIN.as_secs();
-            eprintln!(
-                "abort: libfabric has been reading from rank {}, which is gone, for {seconds} s, and may still write into memory \
-                 of this rank",
-                peer.0
-            );
-            std::process::abort();
+    /// Asks whoever is silent for a sign of life, and gives up whoever gives none.
+    pub(crate) fn look_around(&mut self) {
+        self.slept.set(false);
+        let now = Instant::now();
+        if !self.watch.is_due(now) {
+            return;
         }
+        // They hear of us only when there is room for it, and we of them when they are read.
+        let owed = self.full.iter().copied().chain(self.reads.peers());
+        owed.for_each(|peer| self.watch.expect(peer));
+        for concern in self.watch.look(now, self.mail.take_heard()) {
+            match concern {
+                Concern::Ask(peer) => self.tell(peer, true),
+                Concern::GiveUp(peer) => self.give_up(peer),
+            }
+        }
+    }
+
+    #[cold]
+    fn give_up(&mut self, peer: Peer) {
+        let seconds = SILENCE_MAX.as_secs();
+        self.lost.push((peer, io::Error::other(format!("it has not answered for {seconds} s"))));
     }
 
     fn on_card(&mut self, from: Peer, wants: bool, name: &[u8]) {
@@ -286,8 +311,13 @@ impl Fabric {
 
     #[inline]
     pub(crate) fn is_stuck(&self) -> bool {
+        self.slept.get() || self.has_something_to_do()
+    }
+
+    #[inline]
+    fn has_something_to_do(&self) -> bool {
         let stuck = !self.full.is_empty() || !self.lost.is_empty() || self.mail.is_there();
-        stuck || !self.read.is_empty() || self.reads.stalled || self.reads.is_waiting_to_give_up()
+        stuck || !self.read.is_empty() || self.reads.stalled
     }
 
     /// Whether nothing waits to leave.
@@ -297,12 +327,15 @@ impl Fabric {
 
     /// How long one may sleep: the library may have something to do that wakes nobody.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        match () {
-            () if self.is_stuck() => Some(self.pause.length.max(PAUSE_MIN)),
+        let patience = match () {
+            () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
             () if self.endpoint.wait().is_none() => Some(NAP),
             () if self.endpoint.is_manual => Some(LOOK),
+            () if self.watch.is_waiting() => Some(PERIOD),
             () => None,
-        }
+        };
+        self.slept.set(self.watch.is_waiting());
+        patience
     }
 }
 
@@ -347,6 +380,8 @@ struct Mail {
     /// How many cards the half that sends waits for.
     awaited: AtomicU32,
     letters: Mutex<Vec<Letter>>,
+    /// Who has been heard since somebody asked.
+    heard: Mutex<HashSet<Peer, BuildHasherDefault<Mix>>>,
 }
 
 enum Letter {
@@ -377,6 +412,15 @@ impl Mail {
         self.there.store(true, Ordering::Relaxed);
     }
 
+    #[inline(never)]
+    fn note_heard(&self, peer: Peer) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
+    }
+
+    fn take_heard(&self) -> Vec<Peer> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).drain().collect()
+    }
+
     fn take(&self) -> Vec<Letter> {
         self.there.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
@@ -392,19 +436,25 @@ pub(crate) struct FabricInlet {
     datagrams: UdpInlet,
     /// Turns for which the socket is left alone: few cards come, and a look for them is a call of the system.
     rest: Cell<u32>,
+    /// Who was heard last, and noted, since it was last looked for cards.
+    last: Option<Peer>,
 }
 
 impl FabricInlet {
     /// Shows the frames that have come; answers how many things have happened.
     #[inline]
     pub(crate) fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, &[u8])) -> usize {
-        let (size, mail) = (self.size, &self.mail);
+        let (size, mail, last) = (self.size, &self.mail, &mut self.last);
         let happened = self.endpoint.poll(limit, |happened| match happened {
             Happened::Message(message) => {
                 let source = message.split_first_chunk();
                 let source = source.map(|(source, frame)| (u32::from_le_bytes(*source), frame));
                 // Whoever there is not is not listened to.
                 if let Some((source, frame)) = source.filter(|&(source, _)| source < size) {
+                    if *last != Some(Peer(source)) {
+                        *last = Some(Peer(source));
+                        mail.note_heard(Peer(source));
+                    }
                     take(Peer(source), frame);
                 }
             }
@@ -424,9 +474,11 @@ impl FabricInlet {
 
     #[inline(never)]
     fn poll_cards(&mut self) -> usize {
+        self.last = None;
         let mail = &self.mail;
         let came = self.datagrams.poll(|from, bytes| {
             if let Some(Card { wants, name }) = Card::parse(bytes) {
+                mail.note_heard(from);
                 mail.put(Letter::Card { from, wants, name: name.to_vec() });
             }
         });

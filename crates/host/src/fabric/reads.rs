@@ -1,22 +1,30 @@
-//! Reads of other ranks' memory, piece by piece, and what they still wait for.
+//! Reads of other ranks' memory, piece by piece.
 //!
 //! While the library reads into memory of the user's, that memory must not go back to the user, whatever becomes of the peer.
-//! So a peer is given up only when nothing is read from it any more: [`Reads::give_up`] tells whether that is so.
+//! Providers for hardware end every read, well or not. Those that move bytes through sockets may never end one whose peer
+//! is gone: they read into rooms of ours, from which the bytes are copied, and a room that they do not give back is lost
+//! without harm.
 
 use std::ffi::c_int;
-use std::time::{Duration, Instant};
+use std::ptr::NonNull;
 
 use ferrywire_nic::{Key, Peer, Span, Ticket};
 
-use super::endpoint::{Piece, Registered};
+use super::endpoint::{Endpoint, Given, Piece, Registered};
+use crate::memory;
 
 /// All reads of a rank.
 #[derive(Default)]
 pub(super) struct Reads {
     list: Vec<Read>,
-    /// Names the next one to the library.
+    pieces: Vec<InFlight>,
+    /// Pieces that nobody waits for any more, by their numbers, and what they go to. Each takes a context of the endpoint.
+    stray: Vec<(u32, Room)>,
+    /// Names the next read or piece.
     next: u32,
-    /// The library had no room for a piece.
+    /// Rooms that are free.
+    rooms: Vec<Room>,
+    /// The library had no room for a piece, or its peer is not known.
     pub(super) stalled: bool,
 }
 
@@ -30,11 +38,43 @@ struct Read {
     /// Bytes that have been asked for, and that are here.
     asked: u64,
     done: u64,
-    /// Pieces on their way.
-    out: u32,
-    /// Why it will not end well, and since when.
-    failed: Option<(c_int, Instant)>,
+    /// Why it will not end well.
+    failed: Option<c_int>,
     registered: Option<Registered>,
+}
+
+/// A piece that the library has.
+struct InFlight {
+    number: u32,
+    /// Its read.
+    read: u32,
+    /// Where it goes in the end.
+    into: Span,
+    /// Where it goes first, if not there.
+    room: Option<Room>,
+}
+
+/// Memory of ours that the library reads into. It stays where it is until it is freed: what the library has is never freed.
+struct Room(NonNull<[u8]>);
+
+// SAFETY: it is memory that one owner has.
+unsafe impl Send for Room {}
+
+impl Room {
+    fn new(len: u64) -> Room {
+        let bytes: Box<[u8]> = vec![0; size(len)].into();
+        Room(NonNull::from(Box::leak(bytes)))
+    }
+
+    fn span(&self) -> Span {
+        let start = self.0.cast::<u8>().as_ptr().expose_provenance();
+        Span::new(memory::MEMORY, start as u64, self.0.len() as u64)
+    }
+
+    fn free(self) {
+        // SAFETY: it was made from a box, and nobody else has it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// What the end of a piece has ended.
@@ -48,23 +88,35 @@ pub(super) enum Ended {
     Peer(Peer, c_int),
 }
 
+/// What keeps pieces from being asked for.
+#[derive(Default)]
+pub(super) struct Obstacles {
+    /// Peers whose address is not known.
+    pub(super) strangers: Vec<Peer>,
+    /// Peers that cannot be read from.
+    pub(super) lost: Vec<(Peer, c_int)>,
+}
+
 impl Reads {
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
+    /// Those that are read from.
+    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.list.iter().map(|read| read.peer)
+    }
+
     pub(super) fn begin(
         &mut self,
         peer: Peer,
-        from: Span,
-        key: Key,
+        (from, key): (Span, Key),
         into: Span,
         ticket: Ticket,
         registered: Option<Registered>,
     ) {
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
-        let (asked, done, out, failed) = (0, 0, 0, None);
+        let number = self.count();
+        let (asked, done, failed) = (0, 0, None);
         self.list.push(Read {
             number,
             peer,
@@ -74,54 +126,116 @@ impl Reads {
             into,
             asked,
             done,
-            out,
             failed,
             registered,
         });
     }
 
-    /// The next piece of each read that has not been asked for: whose it is, what the library shall call it, and what
-    /// it is. True if it was asked for.
-    pub(super) fn ask(
-        &mut self,
-        bytes_max: u64,
-        mut ask: impl FnMut(Peer, u32, &Piece, Option<&Registered>) -> bool,
-    ) {
-        for read in &mut self.list {
-            while read.failed.is_none() && read.asked < read.into.len && read.out < PIECES_MAX {
-                let len = bytes_max.min(read.into.len - read.asked);
-                let (from, into) = (read.from.offset, read.into.offset);
-                let piece = Piece {
-                    at: from + read.asked,
-                    start: from,
-                    key: read.key.0,
-                    into: into + read.asked,
-                    len,
-                };
-                if !ask(read.peer, read.number, &piece, read.registered.as_ref()) {
-                    break;
-                }
-                read.asked += len;
-                read.out += 1;
-            }
-        }
+    fn count(&mut self) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        self.next
     }
 
-    /// A piece is over: how many bytes it had does not matter, since all have the same but the last.
-    pub(super) fn end_piece(&mut self, number: u32, bytes_max: u64, code: c_int) -> Ended {
-        let Some(at) = self.list.iter().position(|read| read.number == number) else {
+    /// Asks for pieces that have not been asked for, as many as may be on their way.
+    pub(super) fn ask(
+        &mut self,
+        endpoint: &Endpoint,
+        address: impl Fn(Peer) -> Option<u64>,
+    ) -> Obstacles {
+        let through_rooms = !endpoint.gives_back();
+        self.ask_by(
+            endpoint.read_bytes_max(),
+            through_rooms,
+            address,
+            |address, number, piece, own| endpoint.read(address, number, piece, own),
+        )
+    }
+
+    fn ask_by(
+        &mut self,
+        bytes_max: u64,
+        through_rooms: bool,
+        address: impl Fn(Peer) -> Option<u64>,
+        mut ask: impl FnMut(u64, u32, &Piece, Option<&Registered>) -> Given,
+    ) -> Obstacles {
+        let mut obstacles = Obstacles::default();
+        self.stalled = false;
+        for at in 0..self.list.len() {
+            while self.pieces.len() < PIECES_MAX {
+                let number = self.count();
+                let read = &mut self.list[at];
+                if read.failed.is_some() || read.asked == read.into.len {
+                    break;
+                }
+                let Some(address) = address(read.peer) else {
+                    self.stalled = true;
+                    obstacles.strangers.push(read.peer);
+                    break;
+                };
+                let len = bytes_max.min(read.into.len - read.asked);
+                let into = read.into.part(read.asked, len);
+                let room =
+                    through_rooms.then(|| self.rooms.pop().unwrap_or_else(|| Room::new(bytes_max)));
+                let piece = Piece {
+                    at: read.from.offset + read.asked,
+                    start: read.from.offset,
+                    key: read.key.0,
+                    into: room.as_ref().map_or(into, Room::span).first(len),
+                };
+                match ask(address, number, &piece, read.registered.as_ref()) {
+                    Given::Away => {
+                        read.asked += len;
+                        let read = read.number;
+                        self.pieces.push(InFlight { number, read, into, room });
+                    }
+                    obstacle => {
+                        self.rooms.extend(room);
+                        match obstacle {
+                            Given::Never(code) => obstacles.lost.push((read.peer, code)),
+                            _ => self.stalled = true,
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        obstacles
+    }
+
+    /// A piece is over: well, if the code is zero.
+    pub(super) fn end_piece(&mut self, number: u32, code: c_int) -> Ended {
+        if let Some(at) = self.stray.iter().position(|(stray, _)| *stray == number) {
+            self.stray.swap_remove(at).1.free();
+        }
+        let Some(at) = self.pieces.iter().position(|piece| piece.number == number) else {
             return Ended::Nothing;
         };
+        let InFlight { read: number, into, room, .. } = self.pieces.swap_remove(at);
+        let found = self.list.iter().position(|read| read.number == number);
+        let at = found.expect("a piece that is waited for has a read");
         let read = &mut self.list[at];
-        read.out -= 1;
         match code {
-            0 => read.done += bytes_max.min(read.into.len - read.done),
-            code => read.failed = read.failed.or(Some((code, Instant::now()))),
+            0 => read.done += into.len,
+            code => read.failed = read.failed.or(Some(code)),
         }
-        match read.failed {
-            None if read.done == read.into.len => Ended::Read(self.list.swap_remove(at).ticket),
-            Some((code, _)) if read.out == 0 => {
-                let peer = self.list.swap_remove(at).peer;
+        if let Some(room) = room {
+            if code == 0 {
+                // SAFETY: it is ours, and the library is done with it.
+                let bytes = unsafe { memory::bytes(room.span().first(into.len)) };
+                // SAFETY: the read is not over, so what it goes to is lent.
+                unsafe { memory::fill(bytes, into) };
+            }
+            self.rooms.push(room);
+        }
+        self.end_read(at)
+    }
+
+    fn end_read(&mut self, at: usize) -> Ended {
+        let Read { number, peer, failed, done, into, .. } = self.list[at];
+        match failed {
+            None if done == into.len => Ended::Read(self.list.swap_remove(at).ticket),
+            Some(code) if self.pieces.iter().all(|piece| piece.read != number) => {
+                self.list.swap_remove(at);
                 match self.give_up(peer, code) {
                     true => Ended::Peer(peer, code),
                     false => Ended::Nothing,
@@ -131,92 +245,150 @@ impl Reads {
         }
     }
 
-    /// Nothing more is asked of a peer. True if nothing is on its way from it either.
+    /// Nothing more is asked of a peer. True if nothing is on its way from it into memory of the user's either.
     pub(super) fn give_up(&mut self, peer: Peer, code: c_int) -> bool {
-        self.list.retain(|read| read.peer != peer || read.out > 0);
+        let of_peer: Vec<u32> =
+            self.list.iter().filter(|read| read.peer == peer).map(|read| read.number).collect();
+        let to_rooms = |piece: &mut InFlight| piece.room.is_some() && of_peer.contains(&piece.read);
+        for piece in self.pieces.extract_if(.., to_rooms) {
+            self.stray.extend(piece.room.map(|room| (piece.number, room)));
+        }
+        let pieces = &self.pieces;
+        let is_written = |read: &Read| pieces.iter().any(|piece| piece.read == read.number);
+        self.list.retain(|read| read.peer != peer || is_written(read));
         for read in self.list.iter_mut().filter(|read| read.peer == peer) {
-            read.failed = read.failed.or(Some((code, Instant::now())));
+            read.failed = read.failed.or(Some(code));
         }
         self.list.iter().all(|read| read.peer != peer)
     }
-
-    /// A peer that was given up long ago, of which the library still reads.
-    pub(super) fn overdue(&self) -> Option<Peer> {
-        let is_overdue = |read: &&Read| {
-            read.failed.is_some_and(|(_, since)| since.elapsed() >= GIVE_BACK_WITHIN)
-        };
-        self.list.iter().find(is_overdue).map(|read| read.peer)
-    }
-
-    /// Whether the library has to give something back.
-    pub(super) fn is_waiting_to_give_up(&self) -> bool {
-        self.list.iter().any(|read| read.failed.is_some())
-    }
 }
 
-/// Pieces of one read that are on their way at the same time.
-const PIECES_MAX: u32 = 16;
-/// How long the library may go on to read from a peer that is gone.
-pub(super) const GIVE_BACK_WITHIN: Duration = Duration::from_secs(10);
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a piece fits into memory")
+}
+
+/// Pieces that are on their way at the same time.
+const PIECES_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use ferrywire_nic::Region;
-
     use super::*;
 
-    fn span(len: u64) -> Span {
-        Span::new(Region(0), 1000, len)
+    /// Memory that is read, and memory that it is read into.
+    struct World {
+        reads: Reads,
+        from: Vec<u8>,
+        into: Vec<u8>,
+        /// What the library was asked for and has not done.
+        asked: Vec<(u32, Span, Span)>,
+        rooms: bool,
     }
 
-    fn reads(lens: &[u64]) -> Reads {
-        let mut reads = Reads::default();
-        for (ticket, &len) in (0..).zip(lens) {
-            reads.begin(Peer(1), span(len), Key(7), span(len), Ticket::from_bits(ticket), None);
+    impl World {
+        fn new(len: usize, rooms: bool) -> World {
+            let from = (0..len).map(|at| u8::try_from(at % 251).expect("it is small")).collect();
+            let (reads, into, asked) = (Reads::default(), vec![0; len], Vec::new());
+            World { reads, from, into, asked, rooms }
         }
-        reads
+
+        fn begin(&mut self, ticket: u64, start: usize, len: usize) {
+            let from = memory::lend(&self.from[start..start + len]);
+            let into = memory::lend_mut(&mut self.into[start..start + len]);
+            self.reads.begin(Peer(1), (from, Key(7)), into, Ticket::from_bits(ticket), None);
+        }
+
+        fn ask(&mut self, mut room: usize) {
+            let World { reads, asked, rooms, .. } = self;
+            reads.ask_by(
+                100,
+                *rooms,
+                |_| Some(9),
+                |_, number, piece, _| {
+                    if room == 0 {
+                        return Given::Full;
+                    }
+                    room -= 1;
+                    let from = Span::new(memory::MEMORY, piece.at, piece.into.len);
+                    asked.push((number, from, piece.into));
+                    Given::Away
+                },
+            );
+        }
+
+        fn finish(&mut self, at: usize, code: c_int) -> Ended {
+            let (number, from, into) = self.asked.remove(at);
+            if code == 0 {
+                // SAFETY: it is ours.
+                let bytes = unsafe { memory::bytes(from) };
+                // SAFETY: that, too.
+                unsafe { memory::fill(bytes, into) };
+            }
+            self.reads.end_piece(number, code)
+        }
     }
 
     #[test]
     fn a_read_goes_in_pieces_and_ends_with_the_last() {
-        let mut reads = reads(&[550]);
-        let mut asked = Vec::new();
-        let mut ask = |reads: &mut Reads| {
-            reads.ask(100, |_, number, piece, _| {
-                assert_eq!((number, piece.at, piece.start), (0, piece.into, 1000));
-                asked.push((piece.at - 1000, piece.len));
-                true
-            });
-        };
-        ask(&mut reads);
-        for _ in 0..2 {
-            assert_eq!(reads.end_piece(0, 100, 0), Ended::Nothing);
-            ask(&mut reads);
+        for rooms in [false, true] {
+            let mut world = World::new(550, rooms);
+            world.begin(0, 0, 550);
+            world.ask(4);
+            assert!(world.reads.stalled);
+            assert_eq!(world.finish(1, 0), Ended::Nothing);
+            world.ask(4);
+            assert!(!world.reads.stalled);
+            assert_eq!(world.asked.len(), 5);
+            for _ in 0..4 {
+                assert_eq!(world.finish(0, 0), Ended::Nothing);
+            }
+            assert_eq!(world.finish(0, 0), Ended::Read(Ticket::from_bits(0)));
+            assert_eq!(world.into, world.from);
+            assert!(world.reads.is_empty());
+            assert_eq!(world.reads.rooms.len(), if rooms { 5 } else { 0 });
         }
-        assert_eq!(asked, [(0, 100), (100, 100), (200, 100), (300, 100), (400, 100), (500, 50)]);
-        for _ in 0..3 {
-            assert_eq!(reads.end_piece(0, 100, 0), Ended::Nothing);
-        }
-        assert_eq!(reads.end_piece(0, 100, 0), Ended::Read(Ticket::from_bits(0)));
-        assert!(reads.is_empty());
     }
 
     #[test]
-    fn a_peer_is_given_up_when_nothing_is_read_from_it_any_more() {
-        let mut reads = reads(&[250, 100, 100]);
-        let mut room = 3;
-        reads.ask(100, |_, _, _, _| {
-            room -= 1;
-            room >= 0
-        });
-        assert!(!reads.give_up(Peer(1), 5), "the first is on its way");
-        assert!(reads.give_up(Peer(2), 5));
-        assert_eq!(reads.list.len(), 1, "what was not asked for is not waited for");
-        assert!(reads.is_waiting_to_give_up());
-        assert_eq!(reads.overdue(), None);
-        assert_eq!(reads.end_piece(0, 100, 0), Ended::Nothing);
-        assert_eq!(reads.end_piece(0, 100, 0), Ended::Nothing);
-        assert_eq!(reads.end_piece(0, 100, 9), Ended::Peer(Peer(1), 5));
-        assert!(reads.is_empty());
+    fn memory_of_the_users_is_waited_for() {
+        let mut world = World::new(450, false);
+        world.begin(0, 0, 250);
+        world.begin(1, 250, 100);
+        world.begin(2, 350, 100);
+        world.ask(3);
+        assert!(world.reads.give_up(Peer(2), 5), "nothing is read from that one");
+        assert!(!world.reads.give_up(Peer(1), 5), "the first is on its way");
+        assert_eq!(world.reads.list.len(), 1, "what was not asked for is not waited for");
+        assert_eq!(world.finish(0, 0), Ended::Nothing);
+        assert_eq!(world.finish(0, 9), Ended::Nothing);
+        assert_eq!(world.finish(0, 0), Ended::Peer(Peer(1), 5));
+        assert!(world.reads.is_empty());
+    }
+
+    #[test]
+    fn rooms_are_not_waited_for_and_what_comes_late_goes_nowhere() {
+        let mut world = World::new(250, true);
+        world.begin(0, 0, 250);
+        world.ask(3);
+        assert_eq!(world.finish(0, 0), Ended::Nothing);
+        assert!(world.reads.give_up(Peer(1), 5));
+        assert!(world.reads.is_empty());
+        let before = world.into.clone();
+        assert_eq!(world.finish(0, 0), Ended::Nothing);
+        assert_eq!(world.finish(0, 9), Ended::Nothing);
+        assert_eq!(world.into, before);
+    }
+
+    #[test]
+    fn a_read_that_fails_loses_its_peer_once() {
+        for rooms in [false, true] {
+            let mut world = World::new(300, rooms);
+            world.begin(0, 0, 200);
+            world.begin(1, 200, 100);
+            world.ask(9);
+            let ended = [world.finish(0, 7), world.finish(0, 7), world.finish(0, 7)];
+            let lost = ended.iter().filter(|ended| **ended == Ended::Peer(Peer(1), 7)).count();
+            assert_eq!(lost, 1, "{ended:?}");
+            assert!(world.reads.is_empty());
+        }
     }
 }

@@ -1,0 +1,148 @@
+//! Who has been spoken to and has not been heard since. The library may not notice for a quarter of an hour that a cable is
+//! cut, so whoever is silent is asked, and given up if it does not answer.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::time::{Duration, Instant};
+
+use ferrywire_nic::{Mix, Peer};
+
+/// The peers of a rank.
+pub(super) struct Watch {
+    /// When it was last looked after them.
+    looked: Instant,
+    /// Those who owe a sign of life.
+    silent: HashMap<Peer, Silence, BuildHasherDefault<Mix>>,
+    /// Whom we spoke to last: most often it is the same again.
+    last: Option<Peer>,
+}
+
+#[derive(Clone, Copy)]
+struct Silence {
+    since: Instant,
+    /// It was asked after it was last spoken to: whatever is heard from then on is an answer.
+    asked: bool,
+}
+
+/// What to do about a peer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Concern {
+    Ask(Peer),
+    GiveUp(Peer),
+}
+
+impl Watch {
+    pub(super) fn new(now: Instant) -> Watch {
+        Watch { looked: now, silent: HashMap::default(), last: None }
+    }
+
+    /// Something goes to a peer, which should be heard one day.
+    #[inline(always)]
+    pub(super) fn on_spoken(&mut self, to: Peer) {
+        if self.last != Some(to) {
+            self.note(to);
+        }
+    }
+
+    #[inline(never)]
+    fn note(&mut self, peer: Peer) {
+        self.last = Some(peer);
+        self.expect(peer);
+    }
+
+    /// Something of a peer is waited for.
+    pub(super) fn expect(&mut self, peer: Peer) {
+        // From the last look on: then it may have been silent for a little less.
+        let silence = Silence { since: self.looked, asked: false };
+        self.silent.entry(peer).or_insert(silence).asked = false;
+    }
+
+    /// Whether anybody is waited for.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
+    /// Whether it is time for [`Watch::look`].
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now.duration_since(self.looked) >= PERIOD
+    }
+
+    /// Looks after everybody; `heard` is who has been heard since the last time.
+    pub(super) fn look(&mut self, now: Instant, heard: Vec<Peer>) -> Vec<Concern> {
+        self.looked = now;
+        self.last = None;
+        for peer in heard {
+            match self.silent.get_mut(&peer) {
+                // What it said may be from before we spoke.
+                Some(silence) if !silence.asked => silence.since = now,
+                _ => drop(self.silent.remove(&peer)),
+            }
+        }
+        let mut concerns = Vec::new();
+        self.silent.retain(|&peer, silence| {
+            let hopeless = now.duration_since(silence.since) >= SILENCE_MAX;
+            concerns.push(if hopeless { Concern::GiveUp(peer) } else { Concern::Ask(peer) });
+            silence.asked = true;
+            !hopeless
+        });
+        concerns
+    }
+}
+
+/// How often it is looked after peers.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+/// As the NIC gives up those whom it reaches by datagrams.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_spoken_to_and_not_heard_is_asked_and_then_given_up() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut watch = Watch::new(start);
+        watch.on_spoken(Peer(3));
+        assert!(!watch.is_due(start) && watch.is_due(at(1)));
+        for second in 1..10 {
+            assert_eq!(watch.look(at(second), Vec::new()), [Concern::Ask(Peer(3))]);
+        }
+        assert!(watch.is_waiting());
+        assert_eq!(watch.look(at(10), Vec::new()), [Concern::GiveUp(Peer(3))]);
+        assert!(!watch.is_waiting());
+        assert_eq!(watch.look(at(11), Vec::new()), []);
+    }
+
+    #[test]
+    fn who_answers_is_left_alone_until_it_is_spoken_to_again() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut watch = Watch::new(start);
+        for round in 0..100 {
+            watch.on_spoken(Peer(1));
+            watch.on_spoken(Peer(1));
+            assert_eq!(watch.look(at(2 * round + 1), Vec::new()), [Concern::Ask(Peer(1))]);
+            assert_eq!(watch.look(at(2 * round + 2), vec![Peer(1), Peer(7)]), []);
+            assert!(!watch.is_waiting());
+        }
+    }
+
+    #[test]
+    fn what_was_heard_before_it_was_spoken_to_is_no_answer() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut watch = Watch::new(start);
+        watch.on_spoken(Peer(1));
+        // It was heard, and then spoken to; or the other way round.
+        assert_eq!(watch.look(at(1), vec![Peer(1)]), [Concern::Ask(Peer(1))]);
+        assert_eq!(watch.look(at(2), Vec::new()), [Concern::Ask(Peer(1))]);
+        // It answers, and is spoken to again.
+        watch.on_spoken(Peer(1));
+        assert_eq!(watch.look(at(3), vec![Peer(1)]), [Concern::Ask(Peer(1))]);
+        for second in 4..13 {
+            assert_eq!(watch.look(at(second), Vec::new()), [Concern::Ask(Peer(1))]);
+        }
+        assert_eq!(watch.look(at(13), Vec::new()), [Concern::GiveUp(Peer(1))]);
+    }
+}
