@@ -7,6 +7,9 @@ from network import ROOT, Network, compiled, run
 
 HOSTS = 8
 RANKS = [8, 16, 32, 64]
+# Hosts with a rank each, and how long one more may take on a machine that is all of them.
+WIDE = [2, 16, 64]
+MS_PER_HOST_MAX = 40
 # How much more a rank may have for each rank more that there is.
 KB_PER_RANK_MAX = 4
 
@@ -24,6 +27,8 @@ def many(folder, rail, quick, report):
             report.tell(f"{ranks} ranks on {HOSTS} hosts", good, f"{'; '.join(told)}; over after {seconds:.2f} s")
             if good:
                 found[ranks] = figures
+    if not quick:
+        wide(folder, rail, report)
     if len(found) > 1:
         fewest, most = min(found), max(found)
         for moment in ("barrier", "neighbours"):
@@ -32,3 +37,14 @@ def many(folder, rail, quick, report):
             each = (kb[1] - kb[0]) / (most - fewest)
             report.tell(f"{most} ranks as {fewest}: after {moment}", len(files) == 1 and each <= KB_PER_RANK_MAX,
                         f"open files {', '.join(sorted(files))}; {each:+.2f} KB in a rank for each rank more")
+
+
+def wide(folder, rail, report):
+    """Many hosts with a rank each: what the launcher has to do for one more."""
+    program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
+    with Network(WIDE[-1], rail, name="fn") as network:
+        for hosts in WIDE:
+            tries = [run(network.command(hosts, program, hosts=network.hosts[:hosts]), report) for _ in range(3)]
+            seconds = sorted(seconds for _, seconds, _ in tries)[1]
+            good = all(good for good, *_ in tries) and seconds * 1000 / hosts <= MS_PER_HOST_MAX
+            report.tell(f"start and end on {hosts} hosts", good, f"{seconds:.3f} s, {seconds * 1000 / hosts:.1f} ms for each")

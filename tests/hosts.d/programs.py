@@ -7,7 +7,7 @@ from network import FERRY, RELEASE, ROOT, compiled, run
 
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
-# The one for shared memory is for hosts that are one machine, as these are; it alone reads straight into memory of the user's here.
+# The one for shared memory is for hosts that are one machine, as these are.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]
 # How long nothing happens, and the share of a core that a rank may take meanwhile, on a machine that does other things.
 IDLE_SECONDS = 1

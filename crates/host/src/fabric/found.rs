@@ -176,9 +176,10 @@ impl List {
         self.first().caps & READS == READS
     }
 
-    /// Whether every read ends, also if the peer is gone. Providers that move bytes through sockets may wait for ever.
+    /// Whether every read ends, also if the peer is gone. Hardware sees to that; those that are made of sockets or of memory that
+    /// processes share may wait for ever.
     pub(super) fn ends_reads(&self) -> bool {
-        self.names().first().is_some_and(|name| !SOCKETS.contains(&core_of(name)))
+        self.names().first().is_some_and(|name| HARDWARE.contains(&core_of(name)))
     }
 
     pub(super) fn as_ptr(&self) -> *mut Info {
@@ -261,9 +262,6 @@ fn text(text: &str) -> CString {
 
 /// Providers of hardware made for messages, the likeliest to be meant first.
 const HARDWARE: [&str; 6] = ["cxi", "efa", "opx", "psm3", "psm2", "verbs"];
-
-/// Providers that are made of sockets.
-const SOCKETS: [&str; 3] = ["tcp", "udp", "sockets"];
 
 /// Where the kernel shows such hardware: adapters of InfiniBand, RoCE, EFA and Omni-Path, and those of Slingshot.
 const HARDWARE_FOLDERS: [&str; 2] = ["/sys/class/infiniband", "/sys/class/cxi"];

@@ -1,9 +1,9 @@
 //! Reads of other ranks' memory, piece by piece.
 //!
 //! While the library reads into memory of the user's, that memory must not go back to the user, whatever becomes of the peer.
-//! Providers for hardware end every read, well or not. Those that move bytes through sockets may never end one whose peer
-//! is gone: they read into rooms of ours, from which the bytes are copied, and a room that they do not give back is lost
-//! without harm.
+//! Providers for hardware end every read, well or not. Others may never end one whose peer is gone, be it that its cable is cut or
+//! that it died: they read into rooms of ours, from which the bytes are copied, and a room that they do not give back is
+//! lost without harm.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
