@@ -15,13 +15,13 @@ JOB_SECONDS = 120
 
 
 class Network:
-    """Hosts as network namespaces, on a bridge. What is made here goes with it.
+    """Hosts as network namespaces, on a bridge, with addresses of IPv4 or, with `six`, only of IPv6. What is made here goes with it.
 
     A virtual cable carries up to 64 KB in one piece, which only a receiver would cut. With `one_by_one` the sender
     does, and packets are as long as on a wire."""
 
-    def __init__(self, count, rail=None, one_by_one=False, name="fw"):
-        self.rail, self.one_by_one = rail, one_by_one
+    def __init__(self, count, rail=None, one_by_one=False, name="fw", six=False):
+        self.rail, self.one_by_one, self.six = rail, one_by_one, six
         mark = f"{name}{os.getpid() % 100000}"
         self.bridge = mark
         self.hosts = [f"{mark}-{number}" for number in range(1, count + 1)]
@@ -36,7 +36,7 @@ class Network:
             ip("link", "set", cable, "master", self.bridge, "up")
             if self.one_by_one:
                 ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            address(host, f"10.78.0.{number}")
+            address(host, f"fd78::{number:x}" if self.six else f"10.78.0.{number}")
         return self
 
     def __exit__(self, *_):
@@ -110,7 +110,7 @@ class Road(Network):
             ip("link", "add", f"to{number}", "netns", self.middle, "type", "veth", "peer", "name", "eth0", "netns", host)
             ip("-n", self.middle, "link", "set", f"to{number}", "up")
             ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            address(host, f"10.78.0.{number}")
+            address(host, f"fd78::{number:x}" if self.six else f"10.78.0.{number}")
         return self
 
     def __exit__(self, *_):
@@ -160,7 +160,9 @@ def ip(*words, check=True):
 
 def address(host, number):
     """Gives a host that has its end of a cable an address, and opens both ways out of it."""
-    ip("-n", host, "addr", "add", f"{number}/24", "dev", "eth0")
+    # One of IPv6 is not to be tried out first, which takes a second.
+    of_six = ":" in number
+    ip("-n", host, "addr", "add", f"{number}/{64 if of_six else 24}", "dev", "eth0", *(["nodad"] if of_six else []))
     ip("-n", host, "link", "set", "eth0", "up")
     ip("-n", host, "link", "set", "lo", "up")
 

@@ -3,7 +3,7 @@
 import json
 import subprocess
 
-from network import FERRY, RELEASE, ROOT, compiled, run
+from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
@@ -35,6 +35,19 @@ def idle(network, folder, report):
         percent = [float(line.split("=")[1]) for line in said.splitlines() if line.startswith("idle percent=")]
         good = good and bool(percent) and percent[0] <= IDLE_PERCENT_MAX
         report.tell(f"idle, {ranks} ranks", good, f"{percent[0]:.2f} % of a core at most" if percent else "")
+
+
+def six(folder, rails, report):
+    """Hosts that have no addresses but those of IPv6."""
+    program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "messages.c")
+    with Network(2, name="f6", six=True) as network:
+        for rail in rails:
+            for options in ([], ["--cidr", "fd78::/64"], ["--insecure"]):
+                good, seconds, _ = run(network.command(4, *options, program, rail=rail), report)
+                report.tell(f"IPv6, messages, 4 ranks, {rail} {' '.join(options)}", good, f"{seconds:.2f} s")
+        done = subprocess.run(network.command(4, "--cidr", "10.0.0.0/8", program), capture_output=True, text=True)
+        refused = done.returncode == 1 and "10.0.0.0/8" in done.stderr
+        report.tell("IPv6, a network that no host is in is refused", refused, "" if refused else done.stderr.strip())
 
 
 def providers():
