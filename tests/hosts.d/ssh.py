@@ -7,10 +7,15 @@ import shutil
 import subprocess
 import time
 
-from network import FERRY, ROOT, compiled, run
+from deaths import Survivor
+from network import FERRY, ROOT, compiled, found_processes, run
 
 # How soon it has to be told that a host cannot be reached: it is tried three times.
 SSH_SECONDS = 20
+
+# How soon a side of a cut cable has to have ended.
+CUT_SECONDS = 30
+CUT_SUMS = 800
 
 SSHD = """\
 HostKey {folder}/host_key
@@ -118,6 +123,40 @@ def by_ssh(network, folder, report):
         report.tell(f"ssh: {name}", good, f"{time.monotonic() - begun:.2f} s")
         if report.verbose or not good:
             print(said, "".join(f"missing: {text}\n" for text in missing), sep="", end="")
+    cut_off(network, folder, report)
+
+
+def cut_off(network, folder, report):
+    """Pulls a cable that ssh goes by as well as messages do. The launcher cannot tell the other side anything: it ends, or goes on,
+    and so does the other side when it is back, or notices before."""
+    lossy, shrink = (compiled(folder, ROOT / "tests" / "hosts.d" / f"{name}.c") for name in ("lossy", "shrink"))
+    ferry = ["ip", "netns", "exec", network.hosts[0], str(FERRY), "run", "--rsh", f"ssh -F {folder}/config", "--hosts", "near,far",
+             "-n", "4"]
+    far = len(network.hosts) - 1
+    job = subprocess.Popen([*ferry, str(lossy), "60"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    job.stdout.readline()
+    begun = time.monotonic()
+    with network.cut(far):
+        try:
+            said, _ = job.communicate(timeout=CUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            said = job.communicate()[0] + f"not over after {CUT_SECONDS} s\n"
+        ended = time.monotonic() - begun
+    healed = time.monotonic()
+    while (left := found_processes(str(lossy))) and time.monotonic() < healed + CUT_SECONDS:
+        time.sleep(0.1)
+    good = job.returncode not in (0, None) and ended < CUT_SECONDS and not left
+    report.tell("ssh: cut off, the job ends", good, f"after {ended:.1f} s; nothing left {time.monotonic() - healed:.1f} s after it is back")
+    if report.verbose or not good:
+        print(said[-3000:])
+    with Survivor([*ferry, "--on-death", "continue", str(shrink), str(CUT_SUMS), "1000"], 4) as job:
+        with network.cut(far):
+            wrong = job.judged({2, 3}, 4, CUT_SUMS)
+    report.tell("ssh: cut off, survivors go on", not wrong, wrong)
+    if report.verbose or wrong:
+        print(job.said[-3000:])
+
 
 
 SLOW_RSH = """#!/bin/sh

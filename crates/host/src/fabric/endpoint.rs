@@ -187,6 +187,8 @@ impl Endpoint {
         let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
         let calls = Calls::of(fabric, av, cq, ep);
         let reading = list.reads().then(|| facts.reading(ep, list.ends_reads()));
+        // Rooms are not registered: no provider that needs them wants that.
+        let reading = reading.filter(|reading| reading.ends || !reading.registers_here);
         let endpoint = Endpoint {
             ep,
             cq,

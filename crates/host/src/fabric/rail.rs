@@ -33,11 +33,11 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         me: net.me.to_le_bytes(),
         exposed: HashMap::new(),
         reads: Reads::default(),
-        read: Vec::new(),
+        over: Vec::new(),
         endpoint: Arc::clone(endpoint),
         mail: Arc::clone(&mail),
         datagrams,
-        contacts: HashMap::new(),
+        contacts: HashMap::default(),
         full: Vec::new(),
         lost: Vec::new(),
         pause: Pause::new(),
@@ -63,12 +63,12 @@ pub(crate) struct Fabric {
     exposed: HashMap<Ticket, Registered>,
     reads: Reads,
     /// Reads that are over, and have not been shown.
-    read: Vec<Ticket>,
+    over: Vec<Ticket>,
     endpoint: Arc<Endpoint>,
     mail: Arc<Mail>,
     /// For cards.
     datagrams: Udp,
-    contacts: HashMap<Peer, Contact>,
+    contacts: HashMap<Peer, Contact, BuildHasherDefault<Mix>>,
     /// Peers whose frames found no room, or whose names we do not know yet.
     full: Vec<Peer>,
     /// Peers that cannot be reached, and have not been shown.
@@ -167,7 +167,7 @@ impl Fabric {
     fn on_piece(&mut self, number: u32, code: i32) {
         match self.reads.end_piece(number, code) {
             Ended::Nothing => {}
-            Ended::Read(ticket) => self.read.push(ticket),
+            Ended::Read(ticket) => self.over.push(ticket),
             Ended::Peer(peer, code) => self.lose(peer, code),
         }
     }
@@ -182,7 +182,7 @@ impl Fabric {
 
     /// Shows reads that are over.
     pub(crate) fn poll_read(&mut self, show: impl FnMut(Ticket)) {
-        self.read.drain(..).for_each(show);
+        self.over.drain(..).for_each(show);
     }
 
     #[cold]
@@ -317,7 +317,7 @@ impl Fabric {
     #[inline]
     fn has_something_to_do(&self) -> bool {
         let stuck = !self.full.is_empty() || !self.lost.is_empty() || self.mail.is_there();
-        stuck || !self.read.is_empty() || self.reads.stalled
+        stuck || !self.over.is_empty() || self.reads.stalled
     }
 
     /// Whether nothing waits to leave.

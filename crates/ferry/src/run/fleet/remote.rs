@@ -399,7 +399,12 @@ impl Remote {
     /// What may be left of it, if it did not end in time.
     pub(super) fn left_over(&self) -> Option<String> {
         let agent = self.line.is_some() && self.step != Step::Over;
-        agent.then(|| format!("{} did not end in time: its ranks are killed", self.name()))
+        agent.then(|| {
+            format!(
+                "{} did not end in time: its ranks are killed as soon as it notices",
+                self.name()
+            )
+        })
     }
 
     /// Whatever is there ends: the command is killed, and an agent that has nobody any more kills its ranks.
