@@ -7,6 +7,7 @@
 //! | `watch.rs` | who is silent for too long |
 //! | `card.rs` | what they tell each other for that, as bytes |
 //! | `endpoint.rs` | one endpoint of the library, with the memory that is lent to it |
+//! | `slots.rs`, `object.rs` | that memory; objects of the library, and how they are closed |
 //! | `found.rs` | which providers there are, and which one is chosen |
 //! | `bindings.rs` | the library's layouts, and how it is loaded |
 //!
@@ -17,8 +18,10 @@ mod bindings;
 mod card;
 mod endpoint;
 mod found;
+mod object;
 pub(crate) mod rail;
 mod reads;
+mod slots;
 mod watch;
 
 pub(crate) use endpoint::Endpoint;

@@ -11,7 +11,6 @@
 //       below `SLOTS` is one of the first, others below `CONTEXTS` are of reads.
 //   E5. Memory of the user's that is registered, or read into, is lent by the user for so long.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -23,6 +22,8 @@ use ferrywire_nic::Span;
 use super::bindings::{self as fi, Completion, Failure, Fid, Library};
 use super::card::NAME_BYTES_MAX;
 use super::found::{List, NoFabric, library};
+use super::object::{Object, Registered, made, register, table};
+use super::slots::{CONTEXTS, MESSAGE_BYTES_MAX, Memory, RECEIVES, SENDS, SLOTS};
 
 /// An endpoint that is open.
 pub(crate) struct Endpoint {
@@ -518,24 +519,11 @@ impl Endpoint {
     }
 }
 
-/// The longest message. Longer ones go in more steps with some providers: 16 KB is what ofi_rxm takes in one.
-pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// Slots to receive into, and to send from.
-const RECEIVES: usize = 64;
-const SENDS: usize = 64;
-const SLOTS: usize = RECEIVES + SENDS;
-/// Pieces that are read at the same time, with those that nobody waits for any more.
-pub(super) const READS: usize = 64;
-const CONTEXTS: usize = SLOTS + READS;
 /// Whoever reads more at a time keeps others from being heard, and what comes first through a room leaves the cache: a quarter of
 /// the speed.
 const READ_BYTES_MAX: u64 = 256 << 10;
 /// How many keys are tried.
 const KEY_TRIES: usize = 3;
-/// What the library may write of its own for each operation.
-const CONTEXT_BYTES: usize = 64;
-const SLOT_BYTES: usize = CONTEXT_BYTES + MESSAGE_BYTES_MAX;
-const SLOTS_BYTES: usize = SLOTS * SLOT_BYTES;
 /// Completions that are taken in one call.
 const BATCH_MAX: usize = 8;
 const NOTHING: Completion = Completion { context: std::ptr::null_mut(), flags: 0, len: 0 };
@@ -660,51 +648,6 @@ fn open_queue(domain: NonNull<fi::Domain>) -> Result<(NonNull<fi::Cq>, Option<Ra
     Ok((cq, (code == 0 && wait >= 0).then_some(wait)))
 }
 
-/// Memory that the provider knows of, until this goes.
-pub(super) struct Registered {
-    description: *mut c_void,
-    key: u64,
-    _region: Object,
-}
-
-// SAFETY: E2: it goes under the same lock.
-unsafe impl Send for Registered {}
-
-impl Registered {
-    /// What others read it by.
-    pub(super) fn key(&self) -> u64 {
-        self.key
-    }
-}
-
-/// Tells the provider of memory.
-///
-/// # Safety
-/// The memory stays until the answer goes, and is used as `access` says.
-unsafe fn register(
-    domain: NonNull<fi::Domain>,
-    start: *const c_void,
-    len: usize,
-    access: u64,
-    key: u64,
-    bind: Option<&Object>,
-) -> Result<Registered, c_int> {
-    let reg = table(domain, |domain| domain.mr).reg;
-    let none = std::ptr::null_mut();
-    let region: NonNull<fi::Mr> = made(|place| {
-        // SAFETY: E1, and the caller vouches.
-        unsafe { reg(domain.as_ptr().cast(), start, len, access, 0, key, 0, place, none) }
-    })?;
-    let object = Object(region.cast());
-    if let Some(endpoint) = bind {
-        object.bind(endpoint, 0)?;
-        object.enable()?;
-    }
-    // SAFETY: E1. What it is called is known when it is enabled.
-    let fi::Mr { mem_desc, key, .. } = *unsafe { region.as_ref() };
-    Ok(Registered { description: mem_desc, key, _region: object })
-}
-
 fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
     let getname = table(ep, |ep| ep.cm).getname;
     let mut name = vec![0_u8; NAME_BYTES_MAX];
@@ -736,120 +679,5 @@ impl Calls {
             insert: table(av, |av| av.ops).insert,
             trywait: table(fabric, |fabric| fabric.ops).trywait,
         }
-    }
-}
-
-/// A table of an object.
-fn table<'a, T, U>(object: NonNull<T>, of: impl FnOnce(&T) -> *const U) -> &'a U {
-    // SAFETY: E1: it is open.
-    let table = of(unsafe { object.as_ref() });
-    // SAFETY: E1: every object has its tables, which are constants of the library's.
-    unsafe { &*table }
-}
-
-/// What a call of the library has made in the place that it is given.
-fn made<T>(make: impl FnOnce(*mut *mut T) -> c_int) -> Result<NonNull<T>, c_int> {
-    let mut place = std::ptr::null_mut();
-    let code = make(&raw mut place);
-    NonNull::new(place).filter(|_| code == 0).ok_or(if code == 0 { -libc::EIO } else { code })
-}
-
-/// An object of the library that is closed when it goes.
-struct Object(NonNull<Fid>);
-
-impl Object {
-    fn bind(&self, to: &Object, flags: u64) -> Result<(), c_int> {
-        let bind = table(self.0, |fid| fid.ops).bind;
-        // SAFETY: E1.
-        match unsafe { bind(self.0.as_ptr(), to.0.as_ptr(), flags) } {
-            0 => Ok(()),
-            code => Err(code),
-        }
-    }
-
-    fn enable(&self) -> Result<(), c_int> {
-        let control = table(self.0, |fid| fid.ops).control;
-        // SAFETY: E1.
-        match unsafe { control(self.0.as_ptr(), fi::FI_ENABLE, std::ptr::null_mut()) } {
-            0 => Ok(()),
-            code => Err(code),
-        }
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        let close = table(self.0, |fid| fid.ops).close;
-        // SAFETY: E1. What cannot be closed stays.
-        unsafe { close(self.0.as_ptr()) };
-    }
-}
-
-/// The slots.
-struct Memory {
-    start: NonNull<u8>,
-}
-
-const MEMORY: Layout = match Layout::from_size_align(SLOTS_BYTES + READS * CONTEXT_BYTES, 4096) {
-    Ok(layout) => layout,
-    Err(_) => panic!("slots are few"),
-};
-
-impl Memory {
-    fn new() -> Memory {
-        // SAFETY: it is not empty.
-        let start = unsafe { alloc_zeroed(MEMORY) };
-        Memory { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(MEMORY)) }
-    }
-
-    fn register(
-        &self,
-        domain: NonNull<fi::Domain>,
-        bind: Option<&Object>,
-    ) -> Result<Registered, c_int> {
-        let (start, access) = (self.start.as_ptr().cast(), fi::FI_SEND | fi::FI_RECV);
-        // SAFETY: E1, E3: the region goes before the memory does.
-        unsafe { register(domain, start, MEMORY.size(), access, 0, bind) }
-    }
-
-    fn context(&self, slot: usize) -> NonNull<c_void> {
-        assert!(slot < CONTEXTS, "slot {slot} of {CONTEXTS}");
-        let offset = match slot.checked_sub(SLOTS) {
-            None => slot * SLOT_BYTES,
-            Some(read) => SLOTS_BYTES + read * CONTEXT_BYTES,
-        };
-        // SAFETY: E4.
-        unsafe { self.start.add(offset) }.cast()
-    }
-
-    fn room(&self, slot: usize) -> NonNull<u8> {
-        assert!(slot < SLOTS, "slot {slot} of {SLOTS} has room");
-        // SAFETY: E4.
-        unsafe { self.context(slot).cast::<u8>().add(CONTEXT_BYTES) }
-    }
-
-    /// # Safety
-    /// The slot is ours as long as the bytes are looked at, and they are no more than there is room.
-    unsafe fn bytes(&self, slot: usize, len: usize) -> &[u8] {
-        let room = self.room(slot);
-        // SAFETY: the caller vouches; all of it was zero at first.
-        unsafe { std::slice::from_raw_parts(room.as_ptr(), len) }
-    }
-
-    /// The slot of a context.
-    fn slot(&self, context: *mut c_void) -> Option<usize> {
-        let offset = context.addr().checked_sub(self.start.addr().get())?;
-        let slot = match offset.checked_sub(SLOTS_BYTES) {
-            None => offset / SLOT_BYTES,
-            Some(beyond) => SLOTS + beyond / CONTEXT_BYTES,
-        };
-        (slot < CONTEXTS && self.context(slot).as_ptr() == context).then_some(slot)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout.
-        unsafe { dealloc(self.start.as_ptr(), MEMORY) };
     }
 }

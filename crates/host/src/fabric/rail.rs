@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 use ferrywire_nic::{Envelope, Key, Mix, Peer, Promises, Sent, Span, Ticket};
 
 use super::card::Card;
-use super::endpoint::{Endpoint, Given, Happened, MESSAGE_BYTES_MAX, Registered};
+use super::endpoint::{Endpoint, Given, Happened};
+use super::object::Registered;
 use super::reads::{Ended, Reads};
+use super::slots::MESSAGE_BYTES_MAX;
 use super::watch::{Concern, PERIOD, SILENCE_MAX, Watch};
 use crate::net::Net;
 use crate::udp::rail::{self as udp, Udp, UdpInlet};

@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 
 use ferrywire_nic::{Key, Peer, Span, Ticket};
 
-use super::endpoint::{Endpoint, Given, Piece, Registered};
+use super::endpoint::{Endpoint, Given, Piece};
+use super::object::Registered;
 use crate::memory;
 
 /// All reads of a rank.

@@ -228,12 +228,16 @@ impl Socket {
                 message.msg_controllen = CONTROL_BYTES;
             }
         }
-        let (first, no_limit) = (messages.as_mut_ptr(), std::ptr::null_mut());
-        let received = retried(|| {
-            let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
-            // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
-            unsafe { libc::recvmmsg(socket, first, count(N), flags, no_limit) as isize }
-        });
+        let received = match &mut messages[..] {
+            // The call for one is a little quicker.
+            [one] => self.receive_piece(one),
+            many => retried(|| {
+                let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
+                let (first, no_limit) = (many.as_mut_ptr(), std::ptr::null_mut());
+                // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
+                unsafe { libc::recvmmsg(socket, first, count(N), flags, no_limit) as isize }
+            }),
+        };
         let pieces = match received {
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => 0,
             pieces => pieces?,
@@ -256,6 +260,17 @@ impl Socket {
             }
         }
         Ok(taken)
+    }
+
+    /// Takes one piece; how many that were, which is one.
+    fn receive_piece(&self, message: &mut libc::mmsghdr) -> Result<usize> {
+        let len = retried(|| {
+            let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            // SAFETY: by S1: it points to what it is received into.
+            unsafe { libc::recvmsg(socket, &raw mut message.msg_hdr, flags) }
+        })?;
+        message.msg_len = count(len);
+        Ok(1)
     }
 
     /// Waits until something has come, here or at `other`, or until `patience` is over. False if nothing has. A
