@@ -1,6 +1,6 @@
-//! The way to the slot that was sent to last, for as long as others are not: a socket that is connected to it, so that the
-//! kernel does not look for the way each time, nor has to be told how far it may be. One more for each rank, however many
-//! peers it has.
+//! The way to the host that was sent to last, for as long as others are not: a socket that is connected to it, so that the
+//! kernel does not look for the way each time; nor is it told how far a datagram may go, as long as all are for one slot there. One more
+//! socket for each rank, however many peers it has.
 //!
 //! Nothing is received here, and what comes is dropped: answers go to the port of our host, wherever a datagram is from.
 
@@ -17,7 +17,9 @@ use super::socket::{Socket, Target};
 pub(crate) struct Straight {
     socket: Option<Socket>,
     /// Where it leads.
-    to: Target,
+    to: Address,
+    /// The slot whose limit of hops it has.
+    limited: Target,
     /// Where the last train went.
     last: Target,
 }
@@ -25,7 +27,9 @@ pub(crate) struct Straight {
 impl Straight {
     /// Leads nowhere yet. Leaves from the address that the socket of the group has. Without it everything is as right, and slower.
     pub(crate) fn new(group: &Socket) -> Straight {
-        Straight { socket: open(group).ok(), to: Target::NOWHERE, last: Target::NOWHERE }
+        let nowhere = Target::NOWHERE;
+        let to = Address::NOWHERE;
+        Straight { socket: open(group).ok(), to, limited: nowhere, last: nowhere }
     }
 
     /// As [`Socket::send_train`].
@@ -36,28 +40,40 @@ impl Straight {
         train: &[u8],
         each: usize,
     ) -> Result<usize> {
-        let straight = self.leads_to(to);
+        let straight = self.leads_to(to.address());
+        let limited = straight && train.len() <= each && self.is_limited_for(to);
         self.last = *to;
         match &self.socket {
-            Some(socket) if straight && train.len() <= each => socket.send_on(train),
+            Some(socket) if limited => socket.send_on(train),
             Some(socket) if straight => socket.send_train(&to.without_address(), train, each),
             _ => group.send_train(to, train, each),
         }
     }
 
     /// Whether it leads there. If that is where the last one went, too, it does from now on.
-    #[inline]
-    fn leads_to(&mut self, target: &Target) -> bool {
-        self.to == *target || self.last == *target && self.lead_to(target)
+    fn leads_to(&mut self, address: &Address) -> bool {
+        if self.to == *address {
+            return true;
+        }
+        let Some(socket) = self.socket.as_ref().filter(|_| self.last.address() == address) else {
+            return false;
+        };
+        let connected = call::connect(socket.as_fd(), address).is_ok();
+        self.to = if connected { *address } else { Address::NOWHERE };
+        connected
     }
 
-    #[cold]
-    fn lead_to(&mut self, target: &Target) -> bool {
-        let Some(socket) = &self.socket else { return false };
-        let leads = target.limit(socket.as_fd()).is_ok()
-            && call::connect(socket.as_fd(), target.address()).is_ok();
-        self.to = if leads { *target } else { Target::NOWHERE };
-        leads
+    /// Whether all that leaves by it may go as far as to this slot. If that is where the last one went, too, it may from now on.
+    fn is_limited_for(&mut self, target: &Target) -> bool {
+        if self.limited == *target {
+            return true;
+        }
+        let Some(socket) = self.socket.as_ref().filter(|_| self.last == *target) else {
+            return false;
+        };
+        let set = target.limit(socket.as_fd()).is_ok();
+        self.limited = if set { *target } else { Target::NOWHERE };
+        set
     }
 }
 
