@@ -110,7 +110,7 @@ class Road(Network):
             ip("link", "add", f"to{number}", "netns", self.middle, "type", "veth", "peer", "name", "eth0", "netns", host)
             ip("-n", self.middle, "link", "set", f"to{number}", "up")
             ip("-n", host, "link", "set", "eth0", "gso_max_segs", "1")
-            address(host, f"fd78::{number:x}" if self.six else f"10.78.0.{number}")
+            address(host, f"10.78.0.{number}")
         return self
 
     def __exit__(self, *_):
