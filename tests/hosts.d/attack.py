@@ -78,6 +78,29 @@ def attack(network, folder, count, report):
     report.tell("attack: sockets where trains are joined", last.joining == first.joining > 0, f"{last.joining} of {first.joining}")
 
 
+def impostors(network, folder, count, report):
+    """In a job that is not sealed, somebody who hears it speaks in the names of the ranks of the victim's own host."""
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
+    over = folder / "impostors-are-over"
+    words = ["--insecure", "--port-range", f"{PORT}-{PORT}", program, ATTACK_SECONDS, 0, over]
+    job = subprocess.Popen(network.command(RANKS, *words, hosts=network.hosts[:2], rail="udp"), stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True)
+    attack_words = [str(RELEASE / "examples" / "attack"), f"10.78.0.1:{PORT}", str(count), "listen", "near", "2"]
+    try:
+        when_there(str(program), RANKS)
+        done = subprocess.run(["ip", "netns", "exec", network.hosts[0], *attack_words], stdout=subprocess.PIPE, text=True,
+                              timeout=ATTACK_SECONDS)
+        lasted = job.poll() is None
+    finally:
+        over.touch()
+        said = job.communicate(timeout=60)[0]
+        over.unlink()
+    report.tell("attack: in the names of neighbours, --insecure", done.returncode == 0 and lasted and job.returncode == 0,
+                f"{goodput(said):.1f} MB/s, every byte right; {done.stdout.strip()}")
+    if job.returncode:
+        print(said[-3000:])
+
+
 def besiege(network, count, report):
     """Half of it by one who hears the job, and a quarter each by a stranger and one with the address of a host."""
     victim, stranger = network.hosts[0], network.hosts[2]

@@ -23,6 +23,11 @@ def programs(network, folder, report):
         for ranks in (2, len(network.hosts) + 2):
             good, seconds, _ = run(network.command(ranks, program), report)
             report.tell(f"{name}, {ranks} ranks", good, f"{seconds:.2f} s")
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "places.c")
+    ranks = len(network.hosts)
+    words = (program, 0, ":", "-n", ranks, program, 1)
+    good, seconds, _ = run(network.command(ranks, *words), report)
+    report.tell(f"places, {ranks} and {ranks} ranks", good, f"{seconds:.2f} s")
     for name in EXAMPLES:
         ranks = 2 * len(network.hosts)
         for options in ([], ["--insecure"]):
@@ -79,3 +84,20 @@ def fabric(network, folder, report, names):
     done = subprocess.run(network.command(2, "true", rail="fabric:nothing"), capture_output=True, text=True)
     refused = done.returncode == 1 and "--rail fabric:nothing: libfabric" in done.stderr
     report.tell("a provider that is not there is refused", refused, done.stderr.strip() if not refused else "")
+    unsealed(network, folder, there, report)
+
+
+def unsealed(network, folder, there, report):
+    """What is not sealed is said to be so when the job begins, and nothing else is; who insists on sealing gets no such job."""
+    program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
+    rails = ["auto", "udp", *(["fabric:tcp"] if "tcp" in there else [])]
+    for rail in rails:
+        command = network.command(2, program, hosts=network.hosts[:2], rail=rail)
+        done = subprocess.run(command, capture_output=True, text=True)
+        lines = [line for line in done.stderr.splitlines() if "neither encrypted nor authenticated" in line]
+        good = done.returncode == 0 and len(lines) == rail.startswith("fabric")
+        report.tell(f"what is not sealed is told, {rail}", good, done.stderr.strip())
+    for option in ("--insecure", "--trust-fabric", "--rail=fabric:tcp"):
+        done = subprocess.run([FERRY, "run", "--sealed", option, "true"], capture_output=True, text=True)
+        refused = done.returncode != 0 and "--sealed forbids" in done.stderr
+        report.tell(f"--sealed {option} is refused", refused, done.stderr.strip())

@@ -1,6 +1,7 @@
 // Says who it is, for tests/launchers.
 //
-//     who            each rank prints "rank R of N", and the sum of all ranks is right
+//     who            each rank prints "rank R of N", and the sum of all ranks is right; then how many share its
+//                    memory, and which program of the job it runs, -1 if nobody says
 //     who abort      the last rank calls MPI_Abort with 7, while the others wait
 //     who leave F    the process that makes the file F ends with 3 before MPI_Init
 
@@ -29,7 +30,14 @@ int main(int argc, char **argv) {
         fprintf(stderr, "the sum of the ranks of %d is %d\n", size, sum);
         return 1;
     }
+    MPI_Comm shared;
+    int near, *program, known;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
+    MPI_Comm_size(shared, &near);
+    MPI_Comm_free(&shared);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &program, &known);
     printf("rank %d of %d\n", rank, size);
+    printf("near %d, program %d\n", near, known ? *program : -1);
     MPI_Finalize();
     return 0;
 }

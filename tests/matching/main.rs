@@ -33,13 +33,14 @@ fn programs_run_as_the_model_says_in_the_simulator() {
 #[test]
 fn planted_bugs_are_found() {
     type Run = fn(u64) -> (Vec<String>, Coverage);
-    let bugs: [(&str, Run); 6] = [
+    let bugs: [(&str, Run); 7] = [
         ("a message prefers an exact receive", simulator::run::<canary::WildcardOrder>),
         ("what is younger than a refused message matches", simulator::run::<canary::FloorIgnored>),
         ("an ack acks a missing frame", simulator::run::<canary::AckForgets>),
         ("a frame is taken twice", simulator::run::<canary::RepeatAccepted>),
         ("collectives are not told apart", simulator::run::<canary::StaleInstance>),
         ("a cancelled receive leaves its ticket", simulator::run::<canary::TicketLeak>),
+        ("groups that overlap name senders alike", simulator::run_with_ranks_as_sources),
     ];
     for (what, run) in bugs {
         // A NIC that panics has been caught, too.

@@ -16,6 +16,9 @@ use crate::layout::{Elements, Layout, Room, Unit, unit, unit_bytes};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) size: u32,
+    /// Whether ranks make communicators at the same time, each in its own order. If not, one after the other, and all
+    /// under one tag.
+    pub(crate) at_once: bool,
     /// The first has everybody.
     pub(crate) comms: Vec<CommPlan>,
     pub(crate) messages: Vec<Message>,
@@ -171,7 +174,7 @@ pub(crate) enum Kind {
 /// One thing that a process does.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
-    /// Makes a communicator, or looks on while other members of its parent do.
+    /// Makes a communicator with its other members.
     Make(usize),
     Free(usize),
     Send(usize),
@@ -208,6 +211,7 @@ impl Plan {
         };
         let mut plan = Plan {
             size,
+            at_once: seed.is_multiple_of(2),
             comms: vec![world],
             messages: Vec::new(),
             collectives: Vec::new(),
@@ -291,8 +295,19 @@ impl Plan {
         let is_in = |comm: usize| self.comms[comm].members().any(|member| member == process);
         let ended = (0..before).filter(|&comm| self.comms[comm].last.wrapping_add(1) == phase);
         let ends = ended.filter(|&comm| comm > 0 && is_in(comm)).map(Task::Free);
-        let made = (before..self.comms.len()).filter(|&comm| is_in(self.comms[comm].parent));
-        ends.chain(made.map(Task::Make)).collect()
+        let mut made: Vec<usize> = (before..self.comms.len()).filter(|&comm| is_in(comm)).collect();
+        if self.at_once {
+            // Duplicates of one communicator are made in the same order by all, and what is made of a new one later.
+            let is_free = |&comm: &usize| {
+                let CommPlan { parent, how, .. } = &self.comms[comm];
+                *parent < before && !matches!(how, How::Dup)
+            };
+            let (mut free, bound): (Vec<usize>, Vec<usize>) = made.into_iter().partition(is_free);
+            let turned = free.len().min(1) * (process as usize % free.len().max(1));
+            free.rotate_left(turned);
+            made = [free, bound].concat();
+        }
+        ends.chain(made.into_iter().map(Task::Make)).collect()
     }
 
     /// Sends, receives, collectives, for each process.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ferrywire_mpi::agreement::{Promise, ROOM_BYTES, agreement};
 use ferrywire_mpi::collective::inter::{self, Root, Sides};
-use ferrywire_mpi::collective::{self, Combiner, Home, Member};
+use ferrywire_mpi::collective::{self, Combiner, Member, Naming};
 use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::{self, Group};
-use ferrywire_mpi::numbers::{Claim, Numbers, Reservation};
+use ferrywire_mpi::numbers::{Claim, Numbers};
 use ferrywire_mpi::operation::{Number, Operation, operator};
 use ferrywire_nic::{Mode, Nic, Outcome, Peer, Port, Posted, Schedule, Span, Ticket, Variant};
 
@@ -80,6 +81,13 @@ pub(crate) struct End {
     pub(crate) room: Room,
 }
 
+/// A bug in how communicators are made, to see whether it is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Planted {
+    /// Messages of an agreement name their senders by their ranks in the group that is being made.
+    RanksAsSources,
+}
+
 /// A process.
 pub(crate) struct Player {
     me: u32,
@@ -93,6 +101,7 @@ pub(crate) struct Player {
     blocked: bool,
     /// Whether it fetches what is left by probing for it.
     probing: bool,
+    planted: Option<Planted>,
     numbers: Arc<Numbers>,
     comms: BTreeMap<usize, (Comm, Option<Claim>)>,
     pending: BTreeMap<Ticket, Pending>,
@@ -123,11 +132,10 @@ enum Pending {
         index: usize,
         result: Span,
     },
-    /// Which numbers everybody has set aside.
+    /// A number for a communicator.
     Number {
         comm: usize,
-        reservation: Box<Reservation>,
-        bits: Span,
+        promise: Promise,
     },
     Meeting,
 }
@@ -139,8 +147,14 @@ enum Landing {
 }
 
 impl Player {
-    pub(crate) fn new(me: u32, plan: &Arc<Plan>, clock: &Arc<AtomicU64>, probing: bool) -> Player {
-        let numbers = Numbers::new(1);
+    pub(crate) fn new(
+        me: u32,
+        plan: &Arc<Plan>,
+        clock: &Arc<AtomicU64>,
+        probing: bool,
+        planted: Option<Planted>,
+    ) -> Player {
+        let numbers = Numbers::new(Peer(me), 1);
         let world = Comm::new(Group::whole(plan.size), me, 0);
         let mut player = Player {
             me,
@@ -151,6 +165,7 @@ impl Player {
             stage: Stage::Tasks,
             blocked: false,
             probing,
+            planted,
             numbers,
             comms: BTreeMap::from([(0, (world, None))]),
             pending: BTreeMap::new(),
@@ -189,6 +204,7 @@ impl Player {
         let Some(tasks) = plan.phases.get(self.phase) else { return Next::Over };
         match self.stage {
             Stage::Tasks => match tasks[self.me as usize].get(self.next) {
+                Some(task) if self.must_wait(task) => Next::Idle,
                 Some(task) => {
                     self.next += 1;
                     self.perform(task, machine);
@@ -238,25 +254,9 @@ impl Player {
         }
     }
 
-    /// Everybody combines what they have set aside, bit by bit.
+    /// Agrees on a number with all members. A duplicate is made by everybody of its parent, and so counts as one of its
+    /// collectives; others are made by some, under a tag.
     fn make(&mut self, comm: usize, machine: &mut impl Machine) {
-        let plan = Arc::clone(&self.plan);
-        let made = &plan.comms[comm];
-        if !made.members().any(|member| member == self.me) {
-            // A collective of the parent that is not ours.
-            self.comms[&made.parent].0.next_instance();
-            return;
-        }
-        let parent = self.comms[&made.parent].0.number();
-        let reservation = Box::new(self.numbers.reserve(parent, 0));
-        let bits = reservation.bits().iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let bits = machine.lend(bits);
-        self.blocked = true;
-        self.combine(comm, bits, Pending::Number { comm, reservation, bits }, machine);
-    }
-
-    /// The bits that all future members of a communicator have.
-    fn combine(&mut self, comm: usize, bits: Span, then: Pending, machine: &mut impl Machine) {
         let made = &self.plan.comms[comm];
         let parent = &self.comms[&made.parent].0;
         let (ours, theirs, first) = groups(parent, made, self.me);
@@ -266,11 +266,29 @@ impl Player {
             Some(theirs) => theirs.union(&ours),
         };
         let rank = everyone.rank_of(Peer(self.me)).expect("a member");
-        let me = Member { group_id: parent.group_id(), group: &everyone, rank, home: Home::Spread };
-        let work = machine.lend(vec![0; length(bits)]);
-        let schedule = collective::allreduce(me, of_u64(Operation::BitAnd), bits, bits, work);
-        let instance = parent.next_instance();
-        self.start(schedule, instance, then, machine);
+        let tag = if self.plan.at_once { u32::try_from(comm).expect("few") << 12 } else { 0 };
+        let (member, instance) = match made.how {
+            How::Dup => (parent.member(), parent.next_instance()),
+            _ => parent.part(&everyone, rank, tag),
+        };
+        let member = match self.planted {
+            Some(Planted::RanksAsSources) => Member { naming: Naming::Ranks, ..member },
+            None => member,
+        };
+        let room = machine.lend(vec![0; ROOM_BYTES]);
+        let (schedule, promise) = agreement(member, &self.numbers, 0, room);
+        self.blocked = !self.plan.at_once;
+        self.start(schedule, instance, Pending::Number { comm, promise }, machine);
+    }
+
+    /// Whether a task has to wait for communicators that are being made.
+    fn must_wait(&self, task: &Task) -> bool {
+        let making = self.pending.values().any(|pending| matches!(pending, Pending::Number { .. }));
+        making
+            && match task {
+                Task::Make(comm) => !self.comms.contains_key(&self.plan.comms[*comm].parent),
+                _ => true,
+            }
     }
 
     fn start(
@@ -536,16 +554,10 @@ impl Player {
                     self.complain(format!("wrong bytes of collective {index}, {collective:?}"));
                 }
             }
-            (Pending::Number { comm, reservation, bits }, Outcome::Done) => {
-                let (bits, _) = machine.bytes(bits).as_chunks();
-                let mut common = *reservation.bits();
-                for (common, bits) in common.iter_mut().zip(bits) {
-                    *common = u64::from_le_bytes(*bits);
-                }
+            (Pending::Number { comm, promise }, Outcome::Done) => {
                 self.blocked = false;
-                match reservation.settle(&common) {
-                    Some(claim) => self.found(comm, claim),
-                    // Nobody else sets numbers aside here.
+                match promise.take() {
+                    Some(agreed) => self.found(comm, agreed.claim),
                     None => self.complain(format!("no number for communicator {comm}")),
                 }
             }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use ferrywire_nic::{Limits, Nic, Outcome, Peer, Promises, Span, Ticket, Variant};
+use ferrywire_nic::{
+    Limits, Nic, Outcome, Peer, Promises, RailId, Span, Standard, Ticket, Variant,
+};
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::port::SimPort;
 use ferrywire_sim::random::Random;
@@ -12,16 +14,25 @@ use ferrywire_sim::world::{Application, Context, World};
 
 use crate::model::{Coverage, judge};
 use crate::plan::Plan;
-use crate::player::{Machine, Next, Player};
+use crate::player::{Machine, Next, Planted, Player};
 
 /// What is wrong with this seed, and what it has exercised.
 pub(crate) fn run<V: Variant>(seed: u64) -> (Vec<String>, Coverage) {
+    run_planted::<V>(seed, None)
+}
+
+/// The same, when senders are named as they must not be.
+pub(crate) fn run_with_ranks_as_sources(seed: u64) -> (Vec<String>, Coverage) {
+    run_planted::<Standard>(seed, Some(Planted::RanksAsSources))
+}
+
+fn run_planted<V: Variant>(seed: u64, planted: Option<Planted>) -> (Vec<String>, Coverage) {
     let plan = Arc::new(Plan::new(seed));
     let root = Random::new(seed);
     let clock = Arc::new(AtomicU64::new(0));
     let ranks = (0..plan.size).map(|me| {
         let mut random = root.split(100 + u64::from(me));
-        let player = Player::new(me, &plan, &clock, random.percent(30));
+        let player = Player::new(me, &plan, &clock, random.percent(30), planted);
         Rank { player, random, idle: false, over: false }
     });
     let fabric = fabric(plan.size, &mut root.split(2));
@@ -122,6 +133,7 @@ impl<V: Variant> Machine for Desk<'_, '_, V> {
 fn fabric(size: u32, random: &mut Random) -> Fabric {
     let rail = |random: &mut Random, reliable: bool| Link {
         promises: Promises {
+            rail: RailId(u8::from(!reliable)),
             reliable,
             // A rail that loses frames has nothing that writes into memory.
             puts: reliable && random.percent(50),

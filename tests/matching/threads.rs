@@ -43,7 +43,7 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
     let ended: Vec<(Log, Stats)> = thread::scope(|scope| {
         let play = |(me, rank): (u32, Rank)| {
             let mut random = root.split(100 + u64::from(me));
-            let player = Player::new(me, &plan, &clock, random.percent(30));
+            let player = Player::new(me, &plan, &clock, random.percent(30), None);
             scope.spawn(move || play(player, rank, random))
         };
         let threads: Vec<_> = (0..).zip(ranks).map(play).collect();

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::comm;
 use crate::constants::{MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID, MPI_SUCCESS, MPI_WIN_MODEL};
@@ -168,12 +168,16 @@ impl Attributes {
 /// The keys that the program has made and not freed.
 struct Keys {
     by_number: HashMap<c_int, Arc<Key>>,
+    /// Those that it has freed, while attributes have them: it may free them again.
+    freed: HashMap<c_int, Weak<Key>>,
     next: c_int,
 }
 
 fn keys() -> MutexGuard<'static, Keys> {
-    static KEYS: LazyLock<Mutex<Keys>> =
-        LazyLock::new(|| Mutex::new(Keys { by_number: HashMap::new(), next: FIRST_KEY }));
+    static KEYS: LazyLock<Mutex<Keys>> = LazyLock::new(|| {
+        let (by_number, freed) = (HashMap::new(), HashMap::new());
+        Mutex::new(Keys { by_number, freed, next: FIRST_KEY })
+    });
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -207,8 +211,14 @@ fn create(
 
 fn free(sort: Sort, place: Out<c_int>) -> Result {
     let number = place.get()?;
-    find(sort, number)?;
-    keys().by_number.remove(&number);
+    let freed = keys().freed.get(&number).and_then(Weak::upgrade);
+    if freed.is_none_or(|key| key.sort != sort) {
+        let key = find(sort, number)?;
+        let mut keys = keys();
+        keys.by_number.remove(&number);
+        keys.freed.retain(|_, key| key.strong_count() > 0);
+        keys.freed.insert(number, Arc::downgrade(&key));
+    }
     place.put(MPI_KEYVAL_INVALID)
 }
 
@@ -236,7 +246,7 @@ entries! {
     ) on comm {
         let object = comm::find(comm)?;
         let value = match predefined::attribute(comm_keyval) {
-            Some(place) => Some(place),
+            Some(place) => place,
             None => object.attributes.value(Sort::Comm, comm_keyval)?,
         };
         flag.put(value.is_some().into())?;

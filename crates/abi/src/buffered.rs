@@ -5,7 +5,7 @@
 //! it gets an error, as the standard asks. MPI_BUFFER_AUTOMATIC lifts that bound.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, Weak};
 
 use ferrywire_host::nic::{Mode, Outcome, Posted};
 
@@ -14,7 +14,7 @@ use crate::constants::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_ERR_BUFFER}
 use crate::data::{Data, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
-use crate::handle::Shared;
+use crate::handle::{Object, Shared};
 use crate::message::{Request as Described, With};
 use crate::nonblocking::{self, Sending};
 use crate::pointer::{Choice, ChoiceMut, Out};
@@ -78,6 +78,11 @@ impl Buffer {
         self.under_way.drain(..).try_for_each(|(_, mut request)| request.wait().map(|_| ()))
     }
 
+    /// The same, whatever becomes of it.
+    fn complete(&mut self) {
+        self.under_way.drain(..).for_each(|(_, mut request)| _ = request.wait());
+    }
+
     /// Lets go of what has gone.
     fn sweep(&mut self) {
         self.under_way.retain_mut(|(_, request)| !request.test().unwrap_or(true));
@@ -109,6 +114,17 @@ impl Buffer {
         }
         Ok(())
     }
+}
+
+/// Communicators that have had a buffer of their own. What is under way in it keeps its communicator.
+static OWNERS: Mutex<Vec<Weak<Object<Comm>>>> = Mutex::new(Vec::new());
+
+/// Waits until everything has gone that is under way in any buffer, or cannot go any more.
+pub(crate) fn complete_all() {
+    let owners = std::mem::take(&mut *OWNERS.lock().unwrap_or_else(PoisonError::into_inner));
+    // Nobody can be told of an error any more: such as that the other side has died.
+    owners.iter().filter_map(Weak::upgrade).for_each(|comm| comm.buffer().complete());
+    process_buffer().complete();
 }
 
 /// Does something with the buffer that serves a communicator: its own, or that of the process.
@@ -215,7 +231,12 @@ entries! {
     fn MPI_Comm_attach_buffer / MPI_Comm_attach_buffer_c (
         comm: MPI_Comm, buffer: ChoiceMut, size: Size,
     ) on comm {
-        comm::find(comm)?.buffer().attach(buffer, size.wide())
+        let comm = comm::share_of(comm)?;
+        comm.buffer().attach(buffer, size.wide())?;
+        let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.retain(|owner| owner.strong_count() > 0);
+        owners.push(Shared::downgrade(&comm));
+        Ok(())
     }
 
     fn MPI_Comm_detach_buffer / MPI_Comm_detach_buffer_c (

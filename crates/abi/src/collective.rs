@@ -32,8 +32,10 @@ use crate::data::Data;
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::Shared;
+use crate::making;
 use crate::message;
 use crate::op::Combining;
+use crate::plane::{self, Plane};
 use crate::pointer::{Choice, ChoiceMut, In, Out};
 use crate::request::{End, Next, Recipe, Request};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Status};
@@ -45,15 +47,16 @@ pub(crate) struct Collecting {
     /// What is copied into the place where the result will be, each time that it starts.
     contribution: Option<(Data, Span)>,
     kept: Kept,
-    /// The number of a persistent collective, which is always the same.
-    instance: Option<u16>,
+    /// Under which it goes if a request stands for it: a persistent collective always under the same.
+    instance: u16,
+    /// Of a persistent collective: the communicator under whose number it goes, which is kept for as long.
+    space: Option<Shared<Comm>>,
     bytes: u64,
 }
 
 /// What a schedule needs after its caller was let go.
 #[derive(Default)]
 struct Kept {
-    #[expect(dead_code, reason = "it is used by the schedule")]
     work: Box<[u8]>,
     #[expect(dead_code, reason = "it is used by the schedule")]
     combining: Option<Combining>,
@@ -69,9 +72,10 @@ struct Place {
 
 impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let (schedule, instance) = self.load(comm);
+        let (schedule, instance) = (self.load(), self.instance);
+        let driver = self.driver(comm);
         // SAFETY: I1.
-        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
+        Ok(unsafe { driver.submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -89,30 +93,35 @@ impl Recipe for Collecting {
     }
 
     fn may_be_released(&self) -> bool {
-        self.instance.is_none()
+        self.space.is_none()
+    }
+
+    fn driver(&self, comm: &Comm) -> Plane {
+        self.space.as_ref().map_or(comm.driver(), |space| space.driver())
     }
 }
 
 impl Collecting {
     /// Puts what the user's memory holds now where the schedule expects it.
-    fn load(&mut self, comm: &Comm) -> (Arc<Schedule>, u16) {
+    fn load(&mut self) -> Arc<Schedule> {
         for place in self.places.iter_mut().filter(|place| place.goes) {
             place.data.pack(&mut place.packed);
         }
         if let Some((data, into)) = &self.contribution {
             data.pack_to(*into);
         }
-        let instance = self.instance.unwrap_or_else(|| comm.members.next_instance());
-        (Arc::clone(&self.schedule), instance)
+        Arc::clone(&self.schedule)
     }
 
     /// Does it, and waits. False if it cannot be done again: after a release the driver has what it
     /// worked in.
-    fn perform(&mut self, handle: MPI_Comm, comm: &Comm) -> Result<bool> {
-        let (schedule, instance) = self.load(comm);
+    fn perform(&mut self, handle: MPI_Comm, comm: &Comm, instance: u16) -> Result<bool> {
+        let schedule = self.load();
         // SAFETY: I1.
         let (ticket, outcome) = unsafe {
-            comm.driver().perform_schedule(|nic, port| nic.post_schedule(schedule, instance, port))
+            plane::perform_schedule(comm.driver(), |nic, port| {
+                nic.post_schedule(schedule, instance, port)
+            })
         };
         match outcome {
             Outcome::Done => self.unload(),
@@ -120,6 +129,12 @@ impl Collecting {
             other => return Err(self.failed(comm, other)),
         }
         Ok(outcome == Outcome::Done)
+    }
+
+    /// The memory that it has besides the program's.
+    fn memory_bytes(&self) -> usize {
+        let packed: usize = self.places.iter().map(|place| place.packed.len()).sum();
+        packed + self.kept.work.len()
     }
 
     /// Puts what has come where it belongs.
@@ -182,6 +197,16 @@ macro_rules! collectives {
     };
 }
 
+// Whoever calls a collective takes an instance before anything else, so that all ranks of a communicator count alike
+// though one of them may find an error by itself.
+
+/// Builds a collective. If that fails here, the others may have begun it.
+fn or_left_out(
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> impl FnOnce(&Comm) -> Result<Collecting> {
+    |comm| build(comm).inspect_err(|_| comm.members.leave_out())
+}
+
 /// Does it now, and waits. What is asked for twice in a row is built once.
 fn perform(
     handle: MPI_Comm,
@@ -189,20 +214,26 @@ fn perform(
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
     let comm = comm::find(handle)?;
+    let instance = comm.members.next_instance();
+    let build = or_left_out(build);
     // It is ours while it runs. Another thread that comes meanwhile builds its own.
     let Some(mut latest) = comm.latest().filter(|_| asked.is_all) else {
-        return build(comm)?.perform(handle, comm).map(drop);
+        return build(comm)?.perform(handle, comm, instance).map(drop);
     };
     let collecting = match &mut *latest {
         Some((before, collecting)) if before.is(&asked) => collecting,
         other => &mut other.insert((asked, build(comm)?)).1,
     };
-    let performed = collecting.perform(handle, comm);
-    if !matches!(performed, Ok(true)) {
+    let performed = collecting.perform(handle, comm, instance);
+    if !matches!(performed, Ok(true)) || collecting.memory_bytes() > LATEST_BYTES_MAX {
         *latest = None;
     }
     performed.map(drop)
 }
+
+/// What a communicator may keep for the collective that it did last. Beyond this, making the memory anew costs
+/// little beside what is done with it.
+const LATEST_BYTES_MAX: usize = 1 << 20;
 
 /// Begins it now.
 fn begin(
@@ -210,7 +241,9 @@ fn begin(
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
-    let recipe: Box<dyn Recipe> = Box::new(build(&comm)?);
+    let instance = comm.members.next_instance();
+    let build = or_left_out(build);
+    let recipe: Box<dyn Recipe> = Box::new(Collecting { instance, ..build(&comm)? });
     request.put(Request::begin(comm, recipe)?)
 }
 
@@ -220,9 +253,10 @@ fn prepare(
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
-    let mut collecting = build(&comm)?;
-    collecting.instance = Some(comm.members.next_persistent_instance());
-    let recipe: Box<dyn Recipe> = Box::new(collecting);
+    let (space, instance) = making::persistent_instance(&comm)?;
+    let build = or_left_out(build);
+    let collecting = Collecting { instance, ..build(&space)? };
+    let recipe: Box<dyn Recipe> = Box::new(Collecting { space: Some(space), ..collecting });
     request.put(Request::prepare(comm, recipe))
 }
 

@@ -4,7 +4,6 @@ use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ferrywire_host::Driver;
 use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
@@ -23,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::fault;
 use crate::handle::{self, Kind, Object, Shared};
 use crate::info;
-use crate::plane::Agreed;
+use crate::plane::{Agreed, Plane};
 use crate::pointer::Out;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Info};
@@ -32,8 +31,8 @@ use crate::types::{MPI_Comm, MPI_Info};
 pub(crate) struct Comm {
     /// Who takes part.
     pub(crate) members: Members,
-    /// Drives the NIC of the plane that it is in, at all members the same one.
-    driver: &'static Driver,
+    /// The plane that it is in, at all members the same one.
+    driver: Plane,
     /// What the program has hung on it.
     pub(crate) attributes: Attributes,
     /// Its number goes back when it does.
@@ -43,11 +42,14 @@ pub(crate) struct Comm {
     name: Mutex<String>,
     /// What it was made from, for errors of one that has no name.
     origin: String,
-    handler: Mutex<Handler>,
+    /// Nothing: the program has not said, and it is predefined.
+    handler: Mutex<Option<Handler>>,
     buffer: Mutex<Buffer>,
     info: Mutex<Info>,
     /// The latest collective that was waited for, ready to be done again.
     latest: Mutex<Option<(Asked, Collecting)>>,
+    /// The same members under another number, for persistent collectives when this has no instances for them any more.
+    space: Mutex<Option<Shared<Comm>>>,
 }
 
 impl Kind for Comm {
@@ -67,8 +69,8 @@ impl Drop for Comm {
 
 impl Comm {
     /// A communicator that is there from the beginning.
-    pub(crate) fn predefined(members: Members, driver: &'static Driver, name: &str) -> Comm {
-        Comm::new(members, driver, None, name, String::new(), Handler::Fatal)
+    pub(crate) fn predefined(members: Members, driver: Plane, name: &str) -> Comm {
+        Comm::new(members, driver, None, name, String::new(), None)
     }
 
     /// A communicator that was made from another, and treats errors alike.
@@ -78,19 +80,19 @@ impl Comm {
         origin: String,
         parent: &Comm,
     ) -> Result<Comm> {
-        let driver = agreed.driver()?;
-        let handler = parent.handler();
+        let driver = agreed.plane()?;
+        let handler = Some(parent.handler());
         fault::on_made(&members);
         Ok(Comm::new(members, driver, Some(agreed.claim), "", origin, handler))
     }
 
     fn new(
         members: Members,
-        driver: &'static Driver,
+        driver: Plane,
         claim: Option<Claim>,
         name: &str,
         origin: String,
-        handler: Handler,
+        handler: Option<Handler>,
     ) -> Comm {
         Comm {
             members,
@@ -104,7 +106,13 @@ impl Comm {
             buffer: Mutex::default(),
             info: Mutex::default(),
             latest: Mutex::default(),
+            space: Mutex::default(),
         }
+    }
+
+    /// Where the next persistent collective goes, if not here.
+    pub(crate) fn space(&self) -> MutexGuard<'_, Option<Shared<Comm>>> {
+        lock(&self.space)
     }
 
     /// The same, when it may have a module.
@@ -120,7 +128,7 @@ impl Comm {
 
     /// Who does what is asked of it.
     #[inline(always)]
-    pub(crate) fn driver(&self) -> &'static Driver {
+    pub(crate) fn driver(&self) -> Plane {
         self.driver
     }
 
@@ -158,12 +166,17 @@ impl Comm {
 
     /// What becomes of its errors.
     pub(crate) fn handler(&self) -> Handler {
-        lock(&self.handler).clone()
+        lock(&self.handler).clone().unwrap_or(Handler::Fatal)
+    }
+
+    /// Whether the program has said so.
+    pub(crate) fn has_own_handler(&self) -> bool {
+        lock(&self.handler).is_some()
     }
 
     /// Says what becomes of its errors.
     pub(crate) fn set_handler(&self, handler: Handler) {
-        *lock(&self.handler) = handler;
+        *lock(&self.handler) = Some(handler);
     }
 
     /// What is attached to it for buffered sends.

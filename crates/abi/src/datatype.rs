@@ -25,6 +25,8 @@ pub(crate) struct Type {
     pub(crate) datatype: Datatype,
     attributes: Attributes,
     committed: AtomicBool,
+    /// The program has given its handle back.
+    freed: AtomicBool,
     name: Mutex<String>,
 }
 
@@ -37,8 +39,8 @@ impl Kind for Type {
 impl Type {
     fn new(datatype: Datatype, committed: bool) -> Type {
         let name = Mutex::new(datatype.name().unwrap_or_default().into());
-        let (committed, attributes) = (AtomicBool::new(committed), Attributes::default());
-        Type { datatype, attributes, committed, name }
+        let (committed, freed) = (AtomicBool::new(committed), AtomicBool::new(false));
+        Type { datatype, attributes: Attributes::default(), committed, freed, name }
     }
 
     /// Whether it may be used for messages.
@@ -74,6 +76,29 @@ pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
         None => handle::find(handle.0),
         Some(Some(named)) => Ok(named),
         Some(None) => Err(no_datatype(handle)),
+    }
+}
+
+/// Keeps the handle of a datatype valid, also when the program has given it back.
+pub(crate) struct Lasting {
+    pub(crate) handle: MPI_Datatype,
+    /// Nothing: it is predefined.
+    object: Option<Shared<Type>>,
+}
+
+impl Lasting {
+    pub(crate) fn new(handle: MPI_Datatype) -> Result<Lasting> {
+        let object = match NAMED.get(handle.0.wrapping_sub(FIRST)) {
+            None => Some(handle::share_of(handle.0)?),
+            Some(_) => None,
+        };
+        Ok(Lasting { handle, object })
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        self.object.take().into_iter().for_each(handle::retire);
     }
 }
 
@@ -145,7 +170,11 @@ entries! {
             return Err(Failure::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
         }
         object.attributes.delete_all(handle.0)?;
-        handle::take::<Type>(handle.0)?;
+        if object.freed.swap(true, Ordering::Relaxed) {
+            return Err(Failure::new(MPI_ERR_TYPE, "the datatype has been freed"));
+        }
+        // A reduction that goes on may still hand it to an operator of the program's.
+        handle::retire(handle::release::<Type>(handle.0)?);
         datatype.put(MPI_DATATYPE_NULL)
     }
 

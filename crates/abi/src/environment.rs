@@ -35,8 +35,11 @@ entries! {
     }
 
     fn MPI_Finalize() {
-        // The standard: as if MPI_COMM_SELF were freed, and before anything else.
-        process::running()?.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
+        let process = process::running()?;
+        if !process.driver.is_forked() {
+            // The standard: as if MPI_COMM_SELF were freed, and before anything else.
+            process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
+        }
         process::finish()
     }
 

@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::comm::{self, Comm};
-use crate::constants::{MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
+use crate::constants::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
 use crate::errhandler;
 use crate::error;
 use crate::handle::Shared;
 use crate::process;
-use crate::types::MPI_Comm;
+use crate::types::{MPI_Comm, MPI_Status};
 
 /// What a function comes to.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
@@ -30,6 +30,8 @@ struct Inner {
     why: String,
     /// The communicator that it belongs to, where the call does not say.
     comm: Option<Shared<Comm>>,
+    /// What there is to say of the message that it is about.
+    status: Option<MPI_Status>,
 }
 
 impl Failure {
@@ -37,7 +39,8 @@ impl Failure {
     #[cold]
     pub(crate) fn new(class: c_int, why: impl Into<String>) -> Failure {
         let why = why.into();
-        Failure(Box::new(Inner { code: class, request: String::new(), why, comm: None }))
+        let request = String::new();
+        Failure(Box::new(Inner { code: class, request, why, comm: None, status: None }))
     }
 
     /// An error that user code has returned, or that has been through a handler.
@@ -53,6 +56,18 @@ impl Failure {
             self.0.request = request.to_string();
         }
         self
+    }
+
+    /// The same, of the message with this status.
+    #[must_use]
+    pub(crate) fn of_message(mut self, status: MPI_Status) -> Failure {
+        self.0.status = Some(status);
+        self
+    }
+
+    /// The status of the message that it is about, if there is one.
+    pub(crate) fn status(&self) -> Option<MPI_Status> {
+        self.0.status
     }
 
     /// The same, of this communicator.
@@ -89,7 +104,7 @@ impl Failure {
 /// Whose error handler is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner {
-    /// Nobody's in particular: that of MPI_COMM_SELF.
+    /// Nobody's in particular: see [`for_nothing`].
     Nothing,
     /// That of a communicator.
     Comm(MPI_Comm),
@@ -105,19 +120,19 @@ impl From<MPI_Comm> for Owner {
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
+    // A request has its communicator, whether or not the program has freed that meanwhile.
     let named = match (&failure.0.comm, owner) {
-        (Some(comm), _) => Some(comm::handle_of(comm)),
-        (None, Owner::Comm(comm)) => Some(comm).filter(|&comm| comm::find(comm).is_ok()),
+        (Some(comm), _) => Some(Shared::clone(comm)),
+        (None, Owner::Comm(comm)) => comm::share_of(comm).ok(),
         (None, Owner::Nothing) => None,
     };
-    let comm = named.unwrap_or(MPI_COMM_SELF);
-    let failure = match named.map(comm::find) {
-        Some(Ok(object)) => failure.during(format_args!(" in {}", object.title())),
-        _ => failure,
+    let failure = match &named {
+        Some(comm) => failure.during(format_args!(" in {}", comm.title())),
+        None => failure,
     };
     let code = failure.register(call);
-    match comm::find(comm) {
-        Ok(object) => errhandler::call(&object.handler(), comm.0, code),
+    match named.map_or_else(for_nothing, Ok) {
+        Ok(comm) => errhandler::call(&comm.handler(), comm::handle_of(&comm).0, code),
         Err(_) => {
             // Nobody has said what to do with errors, since MPI is not there yet, or not any more.
             eprintln!("ferrywire: {}", error::text(code));
@@ -125,6 +140,14 @@ pub(crate) fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
         }
     }
     code
+}
+
+/// Whose handler gets errors of calls without a communicator. MPI 4 says MPI_COMM_SELF; programs that were written for
+/// earlier versions set that of MPI_COMM_WORLD only, so it is that one until the program says something of MPI_COMM_SELF.
+fn for_nothing() -> Result<Shared<Comm>> {
+    let process = process::running()?;
+    let itself = process.itself.has_own_handler();
+    Ok(Shared::clone(if itself { &process.itself } else { &process.world }))
 }
 
 /// The failures of late, by their number.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use ferrywire_host::nic::Peer;
 use ferrywire_host::{Rank, Residence};
+use ferrywire_mpi::agreement::agree_among_living;
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::council::{Council, Verdict};
 use ferrywire_mpi::group::Group;
-use ferrywire_mpi::numbers::{ATTEMPTS_MAX, Claim};
+use ferrywire_mpi::numbers::Claim;
 
 use crate::comm::{self, Comm, int};
 use crate::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPI_ERR_UNSUPPORTED_OPERATION};
@@ -20,7 +21,7 @@ use crate::failure::{Failure, Result};
 use crate::group;
 use crate::handle;
 use crate::making;
-use crate::plane;
+use crate::plane::{self, Plane};
 use crate::pointer::Out;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Group};
@@ -74,12 +75,12 @@ pub(crate) fn on_made(members: &Members) {
     }
 }
 
-/// It is gone. The number of one that was revoked is not used again.
+/// It is gone. Its number is not used again if word of it may still be under way.
 pub(crate) fn on_freed(members: &Members, claim: Option<Claim>) {
     if let Ok(council) = council() {
         council.ask(|council| council.on_freed(members.number()));
     }
-    if let Some(claim) = claim.filter(|_| members.standing().is_revoked()) {
+    if let Some(claim) = claim.filter(|_| !members.is_reusable()) {
         claim.retire();
     }
 }
@@ -95,7 +96,7 @@ fn council() -> Result<&'static Arc<Residence<Council>>> {
 fn agree(comm: &Comm, words: Vec<u64>) -> Result<Verdict> {
     let promise = council()?.ask(|council| council.agree(comm.members.number(), words));
     // SAFETY: nothing is lent.
-    Ok(unsafe { process::running()?.driver.wait_for(|_, _| promise.get().cloned()) })
+    Ok(unsafe { plane::wait_for(Plane::first()?, |_, _| promise.get().cloned()) })
 }
 
 /// A communicator of those who live.
@@ -104,23 +105,18 @@ fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
         let why = "only communicators of one group can be shrunk";
         return Err(Failure::new(MPI_ERR_COMM, why));
     }
-    newcomm.put(MPI_COMM_NULL)?;
-    for attempt in 0..ATTEMPTS_MAX {
-        // Others may be made at the same time.
-        let reservation = process::running()?.numbers.reserve(comm.members.number(), attempt);
-        let ballot = plane::ballot(&reservation)?;
-        let verdict = agree(comm, ballot.to_vec())?;
-        let Ok(common) = verdict.words.as_slice().try_into() else { continue };
-        if let Some(agreed) = plane::settle(reservation, &common) {
-            let group = comm.members.group().without(&verdict.failed);
-            let rank = group.rank_of(process::running()?.driver.me()).expect("we live");
-            let members = Members::new(group, rank, agreed.claim.number());
-            let origin = format!("what is left of {}", comm.title());
-            let new = Comm::made(members, agreed, origin, comm)?;
-            return newcomm.put(MPI_Comm(handle::expose(handle::share(new))));
-        }
-    }
-    Err(making::no_number())
+    // What only this rank finds wrong is told when all have agreed: later agreements have to fit together.
+    let place = newcomm.put(MPI_COMM_NULL);
+    let process = process::running()?;
+    let agreed = agree_among_living(&process.numbers, plane::vote()?, |words| agree(comm, words))?;
+    place?;
+    let (agreed, verdict) = agreed.ok_or_else(making::no_number)?;
+    let group = comm.members.group().without(&verdict.failed);
+    let rank = group.rank_of(process.driver.me()).expect("we live");
+    let members = Members::new(group, rank, agreed.claim.number());
+    let origin = format!("what is left of {}", comm.title());
+    let new = Comm::made(members, agreed.into(), origin, comm)?;
+    newcomm.put(MPI_Comm(handle::expose(handle::share(new))))
 }
 
 /// Processes as a group that the program frees.
@@ -137,7 +133,7 @@ entries! {
 
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
         // Somebody may have said so, and nobody has looked.
-        process::running()?.driver.turn();
+        Plane::first()?.turn();
         flag.put(comm::find(comm)?.members.standing().is_revoked().into())
     }
 
@@ -146,8 +142,11 @@ entries! {
     }
 
     fn MPIX_Comm_agree(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        let mine = u64::from(flag.get()?.cast_unsigned());
-        let verdict = agree(comm::find(comm)?, vec![mine])?;
+        // A flag that is not there is told when all have agreed: later agreements have to fit together.
+        let mine = flag.get();
+        let bits = mine.as_ref().map_or(!0, |mine| u64::from(mine.cast_unsigned()));
+        let verdict = agree(comm::find(comm)?, vec![bits])?;
+        mine?;
         let all = verdict.words.first().copied().unwrap_or(0);
         flag.put(u32::try_from(all).unwrap_or(0).cast_signed())?;
         match verdict.is_news {
@@ -163,7 +162,7 @@ entries! {
     }
 
     fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
-        process::running()?.driver.turn();
+        Plane::first()?.turn();
         failedgrp.put(group_of(&comm::find(comm)?.members.standing().lost()))
     }
 
@@ -175,7 +174,7 @@ entries! {
     }
 
     fn MPIX_Comm_failure_ack(comm: MPI_Comm) on comm {
-        process::running()?.driver.turn();
+        Plane::first()?.turn();
         let number = comm::find(comm)?.members.number();
         council()?.ask(|council| council.acknowledge(number, usize::MAX));
         Ok(())

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::handle::Shared;
 use crate::pointer::Out;
 use crate::process;
-use crate::request::{End, Next, Recipe, Request};
+use crate::request::{self, End, Next, Recipe, Request};
 use crate::types::{MPI_Request, MPI_Status};
 
 type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
@@ -44,12 +44,27 @@ struct General {
     freed: bool,
 }
 
-/// The counters of generalised requests, by their handles: another thread may wait for the request at
-/// the moment when the program completes it.
-static COUNTERS: LazyLock<Mutex<HashMap<usize, Counter>>> = LazyLock::new(Mutex::default);
+/// A generalised request that the program has not completed.
+struct Open {
+    counter: Counter,
+    /// The program has freed it, and nobody waits.
+    freed: bool,
+}
 
-fn counters() -> MutexGuard<'static, HashMap<usize, Counter>> {
-    COUNTERS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Those that are open, by their handles: another thread may wait for the request at the moment when the program
+/// completes it.
+static OPEN: LazyLock<Mutex<HashMap<usize, Open>>> = LazyLock::new(Mutex::default);
+
+fn open() -> MutexGuard<'static, HashMap<usize, Open>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the program may still complete the request that it frees now. If so, its handle stays a name for it until
+/// then.
+pub(crate) fn outlives_free(request: MPI_Request) -> bool {
+    let mut all = open();
+    let open = all.get_mut(&request.0);
+    open.map(|open| open.freed = true).is_some()
 }
 
 impl General {
@@ -124,17 +139,17 @@ entries! {
             freed: false,
         });
         let handle = Request::begin(Shared::clone(&process.itself), general)?;
-        counters().insert(handle.0, counter);
+        open().insert(handle.0, Open { counter, freed: false });
         request.put(handle)
     }
 
     fn MPI_Grequest_complete(request: MPI_Request) {
-        let Some(counter) = counters().remove(&request.0) else {
+        let Some(Open { counter, freed }) = open().remove(&request.0) else {
             let why = "it is no generalised request, or complete already";
             return Err(Failure::new(MPI_ERR_REQUEST, why));
         };
         // SAFETY: it lends nothing.
         unsafe { process::running()?.driver.submit(|nic, port| nic.raise(counter, 1, port)) };
-        Ok(())
+        if freed { request::complete_freed(request) } else { Ok(()) }
     }
 }

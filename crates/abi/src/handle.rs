@@ -93,6 +93,14 @@ pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     Ok(unsafe { Arc::from_raw(object) })
 }
 
+/// Gives a share back that came from [`release`] or [`share_of`]. The handle names the object until the last is given back.
+pub(crate) fn retire<T: Kind>(mut object: Shared<T>) {
+    if let Some(last) = Arc::get_mut(&mut object) {
+        *last.mark.get_mut() = FREED;
+        forget(Arc::as_ptr(&object).addr());
+    }
+}
+
 /// Takes one of the program's shares back, where it was given the same handle more than once.
 pub(crate) fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;

@@ -7,15 +7,13 @@ use ferrywire_mpi::info::Info;
 
 use crate::constants::{
     MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_NOKEY, MPI_ERR_INFO_VALUE,
-    MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL, MPI_THREAD_FUNNELED,
-    MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
+    MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL,
 };
 use crate::entry::entries;
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind};
 use crate::pointer::{In, Out, Text, TextOut};
-use crate::process;
 use crate::sizes;
 use crate::types::MPI_Info;
 
@@ -70,10 +68,10 @@ fn of_process(mut words: impl Iterator<Item = String>) -> Info {
         know("command", command);
         know("argv", words.collect::<Vec<_>>().join(" "));
     }
-    if let Ok(process) = process::running() {
-        know("maxprocs", process.driver.size().to_string());
-        know("soft", process.driver.size().to_string());
-        know("thread_level", thread_level(process.thread_level).into());
+    // The same before MPI_Init and after MPI_Finalize. Nobody requests a thread level before the program starts.
+    if let Ok(size) = std::env::var("FERRY_SIZE") {
+        know("maxprocs", size.clone());
+        know("soft", size);
     }
     know("host", environment::host());
     know("arch", std::env::consts::ARCH.into());
@@ -85,15 +83,6 @@ fn of_process(mut words: impl Iterator<Item = String>) -> Info {
 
 fn lossy(text: impl Into<std::ffi::OsString>) -> String {
     text.into().to_string_lossy().into_owned()
-}
-
-fn thread_level(level: c_int) -> &'static str {
-    match level {
-        MPI_THREAD_MULTIPLE.. => "MPI_THREAD_MULTIPLE",
-        MPI_THREAD_SERIALIZED.. => "MPI_THREAD_SERIALIZED",
-        MPI_THREAD_FUNNELED.. => "MPI_THREAD_FUNNELED",
-        _ => "MPI_THREAD_SINGLE",
-    }
 }
 
 /// Whether a text and the zero behind it have room.

@@ -10,11 +10,12 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Schedule, Span};
-use ferrywire_mpi::collective::{self as algorithm, Combiner, Home, Member};
-use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_host::nic::{Consult, Mask, Mode, Outcome, Peer, Posted, Schedule, Span, Step};
+use ferrywire_mpi::agreement::{Ballot, Promise, ROOM_BYTES, agree_by, agreement};
+use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::comm::{Comm as Members, TAG_MAX};
 use ferrywire_mpi::group::{self, Group, Want};
-use ferrywire_mpi::numbers::{ATTEMPTS_MAX, COMMS_MAX, Reservation};
+use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Number, Operation};
 
 use crate::attribute::Attributes;
@@ -31,7 +32,7 @@ use crate::failure::{Failure, Result};
 use crate::handle::{self, Shared};
 use crate::info;
 use crate::message;
-use crate::plane::{self, Agreed, Ballot};
+use crate::plane::{self, Agreed, Plane};
 use crate::pointer::{Out, Text};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -39,93 +40,66 @@ use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, M
 
 /// Those who agree.
 enum Those {
-    /// All of the communicator that the recipe is of, on both sides if it has two.
-    Everyone,
-    /// These of them, among whom we are `rank`.
-    Some { group: Group, rank: u32 },
+    /// All of the communicator that the recipe is of, on both sides if it has two, in the call with this instance.
+    Everyone { instance: u16 },
+    /// Some of them, among whom we are `rank`, under a tag.
+    Some { group: Group, rank: u32, tag: u32 },
 }
 
 /// Agrees on the number of a communicator, and makes it.
 struct Agreement<M> {
     those: Those,
-    instance: Option<u16>,
-    attempt: u32,
-    reservation: Option<Reservation>,
-    ballot: Box<Ballot>,
+    promise: Promise,
     /// What the schedule works in.
-    work: Box<[u8]>,
+    room: Box<[u8]>,
     /// Makes it. Taken when it is called.
     make: Option<M>,
 }
 
 impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
-    fn new(those: Those, instance: Option<u16>, make: M) -> Agreement<M> {
-        Agreement {
-            those,
-            instance,
-            attempt: 0,
-            reservation: None,
-            ballot: Box::new([0; size_of::<Ballot>() / 8]),
-            work: crate::data::room(size_of::<Ballot>() as u64),
-            make: Some(make),
-        }
-    }
-
-    /// Sets numbers aside, and combines with what others have.
-    fn ask(&mut self, comm: &Comm) -> Result<Posted> {
-        // One number for all attempts: others may begin collectives before the next one.
-        let instance = *self.instance.get_or_insert_with(|| comm.members.next_instance());
-        // Several may be made from the same one at the same time.
-        let hint = comm.members.number().wrapping_add(instance);
-        let reservation = process::running()?.numbers.reserve(hint, self.attempt);
-        *self.ballot = plane::ballot(&reservation)?;
-        self.reservation = Some(reservation);
-        let operator = operation::operator(Operation::BitAnd, Number::U64).expect("it makes sense");
-        let combiner = Combiner { operator, element_bytes: 8, commutative: true };
-        let bytes = Span::new(
-            memory::MEMORY,
-            self.ballot.as_mut_ptr().expose_provenance() as u64,
-            size_of::<Ballot>() as u64,
-        );
-        let work = memory::lend_mut(&mut self.work);
-        let member = match &self.those {
-            Those::Everyone => comm.members.member_of_everyone(),
-            Those::Some { group, rank } => {
-                Member { group_id: comm.members.group_id(), group, rank: *rank, home: Home::Spread }
-            }
-        };
-        let schedule = Arc::new(algorithm::allreduce(member, combiner, bytes, bytes, work));
-        // SAFETY: I1.
-        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
+    fn new(those: Those, make: M) -> Agreement<M> {
+        let (promise, room) = (Promise::default(), crate::data::room(ROOM_BYTES as u64));
+        Agreement { those, promise, room, make: Some(make) }
     }
 }
 
 impl<M: FnOnce(Agreed) -> Result + Send> Recipe for Agreement<M> {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        self.ask(comm)
+        let process = process::running()?;
+        let (me, instance) = match &self.those {
+            Those::Everyone { instance } => (comm.members.member_of_everyone(), *instance),
+            Those::Some { group, rank, tag } => comm.members.part(group, *rank, *tag),
+        };
+        let room = memory::lend_mut(&mut self.room);
+        let (schedule, promise) = agreement(me, &process.numbers, plane::vote()?, room);
+        self.promise = promise;
+        // SAFETY: I1.
+        Ok(unsafe {
+            self.driver(comm).submit(|nic, port| nic.post_schedule(schedule.into(), instance, port))
+        })
     }
 
-    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
         if end.outcome != Outcome::Done {
             return Err(message::failed(end.outcome));
         }
-        let reservation = self.reservation.take().expect("it was made when this was asked");
-        if let Some(agreed) = plane::settle(reservation, &self.ballot) {
-            let make = self.make.take().expect("it is made once");
-            make(agreed)?;
-            return Ok(Next::Over(MPI_Status::EMPTY));
-        }
-        self.attempt += 1;
-        if self.attempt == ATTEMPTS_MAX {
-            return Err(no_number());
-        }
-        self.ask(comm).map(Next::Then)
+        let agreed = self.promise.take().ok_or_else(no_number)?;
+        let make = self.make.take().expect("it is made once");
+        make(agreed.into())?;
+        Ok(Next::Over(MPI_Status::EMPTY))
+    }
+
+    /// All agreements are in the first plane, where they take turns.
+    fn driver(&self, comm: &Comm) -> Plane {
+        Plane::first().unwrap_or(comm.driver())
     }
 }
 
 #[cold]
 pub(crate) fn no_number() -> Failure {
-    let why = format!("a rank has {COMMS_MAX} communicators, or nearly so; free some");
+    let why = format!(
+        "the members have no number in common that is free: each can have {COMMS_MAX} communicators; free some"
+    );
     Failure::new(MPI_ERR_OTHER, why)
 }
 
@@ -133,11 +107,48 @@ pub(crate) fn no_number() -> Failure {
 fn agree(
     comm: Shared<Comm>,
     those: Those,
-    instance: Option<u16>,
     make: impl FnOnce(Agreed) -> Result + Send + 'static,
 ) -> Result {
-    let recipe: Box<dyn Recipe> = Box::new(Agreement::new(those, instance, make));
+    let recipe: Box<dyn Recipe> = Box::new(Agreement::new(those, make));
     Request::perform(comm, recipe).map(|_| ())
+}
+
+/// An instance for the next persistent collective of a communicator, and the communicator whose number goes with it: the
+/// same, or one that stands for nothing else. Ranks may start persistent collectives in any order, so that no two that
+/// live may have an instance in common, and nobody knows which of them live at other ranks. So an instance is given
+/// away once, and when there are no more, all ranks agree on a further number. It is free again when the last
+/// collective under it has gone.
+pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, u16)> {
+    let mut space = comm.space();
+    loop {
+        let current = space.as_ref().unwrap_or(comm);
+        if let Some(instance) = current.members.next_persistent_instance() {
+            return Ok((Shared::clone(current), instance));
+        }
+        let (made, old) = (Made::default(), Shared::clone(comm));
+        let place = made.clone();
+        let those = Those::Everyone { instance: comm.members.next_instance() };
+        agree(Shared::clone(comm), those, move |agreed| {
+            let members = old.members.renumbered(agreed.claim.number());
+            place.put(Comm::made(members, agreed, old.title(), &old)?);
+            Ok(())
+        })?;
+        *space = Some(handle::share(made.take()));
+    }
+}
+
+/// A communicator that the library makes for itself.
+#[derive(Clone, Default)]
+struct Made(Arc<Mutex<Option<Comm>>>);
+
+impl Made {
+    fn put(&self, comm: Comm) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(comm);
+    }
+
+    fn take(&self) -> Comm {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it was made")
+    }
 }
 
 /// A place for the new communicator, which the program keeps until it is there.
@@ -164,6 +175,7 @@ fn duplicate(
     newcomm: Out<MPI_Comm>,
     info: Option<MPI_Info>,
 ) -> Result<Box<dyn Recipe>> {
+    let instance = comm.members.next_instance();
     let copied = Copied { attributes: comm.attributes.copy_for_dup(handle.0)? };
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
     let (place, old) = (Place(newcomm), Shared::clone(comm));
@@ -175,43 +187,44 @@ fn duplicate(
         new.set_info(info);
         place.put(new)
     };
-    Ok(Box::new(Agreement::new(Those::Everyone, None, make)))
+    Ok(Box::new(Agreement::new(Those::Everyone { instance }, make)))
 }
 
 /// Another communicator of the same ranks, which can have a module.
-pub(crate) fn for_module(comm: &Shared<Comm>, name: &str) -> Result<Comm> {
-    let made = Arc::new(Mutex::new(None));
-    let (place, old) = (Arc::clone(&made), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
+pub(crate) fn for_module(comm: &Shared<Comm>, instance: u16, name: &str) -> Result<Comm> {
+    let (made, old) = (Made::default(), Shared::clone(comm));
+    let place = made.clone();
+    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
         let members = old.members.renumbered(agreed.claim.number()).with_module();
         let origin = format!("a communicator with a module, of {}", old.title());
-        *place.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Comm::made(members, agreed, origin, &old)?.with_module());
+        place.put(Comm::made(members, agreed, origin, &old)?.with_module());
         Ok(())
     })?;
-    let new = made.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it was made");
+    let new = made.take();
     new.set_name(name.into());
     Ok(new)
 }
 
-/// Runs the next schedule of a communicator to its end. What it is lent outlives the call.
-pub(crate) fn run(comm: &Comm, schedule: Schedule) -> Result {
-    let (schedule, instance) = (Arc::new(schedule), comm.members.next_instance());
+/// Runs a schedule of a communicator to its end. What it is lent outlives the call. A call has one instance, under which
+/// it runs all its schedules one after the other, so that all ranks count alike whatever errors one of them finds.
+pub(crate) fn run(comm: &Comm, instance: u16, schedule: Schedule) -> Result {
+    let schedule = Arc::new(schedule);
     // SAFETY: I1.
-    let outcome =
-        unsafe { comm.driver().perform(|nic, port| nic.post_schedule(schedule, instance, port)) };
+    let outcome = unsafe {
+        plane::perform(comm.driver(), |nic, port| nic.post_schedule(schedule, instance, port))
+    };
     message::sent(outcome)
 }
 
 /// What everybody of a communicator passes, in the order of `everyone`.
-fn gather_from_everyone(comm: &Comm, mine: &[i64]) -> Result<Vec<i64>> {
+fn gather_from_everyone(comm: &Comm, instance: u16, mine: &[i64]) -> Result<Vec<i64>> {
     let me = comm.members.member_of_everyone();
     let mut mine = mine.to_vec();
     let mut all = vec![0; mine.len() * me.size() as usize];
     let (mine, all_span) = (lend(&mut mine), lend(&mut all));
     let mut work = crate::data::room(algorithm::allgather_work_bytes(me, mine.len));
     let work = memory::lend_mut(&mut work);
-    run(comm, algorithm::allgather(me, mine, all_span, work))?;
+    run(comm, instance, algorithm::allgather(me, mine, all_span, work))?;
     Ok(all)
 }
 
@@ -222,9 +235,15 @@ fn lend(numbers: &mut [i64]) -> Span {
 }
 
 /// Who is in the same group as we after a split of everybody: those of our side, and those of the other.
-fn split(comm: &Shared<Comm>, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>) -> Result {
+fn split(
+    comm: &Shared<Comm>,
+    instance: u16,
+    color: Option<u32>,
+    key: c_int,
+    newcomm: Out<MPI_Comm>,
+) -> Result {
     let mine = [color.map_or(-1, i64::from), i64::from(key)];
-    let all = gather_from_everyone(comm, &mine)?;
+    let all = gather_from_everyone(comm, instance, &mine)?;
     let wants: Vec<Want> = all
         .chunks_exact(2)
         .map(|want| Want {
@@ -248,7 +267,7 @@ fn split(comm: &Shared<Comm>, color: Option<u32>, key: c_int, newcomm: Out<MPI_C
     });
     newcomm.put(MPI_COMM_NULL)?;
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
+    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
         let Some(group) = group else { return Ok(()) };
         let rank = rank_in(&group)?;
         let members = match remote {
@@ -282,7 +301,7 @@ fn rank_in(group: &Group) -> Result<u32> {
 }
 
 /// A communicator of the members of a group, which everybody of `comm` asks for.
-fn create(comm: &Shared<Comm>, group: Group, newcomm: Out<MPI_Comm>) -> Result {
+fn create(comm: &Shared<Comm>, instance: u16, group: Group, newcomm: Out<MPI_Comm>) -> Result {
     newcomm.put(MPI_COMM_NULL)?;
     let outside = group.members().any(|peer| comm.members.group().rank_of(peer).is_none());
     if outside {
@@ -297,7 +316,7 @@ fn create(comm: &Shared<Comm>, group: Group, newcomm: Out<MPI_Comm>) -> Result {
         None => None,
         Some(inter) => {
             let first = inter.is_first();
-            let all = gather_from_everyone(comm, &[rank.map_or(-1, i64::from)])?;
+            let all = gather_from_everyone(comm, instance, &[rank.map_or(-1, i64::from)])?;
             let (_, theirs) = sides(&all, comm.members.group().size(), first);
             let mut ranks: Vec<(i64, u32)> = theirs.iter().copied().zip(0..).collect();
             ranks.retain(|&(rank, _)| rank >= 0);
@@ -307,7 +326,7 @@ fn create(comm: &Shared<Comm>, group: Group, newcomm: Out<MPI_Comm>) -> Result {
         }
     };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
+    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
         let Some(rank) = rank else { return Ok(()) };
         let members = match remote {
             None => Members::new(group, rank, agreed.claim.number()),
@@ -321,19 +340,19 @@ fn create(comm: &Shared<Comm>, group: Group, newcomm: Out<MPI_Comm>) -> Result {
     })
 }
 
-/// A communicator of the members of a group, which only they ask for, under a number of their own.
+/// A communicator of the members of a group, which only they ask for, under a tag of their own.
 fn create_among(
     comm: &Shared<Comm>,
     group: Group,
-    instance: u16,
+    tag: u32,
     newcomm: Out<MPI_Comm>,
     handler: Option<Handler>,
 ) -> Result {
     newcomm.put(MPI_COMM_NULL)?;
     let Some(rank) = group.rank_of(process::running()?.driver.me()) else { return Ok(()) };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    let those = Those::Some { group: group.clone(), rank };
-    agree(Shared::clone(comm), those, Some(instance), move |agreed| {
+    let those = Those::Some { group: group.clone(), rank, tag };
+    agree(Shared::clone(comm), those, move |agreed| {
         let members = Members::new(group, rank, agreed.claim.number());
         let origin = format!("a part of {}", old.title());
         let new = Comm::made(members, agreed, origin, &old)?;
@@ -347,6 +366,7 @@ fn create_among(
 /// The leader of a group that is to be one side of a communicator, and how it reaches the other's.
 struct Bridge<'a> {
     local: &'a Shared<Comm>,
+    instance: u16,
     leader: u32,
     /// At the leader: the communicator, the rank of the other leader there, and the tag.
     across: Option<(Shared<Comm>, u32, u32)>,
@@ -363,22 +383,29 @@ impl Bridge<'_> {
         }
         let me = self.local.members.member();
         let schedule = algorithm::broadcast(me, self.leader, lend(&mut theirs));
-        run(self.local, schedule)?;
+        run(self.local, self.instance, schedule)?;
         Ok(theirs)
     }
 
-    /// Combines numbers of all members of both sides, bit by bit.
-    fn combine(&self, mine: &[i64]) -> Result<Vec<i64>> {
+    /// Combines numbers of all members of both sides.
+    fn combine(&self, operation: Operation, mine: &[u64]) -> Result<Vec<u64>> {
         let me = self.local.members.member();
-        let mut ours = mine.to_vec();
+        let mut ours: Vec<i64> = mine.iter().map(|word| word.cast_signed()).collect();
         let mut work = vec![0; mine.len()];
-        let operator = operation::operator(Operation::BitAnd, Number::I64).expect("it makes sense");
+        let operator = operation::operator(operation, Number::U64).expect("it makes sense");
         let combiner = Combiner { operator, element_bytes: 8, commutative: true };
         let bytes = lend(&mut ours);
         let schedule = algorithm::allreduce(me, combiner, bytes, bytes, lend(&mut work));
-        run(self.local, schedule)?;
+        run(self.local, self.instance, schedule)?;
         let theirs = self.exchange(&ours)?;
-        Ok(ours.iter().zip(theirs).map(|(ours, theirs)| ours & theirs).collect())
+        let both = ours.iter().zip(theirs);
+        Ok(both
+            .map(|(ours, theirs)| {
+                let mut both = theirs.to_ne_bytes();
+                operation::combine(operator, &ours.to_ne_bytes(), &mut both);
+                u64::from_ne_bytes(both)
+            })
+            .collect())
     }
 
     /// The other group, and whether ours comes first where both are counted.
@@ -403,17 +430,37 @@ impl Bridge<'_> {
 
     /// A number and a plane on which both sides agree.
     fn agree(&self) -> Result<Agreed> {
-        let numbers = &process::running()?.numbers;
-        for attempt in 0..ATTEMPTS_MAX {
-            let reservation = numbers.reserve(0, attempt);
-            let common = self.combine(&plane::ballot(&reservation)?.map(u64::cast_signed))?;
-            let common: Vec<u64> = common.into_iter().map(i64::cast_unsigned).collect();
-            let common = Ballot::try_from(common).expect("as many as were sent");
-            if let Some(agreed) = plane::settle(reservation, &common) {
-                return Ok(agreed);
-            }
-        }
-        Err(no_number())
+        let process = process::running()?;
+        let agreed = agree_by(
+            &process.numbers,
+            plane::vote()?,
+            |stamp| Ok(self.combine(Operation::Max, &[stamp])?[0]),
+            |whom, bytes| self.consult(whom, bytes),
+            |ballot| {
+                let common = self.combine(Operation::BitAnd, ballot)?;
+                Ok(Ballot::try_from(common).expect("as many as were sent"))
+            },
+        );
+        // Whatever came of it, others may have waited for their turn.
+        // SAFETY: it lends nothing.
+        unsafe { process.driver.submit(|nic, port| nic.on_change(port)) };
+        agreed?.map(Agreed::from).ok_or_else(no_number)
+    }
+
+    /// Waits for our turn.
+    fn consult(&self, whom: Arc<dyn Consult>, bytes: &mut [u8]) -> Result {
+        let members = &self.local.members;
+        let mut schedule = Schedule::new(members.group_id(), members.rank());
+        schedule.push(Step::Consult { whom, bytes: memory::lend_mut(bytes) }, &[]);
+        let (driver, instance) = (Plane::first()?, self.instance);
+        // SAFETY: I1.
+        let outcome = unsafe {
+            plane::perform(driver, |nic, port| {
+                nic.on_change(port);
+                nic.post_schedule(schedule.into(), instance, port)
+            })
+        };
+        message::sent(outcome)
     }
 
     /// Makes the communicator between the two.
@@ -434,25 +481,19 @@ impl Bridge<'_> {
 
 /// Exchanges bytes with another rank, apart from everything that users and collectives do.
 fn swap(comm: &Comm, other: u32, tag: u32, mine: Span, theirs: Span) -> Result {
-    let (members, driver) = (&comm.members, comm.driver());
-    let tag = u32::from(Members::instance_apart(tag)) << 8 | BRIDGE_STRAND;
-    let peer = members.targets().peer_of(other);
-    let from = MatchWord::new(members.group_id(), members.rank(), tag);
-    let to = MatchWord::new(members.group_id(), other, tag);
+    let driver = comm.driver();
+    let (peer, out, back) = comm.members.pair(other, tag);
     // SAFETY: I1.
     let receive = unsafe {
-        driver.submit(|nic, port| {
-            let mask = ferrywire_host::nic::Mask::EXACT;
-            nic.post_receive(Some(peer), to, mask, theirs, port)
-        })
+        driver.submit(|nic, port| nic.post_receive(Some(peer), back, Mask::EXACT, theirs, port))
     };
     // SAFETY: I1.
     let sent = unsafe {
-        driver.perform(|nic, port| nic.post_send(peer, from, mine, Mode::Standard, port))
+        plane::perform(driver, |nic, port| nic.post_send(peer, out, mine, Mode::Standard, port))
     };
     let received = match receive {
         Posted::Done(outcome) => outcome,
-        Posted::Pending(ticket) => driver.wait(ticket),
+        Posted::Pending(ticket) => plane::wait(driver, ticket),
     };
     message::sent(sent)?;
     match received {
@@ -463,17 +504,18 @@ fn swap(comm: &Comm, other: u32, tag: u32, mine: Span, theirs: Span) -> Result {
 
 /// One communicator of both sides of another.
 fn merge(comm: &Shared<Comm>, high: bool, newcomm: Out<MPI_Comm>) -> Result {
+    let instance = comm.members.next_instance();
     let Some(inter) = comm.members.inter() else {
         return Err(Failure::new(MPI_ERR_COMM, "the communicator has one side only"));
     };
-    let all = gather_from_everyone(comm, &[i64::from(high)])?;
+    let all = gather_from_everyone(comm, instance, &[i64::from(high)])?;
     let (_, theirs) = sides(&all, comm.members.group().size(), inter.is_first());
     let they_are_high = theirs.first().is_some_and(|&high| high != 0);
     let ours_first = if they_are_high == high { inter.is_first() } else { !high };
     let (ours, theirs) = (comm.members.group(), &inter.remote);
     let group = if ours_first { ours.union(theirs) } else { theirs.union(ours) };
     let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone, None, move |agreed| {
+    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
         let rank = rank_in(&group)?;
         let members = Members::new(group, rank, agreed.claim.number());
         let origin = format!("both sides of {}", old.title());
@@ -513,8 +555,10 @@ pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
 
 /// A number for a string that all who pass it have in common.
 fn tag_of(text: &str) -> u32 {
-    // The FNV-1a hash: alike on all ranks, whatever library they use.
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    // The FNV-1a hash: alike on all ranks, whatever library they use. A tag has 24 bits, and gets them all.
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = text.bytes().fold(0x811c_9dc5, mix);
+    hash >> 24 ^ hash & TAG_MAX
 }
 
 entries! {
@@ -545,6 +589,8 @@ entries! {
     }
 
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
         let color = match (color, u32::try_from(color)) {
             (MPI_UNDEFINED, _) => None,
             (_, Ok(color)) => Some(color),
@@ -553,13 +599,15 @@ entries! {
                 return Err(Failure::new(MPI_ERR_ARG, why));
             }
         };
-        split(&comm::share_of(comm)?, color, key, newcomm)
+        split(&comm, instance, color, key, newcomm)
     }
 
     fn MPI_Comm_split_type(
         comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>,
     ) on comm {
-        // All ranks of a job share the memory of one machine, and its other parts are not ours to know.
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
+        // Ranks of a host share its memory; what other parts it has is not ours to know.
         let hints = info::hints(info)?;
         let resource = hints.value("mpi_hw_resource_type");
         let shared = match split_type {
@@ -573,20 +621,24 @@ entries! {
                 return Err(Failure::new(MPI_ERR_ARG, why));
             }
         };
-        let color = shared.then_some(0);
-        split(&comm::share_of(comm)?, color, key, newcomm)
+        let color = match shared {
+            true => Some(process::running()?.driver.first_here().0),
+            false => None,
+        };
+        split(&comm, instance, color, key, newcomm)
     }
 
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
-        create(&comm::share_of(comm)?, crate::group::find(group)?, newcomm)
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
+        create(&comm, instance, crate::group::find(group)?, newcomm)
     }
 
     fn MPI_Comm_create_group(
         comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>,
     ) on comm {
-        let instance = Members::instance_apart(tag.cast_unsigned());
         let group = crate::group::find(group)?;
-        create_among(&comm::share_of(comm)?, group, instance, newcomm, None)
+        create_among(&comm::share_of(comm)?, group, tag.cast_unsigned(), newcomm, None)
     }
 
     fn MPI_Comm_create_from_group(
@@ -594,9 +646,9 @@ entries! {
         newcomm: Out<MPI_Comm>,
     ) {
         let world = Shared::clone(&process::running()?.world);
-        let instance = Members::instance_apart(tag_of(&stringtag.get()?));
+        let tag = tag_of(&stringtag.get()?);
         let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
-        create_among(&world, crate::group::find(group)?, instance, newcomm, Some(handler))
+        create_among(&world, crate::group::find(group)?, tag, newcomm, Some(handler))
     }
 
     fn MPI_Intercomm_create(
@@ -604,6 +656,7 @@ entries! {
         tag: c_int, newintercomm: Out<MPI_Comm>,
     ) on local_comm {
         let local = comm::share_of(local_comm)?;
+        let instance = local.members.next_instance();
         let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
         let across = if local.members.rank() == leader {
             let peers = comm::share_of(peer_comm)?;
@@ -612,7 +665,7 @@ entries! {
         } else {
             None
         };
-        Bridge { local: &local, leader, across }.build(newintercomm, None)
+        Bridge { local: &local, instance, leader, across }.build(newintercomm, None)
     }
 
     fn MPI_Intercomm_create_from_groups(
@@ -628,15 +681,16 @@ entries! {
         // A communicator of our side for the time being.
         let mut handle = MPI_COMM_NULL;
         let place = Out::to(&mut handle);
-        create_among(&process.world, ours.clone(), Members::instance_apart(tag), place, None)?;
+        create_among(&process.world, ours.clone(), tag, place, None)?;
         let local = comm::share_of(handle)?;
+        let instance = local.members.next_instance();
         let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
         let across = (local.members.rank() == leader).then(|| {
             let other = u32::try_from(remote_leader).ok().filter(|&rank| rank < theirs.size());
             let other = other.ok_or_else(|| no_leader(remote_leader))?;
             Ok((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
         });
-        let bridge = Bridge { local: &local, leader, across: across.transpose()? };
+        let bridge = Bridge { local: &local, instance, leader, across: across.transpose()? };
         bridge.build(newintercomm, Some(handler))?;
         drop(local);
         free(Out::to(&mut handle))
@@ -670,6 +724,3 @@ entries! {
 fn no_leader(rank: c_int) -> Failure {
     Failure::new(MPI_ERR_ARG, format!("rank {rank} cannot lead"))
 }
-
-/// What tells messages between leaders from others of the same number.
-const BRIDGE_STRAND: u32 = 0xff;

@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 use std::fmt;
 
-use ferrywire_host::nic::{Fault, Mode, Outcome};
+use ferrywire_host::nic::{Fault, Mode, Outcome, Received};
 use ferrywire_modules::ModuleFault;
 
 use crate::comm::{self, Comm};
@@ -64,10 +64,9 @@ entries! {
             plane::perform(comm.driver(), |nic, port| {
                 nic.post_receive(wanted.from, wanted.word, wanted.mask, into, port)
             })
-        }?;
-        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request))?;
-        status.report(got);
-        Ok(())
+        };
+        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request));
+        status.report_result(got)
     }
 }
 
@@ -95,7 +94,7 @@ fn send(
     // SAFETY: I1.
     let outcome = unsafe {
         plane::perform(comm.driver(), |nic, port| nic.post_send(to, word, source, mode, port))
-    }?;
+    };
     sent(outcome).map_err(|failure| failure.during(request))
 }
 
@@ -116,9 +115,10 @@ pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_
             incoming.unload(got.len);
             Ok(MPI_Status::of(&got))
         }
-        Outcome::Failed(Fault::Truncated { .. }) => {
-            incoming.unload(incoming.bytes());
-            Err(failed(outcome))
+        Outcome::Failed(Fault::Truncated { word, .. }) => {
+            let len = incoming.bytes();
+            incoming.unload(len);
+            Err(failed(outcome).of_message(MPI_Status::of(&Received { word, len })))
         }
         other => Err(failed(other)),
     }

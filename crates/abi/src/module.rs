@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{self, MODULE_COUNTERS};
+use ferrywire_host::nic::{self, MODULE_COUNTERS, Outcome, Posted};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::collective::{self as algorithm, Combiner};
 use ferrywire_mpi::operation::{self, Number, Operation};
@@ -18,6 +18,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Object, Shared};
 use crate::making;
+use crate::plane;
 use crate::pointer::{Choice, Out, Text};
 use crate::types::{MPI_Comm, MPI_Count};
 
@@ -50,20 +51,21 @@ fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble> {
 }
 
 /// Finds out whether all ranks could do it, and with the same code. Nobody goes on before everybody has.
-fn agree(comm: &Comm, trouble: Option<&Trouble>, code: &[u8]) -> Result {
-    engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, mine))?
+fn agree(comm: &Comm, instance: u16, trouble: Option<&Trouble>, code: &[u8]) -> Result {
+    engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, instance, mine))?
         .map_err(|why| Failure::new(MPI_ERR_OTHER, why))
 }
 
 /// The least of the numbers of all ranks, place by place.
-fn least_of_all(comm: &Comm, mine: [u64; 3]) -> Result<[u64; 3]> {
+fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> {
     let operator = operation::operator(Operation::Min, Number::U64).expect("it makes sense");
     let combiner = Combiner { operator, element_bytes: 8, commutative: true };
     let mut bytes = mine.map(u64::to_ne_bytes);
     let flat = bytes.as_flattened_mut();
     let mut work = crate::data::room(flat.len() as u64);
     let (span, work) = (memory::lend_mut(flat), memory::lend_mut(&mut work));
-    making::run(comm, algorithm::allreduce(comm.members.member(), combiner, span, span, work))?;
+    let schedule = algorithm::allreduce(comm.members.member(), combiner, span, span, work);
+    making::run(comm, instance, schedule)?;
     Ok(bytes.map(u64::from_ne_bytes))
 }
 
@@ -84,14 +86,20 @@ fn group_of(comm: &Comm) -> Result<u16> {
     })
 }
 
-fn load(comm: &Shared<Comm>, name: &str, code: &[u8], module_comm: Out<MPI_Comm>) -> Result {
+fn load(
+    comm: &Shared<Comm>,
+    instance: u16,
+    name: &str,
+    code: &[u8],
+    module_comm: Out<MPI_Comm>,
+) -> Result {
     module_comm.put(MPI_COMM_NULL)?;
-    let new = handle::share(making::for_module(comm, name)?);
+    let new = handle::share(making::for_module(comm, instance, name)?);
     let loaded = start(code).map(|module| {
         let (group, placement) = new.members.module_place();
         new.driver().load(group, module, placement);
     });
-    agree(&new, loaded.err().as_ref(), code)?;
+    agree(&new, new.members.next_instance(), loaded.err().as_ref(), code)?;
     let watched = Arc::downgrade(&new);
     let handle = MPI_Comm(handle::expose(new));
     let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,19 +107,19 @@ fn load(comm: &Shared<Comm>, name: &str, code: &[u8], module_comm: Out<MPI_Comm>
     module_comm.put(handle)
 }
 
-fn replace(comm: &Comm, code: &[u8]) -> Result {
+fn replace(comm: &Comm, instance: u16, code: &[u8]) -> Result {
     let group = group_of(comm)?;
     let started = start(code);
     // Only when all can: a rank that cannot would be left with the old one.
-    agree(comm, started.as_ref().err(), code)?;
+    agree(comm, instance, started.as_ref().err(), code)?;
     if let Ok(module) = started {
         comm.driver().replace(group, module);
     }
-    barrier(comm)
+    barrier(comm, instance)
 }
 
-fn barrier(comm: &Comm) -> Result {
-    making::run(comm, algorithm::barrier(comm.members.member()))
+fn barrier(comm: &Comm, instance: u16) -> Result {
+    making::run(comm, instance, algorithm::barrier(comm.members.member()))
 }
 
 fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
@@ -142,20 +150,24 @@ entries! {
     fn Ferry_Module_load(comm: MPI_Comm, name: Text, code: Choice, len: MPI_Count,
         module_comm: Out<MPI_Comm>) on comm {
         let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
         if comm.members.inter().is_some() {
             return Err(Failure::new(MPI_ERR_COMM, "a module needs a communicator of one group"));
         }
-        load(&comm, &name.get()?, code_of(code, len)?, module_comm)
+        load(&comm, instance, &name.get()?, code_of(code, len)?, module_comm)
     }
 
     fn Ferry_Module_replace(module_comm: MPI_Comm, code: Choice, len: MPI_Count) on module_comm {
-        replace(comm::find(module_comm)?, code_of(code, len)?)
+        let comm = comm::find(module_comm)?;
+        let instance = comm.members.next_instance();
+        replace(comm, instance, code_of(code, len)?)
     }
 
     fn Ferry_Module_unload(module_comm: Out<MPI_Comm>) {
         let comm = comm::find(module_comm.get()?)?;
+        let instance = comm.members.next_instance();
         let group = group_of(comm)?;
-        barrier(comm)?;
+        barrier(comm, instance)?;
         comm.driver().unload(group);
         making::free(module_comm)
     }
@@ -183,9 +195,16 @@ entries! {
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
         let at_least = u64::try_from(at_least).unwrap_or(0);
-        match comm.driver().wait_for_module(group, number, at_least) {
-            true => Ok(()),
-            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
+        // SAFETY: it lends nothing.
+        let outcome = unsafe {
+            plane::perform(comm.driver(), |nic, _| match nic.module_counter(group, number) {
+                Some(counter) => nic.post_wait(counter, at_least),
+                None => Posted::Done(Outcome::Cancelled),
+            })
+        };
+        match outcome {
+            Outcome::Done => Ok(()),
+            _ => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
         }
     }
 }

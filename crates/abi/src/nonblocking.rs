@@ -149,6 +149,10 @@ impl Recipe for Again {
         self.0.start(comm)
     }
 
+    fn is_receive(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         if !matches!(end.outcome, Outcome::Failed(Fault::PeerDown(_))) {
             return self.0.finish(comm, end);
@@ -294,8 +298,7 @@ entries! {
         let back = Data::to_write(recvbuf, recvcount, recvtype);
         let back = back.map_err(from(&comm, source, recvtag))?;
         let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
-        status.report(Request::perform(comm, both)?);
-        Ok(())
+        status.report_result(Request::perform(comm, both))
     }
 
     fn MPI_Isendrecv / MPI_Isendrecv_c (
@@ -319,8 +322,7 @@ entries! {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
         let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
-        status.report(Request::perform(comm, both)?);
-        Ok(())
+        status.report_result(Request::perform(comm, both))
     }
 
     fn MPI_Isendrecv_replace / MPI_Isendrecv_replace_c (

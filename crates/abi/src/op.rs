@@ -24,7 +24,7 @@ use crate::constants::{
     MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE, MPI_SUM,
 };
 use crate::data::Data;
-use crate::datatype;
+use crate::datatype::{self, Lasting};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
@@ -107,8 +107,8 @@ impl Combining {
             }
             Op::Users(users) => {
                 let commutative = users.commutative;
-                let datatype = datatype.clone();
-                let registered = Registered::new(Reduction { users, datatype, handle });
+                let (datatype, lasting) = (datatype.clone(), Lasting::new(handle)?);
+                let registered = Registered::new(Reduction { users, datatype, lasting });
                 let operator = Operator(registered.0);
                 let combiner = Combiner { operator, element_bytes, commutative };
                 Ok(Combining { combiner, registered: Some(registered) })
@@ -209,7 +209,8 @@ fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
 struct Reduction {
     users: Shared<Users>,
     datatype: Datatype,
-    handle: MPI_Datatype,
+    /// What the function is told that the elements are.
+    lasting: Lasting,
 }
 
 impl Reduction {
@@ -228,7 +229,7 @@ impl Reduction {
     }
 
     fn call(&self, source: *const u8, into: *mut u8, count: u64) {
-        let mut handle = self.handle;
+        let mut handle = self.lasting.handle;
         let (source, into) = (source.cast_mut().cast(), into.cast());
         match self.users.function {
             UserFunction::Small(function) => {

@@ -32,18 +32,25 @@ static HOST: Fact = Fact::new(MPI_PROC_NULL);
 static IO: Fact = Fact::new(MPI_ANY_SOURCE);
 /// Each rank counts time from its own beginning.
 static WTIME_IS_GLOBAL: Fact = Fact::new(0);
+/// Which program of the job this rank runs.
 static APPNUM: Fact = Fact::new(0);
 static LAST_USED_CODE: Fact = Fact::new(MPI_ERR_LASTCODE);
 static UNIVERSE_SIZE: Fact = Fact::new(0);
 
-/// Where the value of a predefined attribute is; none if it is no such key.
-pub(crate) fn attribute(key: c_int) -> Option<*mut c_void> {
+/// Where the value of a predefined attribute is, or that nobody knows it. None: it is no such key.
+pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
     let fact = match key {
         MPI_TAG_UB => &TAG_UB,
         MPI_HOST => &HOST,
         MPI_IO => &IO,
         MPI_WTIME_IS_GLOBAL => &WTIME_IS_GLOBAL,
-        MPI_APPNUM => &APPNUM,
+        MPI_APPNUM => {
+            let Some(program) = process::running().ok()?.driver.program() else {
+                return Some(None);
+            };
+            APPNUM.0.store(comm::int(program), Ordering::Relaxed);
+            &APPNUM
+        }
         MPI_LASTUSEDCODE => &LAST_USED_CODE,
         MPI_UNIVERSE_SIZE => {
             let process = process::running().ok()?;
@@ -52,7 +59,7 @@ pub(crate) fn attribute(key: c_int) -> Option<*mut c_void> {
         }
         _ => return None,
     };
-    Some(fact.place())
+    Some(Some(fact.place()))
 }
 
 /// Says which error code is the largest in use.

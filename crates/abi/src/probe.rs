@@ -15,6 +15,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
 use crate::message::{self, Request as Described, With};
+use crate::plane;
 use crate::pointer::{ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -58,7 +59,7 @@ fn look<T>(
     let found = if wait {
         // SAFETY: I1.
         Some(unsafe {
-            driver.wait_for(|nic, port| {
+            plane::wait_for(driver, |nic, port| {
                 find(nic, port, wanted).map(Ok).or_else(|| lost(nic).map(Err))
             })
         })
@@ -208,8 +209,7 @@ entries! {
         status: Out<MPI_Status>,
     ) {
         let (comm, receiving) = receiving(buf, count, datatype, message)?;
-        status.report(Request::perform(comm, receiving)?);
-        Ok(())
+        status.report_result(Request::perform(comm, receiving))
     }
 
     fn MPI_Imrecv / MPI_Imrecv_c (

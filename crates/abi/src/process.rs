@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{Rank, Residence, job};
+use ferrywire_host::{Rank, Residence, job, meet, stdio};
 use ferrywire_mpi::collective::Home;
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::council::Council;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
 
+use crate::buffered;
 use crate::comm::Comm;
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::error;
@@ -19,6 +20,8 @@ use crate::failure::{self, Failure, Result};
 use crate::fault;
 use crate::handle::{self, Shared};
 use crate::op::OPERATORS;
+use crate::plane::Plane;
+use crate::request;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub(crate) struct Process {
@@ -41,6 +44,9 @@ pub(crate) struct Process {
 
 /// There while MPI is: null before, and after.
 static RUNNING: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+/// What was there before the end. References to it may be kept, so it is not freed; and a tool that looks for memory
+/// that nobody has finds it here.
+static LEFT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
@@ -91,6 +97,10 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     if is_started() {
         return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
     }
+    if std::env::var_os(meet::VARIABLE).is_some() {
+        stdio::buffer_lines();
+    }
+    flush_when_we_panic();
     let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
     // Every communicator has a reference to its driver, and the program may keep some to the end.
@@ -101,9 +111,9 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     let council = fault::open_council(driver, [&world, &itself]);
     let process = Process {
         driver,
-        world: handle::share(Comm::predefined(world, driver, "MPI_COMM_WORLD")),
-        itself: handle::share(Comm::predefined(itself, driver, "MPI_COMM_SELF")),
-        numbers: Numbers::new(ITSELF + 1),
+        world: handle::share(Comm::predefined(world, Plane::first_of(driver), "MPI_COMM_WORLD")),
+        itself: handle::share(Comm::predefined(itself, Plane::first_of(driver), "MPI_COMM_SELF")),
+        numbers: Numbers::new(me, ITSELF + 1),
         council,
         thread_level,
         main_thread: std::thread::current().id(),
@@ -113,11 +123,27 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     Ok(())
 }
 
+/// A panic in this library, which has a standard library of its own, aborts the process.
+fn flush_when_we_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        stdio::flush_all();
+    }));
+}
+
 /// Leaves the job, when everybody has taken what we sent.
 pub(crate) fn finish() -> Result {
     let process = running()?;
-    process.driver.leave();
-    RUNNING.store(std::ptr::null_mut(), Ordering::Release);
+    // A child that ends in order, as those of mpi4py do, leaves the job to its parent.
+    if !process.driver.is_forked() {
+        // MPI 5.0 §11.2.2: what was sent goes on to its end, though the program has nothing to wait for it with.
+        request::complete_orphans();
+        buffered::complete_all();
+        process.driver.leave();
+    }
+    let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    LEFT.store(left, Ordering::Release);
     FINISHED.store(true, Ordering::Release);
     Ok(())
 }

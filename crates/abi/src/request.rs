@@ -15,17 +15,18 @@ mod waiting;
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
+use ferrywire_host::Finished;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
-use ferrywire_host::{Driver, Finished};
 
 use crate::comm::{self, Comm, Hold};
 use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::fault;
+use crate::general;
 use crate::handle::{self, Kind, Shared};
 use crate::nonblocking::{Again, Receiving, Sending};
-use crate::plane;
+use crate::plane::{self, Plane};
 use crate::pointer::Out;
 use crate::process;
 use crate::sizes;
@@ -64,6 +65,11 @@ pub(crate) trait Recipe: Send {
         false
     }
 
+    /// Whether it waits for a message, and for nothing else.
+    fn is_receive(&self) -> bool {
+        false
+    }
+
     /// Takes it back, if it is not too late.
     fn cancel(&mut self, comm: &Comm, pending: Option<Ticket>) -> Result {
         if let Some(ticket) = pending {
@@ -73,7 +79,7 @@ pub(crate) trait Recipe: Send {
     }
 
     /// Who knows the ticket of what was posted last.
-    fn driver(&self, comm: &Comm) -> &'static Driver {
+    fn driver(&self, comm: &Comm) -> Plane {
         comm.driver()
     }
 
@@ -97,6 +103,15 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Whether it waits for a message, and for nothing else.
+    fn is_receive(&self) -> bool {
+        match self {
+            Work::Send(_) => false,
+            Work::Receive(_) => true,
+            Work::Other(recipe) => recipe.is_receive(),
+        }
+    }
+
     #[inline]
     fn recipe(&mut self) -> &mut dyn Recipe {
         match self {
@@ -225,7 +240,7 @@ impl Request {
             }
             let Progress::Pending(ticket) = self.progress else { return Ok(()) };
             process::running()?;
-            let outcome = plane::wait(self.driver(), ticket)?;
+            let outcome = plane::wait(self.driver(), ticket);
             self.see(ticket, outcome);
         }
     }
@@ -283,7 +298,7 @@ impl Request {
 
     /// Who knows what it waits for.
     #[inline]
-    pub(crate) fn driver(&self) -> &'static Driver {
+    pub(crate) fn driver(&self) -> Plane {
         match &self.work {
             Work::Send(_) | Work::Receive(_) => self.comm.driver(),
             Work::Other(recipe) => recipe.driver(&self.comm),
@@ -435,7 +450,7 @@ fn sweep_orphans() {
         return;
     }
     for driver in distinct(orphans.iter().map(Request::driver)) {
-        let within = |request: &&mut Request| std::ptr::eq(request.driver(), driver);
+        let within = |request: &&mut Request| request.driver().is(driver);
         driver.look(|finished| {
             let those = orphans.iter_mut().filter(within);
             those.for_each(|request| _ = request.observe(finished));
@@ -447,11 +462,29 @@ fn sweep_orphans() {
     });
 }
 
+/// Ends a request that the program had freed before it was over, which it is now.
+pub(crate) fn complete_freed(request: MPI_Request) -> Result {
+    handle::take_owned::<Request>(request.0)?.run_out()
+}
+
+/// Completes the freed requests that go on. A receive that no message has matched is taken back: whoever would have
+/// sent one has to have sent it by now.
+pub(crate) fn complete_orphans() {
+    let orphans = std::mem::take(&mut *ORPHANS.lock().unwrap_or_else(PoisonError::into_inner));
+    for mut request in orphans {
+        // Nobody can be told of an error any more: such as that the other side has died.
+        if request.work.is_receive() {
+            _ = request.cancel();
+        }
+        _ = request.run_out();
+    }
+}
+
 /// Each once.
-fn distinct(drivers: impl Iterator<Item = &'static Driver>) -> Vec<&'static Driver> {
-    let mut each: Vec<&Driver> = Vec::new();
+fn distinct(drivers: impl Iterator<Item = Plane>) -> Vec<Plane> {
+    let mut each: Vec<Plane> = Vec::new();
     for driver in drivers {
-        if !each.iter().any(|&other| std::ptr::eq(other, driver)) {
+        if !each.iter().any(|other| other.is(driver)) {
             each.push(driver);
         }
     }
@@ -463,6 +496,10 @@ entries! {
         let handle = request.get()?;
         if handle == DONE {
             return request.put(MPI_REQUEST_NULL);
+        }
+        if general::outlives_free(handle) {
+            request.put(MPI_REQUEST_NULL)?;
+            return handle::find_owned::<Request>(handle.0)?.freed();
         }
         let mut freed: Request = handle::take_owned(handle.0)?;
         request.put(MPI_REQUEST_NULL)?;

@@ -29,6 +29,23 @@ impl Out<MPI_Status> {
         self.write(offset_of!(MPI_Status, internal), internal);
     }
 
+    /// Says what a call came to, of a message that was too long as well: whose it was.
+    #[inline]
+    pub(crate) fn report_result(self, result: Result<MPI_Status>) -> Result {
+        match result {
+            Ok(status) => {
+                self.report(status);
+                Ok(())
+            }
+            Err(failure) => {
+                if let Some(status) = failure.status() {
+                    self.report(status);
+                }
+                Err(failure)
+            }
+        }
+    }
+
     /// Says which error that was, if the program wants to know.
     pub(crate) fn report_error(self, error: c_int) {
         if !self.is_null() {

@@ -1,11 +1,11 @@
 //! Several requests as one.
 
-use ferrywire_host::Driver;
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
 
 use crate::comm::Comm;
 use crate::failure::Result;
 use crate::handle::Shared;
+use crate::plane::Plane;
 use crate::request::{End, Next, Recipe, Request};
 use crate::types::MPI_Status;
 
@@ -60,7 +60,7 @@ impl Recipe for Together {
         self.parts.iter_mut().try_for_each(Request::cancel)
     }
 
-    fn driver(&self, comm: &Comm) -> &'static Driver {
+    fn driver(&self, comm: &Comm) -> Plane {
         self.first().map_or(comm.driver(), Request::driver)
     }
 }

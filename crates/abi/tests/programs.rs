@@ -8,8 +8,20 @@ use std::process::{Command, Output};
 
 use common::{Folder, engine, ferry, library, other_header};
 
-const PROGRAMS: &[&str] =
-    &["hello", "ring", "datatypes", "messages", "collectives", "objects", "tool", "planes"];
+const PROGRAMS: &[&str] = &[
+    "hello",
+    "ring",
+    "datatypes",
+    "messages",
+    "cancelled",
+    "collectives",
+    "objects",
+    "tool",
+    "planes",
+    "lifetimes",
+    "handlers",
+    "making",
+];
 
 /// What a queue may hold of messages that no receive was waiting for.
 const BUDGET_KILOBYTES: u64 = 16 << 10;
@@ -39,6 +51,38 @@ fn modules_are_loaded_and_used() {
     }
 }
 
+/// More collectives than there are numbers for them, and errors that one rank finds by itself.
+#[test]
+fn collectives_are_told_apart() {
+    let folder = Folder::new("instances");
+    let program = compiled(ferry_cc(), "instances", &folder);
+    for ranks in [2, 4] {
+        succeeded(&run(&program, ranks), "instances");
+    }
+}
+
+/// Whoever waits runs the operators of reductions in other planes. The launcher says how many cores there are.
+#[test]
+fn operators_run_whichever_plane_a_rank_waits_in() {
+    let folder = Folder::new("operators");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tools/cores.c");
+    let cores = folder.join("libcores.so");
+    let mut compiler = ferry_cc();
+    compiler.args(["-shared", "-fPIC", "-std=c99", "-Wall", "-Wextra", "-Werror", "-o"]);
+    succeeded(&compiler.arg(&cores).arg(&source).output().expect("a compiler"), "cores");
+    let program = compiled(ferry_cc(), "operators", &folder);
+    for preload in [None, Some(cores.as_path())] {
+        succeeded(&run_in(preload, &program, 4, &[], &[]), "operators");
+    }
+}
+
+/// Four ranks are the fewest that are in rows and columns.
+#[test]
+fn communicators_are_made_at_the_same_time() {
+    let folder = Folder::new("making");
+    succeeded(&run(&compiled(ferry_cc(), "making", &folder), 4), "making");
+}
+
 #[test]
 fn every_rank_says_hello() {
     let folder = Folder::new("hello");
@@ -48,6 +92,50 @@ fn every_rank_says_hello() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["hello from 0 of 3", "hello from 1 of 3", "hello from 2 of 3"]);
+}
+
+/// What was sent before MPI_Finalize arrives, though nothing is left to wait for it with.
+#[test]
+fn what_was_sent_before_the_end_arrives() {
+    let folder = Folder::new("finalize");
+    let program = compiled(ferry_cc(), "finalize", &folder);
+    for what in ["buffered", "attached", "freed", "collective"] {
+        for bytes in ["1000", "100000", "67108864"] {
+            succeeded(&run_with(&program, 2, &[], &[what, bytes]), &format!("{what} {bytes}"));
+        }
+    }
+    succeeded(&run_with(&program, 2, &[], &["many", "60000"]), "many");
+    succeeded(&run_with(&program, 2, &[], &["unmatched", "1000"]), "unmatched");
+    let output = run_with(&program, 2, &["--on-death", "continue"], &["dead", "67108864"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
+/// What a process learns of its start: the number of its program among several, and the same before MPI_Init as after.
+#[test]
+fn programs_learn_how_they_were_started() {
+    let folder = Folder::new("started");
+    let program = compiled(ferry_cc(), "started", &folder);
+    let path = program.to_str().expect("text");
+    let two = [["0", ":", "-n", "2", path, "1", ":"].as_slice(), &["-n", "1", path, "2"]].concat();
+    succeeded(&run_with(&program, 1, &[], &two), "started");
+}
+
+/// A communicator does not keep the memory that its last collective worked in, if that is much.
+#[test]
+fn large_collectives_give_their_memory_back() {
+    let folder = Folder::new("memory");
+    succeeded(&run(&compiled(ferry_cc(), "memory", &folder), 2), "memory");
+}
+
+/// A child of a rank may ask, exec and end; what drives the job is refused.
+#[test]
+fn children_of_a_rank_do_not_speak_for_it() {
+    let folder = Folder::new("forks");
+    let program = compiled(ferry_cc(), "forks", &folder);
+    for ranks in RANKS {
+        succeeded(&run(&program, *ranks), "forks");
+    }
 }
 
 /// A rank dies, and the others go on.
@@ -70,6 +158,23 @@ fn threads_call_at_the_same_time() {
     let program = compiled(compiler, "threads", &folder);
     for ranks in [2, 4] {
         succeeded(&run(&program, ranks), "threads");
+    }
+}
+
+/// Whatever is posted before a rank is away is looked after, whatever its agent did before; where ranks have cores of
+/// their own, and where they share one. How late a message may be is measured on a quiet machine with a limit of 5 ms, as
+/// the head of the program says; here the limit is far below what a rank is away, and no more.
+#[test]
+fn nobody_waits_for_a_rank_that_is_away() {
+    let folder = Folder::new("wakeups");
+    let mut compiler = ferry_cc();
+    compiler.arg("-pthread");
+    let program = compiled(compiler, "wakeups", &folder);
+    for (ranks, before) in [(2, &[][..]), (2, &["taskset", "-c", "0"]), (5, &[])] {
+        for arguments in [["again", "8", "60"], ["random", "4", "60"]] {
+            let output = run_with(&program, ranks, before, &arguments);
+            succeeded(&output, &format!("{ranks} ranks, {before:?}: wakeups {arguments:?}"));
+        }
     }
 }
 
@@ -153,6 +258,25 @@ fn fatal_errors_end_the_job_and_say_why() {
     }
 }
 
+/// However a job ends, what its ranks have printed is shown: whole lines of all, and all of the one that ended it.
+#[test]
+fn what_was_printed_before_the_end_is_shown() {
+    let folder = Folder::new("lastwords");
+    let mut compiler = ferry_cc();
+    compiler.arg("-pthread");
+    let program = compiled(compiler, "lastwords", &folder);
+    for how in ["abort", "error", "unsupported", "input", "assert"] {
+        let output = run_with(&program, 3, &[], &[how]);
+        assert!(!output.status.success(), "{how}");
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut lines: Vec<&str> = shown.lines().collect();
+        lines.sort_unstable();
+        let all = ["last words", "rank 0 was here", "rank 1 was here", "rank 2 was here"];
+        // The library is not asked before an assertion ends the process.
+        assert_eq!(lines, all[usize::from(how == "assert")..], "{how}");
+    }
+}
+
 /// A rank that does not receive holds no more than its budget, and neither does who sends to it.
 #[test]
 fn a_flood_is_held_back() {
@@ -218,12 +342,24 @@ fn run(program: &Path, ranks: u32) -> Output {
 
 /// The same, behind another command, and with arguments.
 fn run_with(program: &Path, ranks: u32, before: &[&str], arguments: &[&str]) -> Output {
+    run_in(None, program, ranks, before, arguments)
+}
+
+/// The same, where a library is loaded before all others, by the launcher as well.
+fn run_in(
+    preload: Option<&Path>,
+    program: &Path,
+    ranks: u32,
+    before: &[&str],
+    arguments: &[&str],
+) -> Output {
     let library = library();
     let home = Folder::new(&format!("{}-{ranks}", program.display().to_string().replace('/', "-")));
     std::os::unix::fs::symlink(library, home.join("libmpi_abi.so.1")).expect("a link");
     let mut job = Command::new(ferry());
     job.args(["run", "--timeout", "60", "-n", &ranks.to_string()]).args(before);
     job.arg(program).args(arguments);
+    job.envs(preload.map(|library| ("LD_PRELOAD", library)));
     job.env("LD_LIBRARY_PATH", &home.0).output().expect("ferry starts")
 }
 

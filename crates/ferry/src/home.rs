@@ -12,6 +12,9 @@ pub(crate) const LIBRARY: &str = "libmpi_abi.so.1";
 /// The library as the linker asks for it, and as cargo builds it.
 pub(crate) const LIBRARY_TO_LINK: &str = "libmpi_abi.so";
 
+/// The folder in that of the library that has nothing but a link to it.
+pub(crate) const LOADED: &str = "ferrywire";
+
 /// What runs modules.
 pub(crate) const ENGINE: &str = ferrywire_modules::abi::LIBRARY;
 
@@ -78,6 +81,13 @@ impl Home {
     /// The file of what runs modules, if it has been built.
     pub(crate) fn engine(&self) -> Option<PathBuf> {
         Some(self.lib.join(ENGINE)).filter(|engine| engine.exists())
+    }
+
+    /// The folder in which the loader finds the library, and nothing that it should not find there: others may have put
+    /// theirs into the same prefix.
+    pub(crate) fn lib_to_load(&self) -> Option<PathBuf> {
+        let lib = if self.installed { self.lib.join(LOADED) } else { self.lib.clone() };
+        lib.join(LIBRARY).exists().then_some(lib)
     }
 
     /// The file of the library.

@@ -28,8 +28,10 @@ struct Rails {
     shm: Shm,
     udp: Udp,
     fabric: Fabric,
-    /// The rail between hosts that this one would agree to.
+    /// The rail between hosts that a job takes.
     choice: String,
+    /// The one that it takes with `--trust-fabric`, if all hosts say the same.
+    trusted: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -70,10 +72,10 @@ impl Info {
 impl Rails {
     fn look() -> Rails {
         let fabric = Fabric::of(fabric::providers());
-        let candidates = Wish::Auto.candidates().unwrap_or_default();
-        let choice =
-            candidates.first().map_or("udp".into(), |provider| format!("fabric:{provider}"));
-        Rails { shm: Shm::look(), udp: Udp::look(), fabric, choice }
+        let trusted = Wish::Trusting.candidates().unwrap_or_default();
+        let trusted = trusted.first().map(|provider| format!("fabric:{provider}"));
+        let choice = "udp".into();
+        Rails { shm: Shm::look(), udp: Udp::look(), fabric, choice, trusted }
     }
 
     fn told(&self) -> String {
@@ -118,9 +120,18 @@ impl Rails {
         row(
             "choice",
             format!(
-                "{}, if all hosts say the same (ferry run --rail auto|udp|fabric[:PROVIDER])",
+                "{}, which is sealed (ferry run --rail auto|udp|fabric[:PROVIDER])",
                 self.choice
             ),
+        );
+        row(
+            "",
+            match &self.trusted {
+                Some(fabric) => format!(
+                    "with --trust-fabric {fabric}, which is not sealed, if all hosts say the same"
+                ),
+                None => "with --trust-fabric the same: there is no hardware to trust".into(),
+            },
         );
         text
     }

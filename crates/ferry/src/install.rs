@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::home::{ENGINE, Home, LIBRARY, LIBRARY_TO_LINK, NoHome};
+use crate::home::{ENGINE, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
 use crate::out;
 
 /// The headers go with the command, so that they are always of one version.
@@ -89,7 +89,8 @@ impl Install {
             }
         }
         let description = lib.join("pkgconfig");
-        for folder in [&bin, &include, &description] {
+        let loaded = lib.join(LOADED);
+        for folder in [&bin, &include, &description, &loaded] {
             fs::create_dir_all(folder).map_err(failure("make the folder", folder))?;
         }
         put(&read(&home.command)?, 0o755, bin.join("ferry"))?;
@@ -98,9 +99,12 @@ impl Install {
         }
         put(&read(&library)?, 0o755, lib.join(LIBRARY))?;
         link(LIBRARY, lib.join(LIBRARY_TO_LINK))?;
+        link(&format!("../{LIBRARY}"), loaded.join(LIBRARY))?;
         // It takes minutes to build, and is not always there.
         if let Some(engine) = home.engine() {
             put(&read(&engine)?, 0o755, lib.join(ENGINE))?;
+            // The library looks for it where it was loaded from.
+            link(&format!("../{ENGINE}"), loaded.join(ENGINE))?;
         }
         for (name, text) in HEADERS {
             put(text.as_bytes(), 0o644, include.join(name))?;

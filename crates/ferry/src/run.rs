@@ -17,6 +17,8 @@
 mod agent;
 mod far;
 mod fleet;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
 mod hosts;
 mod input;
 mod job;
@@ -36,11 +38,13 @@ use std::ffi::OsString;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ferrywire_host::cores;
 
+use crate::home::Home;
 use crate::out;
 pub(crate) use agent::run as run_agent;
 use far::{Far, NoFar};
@@ -69,13 +73,24 @@ One dash or two, and -name=value, are taken for every option. The usual options 
 are understood; those that mean nothing here are ignored, with a note. Any number of ranks may be
 started, on any number of cores, by any user.
 
-Each rank finds its number in FERRY_RANK and the size of the job in FERRY_SIZE. Rank 0 reads the
-standard input; the others have none. Lines of output are never mixed.
+Each rank finds its number in FERRY_RANK, the size of the job in FERRY_SIZE and the number of its
+program in FERRY_PROGRAM. Rank 0 reads the standard input; the others have none. Lines of output are
+never mixed. MPIEXEC_TIMEOUT is a time-out in seconds where --timeout is not given.
+
+SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, and ranks that still run 10 s later are
+killed; a second such signal kills them at once. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on.
 
 The exit code is that of the first rank that failed, 128 and the signal if it died of one, 124 after a
 time-out, 127 or 126 if a program cannot be found or started. When one rank fails, all are ended.
 With --on-death continue it is 3 if ranks died and all others ended well.
 ";
+
+/// Scripts look for the name of an implementation in what a launcher says of itself.
+const VERSION: &str = concat!(
+    "Ferrywire ",
+    env!("CARGO_PKG_VERSION"),
+    ": ferry run, also as mpiexec and mpirun, for MPI 5.0 with its standard ABI"
+);
 
 /// Why there is no job.
 enum NoJob {
@@ -84,7 +99,12 @@ enum NoJob {
     Start(NotStarted),
     Fleet(BadFleet),
     Far(NoFar),
-    Os { what: &'static str, error: io::Error },
+    /// The process that cleans up after us does not start.
+    Keeper(io::Error),
+    Os {
+        what: &'static str,
+        error: io::Error,
+    },
 }
 
 impl NoJob {
@@ -93,8 +113,7 @@ impl NoJob {
             NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
-            NoJob::Fleet(_) | NoJob::Far(_) => 1,
-            NoJob::Os { .. } => 1,
+            NoJob::Fleet(_) | NoJob::Far(_) | NoJob::Keeper(_) | NoJob::Os { .. } => 1,
         }
     }
 }
@@ -107,6 +126,10 @@ impl fmt::Display for NoJob {
             NoJob::Start(not) => write!(f, "{not}"),
             NoJob::Fleet(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
+            NoJob::Keeper(error) => {
+                write!(f, "cannot start the process that guards the job: ")?;
+                sys::tell_of_start(error, f)
+            }
             NoJob::Os { what, error } => write!(f, "cannot {what}: {error}"),
         }
     }
@@ -120,13 +143,17 @@ pub(crate) fn answers_to(name: &str) -> bool {
 /// Runs a job as the arguments say.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let code = options::parse(arguments).map_err(NoJob::Options).and_then(|asked| match asked {
-        Asked::Run(options) => run_job(&options),
+        Asked::Run(options) => {
+            let options =
+                options.completed(|name| std::env::var_os(name)).map_err(NoJob::Options)?;
+            run_job(&options)
+        }
         Asked::Help => {
             out::line(format_args!("{HELP}{}{}", options::lines_of_help(), MORE_HELP.trim_end()));
             Ok(0)
         }
         Asked::Version => {
-            out::line(format_args!("ferry {}", env!("CARGO_PKG_VERSION")));
+            out::line(VERSION);
             Ok(0)
         }
     });
@@ -140,7 +167,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     if !options.ignored.is_empty() {
         eprintln!("ferry run: ignored, without a meaning here: {}", options.ignored.join(", "));
     }
-    if !options.hosts.is_empty() {
+    if options.hosts.iter().any(|host| !host.is_here()) {
         return fleet::run(options);
     }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
@@ -198,9 +225,11 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
     sys::become_subreaper().map_err(os("become the parent of orphans"))?;
     let files = sys::raise_files().map_err(os("ask for the limit of open files"))?;
-    let mut keeper = Keeper::start(&mark, std::iter::empty()).map_err(os("start the keeper"))?;
+    let mut keeper = Keeper::start(&mark, std::iter::empty()).map_err(NoJob::Keeper)?;
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
-    let start = Start { plan, signals: &signals, files, coloured, mark: &mark };
+    let shown_on = out.is_terminal.then(|| out.as_fd());
+    let lib = Home::find().ok().and_then(|home| home.lib_to_load());
+    let start = Start { plan, signals: &signals, files, coloured, shown_on, mark: &mark, lib };
     let ranks = match start_ranks(&start, &mut input, &mut keeper) {
         Ok(ranks) => ranks,
         Err(error) => {

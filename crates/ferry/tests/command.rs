@@ -31,6 +31,57 @@ fn a_planted_bug_fails_the_soak_and_names_its_seed() {
     assert!(text(&output.stdout).starts_with("seed "), "{}", text(&output.stdout));
 }
 
+/// A world that ends in a panic names its seed and the command that shows it again; and that shows what happened up to
+/// the panic.
+#[test]
+fn a_panic_names_its_world_and_leaves_its_trace() {
+    let output = ferry(&["sim", "soak", "--bug", PANICS]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.starts_with("seed ") && said.contains("panicked"), "{said}");
+    let replay =
+        said.lines().find_map(|line| line.strip_prefix("replay: ferry ")).expect("a command");
+    let arguments: Vec<&str> = replay.split(' ').collect();
+    let again = ferry(&arguments);
+    assert!(!again.status.success());
+    assert_eq!(text(&again.stderr), said, "the same panic");
+    let trace = text(&again.stdout);
+    let last = trace.lines().last().unwrap_or_default();
+    assert!(trace.lines().count() > 10 && last.contains(" us  rank "), "{trace}");
+}
+
+/// A planted bug that an assertion finds, not an oracle.
+const PANICS: &str = "ticket-leak";
+
+/// Whoever always runs the same seeds never sees this bug; a fresh range does.
+#[test]
+fn a_fresh_range_finds_what_the_first_seeds_miss() {
+    let soak = |first| {
+        let range = ["--first", first, "--seeds", "500"];
+        ferry(&[&["sim", "soak", "--bug", "passing-ignored"][..], &range[..]].concat())
+    };
+    let old = soak("0");
+    assert!(old.status.success(), "{}", text(&old.stdout));
+    assert_eq!(text(&old.stdout), "not found in 500 seeds from 0\n");
+    let fresh = soak("12000");
+    assert_eq!(fresh.status.code(), Some(1));
+    assert!(text(&fresh.stdout).starts_with("seed 12"), "{}", text(&fresh.stdout));
+}
+
+/// Another word is another range, and the same word the same.
+#[test]
+fn seeds_follow_from_a_word() {
+    let first = |word: &str| {
+        let output = ferry(&["sim", "soak", "--seeds", "1", "--first-from", word, "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stdout));
+        json(&output)["first"].as_u64().expect("a seed")
+    };
+    let seed = first("0123456789abcdef");
+    assert_eq!(seed, first("0123456789abcdef"));
+    assert_ne!(seed, first("0123456789abcdee"));
+    assert!(seed >= 1 << 32, "beyond what people type");
+}
+
 #[test]
 fn all_canaries_are_found() {
     let output = ferry(&["sim", "soak", "--canary", "--json"]);

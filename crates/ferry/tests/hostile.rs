@@ -261,10 +261,19 @@ fn without_standard_streams() {
 
 /// A job under a limit, as a user to whom limits apply.
 fn limited(place: &Place, ranks: u32, resource: libc::__rlimit_resource_t, value: u64) -> Command {
+    // A user for each limit: tests run at the same time, and processes are counted by user.
+    limited_to(place, SOMEBODY + 2 + resource, ranks, resource, value)
+}
+
+fn limited_to(
+    place: &Place,
+    user: u32,
+    ranks: u32,
+    resource: libc::__rlimit_resource_t,
+    value: u64,
+) -> Command {
     let mut job = place.job(&[], ranks, &[]);
     let root = is_root();
-    // A user for each limit: tests run at the same time, and processes are counted by user.
-    let user = SOMEBODY + 2 + resource;
     let settle = move || {
         limit(resource, value)?;
         if root { become_user(user) } else { Ok(()) }
@@ -279,7 +288,7 @@ fn with_little_address_space() {
     let place = Place::new("address-space");
     place.works(limited(&place, 3, libc::RLIMIT_AS, 1 << 30), 3);
     // With less the loader of the system dies of it, before anything of ours runs.
-    for megabytes in [8, 12, 16, 24, 32, 64, 128] {
+    for megabytes in [12, 16, 24, 32, 64, 128] {
         let job = limited(&place, 4, libc::RLIMIT_AS, megabytes << 20);
         place.works_or_says_why(&format!("{megabytes} MB of address space"), job);
     }
@@ -308,6 +317,32 @@ fn with_few_processes() {
         let job = limited(&place, 3, libc::RLIMIT_NPROC, processes);
         place.works_or_says_why(&format!("{processes} processes"), job);
     }
+}
+
+#[test]
+fn a_limit_of_processes_is_named() {
+    if !needs_root("a limit of processes for a user of its own") {
+        return;
+    }
+    let place = Place::new("named-limit");
+    for processes in [1, 3] {
+        let ended = place.run(limited_to(&place, SOMEBODY + 100, 3, libc::RLIMIT_NPROC, processes));
+        assert_eq!(ended.err.matches("ulimit -u").count(), 1, "{}", ended.err);
+    }
+}
+
+#[test]
+fn without_a_null_device() {
+    if !can("/dev/null absent", &["unshare", "-m", "true"]) {
+        return;
+    }
+    let place = Place::new("no-null");
+    let before = mounted("mount -t tmpfs none /dev");
+    let ended = place.run(place.job(&words(&before), 2, &[]));
+    let line = "ferry run: cannot open the standard input of rank 1, /dev/null: No such file";
+    assert!(ended.err.starts_with(line), "{}", ended.err);
+    // Who needs none has none.
+    place.works(place.job(&words(&before), 2, &["--stdin", "all"]), 2);
 }
 
 #[test]

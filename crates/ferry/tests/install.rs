@@ -75,7 +75,10 @@ fn everything_is_in_its_place_and_works_after_a_move() {
     let built = Built::new("install");
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("written").count(), 13, "{}", ended.out);
+    assert_eq!(ended.out.matches("written").count(), 14, "{}", ended.out);
+    let arguments = ["program.c", "-o", "before"];
+    built.program();
+    succeeded(&built.run(built.prefix().join("bin/mpicc"), &arguments));
     let prefix = built.folder.join("moved");
     fs::rename(built.prefix(), &prefix).expect("moved");
     let links = [
@@ -85,6 +88,7 @@ fn everything_is_in_its_place_and_works_after_a_move() {
         ("bin/mpicxx", "ferry"),
         ("bin/mpic++", "ferry"),
         ("lib/libmpi_abi.so", "libmpi_abi.so.1"),
+        ("lib/ferrywire/libmpi_abi.so.1", "../libmpi_abi.so.1"),
     ];
     for (link, target) in links {
         assert_eq!(fs::read_link(prefix.join(link)).expect(link), Path::new(target));
@@ -112,6 +116,15 @@ fn everything_is_in_its_place_and_works_after_a_move() {
     }
     fs::remove_file(source).expect("removed");
     succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "true"]));
+    // What was linked before the move looks for the library where it was, and by itself finds it no more. (Cargo tells
+    // the loader where the build tree is, which has a library, too.)
+    let alone = ["-u", "LD_LIBRARY_PATH", "./before"];
+    assert!(!built.run("/usr/bin/env", &alone).status.success());
+    succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "./before"]));
+    // It comes before whatever the user has there, which stays.
+    let script = ["-x", "LD_LIBRARY_PATH=/theirs", "sh", "-c", "echo $LD_LIBRARY_PATH"];
+    let ended = built.run(prefix.join("bin/mpiexec"), &script);
+    assert_eq!(ended.out, format!("{}/lib/ferrywire:/theirs\n", prefix.display()));
 }
 
 #[test]
@@ -123,7 +136,7 @@ fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
     let before = written();
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("as it was").count(), 13, "{}", ended.out);
+    assert_eq!(ended.out.matches("as it was").count(), 14, "{}", ended.out);
     assert_eq!(written(), before);
 
     fs::write(&header, "of an older version").expect("written");

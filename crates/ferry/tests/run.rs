@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::meet;
+use ferrywire_host::{job, meet};
 
 const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
 
@@ -277,6 +278,38 @@ fn long_lines_of_two_ranks_are_never_mixed() {
     }
 }
 
+/// Each of two ranks prints lines of a million of its letters, in pieces, also from two hosts.
+#[test]
+fn very_long_lines_stay_whole() {
+    let folder = Folder::new("long");
+    let rsh = rsh(&folder, EVERYWHERE_IS_HERE);
+    let script = r#"
+        letter=$(echo ab | cut -c $((FERRY_RANK + 1)))
+        for line in 1 2 3; do
+            for part in 1 2 3 4; do head -c 250000 /dev/zero | tr "\0" $letter; sleep 0.02; done
+            echo
+        done"#;
+    for hosts in [&[][..], &["--rsh", &rsh, "--hosts", "east,west"]] {
+        let output = run(&[hosts, &["-n", "2", "sh", "-c", script]].concat());
+        let text = out(&output);
+        assert_eq!(text.lines().count(), 6, "{}", err(&output));
+        for line in text.lines() {
+            assert_eq!(line.len(), 1_000_000);
+            assert!(line.bytes().all(|byte| byte == line.as_bytes()[0]), "mixed");
+        }
+        assert_eq!(err(&output), "");
+    }
+}
+
+#[test]
+fn a_line_too_long_to_be_kept_is_noted_once() {
+    let script = r#"head -c 9000000 /dev/zero | tr "\0" x; echo"#;
+    let output = shell("2", script);
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'x').count(), 18_000_000);
+    let note = " writes a line of more than 4 MiB, which is passed on in pieces";
+    assert_eq!(err(&output).matches(note).count(), 1, "{}", err(&output));
+}
+
 #[test]
 fn the_last_line_needs_no_end_and_bytes_are_kept() {
     let output = run(&["printf", r"a\nb"]);
@@ -356,6 +389,36 @@ fn a_time_out_ends_the_job() {
 }
 
 #[test]
+fn the_environment_may_say_the_time_out() {
+    let with = |value: &str, arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.env("MPIEXEC_TIMEOUT", value);
+        finish(command)
+    };
+    let output = with("0.1", &["-n", "2", "sleep", "1000"]);
+    assert_eq!(output.status.code(), Some(124), "{}", err(&output));
+    assert!(err(&output).contains("longer than 0.1 s"), "{}", err(&output));
+    // An option wins.
+    assert_eq!(with("0.1", &["--timeout", "1000", "sleep", "0.3"]).status.code(), Some(0));
+    let output = with("soon", &["true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("MPIEXEC_TIMEOUT soon"), "{}", err(&output));
+}
+
+/// Of several programs, each rank learns which it runs.
+#[test]
+fn ranks_learn_which_program_they_run() {
+    let script = "echo $FERRY_RANK runs $FERRY_PROGRAM";
+    let output = run(&[
+        "-n", "2", "sh", "-c", script, ":", "-n", "1", "sh", "-c", script, ":", "sh", "-c", script,
+    ]);
+    let text = out(&output);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 runs 0", "1 runs 0", "2 runs 1", "3 runs 2"]);
+}
+
+#[test]
 fn the_exit_code_is_that_of_the_first_rank_that_failed() {
     let output = shell("3", "[ $FERRY_RANK = 1 ] && exit 7; sleep 1000");
     assert_eq!(output.status.code(), Some(7));
@@ -421,17 +484,163 @@ fn an_interrupt_ends_the_job_in_one_line() {
     assert_eq!(err(&output), "ferry run: ended by SIGINT\n");
 }
 
+/// A rank that takes no notice of signals.
+const DEAF: &str = "trap '' INT TERM HUP; echo ready; while :; do sleep 0.01; done";
+
 #[test]
-fn a_second_interrupt_kills() {
-    let script = "trap 'echo got' INT; echo ready; while :; do sleep 0.01; done";
+fn any_second_signal_kills() {
+    for (first, second, code) in [("INT", "INT", 130), ("TERM", "INT", 130), ("INT", "TERM", 143)] {
+        let mut job = Running::new(&["sh", "-c", DEAF]);
+        assert_eq!(job.line(), "ready");
+        signal(job.pid(), first);
+        // One that comes at once is part of the first.
+        eventually("a second signal ends it", || {
+            signal(job.pid(), second);
+            thread::sleep(Duration::from_millis(20));
+            is_gone(job.pid())
+        });
+        let output = job.end();
+        assert_eq!(output.status.code(), Some(code));
+        let said = format!("killed the job at a second signal, SIG{second}");
+        assert!(err(&output).contains(&said), "{}", err(&output));
+    }
+}
+
+#[test]
+fn ranks_that_ignore_a_signal_are_killed_after_a_while() {
+    let mut job = Running::new(&["-n", "2", "sh", "-c", DEAF]);
+    assert_eq!((job.line(), job.line()), ("ready".into(), "ready".into()));
+    signal(job.pid(), "TERM");
+    let output = job.end();
+    assert_eq!(output.status.code(), Some(143));
+    let said = "ferry run: killed ranks 0-1, still running 10 s after SIGTERM\n";
+    assert!(err(&output).starts_with(said), "{}", err(&output));
+}
+
+/// `timeout` sends its signal to the launcher and to its group, so that it comes twice.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_request() {
+    let script =
+        "trap 'sleep 0.5; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
     let mut job = Running::new(&["sh", "-c", script]);
     assert_eq!(job.line(), "ready");
-    signal(job.pid(), "INT");
-    assert_eq!(job.line(), "got");
-    signal(job.pid(), "INT");
+    signal(job.pid(), "TERM");
+    signal(job.pid(), "TERM");
     let output = job.end();
-    assert_eq!(output.status.code(), Some(130));
-    assert!(err(&output).contains("second SIGINT"), "{}", err(&output));
+    assert_eq!((out(&output).as_str(), output.status.code()), ("saved\n", Some(0)));
+}
+
+/// Makes a command for `--rsh`, which gets the name of a host and what to run there.
+fn rsh(folder: &Folder, script: &str) -> String {
+    let rsh = folder.0.join("rsh");
+    fs::write(&rsh, format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(&rsh, fs::Permissions::from_mode(0o755)).expect("executable");
+    rsh.to_str().expect("text").to_owned()
+}
+
+/// Every host is this machine.
+const EVERYWHERE_IS_HERE: &str = r#"shift; exec "$@""#;
+
+#[test]
+fn ranks_of_several_hosts_that_ignore_a_signal_are_killed_after_a_while() {
+    let folder = Folder::new("deaf");
+    let rsh = rsh(&folder, EVERYWHERE_IS_HERE);
+    let mut job =
+        Running::new(&["--rsh", &rsh, "--hosts", "east,west", "-n", "2", "sh", "-c", DEAF]);
+    assert_eq!((job.line(), job.line()), ("ready".into(), "ready".into()));
+    signal(job.pid(), "TERM");
+    let output = job.end();
+    assert_eq!(output.status.code(), Some(143));
+    let said = err(&output);
+    assert!(said.contains("still running 10 s after SIGTERM, on "), "{said}");
+}
+
+#[test]
+fn a_signal_ends_a_job_whose_hosts_are_not_reached() {
+    let folder = Folder::new("unreached");
+    let rsh = rsh(&folder, "echo reached > $0.log; exec sleep 1000");
+    let job = Running::new(&["--rsh", &rsh, "--hosts", "east,west", "-n", "2", "true"]);
+    eventually("it is connecting", || fs::metadata(format!("{rsh}.log")).is_ok());
+    signal(job.pid(), "TERM");
+    let output = job.end();
+    assert_eq!(output.status.code(), Some(143));
+    assert!(err(&output).contains("before all hosts were reached"), "{}", err(&output));
+}
+
+/// A reader that pauses, `less` for one, does not end a job on several hosts: its ranks wait.
+#[test]
+fn output_that_nobody_reads_for_long_is_not_the_end() {
+    let folder = Folder::new("unread");
+    let (me, rsh) = (std::env::current_exe().expect("a path"), rsh(&folder, EVERYWHERE_IS_HERE));
+    let me = me.to_str().expect("text");
+    let mut job = command(&["--rsh", &rsh, "--hosts", "east,west", "-n", "2"]);
+    job.args([me, "member", "--exact", "--ignored", "--nocapture"]).env("ROLE", "talkative");
+    job.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = job.spawn().expect("ferry starts");
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut first = [0; 64];
+    output.read_exact(&mut first).expect("they talk");
+    // Longer than a host may be silent.
+    thread::sleep(Duration::from_secs(13));
+    let reader = thread::spawn(move || {
+        let mut rest = Vec::new();
+        output.read_to_end(&mut rest).expect("read to the end");
+        rest
+    });
+    let ended = watched(child);
+    assert_eq!(ended.status.code(), Some(0), "{}", err(&ended));
+    let shown = [&first[..], &reader.join().expect("no panic")].concat();
+    let lines = text(&shown).lines().filter(|line| line.len() == TALK_BYTES).count();
+    assert_eq!(lines, 2 * TALK_LINES);
+}
+
+/// What a talkative member says: more than all pipes on the way hold, and than launchers keep.
+const TALK_LINES: usize = 30_000;
+const TALK_BYTES: usize = 200;
+
+#[test]
+fn a_reader_that_goes_ends_a_job_on_several_hosts() {
+    let folder = Folder::new("gone");
+    let rsh = rsh(&folder, EVERYWHERE_IS_HERE);
+    let job =
+        ["--rsh", &rsh, "--hosts", "east,west", "-n", "2", "sh", "-c", "while echo y; do :; done"];
+    let mut job = Running::new(&job);
+    assert_eq!(job.line(), "y");
+    let Running { mut launcher, out } = job;
+    drop(out);
+    let pid = launcher.0.id();
+    eventually("it ends", || is_gone(pid));
+    let mut said = String::new();
+    let mut pipe = launcher.0.stderr.take().expect("a pipe");
+    pipe.read_to_string(&mut said).expect("text");
+    assert!(said.contains("SIGPIPE") || said.contains("Broken pipe"), "{said}");
+}
+
+#[test]
+fn this_machine_is_here_whatever_it_is_called() {
+    let folder = Folder::new("here");
+    let list = folder.0.join("hosts");
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    fs::write(&list, format!("localhost slots=2\n{} slots=1\n", name.trim())).expect("written");
+    let list = list.to_str().expect("text");
+    let here = ["sh", "-c", "echo $FERRY_SIZE"];
+    for (options, size) in [
+        (&["--hostfile", list][..], "3"),
+        (&["--hosts", "127.0.0.1:2"], "2"),
+        (&["--hosts", name.trim()], "1"),
+        (&["-N", "2"], "2"),
+        (&["--hostfile", list, "-np", "4"], "4"),
+    ] {
+        // Were somebody to be asked to reach a host, this would fail.
+        let output = run(&[&["--rsh", "false"], options, &here].concat());
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {}", err(&output));
+        let expected = vec![size; size.parse().expect("a number")];
+        assert_eq!(sorted(&out(&output)), expected, "{options:?}");
+    }
+    // Among other hosts, too.
+    let rsh = rsh(&folder, r#"[ $1 = east ] || exit 127; shift; exec "$@""#);
+    let output = run(&[&["--rsh", &rsh, "--hosts", "localhost,east"][..], &here].concat());
+    assert_eq!(sorted(&out(&output)), ["2", "2"], "{}", err(&output));
 }
 
 #[test]
@@ -598,6 +807,12 @@ fn it_answers_to_the_names_of_others() {
 }
 
 #[test]
+fn a_launcher_says_whose_it_is() {
+    let said = out(&run(&["--version"]));
+    assert!(said.starts_with("Ferrywire ") && said.contains("MPI 5.0"), "{said}");
+}
+
+#[test]
 fn help_is_printed() {
     for arguments in [&["--help"][..], &["-h"], &["-n", "2", "-help"]] {
         let output = run(arguments);
@@ -608,9 +823,15 @@ fn help_is_printed() {
     assert!(out(&list).contains("run"));
 }
 
+/// Asks a question.
+const ASKS: &str = r#"if [ $FERRY_RANK = 0 ]; then printf "how many? "; read n; echo got $n; fi"#;
+
+/// Prints through a program that buffers as the C library does.
+const BUFFERS: &str =
+    r#"if [ $FERRY_RANK = 0 ]; then (echo begun; read n; echo got $n) | tr x y; fi"#;
+
 /// A job on a terminal, which `script` makes. What is typed is sent when `until` has been shown.
-fn on_a_terminal(options: &str, until: &str, typed: &str) -> Option<String> {
-    let program = r#"if [ $FERRY_RANK = 0 ]; then printf "how many? "; read n; echo got $n; fi"#;
+fn on_a_terminal(program: &str, options: &str, until: &str, typed: &str) -> Option<String> {
     let mut job = Command::new("script");
     job.args(["-qec", &format!("{FERRY} run -n 2 {options} sh -c '{program}'"), "/dev/null"]);
     job.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -634,12 +855,19 @@ fn on_a_terminal(options: &str, until: &str, typed: &str) -> Option<String> {
 
 #[test]
 fn a_question_on_a_terminal_is_shown_and_answered() {
-    let Some(shown) = on_a_terminal("", "how many? ", "5\n") else { return };
+    let Some(shown) = on_a_terminal(ASKS, "", "how many? ", "5\n") else { return };
     assert!(shown.contains("got 5"), "{shown}");
-    let Some(shown) = on_a_terminal("--label", "how many? ", "5\n") else { return };
+    let Some(shown) = on_a_terminal(ASKS, "--label", "how many? ", "5\n") else { return };
     assert!(shown.contains("\x1b[31m[0]\x1b[0m how many? "), "{shown}");
-    let Some(shown) = on_a_terminal("--label -x A=1", "how many? ", "\x03") else { return };
+    let Some(shown) = on_a_terminal(ASKS, "--label -x A=1", "how many? ", "\x03") else { return };
     assert!(shown.contains("ended by SIGINT"), "{shown}");
+}
+
+#[test]
+fn on_a_terminal_a_line_is_shown_at_once_and_as_it_is() {
+    let Some(shown) = on_a_terminal(BUFFERS, "--timeout 30", "begun\r\n", "5\n") else { return };
+    assert!(shown.contains("begun\r\n") && shown.contains("got 5\r\n"), "{shown:?}");
+    assert!(!shown.contains("\r\r"), "{shown:?}");
 }
 
 /// A job of members: this program, doing what `role` says of each rank.
@@ -661,10 +889,9 @@ fn member() {
     if role == "absent" && rank == "1" {
         std::process::exit(0);
     }
-    let probe: u64 = 0x1234;
     let join = || {
         let meeting = meet::from_environment(read).expect("invited");
-        meeting.join((&raw const probe).addr() as u64)
+        meeting.join(job::this_process())
     };
     let (member, _segment, line) = match join() {
         Ok(joined) => joined,
@@ -680,6 +907,10 @@ fn member() {
             thread::sleep(PATIENCE);
         }
         "unfinished" if rank == "1" => std::process::exit(0),
+        "talkative" => {
+            let line = "x".repeat(TALK_BYTES);
+            (0..TALK_LINES).for_each(|_| println!("{line}"));
+        }
         "twice" => eprintln!("{}", join().expect_err("refused")),
         "abort" | "unfinished" => thread::sleep(PATIENCE),
         _ => {}
@@ -733,7 +964,7 @@ fn a_second_join_is_refused_and_harms_nobody() {
 }
 
 #[test]
-fn members_without_memory_hear_why_and_so_does_the_user() {
+fn without_memory_for_the_members_the_user_hears_why_once() {
     let me = std::env::current_exe().expect("a path");
     let mut job = Command::new("sh");
     // A limit on the size of files is a limit on the job's memory, and no reason to die.
@@ -742,10 +973,9 @@ fn members_without_memory_hear_why_and_so_does_the_user() {
     let output = finish(job);
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let report = err(&output);
-    for who in ["rank 0 hears: ", "rank 1 hears: ", "ferry run: "] {
-        let line = format!("{who}cannot reserve 4096 bytes of memory for 2 ranks: ");
-        assert!(report.contains(&line), "{report}");
-    }
+    let why = "the limit on the size of files is lower (ulimit -f)";
+    assert_eq!(report.matches(why).count(), 1, "{report}");
+    assert!(report.starts_with("ferry run: cannot share ") && !report.contains("-v"), "{report}");
 }
 
 #[test]

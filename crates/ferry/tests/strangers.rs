@@ -2,8 +2,9 @@
 //!
 //! A job runs, and a process of another user tries everything that the system offers to reach its
 //! launcher, its keeper, its ranks and their memory. It also gets a rank's end of the meeting, as if it
-//! had been passed on by mistake, and speaks on it. The job goes on meanwhile, checks every byte, and
-//! ends well. It takes root to play two users.
+//! had been passed on by mistake, and speaks on it in the words of the meeting itself, each of which has to be refused
+//! for the reason that it is refused for. The job goes on meanwhile, checks every byte, and ends well. A process of the
+//! same user that is not the rank speaks, too. It takes root to play two users.
 //!
 //!     cargo test -p ferrywire-ferry --test strangers -- --nocapture
 //!
@@ -20,16 +21,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Folder, MEMBER, PATIENCE, become_user, check, worker};
+use ferrywire_host::meet::VERSION;
+use ferrywire_host::meet::wire::{Hello, Member, Message, TOKEN_BYTES, Token};
 use ferrywire_host::{Operators, job};
 
 const RANKS: usize = 3;
 const STRANGER: u32 = 65_534;
 const ONE: u32 = 61_301;
 const ANOTHER: u32 = 61_302;
+
+/// How long the launcher may take to refuse a word.
+const ANSWER_MS_MAX: c_int = 5_000;
 
 /// Descriptors that a stranger asks for, by number.
 const NUMBERS: c_int = 40;
@@ -55,6 +62,11 @@ impl Tally {
             self.successes.push(what());
         }
     }
+
+    fn print(&self) {
+        println!("attempts {}", self.attempts);
+        self.successes.iter().for_each(|success| println!("success {success}"));
+    }
 }
 
 /// The other user, for the tests below.
@@ -73,11 +85,25 @@ fn stranger() {
             tally.tried(connects(name, kind), || format!("connect to {name}"));
         }
     }
+    speak_and_join(&mut tally);
+    tally.print();
+}
+
+/// A process of the job's own user that is not one of its ranks, for the tests below.
+#[test]
+#[ignore = "is started by other tests, as another process of the same user"]
+fn impostor() {
+    if std::env::var_os("TARGETS").is_some() {
+        let mut tally = Tally::default();
+        speak_and_join(&mut tally);
+        tally.print();
+    }
+}
+
+fn speak_and_join(tally: &mut Tally) {
     let line: RawFd = std::env::var("LINE").expect("a number").parse().expect("a number");
-    try_to_speak(line, &mut tally);
-    try_to_join(line, &mut tally);
-    println!("attempts {}", tally.attempts);
-    tally.successes.iter().for_each(|success| println!("success {success}"));
+    try_to_speak(line, tally);
+    try_to_join(line, tally);
 }
 
 /// All that `/proc` shows of a process and its descriptors and mappings.
@@ -170,41 +196,73 @@ fn connects(name: &str, kind: c_int) -> bool {
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) == 0 }
 }
 
-/// Goodbye, abort and hello in the name of the rank whose end this is, and nonsense.
+/// All words of the meeting, in the name of the rank whose end this is, and nonsense. Each is to be refused, and
+/// for the right reason: who is somebody else for being that, and who is not the rank for being that.
 fn try_to_speak(line: RawFd, tally: &mut Tally) {
-    let message = |kind: u16, body: &[u8]| {
-        let mut bytes = b"FMET\x01\x00".to_vec();
-        bytes.extend(kind.to_le_bytes());
-        bytes.extend(body);
-        bytes
-    };
-    let hello = [std::process::id().to_le_bytes(), [0; 4], [0; 4]].concat();
-    let words = [
-        message(4, &[]),
-        message(5, b"\x07\0\0\0the stranger says so"),
-        message(1, &hello),
-        message(2, &[0; 24]),
-        vec![0; 3000],
+    let hello = Hello { pid: std::process::id(), word: 0, probe_address: 0 };
+    let member = Member { rank: 0, size: 1, job: 1, crowded: false, lasting: false, way: None };
+    let token = Token([0; TOKEN_BYTES]);
+    let (not_the_rank, malformed) = ("without being it", "is no message");
+    let words: [(Message, &str); 9] = [
+        (Message::Goodbye, not_the_rank),
+        (Message::All, not_the_rank),
+        (Message::Silent { rank: 1 }, not_the_rank),
+        (Message::Abort { code: 7, text: "the stranger says so".into() }, not_the_rank),
+        (Message::Hello(hello), "is taken by pid"),
+        (Message::Welcome { to: hello.pid, member }, malformed),
+        (Message::Refused { to: hello.pid, text: "no".into() }, malformed),
+        (Message::Enter { rank: 0, token: token.clone(), hello }, malformed),
+        (Message::Entered { token }, malformed),
     ];
-    for word in words {
+    let stranger = is_stranger();
+    let mut words: Vec<(Vec<u8>, &str)> =
+        words.iter().map(|(word, refusal)| (word.emit().to_vec(), *refusal)).collect();
+    words.push((vec![0; 3000], malformed));
+    let mut old = Message::Goodbye.emit().to_vec();
+    old[4..6].copy_from_slice(&(VERSION - 1).to_le_bytes());
+    words.push((old, "speaks version"));
+    for (word, refusal) in words {
+        let refusal = if stranger { "asked to be rank" } else { refusal };
         // SAFETY: by S1.
-        let sent =
-            unsafe { libc::send(line, word.as_ptr().cast(), word.len(), libc::MSG_DONTWAIT) };
-        // That it can be sent is plain; whether it is believed shows in what becomes of the job,
-        // which is looked at by who started us.
-        tally.tried(false, || format!("{sent} bytes"));
+        let sent = unsafe { libc::send(line, word.as_ptr().cast(), word.len(), 0) };
+        assert!(sent > 0, "{}", io::Error::last_os_error());
+        // What is believed is not answered.
+        let mut watched = libc::pollfd { fd: line, events: libc::POLLIN, revents: 0 };
+        // SAFETY: by S1.
+        unsafe { libc::poll(&raw mut watched, 1, ANSWER_MS_MAX) };
+        let mut answer = [0; 4096];
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: by S1.
+        let length = unsafe { libc::recv(line, answer.as_mut_ptr().cast(), answer.len(), flags) };
+        let answer = Message::parse(&answer[..usize::try_from(length).unwrap_or(0)]);
+        let refused =
+            matches!(&answer, Ok(Message::Refused { text, .. }) if text.contains(refusal));
+        tally.tried(!refused, || {
+            format!("say {word:?}, and hear {answer:?} instead of \"{refusal}\"")
+        });
     }
+}
+
+/// Whether we are another user than the job's.
+fn is_stranger() -> bool {
+    std::env::var_os("SAME_USER").is_none()
 }
 
 /// Joins with the rank's own number, and with others.
 fn try_to_join(line: RawFd, tally: &mut Tally) {
     for number in [line, 0, 1, 2, 3, 99, -1] {
         let read = |name: &str| (name == "FERRY_MEET").then(|| number.to_string());
-        let joined = job::join(read, Operators::ours(|_, _, _| {}));
-        if let Err(error) = &joined {
-            println!("FERRY_MEET {number}: {error}");
-        }
-        tally.tried(joined.is_ok(), || format!("join by {number}"));
+        let joined = job::join(read, Operators::ours(|_, _, _| {})).map(drop);
+        let refused = joined.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        println!("FERRY_MEET {number}: {refused}");
+        // We do not believe a launcher of somebody else, and it does not take a second process for one rank.
+        let reason = match number == line {
+            true if is_stranger() => "the launcher belongs to user",
+            true => "is taken by pid",
+            false => "",
+        };
+        let right = joined.is_err() && refused.contains(reason);
+        tally.tried(!right, || format!("join by {number}, and hear \"{refused}\""));
     }
 }
 
@@ -229,13 +287,15 @@ struct Target {
 
 impl Target {
     fn start(owner: u32) -> Target {
-        let folder = Folder::new(&format!("strangers-{owner}"));
+        static TARGETS: AtomicU32 = AtomicU32::new(0);
+        let number = TARGETS.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder::new(&format!("strangers-{owner}-{number}"));
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("ours");
         let (ferry, rank) = (folder.join("ferry"), folder.join("rank"));
         fs::copy(common::FERRY, &ferry).expect("copied");
         fs::copy(common::me(), &rank).expect("copied");
         let stop = folder.join("stop");
-        let mark = format!("{}-{owner}", std::process::id());
+        let mark = format!("{}-{owner}-{number}", std::process::id());
         let mut job = Command::new(&ferry);
         job.args(["run", "-n", &RANKS.to_string()]).arg(&rank).args(MEMBER);
         job.envs([("WORK", "until"), ("STRANGERS", &mark)]).env("UNTIL", &stop);
@@ -317,14 +377,19 @@ impl Target {
     }
 }
 
+/// Another user tries everything, or another process of the same user what it should not be able to.
 fn attack(owner: u32, stranger: u32) {
+    let role = if owner == stranger { "impostor" } else { "stranger" };
     let target = Target::start(owner);
     let (sockets, names) = target.names();
     let line = target.line();
     let number = line.as_raw_fd();
     let pids: Vec<String> = target.pids.iter().map(u32::to_string).collect();
     let mut command = Command::new(target.folder.join("rank"));
-    command.args(["stranger", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args([role, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    if role == "impostor" {
+        command.env("SAME_USER", "1");
+    }
     command.env("TARGETS", pids.join(" ")).env("NAMES", names.join("\n"));
     command.env("LINE", number.to_string());
     let settle = move || {
@@ -333,7 +398,7 @@ fn attack(owner: u32, stranger: u32) {
         // Whoever shares a session may let others of it go on.
         // SAFETY: has no preconditions.
         unsafe { libc::setsid() };
-        become_user(stranger)
+        if stranger == 0 { Ok(()) } else { become_user(stranger) }
     };
     // SAFETY: makes system calls alone.
     unsafe { command.pre_exec(settle) };
@@ -370,5 +435,14 @@ fn a_job_of_a_user_is_closed_to_another() {
         attack(ONE, ANOTHER);
     } else {
         println!("not tested: two users: takes root");
+    }
+}
+
+#[test]
+fn a_process_of_the_same_user_does_not_speak_for_a_rank() {
+    if common::is_root() {
+        attack(ONE, ONE);
+    } else {
+        println!("not tested: a user of its own: takes root");
     }
 }

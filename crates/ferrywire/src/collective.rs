@@ -121,7 +121,11 @@ impl Comm {
     /// What the schedule was made of is borrowed during the call.
     unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
         let Prepared { schedule, work } = prepared;
-        let (schedule, instance) = (Arc::new(schedule), self.next_instance());
+        let (instance, wrong) = self.begin_collective(what);
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        let (schedule, _waits) = (Arc::new(schedule), self.enter(what));
         // SAFETY: I1, and the caller vouches for it.
         let posted = unsafe {
             self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
@@ -155,7 +159,12 @@ impl Comm {
     ) -> CollectiveRequest<R> {
         let Prepared { schedule, work } = prepared;
         let kept = Collecting { result, source, work };
-        let (schedule, instance) = (Arc::new(schedule), self.next_instance());
+        let (instance, wrong) = self.begin_collective(what);
+        // A request has no other way to say so before it is waited for.
+        if let Some(error) = wrong {
+            panic!("{error}");
+        }
+        let schedule = Arc::new(schedule);
         // SAFETY: I2, and the caller vouches for it.
         let posted = unsafe {
             self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
@@ -175,7 +184,9 @@ impl Comm {
                 element_bytes: number.bytes(),
                 commutative: operation.is_commutative(),
             }),
-            None => Err(Error::Unsuitable { call: self.call(what), operation, number }),
+            None => {
+                Err(self.refused(Error::Unsuitable { call: self.call(what), operation, number }))
+            }
         }
     }
 
@@ -193,7 +204,10 @@ impl Comm {
     ) -> Result<(), Error> {
         match items == wanted {
             true => Ok(()),
-            false => Err(Error::WrongLength { call: self.call(what), buffer, items, wanted }),
+            false => {
+                let call = self.call(what);
+                Err(self.refused(Error::WrongLength { call, buffer, items, wanted }))
+            }
         }
     }
 }
@@ -228,7 +242,7 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = what("broadcast", bytes, root.into());
+        let what = what::<B::Item>("broadcast", bytes, root.into());
         let root = self.root_of(what)?;
         let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
         // SAFETY: I1.
@@ -242,7 +256,7 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
-        let what = what("ibroadcast", bytes, root.into());
+        let what = what::<T>("ibroadcast", bytes, root.into());
         let root = self.root_of(what)?;
         let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
         // SAFETY: I2.
@@ -265,7 +279,7 @@ impl Comm {
         operation: Operation,
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = What { bytes: Some(bytes.len), ..self.what_all("allreduce") };
+        let what = what_of_all::<B::Item>("allreduce", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
         let prepared = self.prepare_allreduce(combiner, bytes);
         // SAFETY: I1.
@@ -279,7 +293,7 @@ impl Comm {
         operation: Operation,
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
-        let what = What { bytes: Some(bytes.len), ..self.what_all("iallreduce") };
+        let what = what_of_all::<T>("iallreduce", bytes);
         let combiner = self.combiner::<T>(what, operation)?;
         let prepared = self.prepare_allreduce(combiner, bytes);
         // SAFETY: I2.
@@ -298,7 +312,7 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = what("reduce", bytes, root.into());
+        let what = what::<B::Item>("reduce", bytes, root.into());
         let root = self.root_of(what)?;
         let combiner = self.combiner::<B>(what, operation)?;
         let prepared = self.prepare_reduce(root, combiner, bytes);
@@ -315,7 +329,7 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
-        let what = what("ireduce", bytes, root.into());
+        let what = what::<T>("ireduce", bytes, root.into());
         let root = self.root_of(what)?;
         let combiner = self.combiner::<T>(what, operation)?;
         let prepared = self.prepare_reduce(root, combiner, bytes);
@@ -339,7 +353,7 @@ impl Comm {
         operation: Operation,
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = What { bytes: Some(bytes.len), ..self.what_all("scan") };
+        let what = what_of_all::<B::Item>("scan", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
         let prepared = self.prepare_scan(combiner, bytes);
         // SAFETY: I1.
@@ -353,7 +367,7 @@ impl Comm {
         operation: Operation,
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
-        let what = What { bytes: Some(bytes.len), ..self.what_all("iscan") };
+        let what = what_of_all::<T>("iscan", bytes);
         let combiner = self.combiner::<T>(what, operation)?;
         let prepared = self.prepare_scan(combiner, bytes);
         // SAFETY: I2.
@@ -367,7 +381,7 @@ impl Comm {
         operation: Operation,
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = What { bytes: Some(bytes.len), ..self.what_all("exscan") };
+        let what = what_of_all::<B::Item>("exscan", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
         let prepared = self.prepare_exscan(combiner, bytes);
         // SAFETY: I1.
@@ -390,7 +404,7 @@ impl Comm {
     ) -> Result<Option<Vec<B::Item>>, Error> {
         let items = mine.items().len();
         let mine = memory::lend(plain::bytes(mine.items()));
-        let what = what("gather", mine, root.into());
+        let what = what::<B::Item>("gather", mine, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(items)));
         let prepared = self.prepare_gather(root, mine, lend_some(&mut all));
@@ -406,7 +420,7 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<CollectiveRequest<Option<Vec<T>>>, Error> {
         let span = memory::lend(plain::bytes(&mine));
-        let what = what("igather", span, root.into());
+        let what = what::<T>("igather", span, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(mine.len())));
         let prepared = self.prepare_gather(root, span, lend_some(&mut all));
@@ -433,7 +447,7 @@ impl Comm {
     ) -> Result<(), Error> {
         let items = mine.len();
         let mine = memory::lend_mut(plain::bytes_mut(mine));
-        let what = what("scatter", mine, root.into());
+        let what = what::<T>("scatter", mine, root.into());
         let root = self.root_of(what)?;
         let all = if self.rank() == root { all.unwrap_or(&[]) } else { &[] };
         if self.rank() == root {
@@ -453,7 +467,7 @@ impl Comm {
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let mut mine = plain::zeroed::<T>(items);
         let span = memory::lend_mut(plain::bytes_mut(&mut mine));
-        let what = what("iscatter", span, root.into());
+        let what = what::<T>("iscatter", span, root.into());
         let root = self.root_of(what)?;
         let all = all.filter(|_| self.rank() == root).unwrap_or_default();
         if self.rank() == root {
@@ -475,7 +489,7 @@ impl Comm {
     pub fn allgather<B: Buffer + ?Sized>(&self, mine: &B) -> Result<Vec<B::Item>, Error> {
         let mut all = plain::zeroed(self.times_size(mine.items().len()));
         let mine = memory::lend(plain::bytes(mine.items()));
-        let what = What { bytes: Some(mine.len), ..self.what_all("allgather") };
+        let what = what_of_all::<B::Item>("allgather", mine);
         let prepared = self.prepare_allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }?;
@@ -486,7 +500,7 @@ impl Comm {
     pub fn iallgather<T: Plain>(&self, mine: Vec<T>) -> CollectiveRequest<Vec<T>> {
         let mut all = plain::zeroed::<T>(self.times_size(mine.len()));
         let span = memory::lend(plain::bytes(&mine));
-        let what = What { bytes: Some(span.len), ..self.what_all("iallgather") };
+        let what = what_of_all::<T>("iallgather", span);
         let prepared = self.prepare_allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I2.
         unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) }
@@ -504,7 +518,7 @@ impl Comm {
     /// ```
     pub fn alltoall<T: Plain>(&self, ours: &[T]) -> Result<Vec<T>, Error> {
         let source = memory::lend(plain::bytes(ours));
-        let what = What { bytes: Some(source.len), ..self.what_all("alltoall") };
+        let what = what_of_all::<T>("alltoall", source);
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
@@ -517,7 +531,7 @@ impl Comm {
     /// Like [`alltoall`](Comm::alltoall), as a future.
     pub fn ialltoall<T: Plain>(&self, ours: Vec<T>) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let source = memory::lend(plain::bytes(&ours));
-        let what = What { bytes: Some(source.len), ..self.what_all("ialltoall") };
+        let what = what_of_all::<T>("ialltoall", source);
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
@@ -533,12 +547,25 @@ impl Comm {
 
     fn root_of(&self, what: What) -> Result<u32, Error> {
         let With::Root(root) = what.with else { unreachable!("it has a root") };
-        self.rank_of(what, root.0)
+        self.rank_of(what, root.0).map_err(|error| self.refused(error))
+    }
+
+    /// This rank alone may have found an error in a collective, which counts all the same: those that follow have to fit
+    /// together.
+    fn refused(&self, error: Error) -> Error {
+        self.leave_out();
+        error
     }
 }
 
-fn what(name: &'static str, bytes: Span, root: Rank) -> What {
-    What { name, bytes: Some(bytes.len), with: With::Root(root), tag: None }
+fn what_of_all<T: Plain>(name: &'static str, bytes: Span) -> What {
+    let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
+    What { name, bytes, with: With::All, tag: None, item }
+}
+
+fn what<T: Plain>(name: &'static str, bytes: Span, root: Rank) -> What {
+    let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
+    What { name, bytes, with: With::Root(root), tag: None, item }
 }
 
 fn lend_some<T: Plain>(items: &mut Option<Vec<T>>) -> Span {

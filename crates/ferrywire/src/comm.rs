@@ -11,17 +11,18 @@ use ferrywire_host::nic::{
 };
 use ferrywire_host::{Driver, HostPort, memory};
 use ferrywire_modules::ModuleFault;
+use ferrywire_mpi::agreement::{ROOM_BYTES, agreement};
 use ferrywire_mpi::collective::{Home, Member};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::group::{self, Group, Want};
-use ferrywire_mpi::numbers::{ATTEMPTS_MAX, Claim};
-use ferrywire_mpi::operation::Operation;
+use ferrywire_mpi::numbers::Claim;
 
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{Call, Error, Loss, WORLD, With};
 use crate::fault;
 use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
+use crate::watch::{Collective, Entered, Watch};
 
 /// Ranks that talk to each other, apart from all others.
 ///
@@ -99,6 +100,8 @@ pub(crate) struct What {
     pub(crate) bytes: Option<u64>,
     pub(crate) with: With,
     pub(crate) tag: Option<Tag>,
+    /// The type of its items, if it has any.
+    pub(crate) item: Option<&'static str>,
 }
 
 impl Comm {
@@ -197,17 +200,19 @@ impl Comm {
     /// A number that no communicator of any rank here has.
     fn agree_on_number(&self, what: What) -> Result<Claim, Error> {
         let Inner { job, members, .. } = &*self.inner;
-        // Several may be made from the same one, one after the other.
-        let hint = members.number().wrapping_add(members.next_instance());
-        for attempt in 0..ATTEMPTS_MAX {
-            let reservation = job.numbers.reserve(hint, attempt);
-            let mut common = *reservation.bits();
-            self.allreduce(&mut common, Operation::BitAnd)?;
-            if let Some(claim) = reservation.settle(&common) {
-                return Ok(claim);
-            }
+        let mut room = [0; ROOM_BYTES];
+        let span = memory::lend_mut(&mut room);
+        let (schedule, promise) = agreement(members.member(), &job.numbers, 0, span);
+        let (schedule, instance) = (Arc::new(schedule), members.next_instance());
+        // SAFETY: I1.
+        let outcome = unsafe {
+            self.driver().perform(|nic, port| nic.post_schedule(schedule, instance, port))
+        };
+        self.sent(what, outcome)?;
+        match promise.take() {
+            Some(agreed) => Ok(agreed.claim),
+            None => Err(Error::TooManyComms { call: self.call(what) }),
         }
-        Err(Error::TooManyComms { call: self.call(what) })
     }
 
     /// Sends, and returns when the buffer may be used again. That may be before it is received, or
@@ -252,9 +257,10 @@ impl Comm {
         mode: Mode,
     ) -> Result<(), Error> {
         let bytes = plain::bytes(data.items());
-        let what = What::sending(name, bytes, to, tag);
+        let what = What::sending::<B::Item>(name, bytes, to, tag);
         let (peer, word) = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
+        let _waits = self.enter(what);
         // SAFETY: I1.
         let outcome = unsafe {
             self.driver().perform(|nic, port| nic.post_send(peer, word, source, mode, port))
@@ -272,9 +278,10 @@ impl Comm {
     ) -> Result<Status, Error> {
         let (from, tag) = (from.into(), tag.into());
         let bytes = plain::bytes_mut(into.items_mut());
-        let what = What::receiving("receive", bytes, from, tag);
+        let what = What::receiving::<B::Item>("receive", bytes, from, tag);
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
+        let _waits = self.enter(what);
         // SAFETY: I1.
         let outcome = unsafe { self.driver().perform(self.post_receive(wanted, into)) };
         self.received(what, B::UNIT, outcome)
@@ -321,7 +328,7 @@ impl Comm {
         from: Source,
         tag: Tag,
     ) -> Result<(Vec<T>, Status), Error> {
-        let what = What { name, bytes: None, with: With::From(from), tag: Some(tag) };
+        let what = What::of_any_length::<T>(name, from, tag);
         let wanted = self.wanted(what, from, tag)?;
         let (ticket, seen) =
             self.wait_for(what, wanted, |nic, port| nic.take(wanted.word, wanted.mask, port))?;
@@ -382,7 +389,7 @@ impl Comm {
     /// If another thread may receive it meanwhile, use [`receive_vec`](Comm::receive_vec) instead.
     pub fn probe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Probed, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let what = What { name: "probe", bytes: None, with: With::From(from), tag: Some(tag) };
+        let what = What { item: None, ..What::of_any_length::<u8>("probe", from, tag) };
         let wanted = self.wanted(what, from, tag)?;
         let seen =
             self.wait_for(what, wanted, |nic, port| nic.probe(wanted.word, wanted.mask, port))?;
@@ -396,7 +403,7 @@ impl Comm {
         tag: impl Into<Tag>,
     ) -> Result<Option<Probed>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let what = What { name: "iprobe", bytes: None, with: With::From(from), tag: Some(tag) };
+        let what = What { item: None, ..What::of_any_length::<u8>("iprobe", from, tag) };
         let wanted = self.wanted(what, from, tag)?;
         self.driver().turn();
         // SAFETY: it lends nothing.
@@ -420,6 +427,7 @@ impl Comm {
         wanted: Wanted,
         mut find: impl FnMut(&mut Nic, &mut HostPort) -> Option<T>,
     ) -> Result<T, Error> {
+        let _waits = self.enter(what);
         // SAFETY: it lends nothing.
         let found = unsafe {
             self.driver().wait_for(|nic, port| {
@@ -471,6 +479,12 @@ impl Comm {
         Member { home, ..self.inner.members.member() }
     }
 
+    /// Counts a collective that this rank leaves out: it has found an error before the collective began.
+    pub(crate) fn leave_out(&self) {
+        self.next_instance();
+        self.inner.members.leave_out();
+    }
+
     /// The number of the next collective: alike on all ranks, since all call them in the same order.
     pub(crate) fn next_instance(&self) -> u16 {
         self.inner.members.next_instance()
@@ -488,7 +502,11 @@ impl Comm {
             return Err(Error::NoSuchTag { call: self.call(what) });
         };
         let tag = self.tag_of(what, tag)?;
-        Ok(self.inner.members.address(to, tag))
+        let (peer, word) = self.inner.members.address(to, tag);
+        if let Some((watch, item)) = self.type_watch(what) {
+            watch.on_send(peer, word, item);
+        }
+        Ok((peer, word))
     }
 
     /// What a receive insists on.
@@ -534,12 +552,57 @@ impl Comm {
         outcome: Outcome,
     ) -> Result<Status, Error> {
         let Outcome::Received(got) = outcome else { return Err(self.error(what, outcome)) };
+        self.check_type(what, got.word)?;
         let bytes = size(got.len);
         if !bytes.is_multiple_of(unit) {
             let call = self.call(what);
             return Err(Error::Misfit { call, bytes: got.len, item_bytes: unit });
         }
         Ok(Status { source: got.word.source(), tag: got.word.tag(), count: bytes / unit })
+    }
+
+    /// What watches the types of messages, and the type of this one. Modules make messages of their own.
+    fn type_watch(&self, what: What) -> Option<(&Watch, &'static str)> {
+        let watch = self.inner.job.watch.as_deref().filter(|_| self.inner.module.is_none())?;
+        Some((watch, what.item?))
+    }
+
+    /// Whether a message has been received as what it was sent.
+    pub(crate) fn check_type(&self, what: What, word: MatchWord) -> Result<(), Error> {
+        let Some((watch, received)) = self.type_watch(what) else { return Ok(()) };
+        match watch.on_received(self.driver().me(), word, received) {
+            None => Ok(()),
+            Some(sent) => Err(Error::WrongType {
+                call: self.call(what),
+                rank: word.source(),
+                theirs: sent.into(),
+                ours: received.into(),
+            }),
+        }
+    }
+
+    /// The number of the collective that is called, which is alike on all ranks; and what is wrong if another rank has
+    /// called a different one.
+    pub(crate) fn begin_collective(&self, what: What) -> (u16, Option<Error>) {
+        let instance = self.next_instance();
+        let Some(watch) = &self.inner.job.watch else { return (instance, None) };
+        let Inner { members, .. } = &*self.inner;
+        let (of, size) = ((members.group().peer_of(0), members.number(), instance), self.size());
+        let ours = Collective { rank: self.rank(), name: what.name, item: what.item };
+        let theirs = watch.on_collective(of, size, ours);
+        let error = theirs.map(|theirs| Error::WrongType {
+            call: self.call(what),
+            rank: theirs.rank,
+            theirs: theirs.to_string(),
+            ours: ours.to_string(),
+        });
+        (instance, error)
+    }
+
+    /// Says that this rank waits in a call, until what this gives is dropped.
+    pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
+        let watch = self.inner.job.watch.as_deref()?;
+        Some(watch.enter(self.driver().me().0, self.call(what)))
     }
 
     /// The one place where a fault becomes an error.
@@ -562,6 +625,7 @@ impl Comm {
     fn lost(&self, what: What, peer: Peer) -> Error {
         let Inner { job, members, .. } = &*self.inner;
         let (peer, loss) = match (job.lost.peer(), job.driver.trouble(peer)) {
+            (Some(culprit), _) if job.lost.is_late() => (culprit, Loss::TimedOut),
             (Some(culprit), _) => (culprit, Loss::Panicked),
             (None, Some(why)) => (peer, Loss::Unreachable(why)),
             (None, None) => (peer, Loss::Left),
@@ -571,23 +635,36 @@ impl Comm {
     }
 
     pub(crate) fn what_all(&self, name: &'static str) -> What {
-        What { name, bytes: None, with: With::All, tag: None }
+        What { name, bytes: None, with: With::All, tag: None, item: None }
     }
 
     #[cold]
     pub(crate) fn call(&self, what: What) -> Box<Call> {
-        let What { name, bytes, with, tag } = what;
+        let What { name, bytes, with, tag, .. } = what;
         Box::new(Call { name, comm: Arc::clone(&self.inner.name), bytes, with, tag })
     }
 }
 
 impl What {
-    pub(crate) fn sending(name: &'static str, bytes: &[u8], to: Rank, tag: Tag) -> What {
-        What { name, bytes: Some(bytes.len() as u64), with: With::To(to), tag: Some(tag) }
+    pub(crate) fn sending<T: Plain>(name: &'static str, bytes: &[u8], to: Rank, tag: Tag) -> What {
+        let (bytes, item) = (Some(bytes.len() as u64), Some(T::type_name()));
+        What { name, bytes, with: With::To(to), tag: Some(tag), item }
     }
 
-    pub(crate) fn receiving(name: &'static str, bytes: &[u8], from: Source, tag: Tag) -> What {
-        What { name, bytes: Some(bytes.len() as u64), with: With::From(from), tag: Some(tag) }
+    pub(crate) fn receiving<T: Plain>(
+        name: &'static str,
+        bytes: &[u8],
+        from: Source,
+        tag: Tag,
+    ) -> What {
+        let bytes = Some(bytes.len() as u64);
+        What { bytes, ..What::of_any_length::<T>(name, from, tag) }
+    }
+
+    /// A receive of whatever length the message has.
+    pub(crate) fn of_any_length<T: Plain>(name: &'static str, from: Source, tag: Tag) -> What {
+        let item = Some(T::type_name());
+        What { name, bytes: None, with: With::From(from), tag: Some(tag), item }
     }
 }
 

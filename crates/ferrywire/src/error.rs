@@ -9,7 +9,7 @@ use ferrywire_mpi::operation::{self, Operation};
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 
 /// Why a call did not do what it was asked to.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// The message is longer than what it was to be received into. What fits is there.
@@ -27,6 +27,18 @@ pub enum Error {
         bytes: u64,
         /// Bytes of one item.
         item_bytes: usize,
+    },
+    /// Another rank has sent another type, or calls another collective or the same of another type. Told by
+    /// [`local`](crate::local) in a build for tests.
+    WrongType {
+        /// What was asked for.
+        call: Box<Call>,
+        /// The other rank, as the communicator counts.
+        rank: u32,
+        /// What it sends or calls.
+        theirs: String,
+        /// What we receive or call.
+        ours: String,
     },
     /// A rank without which this cannot be done is not there any more.
     RankLost {
@@ -119,6 +131,8 @@ pub enum Loss {
     Left,
     /// It panicked, and took the job with it.
     Panicked,
+    /// It has not come to its end in time, and the job was ended.
+    TimedOut,
     /// The machine does not let us reach it.
     Unreachable(String),
 }
@@ -153,6 +167,13 @@ pub enum With {
 
 impl std::error::Error for Error {}
 
+/// The same sentence as [`Display`](fmt::Display): it is what a `main` that returns an error prints, and `unwrap`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -169,6 +190,14 @@ impl fmt::Display for Error {
                 f,
                 "{call}: the message has {bytes} bytes, which is no whole number of items of \
                  {item_bytes} bytes; receive the type that was sent"
+            ),
+            Error::WrongType { call, rank, theirs, ours } if call.is_collective() => write!(
+                f,
+                "{call}: rank {rank} calls {theirs}, this one {ours}; all ranks must call the same, with the same type"
+            ),
+            Error::WrongType { call, rank, theirs, ours } => write!(
+                f,
+                "{call}: rank {rank} sent {theirs}, and it is received as {ours}; receive the type that was sent"
             ),
             Error::RankLost { call, rank, world_rank, loss } => {
                 write!(f, "{call}: ")?;
@@ -219,6 +248,7 @@ impl fmt::Display for Loss {
         match self {
             Loss::Left => write!(f, "has left the job"),
             Loss::Panicked => write!(f, "panicked; its own message says why"),
+            Loss::TimedOut => write!(f, "has not ended in time (FERRY_LOCAL_TIMEOUT)"),
             Loss::Unreachable(why) => write!(f, "cannot be reached: {why}"),
         }
     }

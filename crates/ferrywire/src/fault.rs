@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use ferrywire_host::Residence;
+use ferrywire_mpi::agreement::agree_among_living;
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::council::{Council, Verdict};
-use ferrywire_mpi::numbers::{ATTEMPTS_MAX, Claim};
+use ferrywire_mpi::numbers::Claim;
 
 use crate::comm::{Comm, What};
 use crate::error::Error;
@@ -33,12 +34,12 @@ pub(crate) fn on_made(job: &Job, members: &Members) {
     }
 }
 
-/// It is gone. The number of one that was revoked is not used again.
+/// It is gone. Its number is not used again if word of it may still be under way.
 pub(crate) fn on_freed(job: &Job, members: &Members, claim: Option<Claim>) {
     if let Some(council) = &job.council {
         council.ask(|council| council.on_freed(members.number()));
     }
-    if let Some(claim) = claim.filter(|_| members.standing().is_revoked()) {
+    if let Some(claim) = claim.filter(|_| !members.is_reusable()) {
         claim.retire();
     }
 }
@@ -75,16 +76,12 @@ impl Comm {
     /// Another communicator, of the ranks that live, in their order. All of them must call it.
     pub fn shrink(&self) -> Result<Comm, Error> {
         let what = self.what_all("shrink");
-        for attempt in 0..ATTEMPTS_MAX {
-            let reservation = self.job().numbers.reserve(self.members().number(), attempt);
-            let verdict = self.settle(what, reservation.bits().to_vec())?;
-            let Ok(common) = verdict.words.as_slice().try_into() else { continue };
-            if let Some(claim) = reservation.settle(common) {
-                let group = self.members().group().without(&verdict.failed);
-                return Ok(self.made(format!("what is left of {}", self.name()), group, claim));
-            }
-        }
-        Err(Error::TooManyComms { call: self.call(what) })
+        let settle = |words| self.settle(what, words);
+        let Some((agreed, verdict)) = agree_among_living(&self.job().numbers, 0, settle)? else {
+            return Err(Error::TooManyComms { call: self.call(what) });
+        };
+        let group = self.members().group().without(&verdict.failed);
+        Ok(self.made(format!("what is left of {}", self.name()), group, agreed.claim))
     }
 
     /// Agrees on flags with all ranks that live. All of them must call it, and all get the same, whoever dies

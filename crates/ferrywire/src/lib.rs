@@ -120,6 +120,7 @@ mod request;
 mod scope;
 #[cfg(feature = "serde")]
 mod value;
+mod watch;
 mod world;
 
 pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};

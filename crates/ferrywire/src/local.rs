@@ -1,15 +1,19 @@
 //! Ranks as threads of this process: programs are tested without a launcher.
 
 use std::any::Any;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use ferrywire_host::nic::Peer;
 use ferrywire_host::{Operators, job};
 use ferrywire_mpi::operation::combine;
 
 use crate::job::{Job, Lost};
+use crate::watch::Watch;
 use crate::world::World;
 
 /// Runs `program` once for each of `ranks` ranks, each on a thread of its own, and gives what they
@@ -27,16 +31,29 @@ use crate::world::World;
 /// assert_eq!(sums, [6, 6, 6, 6]);
 /// ```
 ///
+/// With debug assertions, which tests have, two more things are told. A message that is received as another type than
+/// it was sent, and a collective that ranks call differently, are [an error](crate::Error::WrongType). And when all
+/// ranks have waited for ten seconds, a line on the standard error says in which calls, since that is a deadlock more
+/// often than not.
+///
+/// `FERRY_LOCAL_TIMEOUT=30 cargo test` ends, by a panic that says where each rank is, every such job that takes longer
+/// than 30 seconds.
+///
 /// # Panics
-/// If a rank does, or if there is no memory for so many.
+/// If a rank does, if the time is over, or if there is no memory for so many.
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
+    let timeout = std::env::var(TIMEOUT).ok().map(|text| seconds(&text));
     let drivers = job::local(ranks, job::is_crowded(ranks), Operators::ours(combine))
         .unwrap_or_else(|error| panic!("no room for a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
-    let jobs: Vec<Arc<Job>> =
-        drivers.into_iter().map(|driver| Arc::new(Job::new(driver, Arc::clone(&lost)))).collect();
+    let is_watched = cfg!(debug_assertions) || timeout.is_some();
+    let watch = is_watched.then(|| Arc::new(Watch::new(ranks)));
+    let job = |driver| Arc::new(Job::new(driver, Arc::clone(&lost), watch.clone()));
+    let jobs: Vec<Arc<Job>> = drivers.into_iter().map(job).collect();
     let all: Vec<Weak<Job>> = jobs.iter().map(Arc::downgrade).collect();
+    let (over, is_over) = mpsc::channel::<()>();
+    let mut verdict = None;
     let ends: Vec<thread::Result<R>> = thread::scope(|scope| {
         let start = |(rank, job)| {
             let (program, all) = (&program, &all);
@@ -46,8 +63,18 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R
                 .expect("a thread can be started")
         };
         let threads: Vec<_> = (0..).zip(jobs).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().and_then(|end| end)).collect()
+        let watchdog = watch.as_ref().map(|watch| {
+            let (all, lost) = (&all, &lost);
+            scope.spawn(move || Watchdog { watch, all, lost, timeout }.run(&is_over))
+        });
+        let ends = threads.into_iter().map(|thread| thread.join().and_then(|end| end)).collect();
+        drop(over);
+        verdict = watchdog.and_then(|watchdog| watchdog.join().ok().flatten());
+        ends
     });
+    if let Some(verdict) = verdict {
+        panic!("{verdict}");
+    }
     if let Some(Peer(first)) = lost.peer() {
         let panic = ends.into_iter().nth(first as usize).and_then(Result::err);
         resume_unwind(panic.expect("the rank that was lost has panicked"));
@@ -62,12 +89,94 @@ fn run<R>(
     all: &[Weak<Job>],
     program: &(impl Fn(&World) -> R + Sync),
 ) -> Result<R, Box<dyn Any + Send>> {
+    let watch = job.watch.clone();
     let world = World::new(job);
     let end = catch_unwind(AssertUnwindSafe(|| program(&world)));
     if end.is_err() && world.job().lost.name(rank) {
-        let there: Vec<Arc<Job>> = all.iter().filter_map(Weak::upgrade).collect();
-        job::end(there.iter().map(|job| &*job.driver), Peer(rank));
+        end_all(all, rank);
         world.job().driver.bury();
+    }
+    if let Some(watch) = watch {
+        watch.on_ended(rank);
     }
     end
 }
+
+/// Whatever ranks ask for fails from now on, since this one is lost.
+fn end_all(all: &[Weak<Job>], lost: u32) {
+    let there: Vec<Arc<Job>> = all.iter().filter_map(Weak::upgrade).collect();
+    job::end(there.iter().map(|job| &*job.driver), Peer(lost));
+}
+
+/// What looks after a job whose ranks may wait for ever.
+struct Watchdog<'a> {
+    watch: &'a Watch,
+    all: &'a [Weak<Job>],
+    lost: &'a Lost,
+    timeout: Option<Duration>,
+}
+
+impl Watchdog<'_> {
+    /// Looks until the job is over. Says why it ended it, if it did.
+    fn run(&self, is_over: &Receiver<()>) -> Option<String> {
+        let begun = Instant::now();
+        let mut noted = false;
+        while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if let Some(timeout) = self.timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+                return self.end(timeout, is_over);
+            }
+            let waits = self.watch.all_wait_for().is_some_and(|waits| waits >= NOTE_AFTER);
+            if waits && !noted {
+                noted = true;
+                say(&format!(
+                    "ferrywire::local: all ranks have been waiting for {} s: {}. If that is a deadlock, \
+                     {TIMEOUT}=SECONDS ends such a job.",
+                    NOTE_AFTER.as_secs(),
+                    self.watch.told()
+                ));
+            }
+        }
+        None
+    }
+
+    /// The time is over.
+    fn end(&self, timeout: Duration, is_over: &Receiver<()>) -> Option<String> {
+        let verdict = format!(
+            "the job has not ended within {} s ({TIMEOUT}): {}",
+            timeout.as_secs_f64(),
+            self.watch.told()
+        );
+        let first = self.all.iter().position(|job| job.strong_count() > 0)?;
+        let first = u32::try_from(first).expect("ranks are counted in 32 bits");
+        if !self.lost.name_late(first) {
+            return None;
+        }
+        end_all(self.all, first);
+        if is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            // A rank that computes for ever cannot be ended but with its process.
+            say(&format!("ferrywire::local: {verdict}"));
+            std::process::abort();
+        }
+        Some(verdict)
+    }
+}
+
+/// To the standard error itself, which tests that capture their output do not.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn seconds(text: &str) -> Duration {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.unwrap_or_else(|| panic!("{TIMEOUT}={text}: a number of seconds above 0 is wanted"))
+}
+
+/// The variable that says how long a job of `local` may take, in seconds.
+const TIMEOUT: &str = "FERRY_LOCAL_TIMEOUT";
+/// How often the watchdog looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// After so long it is worth saying that all wait.
+const NOTE_AFTER: Duration = Duration::from_secs(10);
+/// How long ranks may take to end whose calls fail.
+const END_MAX: Duration = Duration::from_secs(5);

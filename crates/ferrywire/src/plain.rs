@@ -59,15 +59,33 @@ use ferrywire_mpi::operation::{self, Operation};
 /// # Safety
 /// Every pattern of bits is a value of the type, and it has no padding and no pointers: its bytes can be
 /// read, and can be replaced by any others. The derive checks that.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel as bytes",
+    label = "not `Plain`",
+    note = "numbers, arrays of them and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are; send anything else \
+            that serde serialises by `send_value`"
+)]
 pub unsafe trait Plain: Copy + Send + Sync + Unpin + 'static {
     /// How many elements one has: arrays have several.
     #[doc(hidden)]
     const ELEMENTS: usize = 1;
+
+    /// What errors call the type. An array is called as its elements, since they travel alike.
+    #[doc(hidden)]
+    fn type_name() -> &'static str {
+        std::any::type_name::<Self>()
+    }
 }
 
 /// What can be sent, and received into: a plain value, a slice, an array or a vector of them.
 ///
 /// A vector is received into as it is: it neither grows nor shrinks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sent or received as bytes",
+    label = "neither `Plain` nor a slice, an array or a vector of what is",
+    note = "numbers, arrays of them and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are `Plain`; send anything \
+            else that serde serialises by `send_value`"
+)]
 pub trait Buffer: sealed::Sealed {
     /// What it consists of.
     type Item: Plain;
@@ -178,6 +196,10 @@ plain!(i128, u128);
 // SAFETY: arrays have no padding of their own.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
     const ELEMENTS: usize = N;
+
+    fn type_name() -> &'static str {
+        T::type_name()
+    }
 }
 
 /// Bytes of one item, for counting: items without bytes are not counted, but do no harm either.

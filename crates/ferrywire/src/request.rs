@@ -159,7 +159,7 @@ impl Comm {
         let (to, tag) = (to.into(), tag.into());
         let data = data.into_vec();
         let bytes = plain::bytes(&data);
-        let what = What::sending("isend", bytes, to, tag);
+        let what = What::sending::<B::Item>("isend", bytes, to, tag);
         let (peer, word) = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
         let kept = Sending(data);
@@ -181,7 +181,7 @@ impl Comm {
         let (from, tag) = (from.into(), tag.into());
         let mut items = plain::zeroed::<T>(count);
         let bytes = plain::bytes_mut(&mut items);
-        let what = What::receiving("irecv", bytes, from, tag);
+        let what = What::receiving::<T>("irecv", bytes, from, tag);
         let wanted = self.wanted(what, from, tag)?;
         let into = memory::lend_mut(bytes);
         let kept = Receiving(items);
@@ -203,7 +203,9 @@ impl<K: Kept> Request<K> {
     /// Waits until it is over.
     pub fn wait(mut self) -> Result<K::Output, Error> {
         if let State::Open(ticket) = self.state {
+            let waits = self.comm.enter(self.what);
             let outcome = self.comm.driver().wait(ticket);
+            drop(waits);
             self.end(ticket, outcome);
         }
         self.tell()

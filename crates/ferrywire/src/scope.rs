@@ -154,16 +154,22 @@ impl Comm {
             open.iter().flatten().for_each(|&(ticket, _)| self.driver().cancel(ticket));
         }
         let left = || open.iter().flatten();
-        let mut bad = Vec::new();
+        let mut ends = Vec::new();
         let mut whats = left().map(|&(_, what)| what);
+        let waits = left().next().and_then(|&(_, what)| self.enter(what));
         self.driver().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
             let what = whats.next().expect("one for each ticket");
-            if !matches!(outcome, Outcome::Done | Outcome::Received(_)) {
-                bad.push((what, outcome));
+            if outcome != Outcome::Done {
+                ends.push((what, outcome));
             }
         });
-        if let (None, Some(&(what, outcome))) = (&failed, bad.first()) {
-            failed = Some(self.error(what, outcome));
+        drop(waits);
+        for (what, outcome) in ends {
+            let error = match outcome {
+                Outcome::Received(got) => self.check_type(what, got.word).err(),
+                other => Some(self.error(what, other)),
+            };
+            failed = failed.or(error);
         }
         match (result, failed) {
             (Err(panic), _) => resume_unwind(panic),
@@ -183,7 +189,7 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Scoped<'scope, ()> {
         let (to, tag) = (to.into(), tag.into());
         let bytes = plain::bytes(data.items());
-        let what = What::sending("send", bytes, to, tag);
+        let what = What::sending::<B::Item>("send", bytes, to, tag);
         let (peer, word) = match self.comm.address(what, to, tag) {
             Ok(address) => address,
             Err(error) => return self.scoped(State::Refused(error), what, 1),
@@ -207,7 +213,7 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Scoped<'scope, Status> {
         let (from, tag) = (from.into(), tag.into());
         let bytes = plain::bytes_mut(into.items_mut());
-        let what = What::receiving("receive", bytes, from, tag);
+        let what = What::receiving::<B::Item>("receive", bytes, from, tag);
         let wanted = match self.comm.wanted(what, from, tag) {
             Ok(wanted) => wanted,
             Err(error) => return self.scoped(State::Refused(error), what, B::UNIT),
@@ -243,7 +249,9 @@ impl<R: ScopedResult> Scoped<'_, R> {
         let outcome = match std::mem::replace(&mut self.state, State::Told) {
             State::Open(slot) => {
                 let ticket = self.open.borrow().ticket(slot);
+                let waits = self.comm.enter(self.what);
                 let outcome = self.comm.driver().wait(ticket);
+                drop(waits);
                 self.open.borrow_mut().release(slot);
                 outcome
             }

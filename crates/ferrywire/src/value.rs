@@ -29,7 +29,13 @@ impl Comm {
         tag: impl Into<Tag>,
     ) -> Result<(), Error> {
         let (to, tag) = (to.into(), tag.into());
-        let what = What { name: "send_value", bytes: None, with: With::To(to), tag: Some(tag) };
+        let what = What {
+            name: "send_value",
+            bytes: None,
+            with: With::To(to),
+            tag: Some(tag),
+            item: None,
+        };
         self.send(&self.emit(what, value)?, to, tag)
     }
 
@@ -42,7 +48,7 @@ impl Comm {
     ) -> Result<(T, Status), Error> {
         let (from, tag) = (from.into(), tag.into());
         let (bytes, status) = self.receive_sized::<u8>("receive_value", from, tag)?;
-        let what = What::receiving("receive_value", &bytes, from, tag);
+        let what = What::receiving::<u8>("receive_value", &bytes, from, tag);
         Ok((self.parse(what, &bytes)?, status))
     }
 
@@ -61,7 +67,13 @@ impl Comm {
         root: impl Into<Rank>,
     ) -> Result<T, Error> {
         let root = root.into();
-        let what = What { name: "broadcast_value", bytes: None, with: With::Root(root), tag: None };
+        let what = What {
+            name: "broadcast_value",
+            bytes: None,
+            with: With::Root(root),
+            tag: None,
+            item: None,
+        };
         let is_root = i64::from(self.rank()) == root.0;
         let mut bytes = if is_root { self.emit(what, &value)? } else { Vec::new() };
         let mut len = bytes.len();

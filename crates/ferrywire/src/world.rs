@@ -59,7 +59,7 @@ impl fmt::Debug for World {
 /// ```
 pub fn init() -> Result<World, Error> {
     let driver = join()?;
-    Ok(World::new(Arc::new(Job::new(driver, Lost::nobody()))))
+    Ok(World::new(Arc::new(Job::new(driver, Lost::nobody(), None))))
 }
 
 /// How this process comes to its driver: the one place that knows.

@@ -179,3 +179,98 @@ fn in_another_communicator_both_ranks_are_named() {
         }
     });
 }
+
+#[test]
+fn a_message_received_as_another_type() {
+    let bits = |world: &ferrywire::World| world.send(&[1u64, 2], 1, 7).unwrap();
+    let wrong = ": rank 0 sent u64, and it is received as f64; receive the type that was sent";
+    assert_eq!(
+        said(bits, |world| world.receive(&mut [0.0f64; 2], 0, 7)),
+        format!("receive of 16 bytes from rank 0, tag 7{wrong}")
+    );
+    assert_eq!(
+        said(bits, |world| world.receive_vec::<f64>(ANY, 7)),
+        format!("receive_vec from any rank, tag 7{wrong}")
+    );
+    assert_eq!(
+        said(bits, |world| world.irecv::<f64>(2, 0, 7).unwrap().wait()),
+        format!("irecv of 16 bytes from rank 0, tag 7{wrong}")
+    );
+    assert_eq!(
+        said(bits, |world| {
+            let mut numbers = [0.0f64; 2];
+            world.scope(|s| drop(s.receive(&mut numbers, 0, 7)))
+        }),
+        format!("receive of 16 bytes from rank 0, tag 7{wrong}")
+    );
+    // Arrays travel as their elements.
+    local(2, |world| {
+        if world.rank() == 0 {
+            world.send(&[[1u64, 2], [3, 4]], 1, 7).unwrap();
+        } else {
+            assert_eq!(world.receive_vec::<u64>(0, 7).unwrap().0, [1, 2, 3, 4]);
+        }
+    });
+}
+
+/// What the rank says that comes last to a collective of which the two make different things.
+fn last_said(
+    zero: impl Fn(&ferrywire::World) -> Result<(), Error> + Sync,
+    one: impl Fn(&ferrywire::World) -> Result<(), Error> + Sync,
+) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        local(2, |world| match world.rank() {
+            0 => zero(world).unwrap(),
+            _ => one(world).unwrap(),
+        })
+    }));
+    *panic.expect_err("it fails").downcast::<String>().expect("text")
+}
+
+#[test]
+fn a_collective_that_ranks_call_differently() {
+    let sum = |world: &ferrywire::World| world.allreduce(&mut 1u64, Operation::Sum);
+    let text = last_said(sum, |world| world.allreduce(&mut 1.0f64, Operation::Sum));
+    assert!(text.contains("allreduce of f64") && text.contains("allreduce of u64"), "{text}");
+    assert!(text.contains("all ranks must call the same, with the same type"), "{text}");
+    let text = last_said(sum, |world| world.barrier());
+    assert!(text.contains("allreduce of u64") && text.contains("barrier"), "{text}");
+    let text =
+        last_said(sum, |world| world.iallreduce(vec![1.0f64], Operation::Sum)?.wait().map(drop));
+    assert!(text.contains("iallreduce of f64") && text.contains("allreduce of u64"), "{text}");
+}
+
+/// What `main` prints that returns an error, and what a failed `unwrap` says.
+#[test]
+fn an_error_is_a_sentence_also_for_who_debugs() {
+    local(1, |world| {
+        let error = world.send(&1u8, 5, 0).unwrap_err();
+        assert_eq!(format!("{error:?}"), error.to_string());
+    });
+}
+
+/// Ranks that wait for each other, for the test below.
+#[test]
+#[ignore = "is started by another test"]
+fn deadlock() {
+    ferrywire::local(3, |world| match world.rank() {
+        2 => {}
+        rank => drop(world.receive(&mut 0u32, 1 - rank, 7)),
+    });
+}
+
+#[test]
+fn a_deadlock_ends_when_its_time_is_over() {
+    let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+    test.args(["deadlock", "--exact", "--ignored", "--nocapture"]);
+    let output = test.env("FERRY_LOCAL_TIMEOUT", "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(
+        text.contains(
+            "the job has not ended within 1 s (FERRY_LOCAL_TIMEOUT): rank 0 waits in receive of 4 bytes from rank 1, \
+             tag 7; rank 1 waits in receive of 4 bytes from rank 0, tag 7; rank 2 has ended"
+        ),
+        "{text}"
+    );
+}

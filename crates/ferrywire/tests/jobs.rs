@@ -141,7 +141,7 @@ fn a_panic_in_the_midst_of_traffic() {
                 ferrywire::local(4, |world| {
                     let (rank, size) = (world.rank(), world.size());
                     let data = vec![rank; 100_000];
-                    let mut got = vec![0; 100_000];
+                    let mut got = vec![0u32; 100_000];
                     for round in 0..100 {
                         if rank == 2 && round == lap {
                             drop(world.isend(data, 0, 7).unwrap());

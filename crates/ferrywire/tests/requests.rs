@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use common::{block_on, local};
 use ferrywire::{ANY, Comm};
@@ -77,6 +78,8 @@ fn a_send_that_is_dropped_arrives_all_the_same() {
             }
             // And then the rank leaves.
         } else {
+            // It has nothing left to do by now but to wait until we have it.
+            thread::sleep(Duration::from_millis(100));
             for count in [1usize, 1000, 1_000_000] {
                 assert_eq!(world.receive_vec::<u8>(0, 0).unwrap().0, vec![7; count]);
             }

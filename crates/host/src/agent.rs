@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::agent_wakeup::AgentSleep;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
 use crate::lock::Guard;
+use crate::rail::Rail;
 use crate::shm::doorbell::Sleeper;
 use crate::turn::Core;
 
@@ -51,6 +53,7 @@ fn run(shared: &Shared) {
     let crowded = shared.plane.segment.is_crowded();
     let doorbell = shared.doorbell();
     let mut watch = Watch::new();
+    let mut sleep = AgentSleep::default();
     let mut core = shared.core.lock();
     while !core.closing {
         if !crowded {
@@ -75,18 +78,21 @@ fn run(shared: &Shared) {
         }
         // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
         let expecting = core.is_expecting() && !core.led && !core.brisk;
+        // Where ringers have no fence it looks by itself for as long as the application comes and goes, and naps whenever
+        // one of them may have missed it: see `agent_wakeup.rs`.
+        let mut ticks = !watch.is_quiet(&core);
         if expecting {
-            core.guarded = true;
-            doorbell.arm(Sleeper::Agent, true);
+            let settled = sleep.arm(&mut core.agent_wakeup, doorbell);
             let moved = core.port.rail.thirst(false);
             if moved || core.has_work(shared) {
                 continue;
             }
+            ticks |= !settled || core.port.rail.is_stuck();
+        } else {
+            core.agent_wakeup.stand_down(doorbell);
         }
-        // Where ringers have no fence it looks by itself for as long as the application comes and
-        // goes. When that has been away for two ticks, every store that was on its way has arrived.
-        let patience = (!crowded && !watch.is_quiet(&core)).then_some(TICK);
-        core.agent_idle = patience.is_none() && !(crowded && expecting);
+        let patience = (!crowded && ticks).then_some(TICK);
+        core.agent_wakeup.set_idle(patience.is_none() && !(crowded && expecting));
         // What is due by time is for whoever looks after the NIC.
         let due = core.patience().filter(|_| expecting);
         let patience = [patience, due].into_iter().flatten().min();
@@ -97,7 +103,7 @@ fn run(shared: &Shared) {
             false => shared.summons.wait(heard, patience),
         }
         core = enter(shared, crowded);
-        core.agent_idle = false;
+        core.agent_wakeup.set_idle(false);
     }
 }
 
@@ -138,22 +144,22 @@ impl Watch {
         if self.since.elapsed() < TICK {
             return;
         }
-        let calls = core.handovers.wrapping_sub(self.seen);
+        let calls = core.agent_wakeup.handovers().wrapping_sub(self.seen);
         core.brisk = calls > CALLS_PER_TICK_MAX;
         self.quiet = if calls == 0 { self.quiet + 1 } else { 0 };
-        self.seen = core.handovers;
+        self.seen = core.agent_wakeup.handovers();
         self.since = Instant::now();
     }
 
-    /// Whether nothing has changed for so long that everything is where it was going.
+    /// Whether the application has stayed away for so long that it need not be waited for.
     fn is_quiet(&self, core: &Core) -> bool {
-        self.quiet >= 2 && core.handovers == self.seen
+        self.quiet >= 2 && core.agent_wakeup.handovers() == self.seen
     }
 }
 
 /// It runs modules, which their engine keeps to a quarter of this, and nothing else of the user's.
 const STACK_BYTES: usize = 256 << 10;
-/// How late the agent may be where ringers have no fence: see `doorbell.rs`.
+/// How late the agent may be where ringers have no fence, and how long it naps then: see `agent_wakeup.rs`.
 const TICK: Duration = Duration::from_millis(1);
 /// How often the agent asks for a lock that is about to be free.
 const TRIES_MAX: u32 = 16;

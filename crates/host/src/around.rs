@@ -7,8 +7,11 @@
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use ferrywire_nic::Nic;
+
 use crate::driver::{Driver, Finished};
 use crate::patience::{Habit, Next, Patience};
+use crate::port::HostPort;
 
 /// Waits until `look` has found what it wants among the outcomes of one of the drivers; it is told
 /// which, by its place. It must not call a driver.
@@ -19,17 +22,41 @@ pub fn wait_around<T>(
     if let [driver] = drivers {
         return driver.wait_until(|finished| look(0, finished));
     }
+    look_around(drivers, |at, driver| {
+        driver.look(|finished| (finished.count(), look(at, finished)))
+    })
+}
+
+/// Waits until `find` has found something in the NIC of one of the drivers; it is told which, by its place. It must not
+/// call a driver.
+///
+/// # Safety
+/// As for [`Driver::submit`].
+pub unsafe fn wait_for_around<T>(
+    drivers: &[&Driver],
+    mut find: impl FnMut(usize, &mut Nic, &mut HostPort) -> Option<T>,
+) -> T {
+    look_around(drivers, |at, driver| {
+        let count = driver.look(|finished| finished.count());
+        // SAFETY: whoever calls this vouches for what it lends.
+        (count, unsafe { driver.submit(|nic, port| find(at, nic, port)) })
+    })
+}
+
+/// Turns all drivers until `look`, which says how many completions there were, has found something.
+fn look_around<T>(
+    drivers: &[&Driver],
+    mut look: impl FnMut(usize, &Driver) -> (u64, Option<T>),
+) -> T {
     let mut patience = patience(drivers);
     let mut counts = vec![0; drivers.len()];
     loop {
-        for ((at, driver), count) in drivers.iter().enumerate().zip(&mut counts) {
-            let found = driver.look(|finished| {
-                *count = finished.count();
-                look(at, finished)
-            });
+        for ((at, driver), seen) in drivers.iter().enumerate().zip(&mut counts) {
+            let (count, found) = look(at, driver);
             if let Some(found) = found {
                 return found;
             }
+            *seen = count;
         }
         match patience.next() {
             Next::Look => std::hint::spin_loop(),

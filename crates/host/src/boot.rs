@@ -11,10 +11,13 @@
 //! | `together.rs`, `berth.rs` | how ranks come together by one; what hosts tell each other on it |
 //! | `pmi.rs` | the protocol of MPICH's launchers and of Slurm, on an inherited socket or a port |
 //! | `pmix.rs` | that of Open MPI's and Slurm's, in a library which is loaded when it is needed |
-//! | `layout.rs` | which ranks are on which host |
+//! | `layout.rs`, `hex.rs` | which ranks are on which host; bytes as digits |
 
 mod berth;
 mod board;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
+mod hex;
 mod layout;
 mod pmi;
 mod pmix;
@@ -22,6 +25,7 @@ mod together;
 
 use std::fmt;
 
+use crate::meet;
 pub(crate) use board::{Board, NoBoard};
 pub(crate) use together::{Together, come_together};
 
@@ -62,6 +66,12 @@ impl fmt::Display for BootError {
 }
 
 impl std::error::Error for BootError {}
+
+/// The variable by which the environment names a job, if one does.
+pub(crate) fn named_by(read: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let names = [meet::VARIABLE, "PMIX_NAMESPACE", "PMI_FD", "PMI_PORT"];
+    names.into_iter().find(|name| read(name).is_some())
+}
 
 /// Finds out what started this process. `read` reads the environment.
 pub(crate) fn find(read: impl Fn(&str) -> Option<String>) -> Result<Started, BootError> {

@@ -10,6 +10,7 @@
 //! without leading: an operator may call us, and others who wait go on meanwhile. Where a rank has several
 //! planes, all its threads may wait in others, and the agent runs what nobody else comes for.
 
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::thread::Thread;
@@ -50,15 +51,20 @@ pub(crate) struct Shared {
 
 impl Driver {
     /// The driver of rank `me` in a plane that it has opened. There must be only one.
-    pub(crate) fn new(plane: Plane, me: u32, limits: Limits, operators: Operators) -> Driver {
+    pub(crate) fn new(
+        plane: Plane,
+        me: u32,
+        limits: Limits,
+        operators: Operators,
+    ) -> io::Result<Driver> {
         let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
         let slot = here.slot(Peer(me)).expect("a rank is on its own host").0;
         let (rail, inlet) = rails::open(&plane, slot, limits.credit_bytes);
         let nic = Nic::new(Peer(me), plane.segment.job(), limits);
         let core = Core::new(nic, HostPort::new(rail, operators), inlet, here);
-        Driver {
+        Ok(Driver {
             shared: Arc::new(Shared {
-                core: Lock::new(core),
+                core: Lock::new(core)?,
                 bell: plane.doorbell(slot),
                 attention: plane.attention(slot),
                 summons: Summons::new(),
@@ -66,7 +72,13 @@ impl Driver {
                 me,
             }),
             agent: OnceLock::new(),
-        }
+        })
+    }
+
+    /// Whether this process was forked from the one whose driver it is. Then nothing can be asked of it: whoever tries ends
+    /// the process.
+    pub fn is_forked(&self) -> bool {
+        self.shared.core.is_forked()
     }
 
     /// Who we are.
@@ -553,10 +565,7 @@ impl Inside<'_> {
     /// Nobody rings for the agent from now on.
     #[inline(always)]
     fn relieve_agent(&mut self) {
-        if self.core.guarded {
-            self.core.guarded = false;
-            self.driver.shared.doorbell().disarm();
-        }
+        self.core.agent_wakeup.stand_down(self.driver.shared.doorbell());
     }
 
     /// The application goes: somebody else may have to look after what is outstanding.
@@ -564,12 +573,12 @@ impl Inside<'_> {
     fn leave(&mut self) {
         self.core.port.rail.flush();
         let others = self.tell_others();
-        if self.core.guarded && !self.core.port.rail.shm.pressing {
+        if self.core.agent_wakeup.is_guarded() && !self.core.port.rail.shm.pressing {
             // We only asked for something, and the agent is still at the doorbell.
             return;
         }
         if !others && self.core.is_expecting() {
-            self.core.handovers = self.core.handovers.wrapping_add(1);
+            self.core.agent_wakeup.count_handover();
             if !self.core.brisk {
                 self.hand_over();
             }
@@ -614,9 +623,8 @@ impl Inside<'_> {
         }
         let shared = &self.driver.shared;
         let crowded = shared.plane.segment.is_crowded();
-        self.core.guarded = true;
         self.core.port.rail.shm.pressing = false;
-        shared.doorbell().arm(Sleeper::Agent, crowded);
+        let idle = self.core.agent_wakeup.hand_over(shared.doorbell(), crowded);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now
         // and then, so only what nobody else will ever do is worth waking it for.
@@ -626,8 +634,7 @@ impl Inside<'_> {
         };
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
-        } else if self.core.agent_idle {
-            self.core.agent_idle = false;
+        } else if idle {
             shared.summons.call();
             shared.ring();
         } else if waiting {

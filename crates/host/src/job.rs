@@ -1,13 +1,12 @@
 //! How a rank comes to its job.
 
 use std::fmt;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use ferrywire_nic::{Limits, Peer};
 
@@ -15,15 +14,17 @@ use crate::boot::{self, BootError, NoBoard, Started, Together};
 use crate::cores;
 use crate::fabric::{Endpoint, NoFabric};
 use crate::line::Line;
-use crate::meet::{self, Files, MeetError, Member, SECRET_BYTES};
+use crate::meet::{self, Files, MeetError, Member};
 use crate::net::Net;
 use crate::net::directory::{Directory, Host};
 use crate::port::Operators;
 use crate::rank::Rank;
+use crate::secret::JobSecret;
 use crate::shm::{Process, Segment};
+use crate::sys::{self, secure};
 use crate::udp::AROUND_BYTES;
 use crate::udp::group::Group;
-use crate::udp::seal::Secret;
+use crate::udp::keys::{Epochs, Secret};
 
 /// Why there is no rank.
 #[derive(Debug)]
@@ -34,6 +35,11 @@ pub enum JoinError {
     Boot(BootError),
     /// The launcher is one of others', and of no use.
     Board(NoBoard),
+    /// The program has rights that who started it does not have, so it takes part in no job that its environment names.
+    Privileged {
+        /// The variable that names one.
+        variable: &'static str,
+    },
     /// The memory that the launcher has handed over is not laid out as this library does it.
     Version,
     /// The memory that ranks share cannot be made or mapped.
@@ -48,6 +54,11 @@ impl fmt::Display for JoinError {
             JoinError::Meet(error) => error.fmt(f),
             JoinError::Boot(error) => error.fmt(f),
             JoinError::Board(error) => error.fmt(f),
+            JoinError::Privileged { variable } => write!(
+                f,
+                "{variable} names a job, and this program has rights that who started it does not have (set-user-id, \
+                 set-group-id or capabilities): start it without them, or unset {variable} to run it alone"
+            ),
             JoinError::Version => {
                 let version = env!("CARGO_PKG_VERSION");
                 write!(
@@ -66,18 +77,26 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
+/// The environment variable in which our launcher says which program of the job a rank runs, from 0 on.
+pub const PROGRAM_VARIABLE: &str = "FERRY_PROGRAM";
+
 /// The rank of this process in the job of the launcher that started it, or the only rank of a job of
 /// one if none did. `read` reads the environment.
 pub fn join(
     read: impl Fn(&str) -> Option<String>,
     operators: Operators,
 ) -> Result<Rank, JoinError> {
-    let (segment, net, rank, line) = match meet::from_environment(&read) {
+    if secure::is_privileged()
+        && let Some(variable) = boot::named_by(&read)
+    {
+        return Err(JoinError::Privileged { variable });
+    }
+    let (segment, net, rank, line, program) = match meet::from_environment(&read) {
         Some(meeting) => {
-            let (member, files, line) =
-                meeting.join(this_process().probe).map_err(JoinError::Meet)?;
+            let (member, files, line) = meeting.join(this_process()).map_err(JoinError::Meet)?;
             let (segment, net) = files.open(&member)?;
-            (segment, net, member.rank, Line::ours(line, member.lasting))
+            let program = read(PROGRAM_VARIABLE).and_then(|number| number.parse().ok());
+            (segment, net, member.rank, Line::ours(line, member.lasting), program)
         }
         None => match boot::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
@@ -86,13 +105,15 @@ pub fn join(
             }
             Started::Board(mut board) => {
                 let Together { segment, net, rank } = boot::come_together(&mut *board)?;
-                (segment, net, rank, Line::board(board))
+                let program = board.program();
+                (segment, net, rank, Line::board(board), program)
             }
         },
     };
     let limits = limits(segment.ranks());
     let (segment, net) = (Arc::new(segment), net.map(Arc::new));
-    Rank::new(segment, net, rank, limits, operators, Some(line)).map_err(JoinError::Memory)
+    let rank = Rank::new(segment, net, rank, limits, operators, Some(line));
+    rank.map(|rank| rank.running(program)).map_err(JoinError::Memory)
 }
 
 impl Files {
@@ -114,13 +135,14 @@ pub(crate) fn way(
         return Err(JoinError::Meet(MeetError::NoSegment));
     };
     let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
-    let secret = Arc::new(Secret::new(&way.secret));
+    let secret = Secret::new(&way.secret);
     let endpoint = way.fabric.as_deref().map(|provider| {
         let host = directory.place(member.rank).map_or(0, |(host, _)| host);
         Endpoint::open(provider, directory.addresses(host))
     });
     let endpoint = endpoint.transpose().map_err(JoinError::Fabric)?.map(Arc::new);
-    let net = Net::new(directory, member.rank, socket, secret, way.insecure, endpoint);
+    let keys = (&secret, Epochs::USUAL);
+    let net = Net::new(directory, member.rank, socket, keys, way.insecure, endpoint);
     Ok(Some(net.ok_or(JoinError::Version)?))
 }
 
@@ -163,9 +185,8 @@ pub fn local_hosts(
             addresses: vec![inside],
         })
         .collect();
-    let mut secret = [0; SECRET_BYTES];
-    secret[..4].copy_from_slice(&random().to_le_bytes());
-    let secret = Arc::new(Secret::new(&secret));
+    let drawn = JobSecret::draw()?;
+    let secret = Secret::new(&drawn);
     let job = random();
     let crowded = is_crowded(hosts * ranks);
     let barrier = Arc::new(Barrier::new((hosts * ranks) as usize));
@@ -176,15 +197,9 @@ pub fn local_hosts(
         (0..ranks).for_each(|slot| segment.introduce(slot, this_process()));
         for (rank, socket) in (host.first..).zip(group.sockets) {
             let directory = Directory::create(&list, FRAME_BYTES_OF_ETHERNET)?;
-            let endpoint = match wire {
-                LocalWire::Fabric(provider) => {
-                    let opened = Endpoint::open(provider, std::iter::once(inside));
-                    Some(Arc::new(opened.map_err(io::Error::other)?))
-                }
-                LocalWire::Sealed | LocalWire::Insecure => None,
-            };
-            let insecure = wire == LocalWire::Insecure;
-            let net = Net::new(directory, rank, socket, Arc::clone(&secret), insecure, endpoint);
+            let endpoint = wire.open(inside).map_err(io::Error::other)?;
+            let (keys, insecure) = ((&secret, wire.epochs()), wire.is_insecure());
+            let net = Net::new(directory, rank, socket, keys, insecure, endpoint);
             let net = Some(Arc::new(net.ok_or(io::ErrorKind::InvalidInput)?));
             let line = Some(Line::threads(&barrier));
             let segment = Arc::clone(&segment);
@@ -197,12 +212,35 @@ pub fn local_hosts(
 /// What ranks of [`local_hosts`] talk by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LocalWire<'a> {
-    /// Sealed datagrams.
-    Sealed,
+    /// Sealed datagrams, whose keys serve so long.
+    Sealed(Epochs),
     /// Datagrams that are not sealed.
     Insecure,
     /// A provider of libfabric.
     Fabric(&'a str),
+}
+
+impl LocalWire<'_> {
+    pub(crate) fn epochs(self) -> Epochs {
+        match self {
+            LocalWire::Sealed(epochs) => epochs,
+            LocalWire::Insecure | LocalWire::Fabric(_) => Epochs::USUAL,
+        }
+    }
+
+    pub(crate) fn is_insecure(self) -> bool {
+        self == LocalWire::Insecure
+    }
+
+    /// The endpoint of one more rank, if that is what it takes.
+    pub(crate) fn open(self, own: IpAddr) -> Result<Option<Arc<Endpoint>>, NoFabric> {
+        match self {
+            LocalWire::Fabric(provider) => {
+                Endpoint::open(provider, std::iter::once(own)).map(|opened| Some(Arc::new(opened)))
+            }
+            LocalWire::Sealed(_) | LocalWire::Insecure => Ok(None),
+        }
+    }
 }
 
 /// What of the usual packet is left for a frame.
@@ -223,13 +261,24 @@ pub fn is_crowded(ranks: u32) -> bool {
 
 /// What the cards of this process's ranks say.
 pub fn this_process() -> Process {
-    let probe = (&raw const PROBE).expose_provenance() as u64;
-    PROBE.store(probe, Ordering::Relaxed);
-    Process { pid: std::process::id(), probe }
+    let pid = std::process::id();
+    let mut drawn_by = DRAWN_BY.lock().unwrap_or_else(PoisonError::into_inner);
+    // A process that was forked is another one.
+    if *drawn_by != pid {
+        let mut word = [0; 8];
+        // Without a word, which is nobody's, messages go in chunks.
+        let _ = sys::random::fill(&mut word);
+        WORD.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        *drawn_by = pid;
+    }
+    let probe = (&raw const WORD).expose_provenance() as u64;
+    Process { pid, pid_outside: pid, word: WORD.load(Ordering::Relaxed), probe }
 }
 
-/// Others may try to read this, to see whether they may.
-static PROBE: AtomicU64 = AtomicU64::new(0);
+/// The identity of this process. Others may try to read it, to see whether they may and whether it is us.
+static WORD: AtomicU64 = AtomicU64::new(0);
+/// The process that has drawn the word.
+static DRAWN_BY: Mutex<u32> = Mutex::new(0);
 
 /// The limits of a NIC among `ranks` on a node.
 ///
@@ -247,13 +296,6 @@ fn limits(ranks: u32) -> Limits {
 pub fn random() -> u32 {
     let hash = RandomState::new().hash_one(std::process::id());
     u32::try_from(hash >> 32).unwrap_or(1)
-}
-
-/// A secret for a job: bytes that nobody can guess.
-pub fn draw_secret() -> io::Result<[u8; SECRET_BYTES]> {
-    let mut bytes = [0; SECRET_BYTES];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@
 //! | file | what it is |
 //! |---|---|
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
-//! | `agent.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
+//! | `agent.rs`, `agent_wakeup.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
 //! | `job.rs` | how a rank comes to its job |
-//! | `meet.rs`, `cores.rs` | our launcher and its ranks meet; how many cores a job may use |
+//! | `meet.rs`, `cores.rs`, `secret.rs` | our launcher and its ranks meet; how many cores a job may use; its secret |
 //! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
 //! | `residence.rs` | a protocol that lives beside the application |
 //! | `port.rs` | how the NIC acts on the machine |
@@ -24,9 +24,11 @@
 //! | `completion.rs` | what has ended, and who waits for it |
 //! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
 //! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace by their own |
+//! | `stdio.rs` | buffers of standard streams, for ranks that end early |
 //! | `sys/` | system calls |
 
 mod agent;
+mod agent_wakeup;
 mod around;
 mod boot;
 mod claims;
@@ -34,6 +36,10 @@ mod completion;
 pub mod cores;
 mod driver;
 pub mod fabric;
+#[cfg(test)]
+mod forged;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 pub mod job;
 mod line;
 mod lock;
@@ -48,7 +54,9 @@ pub mod rail;
 mod rails;
 mod rank;
 mod residence;
+pub mod secret;
 pub mod shm;
+pub mod stdio;
 mod summons;
 mod sync;
 mod sys;
@@ -58,7 +66,7 @@ pub mod udp;
 /// What the driver speaks of, for those who use it.
 pub use ferrywire_nic as nic;
 pub use {
-    around::wait_around,
+    around::{wait_around, wait_for_around},
     completion::Keep,
     driver::{Driver, Finished},
     port::{HostPort, Operators},

@@ -4,19 +4,24 @@
 //! store. Whoever finds it taken says so, spins, yields, and then naps rather than sleeps: the
 //! thread that lets go may not see in time that somebody waits, and a nap ends by itself.
 //!
+//! In a process that was forked from this one the lock is neither free nor held, and nobody gets it: all that it
+//! guards is the parent's. To find that out costs nothing, since it is one more way in which the lock is not free.
+//!
 //! Invariants, cited below by number.
-//!   I1. `held` is 1 exactly while a `Guard` exists, and only its thread touches `value`.
+//!   I1. `state` is `HELD` exactly while a `Guard` exists, and only its thread touches `value`.
 
+use std::io;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::sync::{
-    AtomicU32, Ordering, SPINS_MAX, UnsafeCell, YIELDS_MAX, park, spin_loop, yield_now,
+    AtomicU32, Ordering, SPINS_MAX, UnsafeCell, WipedOnFork, YIELDS_MAX, park, refuse_child,
+    spin_loop, yield_now,
 };
 
 pub(crate) struct Lock<T> {
-    held: AtomicU32,
+    state: WipedOnFork,
     /// Threads that want it and do not have it.
     wanted: AtomicU32,
     value: UnsafeCell<T>,
@@ -32,8 +37,15 @@ pub(crate) struct Guard<'a, T> {
 }
 
 impl<T> Lock<T> {
-    pub(crate) fn new(value: T) -> Lock<T> {
-        Lock { held: AtomicU32::new(0), wanted: AtomicU32::new(0), value: UnsafeCell::new(value) }
+    /// Fails if there is no memory for it.
+    pub(crate) fn new(value: T) -> io::Result<Lock<T>> {
+        let state = WipedOnFork::new(FREE)?;
+        Ok(Lock { state, wanted: AtomicU32::new(0), value: UnsafeCell::new(value) })
+    }
+
+    /// Whether this process was forked from the one that made the lock.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FORKED
     }
 
     #[inline(always)]
@@ -57,20 +69,23 @@ impl<T> Lock<T> {
     #[inline(always)]
     fn is_acquired(&self) -> bool {
         // Pairs with the Release in `release`.
-        self.held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
     fn release(&self) {
         // Pairs with the Acquire in `is_acquired`.
-        self.held.store(0, Ordering::Release);
+        self.state.store(FREE, Ordering::Release);
         if self.is_wanted() {
-            park::wake(&self.held, u32::MAX);
+            park::wake(&self.state, u32::MAX);
         }
     }
 
     #[cold]
     fn contend(&self) {
+        if self.is_forked() {
+            refuse_child();
+        }
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let mut tries = 0_u32;
         while !self.is_acquired() {
@@ -78,7 +93,7 @@ impl<T> Lock<T> {
             match tries {
                 0..SPINS_MAX => spin_loop(),
                 SPINS_MAX..YIELDS_MAX => yield_now(),
-                _ => park::wait(&self.held, 1, u32::MAX, Some(NAP)),
+                _ => park::wait(&self.state, HELD, u32::MAX, Some(NAP)),
             }
         }
         self.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -145,4 +160,8 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
+/// What the kernel wipes the state to.
+const FORKED: u32 = 0;
+const FREE: u32 = 1;
+const HELD: u32 = 2;
 const NAP: Duration = Duration::from_micros(50);

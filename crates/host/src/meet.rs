@@ -11,19 +11,23 @@
 //!
 //! Where the launcher is another's, the first rank of a host is in its place, and opens a door (`door.rs`).
 
-mod door;
+// Public for those who test it from outside, by attacking it: nothing else may rely on their names.
+#[doc(hidden)]
+pub mod door;
 mod place;
 mod socket;
-mod wire;
+#[doc(hidden)]
+pub mod wire;
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
-pub(crate) use door::{Door, Guest, enter};
+use crate::shm::Process;
+pub(crate) use door::{Door, Guest, Invitation, NotAll, enter};
 pub use place::{Place, Word};
-use socket::Patience;
-pub use wire::{Hello, Member, SECRET_BYTES, TEXT_BYTES_MAX, VERSION, Way};
+use socket::{Parcel, Patience};
+pub use wire::{Hello, Member, TEXT_BYTES_MAX, VERSION, Way};
 use wire::{Message, Unreadable};
 
 /// The environment variable in which a rank finds the number of its end.
@@ -81,6 +85,8 @@ pub enum MeetError {
         /// To whom the answer went that we took.
         other: u32,
     },
+    /// Who answers at the door of this host does not know the token of the job.
+    NotTheFirst,
     /// The launcher said no.
     Refused {
         /// Why.
@@ -143,6 +149,11 @@ impl fmt::Display for MeetError {
                 "pids {own} and {other} tried to join as the same rank at the same time: a rank is \
                  one process"
             ),
+            E::NotTheFirst => write!(
+                f,
+                "the process that answers at the join socket of this host does not know the job's token: another \
+                 process has taken the socket's name"
+            ),
             E::Refused { text } => write!(f, "{text}"),
             E::LauncherGone => write!(f, "the launcher is gone: the job is over"),
             E::Version { theirs } => write!(
@@ -188,18 +199,16 @@ impl Meeting {
     /// Says hello, and waits until all ranks of the job have. Gives the place in the job, its
     /// segment, and the line to the launcher.
     ///
-    /// Others may try to read eight bytes at `probe_address` of this process, to learn whether
-    /// they can.
-    pub fn join(self, probe_address: u64) -> Result<(Member, Files, Line), MeetError> {
+    /// `process` is this one, as others are told of it.
+    pub fn join(self, process: Process) -> Result<(Member, Files, Line), MeetError> {
         let number = self.value.trim().parse().ok();
         let number: RawFd = number.ok_or(MeetError::NotANumber { value: self.value })?;
         let socket =
             socket::inherited(number).map_err(|error| MeetError::NotASocket { number, error })?;
         let line = Line { socket };
         line.check_launcher()?;
-        let pid = std::process::id();
-        line.say(&Message::Hello(Hello { pid, probe_address }), "say hello to the launcher")?;
-        let (member, files) = line.wait_for_welcome(pid)?;
+        line.say(&Message::Hello(Hello::of(process)), "say hello to the launcher")?;
+        let (member, files) = line.wait_for_welcome(process.pid)?;
         Ok((member, files, line))
     }
 }
@@ -251,10 +260,14 @@ impl Line {
     }
 
     fn check_launcher(&self) -> Result<(), MeetError> {
-        let uid = socket::peer_uid(self.socket.as_fd())
-            .map_err(|error| MeetError::Os { what: "ask who the launcher is", error })?;
-        let own = socket::own_uid();
-        if trusts(own, uid) { Ok(()) } else { Err(MeetError::StrangeLauncher { uid, own }) }
+        let (uid, own) = (self.launcher_uid()?, socket::own_uid());
+        if uid == own { Ok(()) } else { Err(MeetError::StrangeLauncher { uid, own }) }
+    }
+
+    fn launcher_uid(&self) -> Result<u32, MeetError> {
+        socket::peer(self.socket.as_fd())
+            .map(|peer| peer.uid)
+            .map_err(|error| MeetError::Os { what: "ask who the launcher is", error })
     }
 
     fn say(&self, message: &Message, what: &'static str) -> Result<(), MeetError> {
@@ -265,16 +278,18 @@ impl Line {
         })
     }
 
-    fn wait_for_welcome(&self, own: u32) -> Result<(Member, Files), MeetError> {
+    fn hear(&self) -> Result<Parcel, MeetError> {
         let parcel = socket::receive(self.socket.as_fd(), Patience::Wait).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::ConnectionReset => MeetError::LauncherGone,
                 _ => MeetError::Os { what: "hear from the launcher", error },
             }
         })?;
-        if parcel.bytes.is_empty() {
-            return Err(MeetError::LauncherGone);
-        }
+        if parcel.bytes.is_empty() { Err(MeetError::LauncherGone) } else { Ok(parcel) }
+    }
+
+    fn wait_for_welcome(&self, own: u32) -> Result<(Member, Files), MeetError> {
+        let parcel = self.hear()?;
         match Message::parse(&parcel.bytes) {
             Ok(Message::Welcome { to, .. } | Message::Refused { to, .. }) if to != own => {
                 Err(MeetError::Crossed { own, other: to })
@@ -290,11 +305,6 @@ impl Line {
             Err(Unreadable::Version(theirs)) => Err(MeetError::Version { theirs }),
         }
     }
-}
-
-/// Whom a process of `own` meets: itself, and root, who could do anything anyway.
-fn trusts(own: u32, other: u32) -> bool {
-    other == own || other == 0
 }
 
 #[cfg(test)]

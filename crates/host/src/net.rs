@@ -11,7 +11,8 @@ use std::time::Duration;
 use directory::Directory;
 
 use crate::fabric::Endpoint;
-use crate::udp::seal::{Form, Header, Secret};
+use crate::udp::keys::{Epochs, Keyring, Secret};
+use crate::udp::seal::{Form, Header};
 use crate::udp::socket::{Socket, Target};
 
 /// A rank in a job of several hosts.
@@ -24,7 +25,7 @@ pub(crate) struct Net {
     pub(crate) me: u32,
     pub(crate) first: u32,
     pub(crate) socket: Socket,
-    pub(crate) secret: Arc<Secret>,
+    pub(crate) keys: Keyring,
     /// Frames go as they are, since the user wants it.
     pub(crate) insecure: bool,
     /// What frames go through, if the job has chosen libfabric. Then datagrams carry cards.
@@ -36,12 +37,12 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Rank `me` of a job in whose directory it is. `None` if it is not, or the socket is not one of its host.
+    /// Rank `me` of a job in whose directory it is. `None` if it is not. The secret of the job is not kept.
     pub(crate) fn new(
         directory: Directory,
         me: u32,
         socket: OwnedFd,
-        secret: Arc<Secret>,
+        (secret, epochs): (&Secret, Epochs),
         insecure: bool,
         endpoint: Option<Arc<Endpoint>>,
     ) -> Option<Net> {
@@ -52,22 +53,11 @@ impl Net {
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         };
         let (first, _) = directory.ranks(host);
+        let keys = Keyring::new(secret, host, directory.hosts(), epochs);
         let own = SocketAddr::new(inside, port);
         let socket = Socket::new(socket, true);
         let kept = Vec::new();
-        Some(Net {
-            directory,
-            host,
-            slot,
-            me,
-            first,
-            socket,
-            secret,
-            insecure,
-            endpoint,
-            own,
-            kept,
-        })
+        Some(Net { directory, host, slot, me, first, socket, keys, insecure, endpoint, own, kept })
     }
 
     /// The sockets of this host stay open as long as this rank is in the job: there is no agent that keeps them.
@@ -89,5 +79,37 @@ impl Net {
         let header = Header { slot, form: Form::Knock, source: self.me, counter: 0 };
         let to = Target::new(self.own, slot);
         let _ = self.socket.send(&to, &[std::io::IoSlice::new(&header.emit())]);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::job::LocalWire;
+    use crate::net::directory::Host;
+    use crate::udp::group::Group;
+
+    /// Where all hosts are.
+    pub(crate) const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    /// The ranks of a job on so many hosts, all of them this machine, with so many ranks on each.
+    pub(crate) fn ranks(hosts: u32, each: u16, wire: LocalWire<'_>) -> Vec<Arc<Net>> {
+        let groups = (0..hosts).map(|_| Group::open(each, None, HERE).expect("a port"));
+        let groups: Vec<Group> = groups.collect();
+        let ranks = u32::from(each);
+        let host = |(host, group): (u32, &Group)| {
+            let (first, port) = (host * ranks, group.port);
+            Host { first, ranks, port, addresses: vec![HERE] }
+        };
+        let list: Vec<Host> = (0..).zip(&groups).map(host).collect();
+        let secret = Secret::new(&[7; 32]);
+        let rank = |(me, socket)| {
+            let directory = Directory::create(&list, 1400).expect("memory");
+            let endpoint = wire.open(HERE).expect("it is there");
+            let keys = (&secret, wire.epochs());
+            let net = Net::new(directory, me, socket, keys, wire.is_insecure(), endpoint);
+            Arc::new(net.expect("it is in the directory"))
+        };
+        (0..).zip(groups.into_iter().flat_map(|group| group.sockets)).map(rank).collect()
     }
 }

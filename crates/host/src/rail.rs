@@ -5,7 +5,12 @@
 
 use std::io;
 
-use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
+use ferrywire_nic::{Envelope, Peer, Promises, RailId, Sent, Ticket};
+
+/// Shared memory: leads to the ranks of this host.
+pub const NEAR: RailId = RailId(0);
+/// A network: leads to the ranks of other hosts.
+pub const FAR: RailId = RailId(1);
 
 /// The half that sends.
 pub trait Rail {
@@ -55,8 +60,8 @@ pub trait Inlet {
 /// What comes in on a rail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<'a> {
-    /// A frame.
-    Frame(&'a [u8]),
+    /// A frame that came by this rail.
+    Frame(RailId, &'a [u8]),
     /// Bytes have been written into our memory for a receive.
     Landed {
         /// The receive.

@@ -11,7 +11,7 @@ use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
 use crate::net::Net;
-use crate::rail::{Arrival, Inlet, Rail};
+use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::shm::plane::Plane;
 use crate::shm::rail as shm;
 use crate::shm::{Shm, ShmInlet};
@@ -183,6 +183,13 @@ impl Rails {
         }
     }
 
+    /// The memory of a peer on this host cannot be reached any more.
+    pub(crate) fn lose_access(&mut self, peer: Peer) {
+        if let Some(slot) = self.here.slot(peer) {
+            self.shm.lose_access(slot);
+        }
+    }
+
     /// The slot of a peer whose memory is read or written, which the NIC does only where a rail promised it.
     fn near(&self, peer: Peer) -> io::Result<Peer> {
         self.here.slot(peer).ok_or_else(|| io::ErrorKind::Unsupported.into())
@@ -311,7 +318,7 @@ impl Inlets {
             self.rest -= 1;
             return 0;
         }
-        let take = |peer, frame: &[u8]| take(peer, Arrival::Frame(frame));
+        let take = |peer, frame: &[u8]| take(peer, Arrival::Frame(FAR, frame));
         let taken = match far {
             // What the socket complains about is told when something is sent.
             FarInlet::Udp(udp) => udp.poll(take).unwrap_or(0),

@@ -19,6 +19,7 @@ use crate::net::Net;
 use crate::port::Operators;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
+use crate::stdio;
 
 /// One rank of a job on this machine. It stands for the driver of its first plane, too.
 pub struct Rank {
@@ -36,10 +37,10 @@ pub struct Rank {
     lost: Mutex<Option<Peer>>,
     /// The line to the launcher, if there is one.
     line: Option<Line>,
+    /// Which program of the job it runs, if the launcher says.
+    program: Option<u32>,
     /// It has left, or is about to.
     left: AtomicBool,
-    /// The process that joined. One that it forks has no part in the job.
-    process: u32,
 }
 
 impl Rank {
@@ -55,7 +56,7 @@ impl Rank {
         let slot = me - net.as_ref().map_or(0, |net| net.first);
         let plane = Plane::open(&segment, 0, slot, net.clone())?;
         Ok(Rank {
-            first: Driver::new(plane, me, limits.clone(), operators),
+            first: Driver::new(plane, me, limits.clone(), operators)?,
             segment,
             net,
             me,
@@ -65,9 +66,25 @@ impl Rank {
             others: [const { OnceLock::new() }; PLANES as usize - 1],
             lost: Mutex::new(None),
             line,
+            program: None,
             left: AtomicBool::new(false),
-            process: std::process::id(),
         })
+    }
+
+    /// The same, running this program of the job.
+    pub(crate) fn running(mut self, program: Option<u32>) -> Rank {
+        self.program = program;
+        self
+    }
+
+    /// Which program of the job it runs, from 0 on, if the launcher says.
+    pub fn program(&self) -> Option<u32> {
+        self.program
+    }
+
+    /// The first rank of this host, by which ranks know whether they share memory.
+    pub fn first_here(&self) -> Peer {
+        Peer(self.me - self.slot)
     }
 
     /// The driver of a plane, of which there are [`PLANES`]. Ranks talk in a plane as soon as both
@@ -88,7 +105,7 @@ impl Rank {
             return Ok(driver);
         }
         let plane = Plane::open(&self.segment, number, self.slot, None)?;
-        let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators);
+        let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators)?;
         if let Some(peer) = *lost {
             driver.stop_transfers();
             driver.give_up(peer);
@@ -149,6 +166,8 @@ impl Rank {
 
     /// Ends the whole job, with this exit code and for this reason.
     pub fn abort(&self, code: i32, text: &str) -> ! {
+        // The launcher ends us as soon as it has heard.
+        stdio::flush_all();
         match &self.line {
             // The launcher ends us with all the others; if it does not, we end ourselves.
             Some(line) if line.abort(code, text) => std::thread::sleep(ABORT_MAX),
@@ -164,7 +183,8 @@ impl Rank {
     /// order, and whoever should take it may be busy. The job ends, before anybody can take our silence for
     /// the failure; and so does this process, since memory that is lent goes with the stack.
     pub fn leave(&self) {
-        if self.process != std::process::id() || self.left.swap(true, Ordering::Relaxed) {
+        // A process that was forked from this one has no part in the job.
+        if self.first.is_forked() || self.left.swap(true, Ordering::Relaxed) {
             return;
         }
         let panicking = std::thread::panicking();
@@ -213,7 +233,7 @@ impl Deref for Rank {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.first.is_forked() {
             return;
         }
         self.leave();

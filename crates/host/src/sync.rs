@@ -1,6 +1,6 @@
 //! What those who run at the same time share: atomics, cells, waiting, and how much of each.
 //!
-//! `lock.rs`, `notes.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
+//! `lock.rs`, `notes.rs`, `summons.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
 //! `loom/` include those files and put a module of their own in the place of this one, so that loom
 //! can run every order in which their steps may fall.
 
@@ -8,6 +8,7 @@ pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use std::thread::yield_now;
 
+pub(crate) use crate::sys::fork::{WipedOnFork, refuse as refuse_child};
 pub(crate) use crate::sys::futex as park;
 
 /// Slots of a ring, a power of two.

@@ -1,8 +1,12 @@
 //! What we ask of Linux, one file for each sort of thing. Nothing else makes system calls, but for
 //! the sockets of the meeting and those between hosts.
 
+pub(crate) mod fork;
 pub(crate) mod futex;
+pub(crate) mod hidden;
 pub(crate) mod interfaces;
 pub(crate) mod map;
+pub(crate) mod random;
 pub(crate) mod reach;
 pub(crate) mod schedule;
+pub(crate) mod secure;

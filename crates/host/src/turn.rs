@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
 
+use crate::agent_wakeup::AgentWakeup;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
 use crate::patience::Habit;
@@ -55,14 +56,10 @@ pub(crate) struct Core {
     pub(crate) leader_looks: bool,
     /// Nothing is moved straight between processes any more.
     pub(crate) stopped: bool,
-    /// The doorbell is armed for the agent.
-    pub(crate) guarded: bool,
-    /// How often the application has left something outstanding.
-    pub(crate) handovers: u32,
+    /// How the agent is woken for what arrives while the application is away.
+    pub(crate) agent_wakeup: AgentWakeup,
     /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
     pub(crate) brisk: bool,
-    /// The agent sleeps until it is called: it does not look by itself for what is left to it.
-    pub(crate) agent_idle: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
     /// Somebody waits until others have taken all that was sent to them.
@@ -87,10 +84,8 @@ impl Core {
             lookers: Vec::new(),
             leader_looks: false,
             stopped: false,
-            guarded: false,
-            handovers: 0,
+            agent_wakeup: AgentWakeup::default(),
             brisk: false,
-            agent_idle: false,
             closing: false,
             draining: false,
         }
@@ -99,9 +94,14 @@ impl Core {
     /// Looks around once; true if something happened.
     #[inline]
     pub(crate) fn turn(&mut self, shared: &Shared) -> bool {
+        let timed = self.port.rail.needs_time();
+        if timed {
+            // Whoever turns may have slept since the last turn, and how long an answer took is told by this clock.
+            self.port.now = self.port.clock();
+        }
         let Core { nic, port, inlet, .. } = self;
         let taken = inlet.poll(ARRIVALS_PER_TURN_MAX, |from, arrival| match arrival {
-            Arrival::Frame(raw) => nic.on_frame(from, Seal::Intact, raw, port),
+            Arrival::Frame(via, raw) => nic.on_frame(from, via, Seal::Intact, raw, port),
             Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
         });
         self.turns.all += 1;
@@ -119,11 +119,12 @@ impl Core {
         if self.changes != shared.plane.segment.changes() {
             busy |= self.mourn(&shared.plane);
         }
-        if self.port.rail.needs_time() {
-            busy |= self.look_at_clock(&shared.plane);
+        if timed {
+            busy |= self.do_what_is_due(&shared.plane);
             self.port.rail.flush();
         } else if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
-            self.look_at_clock(&shared.plane);
+            self.port.now = self.port.clock();
+            self.do_what_is_due(&shared.plane);
             self.port.rail.look_around();
         }
         busy
@@ -155,7 +156,7 @@ impl Core {
         let piece = left.min(PIECE_BYTES_MAX);
         if piece > 0 {
             if let Err(error) = self.copy_piece(&transfer, piece) {
-                self.lose(transfer.peer, &error);
+                self.give_up_copy(&transfer, &error);
                 return true;
             }
             transfer.done += piece;
@@ -176,6 +177,23 @@ impl Core {
             Direction::Read => unsafe { rail.read(transfer.peer, from, into, piece) },
             // SAFETY: the NIC asked for it: `from` is lent until the transfer is over.
             Direction::Write(_) => unsafe { rail.write(transfer.peer, from, into, piece) },
+        }
+    }
+
+    /// The memory of a peer cannot be reached. If the system does not permit it any more, the NIC goes on in another way; a
+    /// peer that is gone is told of soon, and gets nothing meanwhile.
+    #[cold]
+    fn give_up_copy(&mut self, transfer: &Transfer, error: &io::Error) {
+        let refused = error.kind() == io::ErrorKind::PermissionDenied
+            || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOSYS));
+        if !refused {
+            return self.lose(transfer.peer, error);
+        }
+        let Core { nic, port, .. } = self;
+        port.rail.lose_access(transfer.peer);
+        match transfer.direction {
+            Direction::Read => nic.on_get_refused(transfer.ticket, port),
+            Direction::Write(_) => nic.on_put_refused(transfer.ticket, port),
         }
     }
 
@@ -252,8 +270,7 @@ impl Core {
     }
 
     /// What is due by now is done; true if there was something.
-    fn look_at_clock(&mut self, plane: &Plane) -> bool {
-        self.port.now = self.port.clock();
+    fn do_what_is_due(&mut self, plane: &Plane) -> bool {
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
             // It has been asked for once.

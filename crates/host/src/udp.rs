@@ -3,7 +3,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `seal.rs` | a frame becomes a datagram and back: header, keys, counters |
+//! | `seal.rs` | a frame becomes a datagram and back: header, counters, epochs |
+//! | `keys.rs` | which key that is, from the secret of the job down |
 //! | `cipher.rs` | what encrypts, by what the processor can do |
 //! | `replay.rs` | each datagram of a source counts once |
 //! | `rail.rs` | the rail: which frame goes where, and which is taken |
@@ -22,6 +23,7 @@ pub mod address;
 mod call;
 mod cipher;
 pub mod group;
+pub mod keys;
 pub(crate) mod rail;
 pub mod replay;
 pub mod seal;

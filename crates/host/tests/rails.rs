@@ -207,7 +207,7 @@ fn take(inlet: &mut impl Inlet, limit: usize) -> Vec<Event> {
     let taken = inlet.poll(limit, |_, arrival| {
         events.push(match arrival {
             Arrival::Landed { ticket, bytes } => Event::Landed(ticket.bits(), bytes),
-            Arrival::Frame(raw) => {
+            Arrival::Frame(_, raw) => {
                 let (envelope, payload) = Envelope::parse(raw).expect("a frame is whole");
                 let Kind::Eager { word, .. } = envelope.kind else { panic!("only those are sent") };
                 Event::Frame(word.tag(), payload.to_vec())

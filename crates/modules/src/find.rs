@@ -9,6 +9,7 @@ use core::fmt;
 use core::ptr;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::abi::{ENTRY, Entry, LIBRARY, Table, VERSION};
@@ -26,6 +27,13 @@ pub enum Unavailable {
         /// The file.
         path: PathBuf,
         /// What the loader says.
+        reason: String,
+    },
+    /// Somebody else could have put the file there.
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         reason: String,
     },
     /// It is an engine, but of another version of Ferrywire.
@@ -56,6 +64,12 @@ impl fmt::Display for Unavailable {
                 "modules need the library {LIBRARY}, but {} cannot be loaded: {reason}; {BUILD} makes a new one",
                 path.display()
             ),
+            Unavailable::NotOurs { path, reason } => write!(
+                f,
+                "modules need the library {LIBRARY}, but {} is not loaded, since {reason}: install one that only you or \
+                 root can change",
+                path.display()
+            ),
             Unavailable::Version { path, found } => write!(
                 f,
                 "the module engine {} speaks version {found}, and version {VERSION} is needed; {BUILD} makes it",
@@ -69,19 +83,22 @@ impl core::error::Error for Unavailable {}
 
 /// The engine's table, from the first place that has the library.
 ///
-/// A setting names the only place. Otherwise it is looked for next to what this code is part of, and
-/// then wherever the dynamic loader looks.
+/// A setting names the only place, but not in a program with rights that who started it does not have. Otherwise it is
+/// looked for next to the file that this code is part of, our library or a program that has it inside, and then
+/// wherever the dynamic loader looks.
 pub(crate) fn find(
     settings: impl Fn(&str) -> Option<String>,
 ) -> Result<&'static Table, Unavailable> {
-    if let Some(path) = settings(SETTING).map(PathBuf::from) {
+    if let Some(path) = settings(SETTING).filter(|_| !is_privileged()).map(PathBuf::from) {
         if !path.exists() {
             return Err(Unavailable::Missing { looked: vec![path] });
         }
         return load(&path);
     }
-    let mut looked = beside();
+    let own = own_object();
+    let mut looked = own.as_deref().map(beside).unwrap_or_default();
     if let Some(path) = looked.iter().find(|path| path.exists()) {
+        check_owner(path, own.as_deref())?;
         return load(path);
     }
     let plain = PathBuf::from(LIBRARY);
@@ -126,27 +143,45 @@ pub(crate) fn load(path: &Path) -> Result<&'static Table, Unavailable> {
     Ok(unsafe { &*table })
 }
 
-/// The places near the file that has this code in it: a library that the application has loaded, or the
-/// application itself.
-fn beside() -> Vec<PathBuf> {
-    let own = [own_object(), std::fs::read_link("/proc/self/exe").ok()];
-    let mut places = Vec::new();
-    for folder in own.iter().flatten().filter_map(|file| file.parent()) {
-        let mut near = vec![folder.join(LIBRARY)];
-        if let Some(above) = folder.parent() {
-            near.push(above.join("lib").join(LIBRARY));
-            // Where the build puts tests and examples, one folder below the libraries.
-            if ["deps", "examples"].iter().any(|name| folder.ends_with(name)) {
-                near.push(above.join(LIBRARY));
-            }
-        }
-        for place in near {
-            if !places.contains(&place) {
-                places.push(place);
-            }
+/// The places near the file that has this code in it.
+fn beside(own: &Path) -> Vec<PathBuf> {
+    let Some(folder) = own.parent() else { return Vec::new() };
+    let mut near = vec![folder.join(LIBRARY)];
+    if let Some(above) = folder.parent() {
+        near.push(above.join("lib").join(LIBRARY));
+        // Where the build puts tests and examples, one folder below the libraries.
+        if ["deps", "examples"].iter().any(|name| folder.ends_with(name)) {
+            near.push(above.join(LIBRARY));
         }
     }
-    places
+    near
+}
+
+/// Who can change the file could change our own code, too: it belongs to us, to root or to the owner of that, and not
+/// everybody may write to it, or replace it.
+fn check_owner(path: &Path, own: Option<&Path>) -> Result<(), Unavailable> {
+    let not_ours = |reason| Unavailable::NotOurs { path: path.to_path_buf(), reason };
+    let facts = |path: &Path| std::fs::metadata(path).map_err(|error| not_ours(error.to_string()));
+    let (file, folder) = (facts(path)?, facts(path.parent().unwrap_or(path))?);
+    // SAFETY: has no preconditions.
+    let me = unsafe { libc::geteuid() };
+    let owner = own.and_then(|own| std::fs::metadata(own).ok()).map_or(me, |own| own.uid());
+    if ![0, me, owner].contains(&file.uid()) {
+        return Err(not_ours(format!("it belongs to user {}", file.uid())));
+    }
+    if file.mode() & OTHERS_WRITE != 0 {
+        return Err(not_ours("everybody may write to it".to_string()));
+    }
+    if folder.mode() & OTHERS_WRITE != 0 && folder.mode() & STICKY == 0 {
+        return Err(not_ours("everybody may replace it".to_string()));
+    }
+    Ok(())
+}
+
+/// Whether the environment comes from somebody with fewer rights.
+fn is_privileged() -> bool {
+    // SAFETY: it takes a number.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// The file that the dynamic loader took this function from.
@@ -164,10 +199,13 @@ fn own_object() -> Option<PathBuf> {
         return None;
     }
     let path = PathBuf::from(copied(info.dli_fname)?);
-    // The engine is beside the library itself, not beside a link to it.
-    let path = path.canonicalize().unwrap_or(path);
     // For the application itself this is how it was called, which need not be a path.
-    path.is_absolute().then_some(path)
+    let path = match path.is_absolute() {
+        true => path,
+        false => std::fs::read_link("/proc/self/exe").ok()?,
+    };
+    // The engine is beside the library itself, not beside a link to it.
+    Some(path.canonicalize().unwrap_or(path))
 }
 
 fn loader_says() -> String {
@@ -186,6 +224,10 @@ fn copied(text: *const c_char) -> Option<OsString> {
     let text = unsafe { CStr::from_ptr(text) };
     Some(OsString::from_vec(text.to_bytes().to_vec()))
 }
+
+/// What of a file's mode lets everybody write, and what of a folder's lets nobody replace the files of others.
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
 
 const SETTING: &str = "FERRY_MODULE_ENGINE";
 

@@ -91,6 +91,22 @@ pub struct Member<'a> {
     pub rank: u32,
     /// How they live together: only speed depends on it. Alike for all of them.
     pub home: Home,
+    /// How messages name their senders.
+    pub naming: Naming,
+}
+
+/// How the messages of a collective name their senders.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Naming {
+    /// By their ranks: everybody of a communicator takes part, and counts alike.
+    #[default]
+    Ranks,
+    /// By their processes, under one strand. For groups that may overlap, and count the same process differently, but
+    /// travel under one group id.
+    Processes {
+        /// The only strand of their messages.
+        strand: u8,
+    },
 }
 
 /// How those who take part live together.
@@ -111,9 +127,27 @@ impl Member<'_> {
         self.group.size()
     }
 
-    fn schedule(self) -> Schedule {
+    pub(crate) fn schedule(self) -> Schedule {
         assert!(self.rank < self.size(), "rank {} of {}", self.rank, self.size());
-        Schedule::new(self.group_id, self.rank)
+        Schedule::new(self.group_id, self.name_of(self.rank))
+    }
+
+    /// What messages from `rank` call it.
+    fn name_of(self, rank: u32) -> u32 {
+        match self.naming {
+            Naming::Ranks => rank,
+            Naming::Processes { .. } => self.group.peer_of(rank).0,
+        }
+    }
+
+    fn strand(self, strand: u8) -> u8 {
+        match self.naming {
+            Naming::Ranks => strand,
+            Naming::Processes { strand: only } => {
+                assert_eq!(strand, 0, "it has one strand");
+                only
+            }
+        }
     }
 
     fn send(self, to: u32, source: Span) -> Step {
@@ -125,11 +159,12 @@ impl Member<'_> {
     }
 
     fn send_on(self, strand: u8, to: u32, source: Span) -> Step {
-        Step::Send { to: self.group.peer_of(to), source, strand }
+        Step::Send { to: self.group.peer_of(to), source, strand: self.strand(strand) }
     }
 
     fn receive_on(self, strand: u8, from: u32, into: Span) -> Step {
-        Step::Receive { from: self.group.peer_of(from), rank: from, into, strand }
+        let (peer, strand) = (self.group.peer_of(from), self.strand(strand));
+        Step::Receive { from: peer, rank: self.name_of(from), into, strand }
     }
 
     /// The rank `distance` ahead of ours, and the one as far behind, if ranks were a ring.
@@ -190,7 +225,7 @@ fn rest(span: Span, start: u64) -> Span {
 /// Another schedule as a step. Messages of one that waits for another are told apart by that: who
 /// sends and who receives both do all of the first before any of the second, and between two ranks
 /// the first to be sent is the first to be received.
-fn start(schedule: Schedule) -> Step {
+pub(crate) fn start(schedule: Schedule) -> Step {
     Step::Start(Arc::new(schedule))
 }
 

@@ -1,16 +1,18 @@
 //! Communicators: who takes part, and the words under which they write to each other.
 //!
 //! A communicator takes two group ids of the NIC: messages of the user's travel under the first, what
-//! the library does in its name under the second. So the two never meet.
+//! the library does in its name under the second. So the two never meet. Two more are for what only some of its ranks
+//! do together, which they tell apart by a tag: in a group of their own, and two by two.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use ferrywire_nic::{MODULE_GROUP, Mask, MatchWord, Peer, Placement};
 
-use crate::collective::{Home, Member};
+use crate::collective::{Home, Member, Naming};
 use crate::council::Standing;
 use crate::group::Group;
+use crate::numbers::COMMS_MAX;
 
 /// The largest tag that a user may choose.
 pub const TAG_MAX: u32 = MatchWord::TAG_MAX;
@@ -27,6 +29,8 @@ pub struct Comm {
     instance: AtomicU16,
     /// The same of persistent ones.
     persistent: AtomicU16,
+    /// Whether a collective was left out here: see [`Comm::leave_out`].
+    left_out: AtomicBool,
     inter: Option<Inter>,
     /// What the council says of it.
     standing: Arc<Standing>,
@@ -66,7 +70,18 @@ impl Comm {
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
         let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
         let (messages, standing) = (2 * number, Arc::new(Standing::new(group.size())));
-        Comm { group, rank, number, messages, instance, persistent, inter: None, standing }
+        let left_out = AtomicBool::new(false);
+        Comm {
+            group,
+            rank,
+            number,
+            messages,
+            instance,
+            persistent,
+            left_out,
+            inter: None,
+            standing,
+        }
     }
 
     /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
@@ -177,6 +192,7 @@ impl Comm {
             group: &self.group,
             rank: self.rank,
             home: Home::Spread,
+            naming: Naming::Ranks,
         }
     }
 
@@ -191,6 +207,7 @@ impl Comm {
                     group: everyone,
                     rank: *rank,
                     home: Home::Spread,
+                    naming: Naming::Ranks,
                 }
             }
         }
@@ -201,25 +218,61 @@ impl Comm {
         2 * self.number + 1
     }
 
-    /// The number of the next collective: alike on all ranks, since all call them in the same order.
+    /// The number of the next collective: alike on all ranks, since all call them in the same order. It comes again after
+    /// some ten thousand others, and the NIC sees to it that the first is over by then.
     pub fn next_instance(&self) -> u16 {
-        self.instance.fetch_add(1, Ordering::Relaxed) & !APART
+        self.instance.fetch_add(1, Ordering::Relaxed) & !PERSISTENT
+    }
+
+    /// A collective that other ranks call was left out here, since this one found an error before it began. What they
+    /// have sent for it may wait here for ever, so the communicator's number is not used again.
+    pub fn leave_out(&self) {
+        self.left_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its number may be used again when it is freed.
+    pub fn is_reusable(&self) -> bool {
+        !self.left_out.load(Ordering::Relaxed) && !self.standing.is_revoked()
     }
 
     /// The number of a collective that is started again and again, and in no order on which ranks agree
-    /// with each other. They agree on the order in which they are made.
-    pub fn next_persistent_instance(&self) -> u16 {
-        self.persistent.fetch_add(1, Ordering::Relaxed) | APART | PERSISTENT
+    /// with each other. They agree on the order in which they are made. None, at all ranks alike, when all are given
+    /// away: it is not known which of them are still in use.
+    pub fn next_persistent_instance(&self) -> Option<u16> {
+        let next = |given: u16| given.checked_add(1).filter(|&given| given <= PERSISTENT);
+        let given = self.persistent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        given.ok().map(|given| given | PERSISTENT)
     }
 
-    /// The number of something that only some of the ranks do together, who call it by a tag.
-    pub fn instance_apart(tag: u32) -> u16 {
-        let [.., high, low] = tag.to_be_bytes();
-        u16::from_be_bytes([high, low]) & !PERSISTENT | APART
+    /// We among some ranks of the communicator, and the instance of what they do together under a tag. Those that do
+    /// something at the same time, and have two ranks in common, need different tags.
+    pub fn part<'a>(&self, group: &'a Group, rank: u32, tag: u32) -> (Member<'a>, u16) {
+        let [_, strand, high, low] = (tag & TAG_MAX).to_be_bytes();
+        let (group_id, naming) = (PARTS | self.number, Naming::Processes { strand });
+        let member = Member { group_id, group, rank, home: Home::Spread, naming };
+        (member, u16::from_be_bytes([high, low]))
+    }
+
+    /// The process behind `other`, and the words of a message to it and of one from it, apart from what users and
+    /// collectives do.
+    pub fn pair(&self, other: u32, tag: u32) -> (Peer, MatchWord, MatchWord) {
+        let word = |rank| MatchWord::new(PAIRS | self.number, rank, tag & TAG_MAX);
+        (self.targets().peer_of(other), word(self.rank), word(other))
     }
 }
 
-/// Instances from here on are not counted by all ranks of a communicator alike.
-const APART: u16 = 1 << 15;
-/// And from here on they stand for one persistent collective each.
-const PERSISTENT: u16 = 1 << 14;
+/// All group ids of a communicator: of the user's messages, with a module and without, and of the library's.
+pub fn group_ids(number: u16) -> impl Iterator<Item = u16> {
+    let messages = 2 * number;
+    [messages, messages + 1, messages | MODULE_GROUP, PARTS | number, PAIRS | number].into_iter()
+}
+
+/// What is done by some ranks of the communicator whose number follows.
+const PARTS: u16 = 0x3000;
+/// What is done by two.
+const PAIRS: u16 = 0x4000;
+
+const _: () = assert!(COMMS_MAX <= 0x1000);
+
+/// Instances from here on stand for one persistent collective each.
+const PERSISTENT: u16 = 1 << 15;

@@ -31,8 +31,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ferrywire_nic::{Deed, Fault, Mask, MatchWord, Peer, Resident};
+use ferrywire_nic::{Deed, Fault, MODULE_GROUP, Mask, MatchWord, Peer, Resident};
 
+use crate::comm::group_ids;
 use crate::group::{Group, RankMap};
 use words::{Message, Say};
 
@@ -219,7 +220,7 @@ impl Council {
         for &peer in self.dead.iter().filter(|&&peer| group.rank_of(peer).is_some()) {
             standing.lose(peer);
             let fault = Fault::PeerDown(peer);
-            self.deeds.extend(groups_of(number).map(|group| Deed::EndShared { group, fault }));
+            self.deeds.extend(group_ids(number).map(|group| Deed::EndShared { group, fault }));
         }
         let circle = Circle { key, group: group.clone(), standing: Arc::clone(standing) };
         self.circles.insert(number, circle);
@@ -236,7 +237,7 @@ impl Council {
     /// It is gone.
     pub fn on_freed(&mut self, number: u16) {
         self.circles.remove(&number);
-        self.deeds.extend(groups_of(number).map(|group| Deed::Forget { group }));
+        self.deeds.extend(group_ids(number).map(|group| Deed::Forget { group }));
     }
 
     /// The user knows of the first `count` deaths in a communicator, or of all if there are fewer. Answers of how many
@@ -246,7 +247,7 @@ impl Council {
         let (known, is_all) = circle.standing.acknowledge(count);
         if is_all {
             // Not under the library's own: nothing can be done by all members together any more.
-            let users = groups_of(number).filter(|&group| group != 2 * number + 1);
+            let users = group_ids(number).filter(|&group| group & !MODULE_GROUP == 2 * number);
             self.deeds.extend(users.map(|group| Deed::Mend { group }));
         }
         known
@@ -262,7 +263,7 @@ impl Council {
         let message = Message { key: *key, sequence: 0, say: Say::Revoked };
         let others = group.members().filter(|&peer| peer != self.me && !self.dead.contains(&peer));
         self.deeds.extend(others.map(|to| Deed::Send { to, bytes: message.emit() }));
-        for group in groups_of(number) {
+        for group in group_ids(number) {
             self.deeds.push(Deed::EndGroup { group, fault: Fault::Revoked });
         }
     }
@@ -442,7 +443,7 @@ impl Resident for Council {
             if circle.group.rank_of(peer).is_some() {
                 circle.standing.lose(peer);
                 let fault = Fault::PeerDown(peer);
-                self.deeds.extend(groups_of(number).map(|group| Deed::EndShared { group, fault }));
+                self.deeds.extend(group_ids(number).map(|group| Deed::EndShared { group, fault }));
             }
         }
         self.tell_next_leader(peer);
@@ -485,12 +486,6 @@ fn combined<'a>(
     let acknowledged = acknowledged.unwrap_or_default();
     let is_news = failed.iter().any(|rank| !acknowledged.contains(rank));
     Verdict { words: words.unwrap_or_default(), failed: failed.into_iter().collect(), is_news }
-}
-
-/// The group ids of a communicator: of the user's messages, with a module and without, and of the library's.
-fn groups_of(number: u16) -> impl Iterator<Item = u16> {
-    let messages = 2 * number;
-    [messages, messages + 1, messages | ferrywire_nic::MODULE_GROUP].into_iter()
 }
 
 /// A number that other members give another value.

@@ -1,8 +1,10 @@
 //! Grids: how many processes stand along each side.
 
+use std::cmp::Reverse;
+
 /// The sides of a grid of `count` processes, of which some are given. The others are as close to each other
-/// as they can be, the longest first: the longest is as short as possible, then the second, and so on. None if
-/// there is no such grid.
+/// as they can be, the longest first: the longest and the shortest differ as little as possible, and of such grids
+/// it is the one with the smallest sum. None if there is no such grid.
 pub fn balanced(count: u32, sides: &[Option<u32>]) -> Option<Vec<u32>> {
     let given = sides.iter().flatten().try_fold(1_u32, |all, &side| all.checked_mul(side))?;
     if given == 0 || !count.is_multiple_of(given) {
@@ -10,32 +12,79 @@ pub fn balanced(count: u32, sides: &[Option<u32>]) -> Option<Vec<u32>> {
     }
     let left = count / given;
     let open = sides.iter().filter(|side| side.is_none()).count();
-    let mut found = Vec::new();
-    if !split(left, open, &divisors(left), &mut found) {
-        return None;
-    }
-    let mut found = found.into_iter();
+    let mut search = Search { divisors: divisors(left), chosen: Vec::new(), best: None };
+    search.split(left, open, search.divisors.len());
+    let mut found = search.best?.into_iter();
     sides.iter().map(|side| side.or_else(|| found.next())).collect()
 }
 
-/// Splits `count` into so many factors, none larger than the one before it. Factors are among `divisors`,
-/// which are in order, and the last of which is the largest that may be used.
-fn split(count: u32, factors: usize, divisors: &[u32], found: &mut Vec<u32>) -> bool {
-    if factors == 0 || count == 1 {
-        found.extend(std::iter::repeat_n(1, factors));
-        return count == 1;
-    }
-    for (at, &factor) in divisors.iter().enumerate() {
-        if count.is_multiple_of(factor) && reaches(factor, factors, count) {
-            found.push(factor);
-            if split(count / factor, factors - 1, &divisors[..=at], found) {
-                return true;
+/// A search for factors that are close to each other.
+struct Search {
+    /// All that there can be, the smallest first.
+    divisors: Vec<u32>,
+    /// Those so far, none larger than the one before it.
+    chosen: Vec<u32>,
+    /// The closest so far.
+    best: Option<Vec<u32>>,
+}
+
+impl Search {
+    /// Splits `count` into so many more factors, among the first `end` divisors.
+    fn split(&mut self, count: u32, factors: usize, end: usize) {
+        if factors == 0 || count == 1 {
+            if count == 1 {
+                self.consider(factors);
             }
-            found.pop();
+            return;
+        }
+        for at in 0..end {
+            let factor = self.divisors[at];
+            if !count.is_multiple_of(factor) || !reaches(factor, factors, count) {
+                continue;
+            }
+            if self.is_hopeless(count / factor, factors - 1, factor) {
+                // A larger factor leaves the others less.
+                return;
+            }
+            self.chosen.push(factor);
+            self.split(count / factor, factors - 1, at + 1);
+            self.chosen.pop();
         }
     }
-    false
+
+    /// What is chosen, and ones, may be the closest.
+    fn consider(&mut self, ones: usize) {
+        let mut found = self.chosen.clone();
+        found.extend(std::iter::repeat_n(1, ones));
+        // Of equals the one with the longer side, as other libraries have it.
+        let key = |sides: &Vec<u32>| (spread(sides), Reverse(sides.clone()));
+        if self.best.as_ref().is_none_or(|best| key(&found) < key(best)) {
+            self.best = Some(found);
+        }
+    }
+
+    /// Whether nothing closer can come of `factor` and so many others, whose product is `count`: the smallest of them is
+    /// at most their mean.
+    fn is_hopeless(&self, count: u32, others: usize, factor: u32) -> bool {
+        let Some(best) = &self.best else { return false };
+        let mean = match u32::try_from(others) {
+            Ok(0) => f64::from(factor),
+            Err(_) => 1.0,
+            Ok(others) => f64::from(count).powf(1.0 / f64::from(others)) + ROUNDING,
+        };
+        let longest = *self.chosen.first().unwrap_or(&factor);
+        f64::from(longest) - mean > f64::from(spread(best).0)
+    }
 }
+
+/// How far the sides of a grid are from each other: the longest from the shortest, and their sum.
+fn spread(sides: &[u32]) -> (u32, u64) {
+    let (longest, shortest) = (sides.first().unwrap_or(&0), sides.last().unwrap_or(&0));
+    (longest - shortest, sides.iter().map(|&side| u64::from(side)).sum())
+}
+
+/// More than a root may be wrong by.
+const ROUNDING: f64 = 1e-3;
 
 /// Whether so many factors of this size are at least `count`.
 fn reaches(factor: u32, factors: usize, count: u32) -> bool {
@@ -72,10 +121,39 @@ mod tests {
         assert_eq!(open(16, 3), Some(vec![4, 2, 2]));
         assert_eq!(open(24, 3), Some(vec![4, 3, 2]));
         assert_eq!(open(72, 3), Some(vec![6, 4, 3]));
+        // Not 20, 18 and 14, whose longest side is shorter.
+        assert_eq!(open(5040, 3), Some(vec![21, 16, 15]));
+        assert_eq!(open(7488, 3), Some(vec![26, 18, 16]));
         assert_eq!(open(1 << 30, 4), Some(vec![256, 256, 128, 128]));
         assert_eq!(open(2_147_483_647, 2), Some(vec![2_147_483_647, 1]));
         assert_eq!(open(1, 0), Some(vec![]));
         assert_eq!(open(2, 0), None);
+    }
+
+    /// By trying all there are.
+    #[test]
+    fn no_grid_is_closer() {
+        fn all(count: u32, sides: usize, longest: u32) -> Vec<Vec<u32>> {
+            if sides == 0 {
+                return if count == 1 { vec![vec![]] } else { vec![] };
+            }
+            let fits = (1..=longest.min(count)).filter(|&side| count.is_multiple_of(side));
+            let with = |side| {
+                let rest = all(count / side, sides - 1, side).into_iter();
+                rest.map(move |mut rest| {
+                    rest.insert(0, side);
+                    rest
+                })
+            };
+            fits.flat_map(with).collect()
+        }
+        for count in (1..400).chain([720, 840, 1260, 5040, 6240, 7488]) {
+            for sides in 1..5 {
+                let closest = all(count, sides, count).iter().map(|grid| spread(grid)).min();
+                let found = open(count, sides).expect("there is a grid");
+                assert_eq!(Some(spread(&found)), closest, "{count}: {found:?}");
+            }
+        }
     }
 
     #[test]

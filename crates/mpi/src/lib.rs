@@ -6,7 +6,8 @@
 //! |---|---|
 //! | [`comm`] | communicators, and the words of their messages |
 //! | [`council`] | what ranks settle among themselves though some of them die |
-//! | [`numbers`] | how ranks agree on the number of a communicator |
+//! | [`numbers`] | the numbers of a rank's communicators, and whose turn it is to take one |
+//! | [`agreement`] | how the members of a new communicator agree on its number |
 //! | [`group`] | which process stands behind which rank; splitting |
 //! | [`info`] | keys with values |
 //! | [`collective`] | collective algorithms, each a pure function from who we are to a schedule |
@@ -16,6 +17,7 @@
 //! | [`operation`] | what reductions do to numbers |
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod collective;
 pub mod comm;
 pub mod council;

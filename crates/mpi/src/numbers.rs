@@ -1,14 +1,22 @@
-//! Numbers of communicators, and how ranks come to agree on one.
+//! Numbers of communicators, as one rank knows them: which are free, and who may take the next.
 //!
-//! Each rank knows which numbers its own communicators have. To make a communicator, each of its future
-//! members sets some free numbers aside, all of them the same if they have them; they combine, bit by
-//! bit, what they have set aside; and all take the first number that is left. Nobody else in
-//! a rank can take what is set aside, so one reduction does. If nothing is left, because a rank has set those numbers
-//! aside for another communicator that is being made, they try others.
+//! The members of a new communicator take a number that is free at all of them (`agreement.rs`). Several agreements may be
+//! under way in a rank at the same time, with different members, and must not take the same number. So they take turns,
+//! and everywhere in the same order: otherwise two of them could wait for each other at two ranks.
 //!
-//! That takes no memory that grows with ranks, and numbers are used again.
+//! The order is Skeen's for total order multicast. Each member *proposes* a stamp, later than all that it has seen; the
+//! latest proposal is the stamp of the agreement, and all members hear of it. An agreement has its turn at a rank when its
+//! stamp is known and comes before all others there, proposals included, since a stamp is never earlier than its
+//! proposals. Whatever is proposed after that is later. The first of all agreements has its turn at all its members, so
+//! there is always one that goes on.
+//!
+//! Nobody proposes before all members take part: an agreement in which a rank is missing, perhaps because its program waits
+//! for something else first, has no stamp and holds up nobody.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferrywire_nic::Peer;
 
 /// Communicators that a rank can have at a time.
 pub const COMMS_MAX: usize = 4096;
@@ -16,72 +24,143 @@ pub const COMMS_MAX: usize = 4096;
 /// A set of numbers, one bit for each.
 pub type Bits = [u64; COMMS_MAX / 64];
 
-/// How often ranks try before they believe that there are no numbers left.
-pub const ATTEMPTS_MAX: u32 = 256;
-
 /// The numbers of the communicators of a rank.
 #[derive(Debug)]
 pub struct Numbers {
-    free: Mutex<Bits>,
+    me: Peer,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: Bits,
+    /// At least as late as every stamp that is known here.
+    clock: u64,
+    /// Agreements that have proposed a stamp and are not over, and of the next its name.
+    seats: BTreeMap<u64, Stamp>,
+    next: u64,
+    /// The agreement whose turn it is: its members may take any number that is free here.
+    offering: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stamp {
+    Proposed(u64),
+    Settled(u64),
+}
+
+impl Stamp {
+    fn earliest(self) -> u64 {
+        let (Stamp::Proposed(stamp) | Stamp::Settled(stamp)) = self;
+        stamp
+    }
 }
 
 impl Numbers {
-    /// All are free but the first `taken`.
-    pub fn new(taken: u16) -> Arc<Numbers> {
+    /// Those of process `me`. All are free but the first `taken`.
+    pub fn new(me: Peer, taken: u16) -> Arc<Numbers> {
         let mut free = [!0; COMMS_MAX / 64];
         (0..taken).for_each(|number| free[usize::from(number) / 64] &= !bit(number));
-        Arc::new(Numbers { free: Mutex::new(free) })
+        let (seats, offering) = (BTreeMap::new(), None);
+        Arc::new(Numbers {
+            me,
+            state: Mutex::new(State { free, clock: 0, seats, next: 0, offering }),
+        })
     }
 
-    /// Sets free numbers aside: those of one part of all, which `hint` and `attempt` choose. Ranks that are
-    /// to agree pass the same.
-    pub fn reserve(self: &Arc<Self>, hint: u16, attempt: u32) -> Reservation {
-        let part = (usize::from(hint) + attempt as usize) % PARTS;
-        let mut bits = [0; COMMS_MAX / 64];
-        let mut free = self.lock();
-        for word in (part..free.len()).step_by(PARTS) {
-            bits[word] = std::mem::take(&mut free[word]);
-        }
-        Reservation { bits, numbers: Arc::clone(self) }
+    /// Those that no communicator has.
+    pub fn free(&self) -> Bits {
+        self.lock().free
     }
 
-    fn give_back(&self, bits: &Bits) {
-        self.lock().iter_mut().zip(bits).for_each(|(free, bits)| *free |= bits);
+    /// Takes a number, unless it is not free, or an agreement may be about to take it.
+    pub fn hold(self: &Arc<Self>, number: u16) -> Option<Claim> {
+        let mut state = self.lock();
+        let is_free = state.free[usize::from(number) / 64] & bit(number) != 0;
+        (is_free && state.offering.is_none()).then(|| state.claim(number, self))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Bits> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Numbers that are set aside until this is dropped.
+impl State {
+    fn claim(&mut self, number: u16, numbers: &Arc<Numbers>) -> Claim {
+        self.free[usize::from(number) / 64] &= !bit(number);
+        Claim { number, numbers: Arc::clone(numbers) }
+    }
+
+    fn leave(&mut self, seat: u64) {
+        self.seats.remove(&seat);
+        self.offering = self.offering.filter(|&offering| offering != seat);
+    }
+}
+
+/// The part of a rank in one agreement. Whoever drops it before the end makes way for the others.
 #[derive(Debug)]
-pub struct Reservation {
-    bits: Bits,
+pub struct Seat {
+    name: u64,
     numbers: Arc<Numbers>,
 }
 
-impl Reservation {
-    /// Which they are.
-    pub fn bits(&self) -> &Bits {
-        &self.bits
+impl Seat {
+    /// Takes part in another agreement.
+    pub fn new(numbers: &Arc<Numbers>) -> Seat {
+        let mut state = numbers.lock();
+        let name = state.next;
+        state.next += 1;
+        drop(state);
+        Seat { name, numbers: Arc::clone(numbers) }
     }
 
-    /// Takes the number on which all agree who have combined what they had set aside to `common`. None: they have
-    /// to try again. Either way the others are free again.
-    pub fn settle(mut self, common: &Bits) -> Option<Claim> {
-        let word = common.iter().position(|&bits| bits != 0)?;
-        let number = u16::try_from(word * 64 + common[word].trailing_zeros() as usize).ok()?;
-        debug_assert!(self.bits[word] & bit(number) != 0, "all have set it aside");
-        self.bits[word] &= !bit(number);
-        Some(Claim { number, numbers: Arc::clone(&self.numbers) })
+    /// A stamp that nobody else proposes, here or elsewhere. All members take part, and will propose one without
+    /// waiting for anything else.
+    pub fn propose(&self) -> u64 {
+        let mut state = self.numbers.lock();
+        state.clock = ((state.clock >> PEER_BITS) + 1) << PEER_BITS | u64::from(self.numbers.me.0);
+        let stamp = state.clock;
+        state.seats.insert(self.name, Stamp::Proposed(stamp));
+        stamp
+    }
+
+    /// The stamp of the agreement: the latest that a member has proposed. Others may have their turn by that.
+    pub fn settle(&self, stamp: u64) {
+        let mut state = self.numbers.lock();
+        state.clock = state.clock.max(stamp);
+        state.seats.insert(self.name, Stamp::Settled(stamp));
+    }
+
+    /// The numbers that are free, if it is our turn.
+    pub fn offer(&self) -> Option<Bits> {
+        let mut state = self.numbers.lock();
+        let Some(&Stamp::Settled(stamp)) = state.seats.get(&self.name) else { return None };
+        let first = state.seats.values().all(|other| other.earliest() >= stamp);
+        first.then(|| {
+            state.offering = Some(self.name);
+            state.free
+        })
+    }
+
+    /// Takes the number on which all members agree, whose free numbers have `common` in common. None if there is none.
+    /// Either way others have their turn.
+    pub fn take(&self, common: &Bits) -> Option<Claim> {
+        let mut state = self.numbers.lock();
+        state.leave(self.name);
+        first_of(common).map(|number| state.claim(number, &self.numbers))
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Seat {
     fn drop(&mut self) {
-        self.numbers.give_back(&self.bits);
+        self.numbers.lock().leave(self.name);
     }
+}
+
+/// The first number of a set.
+pub fn first_of(bits: &Bits) -> Option<u16> {
+    let word = bits.iter().position(|&bits| bits != 0)?;
+    u16::try_from(word * 64 + bits[word].trailing_zeros() as usize).ok()
 }
 
 /// A number that is ours until this is dropped.
@@ -96,9 +175,7 @@ impl Claim {
     pub fn number(&self) -> u16 {
         self.number
     }
-}
 
-impl Claim {
     /// The number is not used again, by nobody who has a part in it: word of it may still be under way.
     pub fn retire(self) {
         std::mem::forget(self);
@@ -107,9 +184,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut bits = [0; COMMS_MAX / 64];
-        bits[usize::from(self.number) / 64] = bit(self.number);
-        self.numbers.give_back(&bits);
+        self.numbers.lock().free[usize::from(self.number) / 64] |= bit(self.number);
     }
 }
 
@@ -117,8 +192,8 @@ fn bit(number: u16) -> u64 {
     1 << (number % 64)
 }
 
-/// Communicators that one rank can be making at a time without getting into its own way.
-const PARTS: usize = 8;
+/// The low bits of a stamp name the process that proposed it.
+const PEER_BITS: u32 = 24;
 
 #[cfg(test)]
 mod tests {
@@ -126,38 +201,47 @@ mod tests {
 
     #[test]
     fn a_number_is_used_again_when_its_claim_is_gone() {
-        let numbers = Numbers::new(2);
-        let claim = alone(&numbers, 0).unwrap();
+        let numbers = Numbers::new(Peer(0), 2);
+        let claim = alone(&numbers).unwrap();
         assert_eq!(claim.number(), 2);
-        assert_eq!(alone(&numbers, 0).unwrap().number(), 3);
+        assert_eq!(alone(&numbers).unwrap().number(), 3);
         drop(claim);
-        assert_eq!(alone(&numbers, 0).unwrap().number(), 2);
+        assert_eq!(alone(&numbers).unwrap().number(), 2);
     }
 
     #[test]
-    fn what_is_set_aside_is_nobody_elses() {
-        let numbers = Numbers::new(0);
-        let first = numbers.reserve(5, 0);
-        assert!(alone(&numbers, 5).is_none());
-        let other = numbers.reserve(5, 1);
-        assert!(first.bits().iter().zip(other.bits()).all(|(one, other)| one & other == 0));
-        drop(first);
-        assert!(alone(&numbers, 5).is_some());
+    fn agreements_take_turns_in_the_order_of_their_stamps() {
+        let numbers = Numbers::new(Peer(7), 0);
+        let [early, late] = [Seat::new(&numbers), Seat::new(&numbers)];
+        let (first, second) = (early.propose(), late.propose());
+        assert!(first < second);
+        late.settle(second);
+        assert!(late.offer().is_none(), "the first may still be the earlier");
+        let elsewhere = second + (1 << PEER_BITS);
+        early.settle(elsewhere);
+        assert!(early.offer().is_none(), "it is the later now");
+        let common = late.offer().unwrap();
+        assert!(numbers.hold(5).is_none(), "it may be about to be taken");
+        assert_eq!(late.take(&common).unwrap().number(), 0);
+        assert!(early.offer().is_some());
+        assert!(Seat::new(&numbers).propose() > elsewhere);
+        drop(early);
+        assert_eq!(numbers.hold(5).unwrap().number(), 5);
     }
 
     #[test]
     fn there_is_an_end_to_numbers() {
-        let numbers = Numbers::new(0);
-        let parts = u16::try_from(PARTS).unwrap();
-        let claims: Vec<Claim> = (0..4096).map(|at| alone(&numbers, at % parts).unwrap()).collect();
-        assert!((0..parts).all(|part| alone(&numbers, part).is_none()));
+        let numbers = Numbers::new(Peer(0), 0);
+        let claims: Vec<Claim> = (0..COMMS_MAX).map(|_| alone(&numbers).unwrap()).collect();
+        assert!(alone(&numbers).is_none());
         drop(claims);
-        assert!(alone(&numbers, 0).is_some());
+        assert!(alone(&numbers).is_some());
     }
 
-    fn alone(numbers: &Arc<Numbers>, hint: u16) -> Option<Claim> {
-        let reservation = numbers.reserve(hint, 0);
-        let bits = *reservation.bits();
-        reservation.settle(&bits)
+    fn alone(numbers: &Arc<Numbers>) -> Option<Claim> {
+        let seat = Seat::new(numbers);
+        seat.settle(seat.propose());
+        let common = seat.offer().expect("there is no other");
+        seat.take(&common)
     }
 }

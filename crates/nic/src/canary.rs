@@ -23,6 +23,20 @@ pub enum Bug {
     ForwardedTwice,
     /// A module runs for a message before it is known whether there is room for it.
     RunsAgain,
+    /// A synchronous message that has gone out is not taken back.
+    CancelIgnored,
+    /// A message is taken back although it has matched.
+    WithdrawnTooLate,
+    /// A frame counts as its sender's, whichever rail it came by.
+    ForgedSource,
+    /// The place of an offer's bytes may be beyond the end of memory.
+    OfferUnchecked,
+    /// Credit for a message that was stored goes to somebody else than its sender.
+    CreditAstray,
+    /// Peers are forgotten while the places of others are in use.
+    ForgetsUnderWay,
     /// A module takes a message while one that it has let through waits for room.
     PassingIgnored,
+    /// A put that goes on in chunks begins anew, though a part of it has arrived.
+    StartsOver,
 }

@@ -2,13 +2,14 @@
 
 use alloc::vec::Vec;
 
+use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::matcher::{Matcher, Queue};
 use crate::nic::{Ended, Nic, Variant};
 use crate::op::{Op, State};
 use crate::peers::At;
-use crate::port::{Port, Promises};
-use crate::types::{Fault, Peer, Span, Ticket, Time};
+use crate::port::{Port, Promises, RailId};
+use crate::types::{Fault, Outcome, Peer, Span, Ticket, Time};
 use crate::word::MatchWord;
 
 impl<V: Variant> Nic<V> {
@@ -82,7 +83,9 @@ impl<V: Variant> Nic<V> {
         let is_open = |op: &Op| match &op.state {
             State::InLane(message) => message.word.group() == group,
             State::Offered { word, .. } => word.group() == group,
-            State::Flying { synchronous: Some(of) } | State::Accepted { group: of } => *of == group,
+            State::Flying { synchronous: Some(word) } | State::Accepted { word } => {
+                word.group() == group
+            }
             _ => false,
         };
         let open: Vec<Ticket> =
@@ -139,6 +142,12 @@ impl<V: Variant> Nic<V> {
     fn end_runs(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
         let open: Vec<Ticket> =
             self.runs.iter().filter(|(_, run)| run.group() == group).map(|(at, _)| at).collect();
+        let deferred = self.deferred.iter().filter(|next| next.group() == group);
+        let deferred: Vec<Ticket> = deferred.map(|next| next.ticket).collect();
+        self.deferred.retain(|next| next.group() != group);
+        for ticket in deferred {
+            self.complete(ticket, Outcome::Failed(fault), port);
+        }
         for run in open {
             self.fail_run(run, fault, port);
         }
@@ -198,6 +207,26 @@ impl<V: Variant> Nic<V> {
         self.admit(peer, port).ok_or(Fault::PeerDown(peer))
     }
 
+    /// The sender of a frame that came by `via`, unless that rail leads to somebody else: what claims to come from us,
+    /// or from a peer whom another rail reaches, makes no state.
+    #[inline(always)]
+    pub(crate) fn admit_by(&mut self, via: RailId, peer: Peer, port: &mut impl Port) -> Option<At> {
+        let rail = match self.peers.find(peer) {
+            Some(at) => self.peers[at].promises.rail,
+            None => self.rail_to(peer, port),
+        };
+        if rail != via && V::BUG != Some(Bug::ForgedSource) {
+            self.stats.foreign += 1;
+            return None;
+        }
+        self.admit(peer, port)
+    }
+
+    #[cold]
+    fn rail_to(&self, peer: Peer, port: &impl Port) -> RailId {
+        if peer == self.me { LOOPBACK.rail } else { port.promises(peer).rail }
+    }
+
     #[inline(always)]
     pub(crate) fn admit(&mut self, peer: Peer, port: &mut impl Port) -> Option<At> {
         let now = port.now();
@@ -214,15 +243,30 @@ impl<V: Variant> Nic<V> {
 
     #[cold]
     fn meet_peer(&mut self, peer: Peer, now: Time, port: &mut impl Port) -> At {
-        self.forget_some(now, port);
+        if V::BUG == Some(Bug::ForgetsUnderWay) {
+            self.forget_some(LOOKS_PER_CONTACT, 0, port);
+        } else {
+            self.newcomers += 1;
+        }
         let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
         self.peers.add(peer, promises, now)
     }
 
-    /// Looks at a few peers that have rested: says farewell to them, or forgets them.
-    fn forget_some(&mut self, now: Time, port: &mut impl Port) {
-        for _ in 0..LOOKS_PER_CONTACT {
-            let Some(at) = self.peers.next_if_rested(now, &self.limits) else { continue };
+    /// Looks at a few old peers for each that has come.
+    pub(crate) fn look_at_old_peers(&mut self, port: &mut impl Port) {
+        let newcomers = core::mem::take(&mut self.newcomers);
+        self.forget_some(newcomers.saturating_mul(LOOKS_PER_CONTACT), newcomers as usize, port);
+    }
+
+    /// Looks at a few peers that have rested, those that have just come aside: says farewell to them, or forgets them.
+    /// The others change their places in the table, so this is called from `settle` and nowhere else: there nobody
+    /// knows a place.
+    fn forget_some(&mut self, looks: u32, newcomers: usize, port: &mut impl Port) {
+        let now = port.now();
+        for _ in 0..looks {
+            let Some(at) = self.peers.next_if_rested(newcomers, now, &self.limits) else {
+                continue;
+            };
             // Whoever is welcome without having met us cannot be met anew: we would not know
             // how much of the first credit it has used.
             if self.peers[at].promises.welcome_bytes > 0 {
@@ -230,7 +274,7 @@ impl<V: Variant> Nic<V> {
             }
             if self.peers[at].is_forgettable() {
                 self.close_lanes(at);
-                self.peers.forget(at);
+                self.peers.forget(at, newcomers);
                 self.stats.forgotten += 1;
             } else {
                 self.peers[at].active_at = now;
@@ -260,10 +304,11 @@ impl<V: Variant> Nic<V> {
 }
 
 /// How many old peers each new contact looks at. Two: the table shrinks faster than it grows.
-const LOOKS_PER_CONTACT: usize = 2;
+const LOOKS_PER_CONTACT: u32 = 2;
 
 /// What the rail to ourselves promises.
 const LOOPBACK: Promises = Promises {
+    rail: RailId(u8::MAX),
     reliable: true,
     puts: false,
     gets: false,

@@ -176,7 +176,8 @@ impl<V: Variant> Nic<V> {
     /// Puts one frame on a rail that needs a window.
     fn launch(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
-        let now = port.now();
+        // Exactly: whoever posts may have been away for long, and a frame that seems to be old goes again at once.
+        let now = port.clock();
         self.window(at, now);
         let state = &mut self.peers[at];
         let window = state.window.as_mut().expect("just made");

@@ -96,12 +96,13 @@ impl Waiting {
         }
     }
 
-    /// The message that an answer speaks of; nothing if there is none on the way.
-    pub(crate) fn on_answer(&mut self, accepted: bool, wanted: bool) -> Option<Ticket> {
-        if self.answered == self.sent {
-            return None;
-        }
-        let ticket = self.messages[self.answered];
+    /// The message that the next answer speaks of; nothing if there is none on the way.
+    pub(crate) fn unanswered(&self) -> Option<Ticket> {
+        (self.answered < self.sent).then(|| self.messages[self.answered])
+    }
+
+    /// That message has been answered.
+    pub(crate) fn on_answer(&mut self, accepted: bool, wanted: bool) {
         if accepted {
             self.messages.remove(self.answered);
             self.sent -= 1;
@@ -110,7 +111,6 @@ impl Waiting {
             self.wanted = wanted;
             self.holding = true;
         }
-        Some(ticket)
     }
 
     pub(crate) fn on_invite(&mut self) {

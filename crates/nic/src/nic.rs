@@ -20,10 +20,10 @@ use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
 use crate::op::{Closed, Op, Owner, State};
 use crate::peers::{At, Mix, PeerState, Peers};
-use crate::port::{Port, Seal};
+use crate::port::{Port, RailId, Seal, StepRef};
 use crate::receive::{Offer, Whole};
 use crate::rendezvous::Granted;
-use crate::run::{Ready, Run};
+use crate::run::{Deferred, OpenRuns, Ready, Run};
 use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
@@ -69,11 +69,18 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) loopback: VecDeque<(Kind, Box<[u8]>)>,
     /// Steps of schedules whose time has come.
     pub(crate) ready: Ready,
+    /// Which runs are open, and those that wait until one is not.
+    pub(crate) open_runs: OpenRuns,
+    pub(crate) deferred: VecDeque<Deferred>,
+    /// Steps that were consulted in vain.
+    pub(crate) undecided: Vec<StepRef>,
     pub(crate) deadlines: BTreeSet<(Time, Peer)>,
     /// What an ack has settled, while it is looked at: here, so that acks need no memory of their own.
     pub(crate) settled: Vec<Ticket>,
     pub(crate) copies: Copies,
     armed: Option<Time>,
+    /// Peers that have been met, and for whom no old ones have been looked at. They are the last of the table.
+    pub(crate) newcomers: u32,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
     pub(crate) stats: Stats,
@@ -109,7 +116,7 @@ pub struct Stats {
     pub frames_sent: u64,
     /// Frames of our job that arrived.
     pub frames_received: u64,
-    /// Frames of another job, or with a broken seal.
+    /// Frames of another job, with a broken seal, or by a rail that does not lead to their sender.
     pub foreign: u64,
     /// Frames that made no sense.
     pub malformed: u64,
@@ -156,6 +163,17 @@ pub struct Holdings {
     pub stores: Vec<Audit>,
 }
 
+/// Credit between two peers in one queue pair, as one of them sees it: for those who look for mistakes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Credit {
+    /// Bytes that the peer has set aside for us.
+    pub held: u32,
+    /// Bytes that we have set aside for the peer, and that it may use.
+    pub given: u32,
+    /// Bytes that we have set aside for the peer, and that it does not know of.
+    pub owed: u32,
+}
+
 impl<V: Variant> Nic<V> {
     /// The NIC of the process `me` of `job`. It allocates nothing before it is used.
     pub fn new(me: Peer, job: u32, limits: Limits) -> Nic<V> {
@@ -177,22 +195,34 @@ impl<V: Variant> Nic<V> {
             regions: HashMap::default(),
             loopback: VecDeque::new(),
             ready: Ready::default(),
+            open_runs: OpenRuns::default(),
+            deferred: VecDeque::new(),
+            undecided: Vec::new(),
             deadlines: BTreeSet::new(),
             settled: Vec::new(),
             copies: Copies::new(),
             armed: None,
+            newcomers: 0,
             epochs: 0,
             early_bytes: 0,
             stats: Stats::default(),
         }
     }
 
-    /// The receive path. Every frame of every rail enters here and nowhere else.
-    pub fn on_frame(&mut self, from: Peer, seal: Seal, raw: &[u8], port: &mut impl Port) {
+    /// The receive path. Every frame of every rail enters here and nowhere else: one that says that it is from `from`,
+    /// and that came by the rail `via`.
+    pub fn on_frame(
+        &mut self,
+        from: Peer,
+        via: RailId,
+        seal: Seal,
+        raw: &[u8],
+        port: &mut impl Port,
+    ) {
         if seal == Seal::Intact
             && let Some((word, payload)) = Envelope::parse_plain(raw, self.job)
         {
-            return self.on_plain(from, word, payload, port);
+            return self.on_plain(from, via, word, payload, port);
         }
         // The job is looked at before anything else: what is not ours makes no state.
         if Envelope::job_of(raw) != Some(self.job) || seal == Seal::Broken {
@@ -203,7 +233,7 @@ impl<V: Variant> Nic<V> {
             self.stats.malformed += 1;
             return;
         };
-        let Some(at) = self.admit(from, port) else { return };
+        let Some(at) = self.admit_by(via, from, port) else { return };
         self.stats.frames_received += 1;
         match (envelope.marks, self.peers[at].promises.reliable) {
             (None, true) => {
@@ -217,8 +247,15 @@ impl<V: Variant> Nic<V> {
 
     /// A whole message under credit, outside of any window: what most frames are.
     #[inline]
-    fn on_plain(&mut self, from: Peer, word: MatchWord, payload: &[u8], port: &mut impl Port) {
-        let Some(at) = self.admit(from, port) else { return };
+    fn on_plain(
+        &mut self,
+        from: Peer,
+        via: RailId,
+        word: MatchWord,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        let Some(at) = self.admit_by(via, from, port) else { return };
         self.stats.frames_received += 1;
         let state = &mut self.peers[at];
         if state.promises.reliable {
@@ -338,7 +375,10 @@ impl<V: Variant> Nic<V> {
     /// Whether something is left to do that waits for nobody: then [`Nic::on_turn`] is to be called soon.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
-        !(self.loopback.is_empty() && self.ready.is_empty() && self.modules.is_idle())
+        !(self.loopback.is_empty()
+            && self.ready.is_empty()
+            && self.modules.is_idle()
+            && self.newcomers == 0)
     }
 
     /// Goes on with what was left to do, so that others had their turn in between.
@@ -346,7 +386,8 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Does what the last event has made possible: frames to ourselves, steps of schedules, modules.
+    /// Does what the last event has made possible: frames to ourselves, steps of schedules, a look at old peers,
+    /// modules. Whoever calls it knows no peer by its place any more.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
         if self.is_busy() || !self.deadlines.is_empty() || self.armed.is_some() {
@@ -366,6 +407,8 @@ impl<V: Variant> Nic<V> {
                 }
             } else if let Some(step) = self.ready.pop() {
                 self.start_step(step, port);
+            } else if self.newcomers > 0 {
+                self.look_at_old_peers(port);
             } else if !self.run_due(port) {
                 break;
             }
@@ -527,6 +570,14 @@ impl<V: Variant> Nic<V> {
         }
     }
 
+    /// What `peer` and this NIC have set aside for each other in a queue pair; nothing if neither has used it.
+    pub fn credit(&self, peer: Peer, queue: u16) -> Option<Credit> {
+        let state = &self.peers[self.peers.find(peer)?];
+        let lane = state.lanes.iter().find(|lane| lane.queue == queue)?;
+        let given = lane.unmet + lane.reserved;
+        Some(Credit { held: lane.credit, given, owed: lane.owed })
+    }
+
     /// Whether what it holds for others stays within its limits. True, always; those who look for
     /// bugs may ask after every step.
     pub fn is_within_budget(&self) -> bool {
@@ -554,6 +605,9 @@ impl<V: Variant> Nic<V> {
             + self.counters.heap_bytes()
             + self.modules.heap_bytes()
             + self.ready.heap_bytes()
+            + self.open_runs.heap_bytes()
+            + self.deferred.capacity() * size_of::<Deferred>()
+            + self.undecided.capacity() * size_of::<StepRef>()
             + self.loopback.capacity() * size_of::<(Kind, Box<[u8]>)>()
             + self.deadlines.len() * 2 * size_of::<(Time, Peer)>()
     }

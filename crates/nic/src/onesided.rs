@@ -176,7 +176,7 @@ impl<V: Variant> Nic<V> {
         if from.len == 0 || !self.is_open(from) {
             return self.reply(at, Kind::Denied { ticket: target }, port);
         }
-        let state = State::Writing { source: from, target, sent: 0, frames_out: 0 };
+        let state = State::writing(from, target);
         let ticket = self.open(Owner::Nobody, Some(at), state);
         self.write(at, ticket, port);
     }

@@ -7,7 +7,7 @@ use crate::matcher::Cell;
 use crate::peers::Outgoing;
 use crate::port::{Operator, StepRef};
 use crate::receive::Offer;
-use crate::types::{Outcome, Peer, Region, Span, Ticket};
+use crate::types::{Peer, Region, Span, Ticket};
 use crate::word::MatchWord;
 
 #[derive(Debug)]
@@ -48,17 +48,18 @@ pub(crate) enum Owner {
 
 #[derive(Debug)]
 pub(crate) enum State {
-    /// An eager message under credit. Over when the rail has its bytes; one that is synchronous, of this group, when
+    /// An eager message under credit. Over when the rail has its bytes; one that is synchronous, with this word, when
     /// it has matched.
-    Flying { synchronous: Option<u16> },
+    Flying { synchronous: Option<MatchWord> },
     /// A message without credit: not answered yet, or held.
     InLane(InLane),
-    /// A synchronous message of this group that is out of our hands and has not matched.
-    Accepted { group: u16 },
+    /// A synchronous message that is out of our hands and has not matched, as far as we know.
+    Accepted { word: MatchWord },
     /// An offer that its receiver knows of.
     Offered { word: MatchWord, source: Span },
-    /// Bytes on their way in chunks, to a receive or a get.
-    Writing { source: Span, target: Ticket, sent: u64, frames_out: u32 },
+    /// Bytes on their way in chunks, to a receive or a get. The receiver may read as many as `read` at the beginning, and
+    /// has not said that it has; if they are `owed` it cannot, and they go when all others have gone.
+    Writing { source: Span, target: Ticket, sent: u64, frames_out: u32, read: u64, owed: bool },
     /// Bytes on their way by a rail that writes into the peer's memory.
     Putting(Box<Putting>),
     /// A put or accumulate on its way in frames.
@@ -72,7 +73,7 @@ pub(crate) enum State {
     /// A receive that reads some of its bytes, while the others come.
     Sharing(Box<Sharing>),
     /// A receive that reads its bytes where they are.
-    Reading { sender: Ticket, outcome: Outcome },
+    Reading { sender: Ticket, into: Span, word: MatchWord, len: u64 },
     /// A message that a matched probe has taken, and no receive has got.
     Taken { queue: u16, message: Ticket },
     /// A held message that a matched probe has taken; it waits in the posted queue for it to come.
@@ -93,6 +94,8 @@ pub(crate) struct InLane {
     pub(crate) synchronous: bool,
     /// It went as an offer, not whole.
     pub(crate) offered: bool,
+    /// The rail no longer needs its bytes.
+    pub(crate) away: bool,
     /// To be taken back as soon as its answer is known.
     pub(crate) cancelled: bool,
 }
@@ -100,12 +103,32 @@ pub(crate) struct InLane {
 /// A transfer by a rail that writes into the peer's memory, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Putting {
+    /// The whole message.
     pub(crate) source: Span,
+    /// Bytes at its beginning that the receiver reads itself.
+    pub(crate) read: u64,
+    /// Where the others go.
     pub(crate) into: Span,
     pub(crate) target: Ticket,
+    /// How many of these have gone.
     pub(crate) sent: u64,
     /// The receiver has read what it wanted to read itself, if anything.
     pub(crate) is_read: bool,
+    /// It cannot, and gets these bytes in chunks when the others are written.
+    pub(crate) owed: bool,
+}
+
+impl Putting {
+    pub(crate) fn is_written(&self) -> bool {
+        self.sent == self.into.len
+    }
+
+    /// Goes on in chunks, from where the rail has come to.
+    pub(crate) fn in_chunks(self) -> State {
+        let Putting { source, read, target, sent, is_read, owed, .. } = self;
+        let (sent, unread) = (read + sent, if is_read { 0 } else { read });
+        State::Writing { source, target, sent, frames_out: 0, read: unread, owed }
+    }
 }
 
 /// A transfer that both sides work at.
@@ -144,15 +167,23 @@ pub(crate) enum Stream {
 }
 
 impl State {
+    /// All of `source` on its way in chunks.
+    pub(crate) fn writing(source: Span, target: Ticket) -> State {
+        State::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
+    }
+
     /// The next frame of an operation that has bytes to send, and whether more follow.
     pub(crate) fn next_chunk(&mut self, me: Ticket, room: u64) -> Option<(Outgoing, bool)> {
         match self {
-            State::Writing { source, target, sent, frames_out } => {
+            State::Writing { source, target, sent, frames_out, read, owed } => {
+                if *sent == source.len && core::mem::take(owed) {
+                    (*source, *sent) = (source.first(core::mem::take(read)), 0);
+                }
                 let payload = source.part(*sent, room.min(source.len - *sent));
                 let kind = Kind::Chunk { ticket: *target, offset: *sent };
                 *sent += payload.len;
                 *frames_out += 1;
-                Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len))
+                Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len || *owed))
             }
             State::Streaming(stream) => {
                 let Streaming { source, sent, begun, denied, frames_out, what } = &mut **stream;

@@ -2,8 +2,7 @@
 //!
 //! A peer appears on first contact. When it has rested for long, each side says farewell, giving
 //! its credit back, and once both have, and time enough has passed for any stray repeat to be
-//! gone, the peer is forgotten. There is no timer for that: each new contact looks at a few old
-//! ones.
+//! gone, the peer is forgotten. There is no timer for that: after each new contact a few old ones are looked at.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -58,18 +57,26 @@ pub(crate) struct Outgoing {
     pub(crate) ticket: Option<Ticket>,
 }
 
-/// Where a peer is in the table. Valid as long as nothing is forgotten.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct At(pub(crate) u32);
+/// Where a peer is in the table. Valid until somebody is forgotten, which happens only between two events, in
+/// `Nic::settle`. Builds with assertions check it at every use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    slot: u32,
+    /// How many had been forgotten when it was found.
+    #[cfg(debug_assertions)]
+    forgotten: u32,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     slots: Vec<PeerState>,
-    index: HashMap<Peer, At, BuildHasherDefault<Mix>>,
+    index: HashMap<Peer, u32, BuildHasherDefault<Mix>>,
     /// The peer that was last looked for and found: often the next one, too.
-    recent: core::cell::Cell<Option<(Peer, At)>>,
+    recent: core::cell::Cell<Option<(Peer, u32)>>,
     /// Where the search for forgettable peers stopped.
     hand: usize,
+    #[cfg(debug_assertions)]
+    forgotten: u32,
 }
 
 impl PeerState {
@@ -136,24 +143,40 @@ impl Backlog {
 impl Peers {
     #[inline(always)]
     pub(crate) fn find(&self, peer: Peer) -> Option<At> {
-        if let Some((recent, at)) = self.recent.get()
+        if let Some((recent, slot)) = self.recent.get()
             && recent == peer
         {
-            return Some(at);
+            return Some(self.at(slot));
         }
         self.find_in_index(peer)
     }
 
+    #[inline(always)]
+    fn at(&self, slot: u32) -> At {
+        At {
+            slot,
+            #[cfg(debug_assertions)]
+            forgotten: self.forgotten,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, at: At) -> usize {
+        #[cfg(debug_assertions)]
+        assert_eq!(at.forgotten, self.forgotten, "{at:?} is from before a peer was forgotten");
+        at.slot as usize
+    }
+
     #[inline(never)]
     fn find_in_index(&self, peer: Peer) -> Option<At> {
-        let at = self.index.get(&peer).copied()?;
-        self.recent.set(Some((peer, at)));
-        Some(at)
+        let slot = self.index.get(&peer).copied()?;
+        self.recent.set(Some((peer, slot)));
+        Some(self.at(slot))
     }
 
     /// Adds a peer that is not in the table.
     pub(crate) fn add(&mut self, peer: Peer, promises: Promises, now: Time) -> At {
-        let at = At(u32::try_from(self.slots.len()).expect("fewer than 2^32 peers"));
+        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 peers");
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(self.slots.len() / 4 + 2);
         }
@@ -170,29 +193,44 @@ impl Peers {
             backlog: None,
             window: None,
         });
-        self.index.insert(peer, at);
-        at
+        self.index.insert(peer, slot);
+        self.at(slot)
     }
 
-    /// The next peer in turn, if nothing has been heard of it for long.
-    pub(crate) fn next_if_rested(&mut self, now: Time, limits: &Limits) -> Option<At> {
-        if self.slots.is_empty() {
+    /// The next peer in turn, if nothing has been heard of it for long. The last `newcomers` of the table have no turn.
+    pub(crate) fn next_if_rested(
+        &mut self,
+        newcomers: usize,
+        now: Time,
+        limits: &Limits,
+    ) -> Option<At> {
+        let old = self.slots.len().saturating_sub(newcomers);
+        if old == 0 {
             return None;
         }
-        self.hand = (self.hand + 1) % self.slots.len();
+        self.hand = (self.hand + 1) % old;
         let rested = now.since(self.slots[self.hand].active_at) > limits.idle_ns_max;
-        rested.then(|| At(u32::try_from(self.hand).expect("an index of the table")))
+        rested.then(|| self.at(u32::try_from(self.hand).expect("an index of the table")))
     }
 
-    /// Forgets a peer. The last of the table takes its place.
-    pub(crate) fn forget(&mut self, at: At) -> PeerState {
+    /// Forgets a peer. The last before the newcomers takes its place, and the last of those takes that one's.
+    pub(crate) fn forget(&mut self, at: At, newcomers: usize) {
         self.recent.set(None);
-        let state = self.slots.swap_remove(at.0 as usize);
+        let slot = self.slot(at);
+        let last = self.slots.len() - newcomers - 1;
+        self.slots.swap(slot, last);
+        let state = self.slots.swap_remove(last);
         self.index.remove(&state.peer);
-        if let Some(moved) = self.slots.get(at.0 as usize) {
-            self.index.insert(moved.peer, at);
+        for moved in [slot, last] {
+            if let Some(state) = self.slots.get(moved) {
+                let place = u32::try_from(moved).expect("an index of the table");
+                self.index.insert(state.peer, place);
+            }
         }
-        state
+        #[cfg(debug_assertions)]
+        {
+            self.forgotten += 1;
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -209,7 +247,7 @@ impl Peers {
         let index = if self.index.capacity() == 0 {
             0
         } else {
-            buckets * (size_of::<(Peer, At)>() + 1) + 16
+            buckets * (size_of::<(Peer, u32)>() + 1) + 16
         };
         self.slots.capacity() * size_of::<PeerState>()
             + index
@@ -222,14 +260,15 @@ impl core::ops::Index<At> for Peers {
 
     #[inline]
     fn index(&self, at: At) -> &PeerState {
-        &self.slots[at.0 as usize]
+        &self.slots[self.slot(at)]
     }
 }
 
 impl core::ops::IndexMut<At> for Peers {
     #[inline]
     fn index_mut(&mut self, at: At) -> &mut PeerState {
-        &mut self.slots[at.0 as usize]
+        let slot = self.slot(at);
+        &mut self.slots[slot]
     }
 }
 

@@ -12,7 +12,7 @@ pub trait Port {
     /// The time.
     fn now(&self) -> Time;
 
-    /// What the rail to `peer` promises. The answer for a peer never changes.
+    /// What the rail to `peer` promises. The answer for a peer never changes, but puts and gets may be refused later.
     fn promises(&self, peer: Peer) -> Promises;
 
     /// Whether a thread of `peer`'s user, who may be us, waits for its NIC right now and so has time
@@ -45,7 +45,8 @@ pub trait Port {
 
     /// Begins to write `from` into memory of `to`, on a rail that promises puts. When it is over,
     /// [`crate::Nic::on_written`] is called here with `ticket`, and [`crate::Nic::on_landed`] there
-    /// with `notify`.
+    /// with `notify`. If it turns out that the peer's memory cannot be reached any more, [`crate::Nic::on_put_refused`] is
+    /// called here instead of both, whatever part has been written.
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket);
 
     /// Lets `to` read `span`, on a rail that promises gets, until [`Port::conceal`]. What the rail calls it goes to the
@@ -57,7 +58,8 @@ pub trait Port {
     fn conceal(&mut self, ticket: Ticket);
 
     /// Begins to read `from`, which is memory of `source` that it has exposed under `key`. When it is over,
-    /// [`crate::Nic::on_read`] is called here with `ticket`.
+    /// [`crate::Nic::on_read`] is called here with `ticket`, or [`crate::Nic::on_get_refused`] if the peer's memory cannot be
+    /// reached any more.
     fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket);
 
     /// Memory for a copy, or for what a module sends or receives, until it is released.
@@ -84,9 +86,16 @@ pub trait Port {
     fn arm(&mut self, at: Option<Time>);
 }
 
+/// Names a rail to the NIC. A frame counts as a peer's only if it came by the rail that leads to that peer, so a
+/// stranger on a network cannot speak for a neighbour in shared memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RailId(pub u8);
+
 /// What a rail promises. The NIC adds only what is missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Promises {
+    /// Which rail it is: what comes from the peer comes by this one.
+    pub rail: RailId,
     /// Every frame arrives, once, in the order in which it was sent.
     pub reliable: bool,
     /// It can write into memory of the peer.

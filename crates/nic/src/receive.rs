@@ -306,6 +306,8 @@ impl<V: Variant> Nic<V> {
         if let Some(at) = self.peers.find(stored.from) {
             self.peers[at].stored -= 1;
             if stored.secured {
+                let first = self.peers.iter().next().and_then(|state| self.peers.find(state.peer));
+                let at = first.filter(|_| V::BUG == Some(Bug::CreditAstray)).unwrap_or(at);
                 self.queues[usize::from(queue)].store.reserve(stored.bytes());
                 self.owe(at, queue, stored.bytes(), port);
             }
@@ -412,6 +414,12 @@ impl<V: Variant> Nic<V> {
         first: bool,
         port: &mut impl Port,
     ) {
+        // Its parts must have places: whoever reads them counts on it.
+        let beyond = offer.source.offset.checked_add(offer.source.len).is_none();
+        if beyond && V::BUG != Some(Bug::OfferUnchecked) {
+            self.stats.malformed += 1;
+            return;
+        }
         let redirected =
             if offer.word.has_module() { self.redirect(at, offer) } else { Some(offer) };
         let Some(offer) = redirected else { return };
@@ -687,7 +695,8 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The sender takes an offer back. If it has matched, it is too late, and nothing is said.
+    /// The sender takes a message back. If it has matched, it is too late, and nothing is said: the sender hears of
+    /// that, or has heard.
     pub(crate) fn on_withdraw(
         &mut self,
         at: At,
@@ -699,13 +708,24 @@ impl<V: Variant> Nic<V> {
         let queue = self.queue_of(word.group());
         let pair = &mut self.queues[usize::from(queue)];
         let found = pair.store.headers.iter().find_map(|(slot, message)| {
-            let Body::Offered { ticket: sender, .. } = message.body else { return None };
+            let sender = match message.body {
+                Body::Offered { ticket, .. } => Some(ticket),
+                Body::Whole { synchronous, .. } => synchronous,
+            };
             let cell = message.cell?;
-            (message.from == peer && sender == ticket).then_some((slot, cell))
+            (message.from == peer && sender == Some(ticket)).then_some((slot, cell))
         });
-        let Some((slot, cell)) = found else { return };
+        let Some((slot, cell)) = found else {
+            if V::BUG == Some(Bug::WithdrawnTooLate) {
+                self.reply(at, Kind::Withdrawn { ticket }, port);
+            }
+            return;
+        };
         pair.matcher.remove_message(cell);
         let stored = pair.store.headers.release(slot).expect("just found");
+        if let Body::Whole { first, len, .. } = stored.body {
+            pair.store.drain(first, len, |_, _| {});
+        }
         self.reply(at, Kind::Withdrawn { ticket }, port);
         self.free_stored(queue, &stored, port);
     }

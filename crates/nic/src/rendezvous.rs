@@ -7,6 +7,7 @@
 
 use alloc::boxed::Box;
 
+use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
 use crate::op::{Putting, Sharing, State};
@@ -84,7 +85,8 @@ impl<V: Variant> Nic<V> {
         match choose(promises, here, there, into.len, into.len == source.len) {
             Mover::Receiver => {
                 let peer = state.peer;
-                self.op_mut(ticket).state = State::Reading { sender, outcome };
+                let len = source.len;
+                self.op_mut(ticket).state = State::Reading { sender, into, word, len };
                 port.get(peer, source.first(into.len), key, into, ticket);
             }
             Mover::Sender => {
@@ -129,25 +131,53 @@ impl<V: Variant> Nic<V> {
         let puts = self.peers[at].promises.puts;
         let Some(op) = self.op_with(at, ticket) else { return };
         let State::Offered { source, .. } = op.state else {
-            self.stats.malformed += 1;
-            return;
+            return self.on_owed(at, ticket, &Granted { target, into, rest }, port);
         };
         let beyond = into.offset.checked_add(into.len).is_none();
-        if into.len == 0 || into.len > source.len || beyond || rest && !puts {
+        if into.len == 0 || into.len > source.len || beyond {
             self.stats.malformed += 1;
             return;
         }
-        let source = match rest {
-            true => source.part(source.len - into.len, into.len),
-            false => source.first(into.len),
+        let (source, read) = match rest {
+            true => (source, source.len - into.len),
+            false => (source.first(into.len), 0),
         };
+        let putting =
+            Putting { source, read, into, target, sent: 0, is_read: read == 0, owed: false };
         if puts {
-            let putting = Putting { source, into, target, sent: 0, is_read: !rest };
             op.state = State::Putting(Box::new(putting));
             self.put_piece(ticket, port);
         } else {
-            op.state = State::Writing { source, target, sent: 0, frames_out: 0 };
+            op.state = putting.in_chunks();
             self.write(at, ticket, port);
+        }
+    }
+
+    /// The receiver cannot read after all what it wanted to read itself: it gets it in chunks.
+    fn on_owed(&mut self, at: At, ticket: Ticket, granted: &Granted, port: &mut impl Port) {
+        let op = self.op_mut(ticket);
+        let fits = |read: u64, target: Ticket| {
+            !granted.rest && granted.into.len == read && granted.target == target
+        };
+        match &mut op.state {
+            State::Putting(putting)
+                if !putting.is_read && !putting.owed && fits(putting.read, putting.target) =>
+            {
+                putting.owed = true;
+                if putting.is_written() {
+                    op.state = putting.in_chunks();
+                    self.write(at, ticket, port);
+                }
+            }
+            State::Writing { source, target, sent, read, owed, .. }
+                if *read > 0 && !*owed && fits(*read, *target) =>
+            {
+                *owed = true;
+                if *sent == source.len {
+                    self.write(at, ticket, port);
+                }
+            }
+            _ => self.stats.malformed += 1,
         }
     }
 
@@ -164,10 +194,10 @@ impl<V: Variant> Nic<V> {
         let State::Putting(putting) = &op.state else {
             unreachable!("only what is put goes in pieces");
         };
-        let Putting { source, into, target, sent, .. } = **putting;
-        let len = piece.min(source.len - sent);
+        let Putting { source, read, into, target, sent, .. } = **putting;
+        let len = piece.min(into.len - sent);
         let peer = op.peer.expect("a put has a peer");
-        port.put(peer, source.part(sent, len), into.part(sent, len), ticket, target);
+        port.put(peer, source.part(read + sent, len), into.part(sent, len), ticket, target);
     }
 
     /// A put of ours is over.
@@ -176,14 +206,73 @@ impl<V: Variant> Nic<V> {
         if let Some(op) = self.ops.find_mut(ticket)
             && let State::Putting(putting) = &mut op.state
         {
-            putting.sent += piece.min(putting.source.len - putting.sent);
-            match (putting.sent == putting.source.len, putting.is_read) {
-                (true, true) => self.complete(ticket, Outcome::Done, port),
-                (true, false) => {}
-                (false, _) => self.put_piece(ticket, port),
+            putting.sent += piece.min(putting.into.len - putting.sent);
+            match (putting.is_written(), putting.is_read, putting.owed) {
+                (true, true, _) => self.complete(ticket, Outcome::Done, port),
+                (true, false, true) => self.put_in_chunks(ticket, port),
+                (true, false, false) => {}
+                (false, ..) => self.put_piece(ticket, port),
             }
         }
         self.settle(port);
+    }
+
+    /// A put of ours cannot be done: the peer's memory cannot be reached any more. Nothing of the piece counts, and
+    /// everything from there on goes in chunks.
+    pub fn on_put_refused(&mut self, ticket: Ticket, port: &mut impl Port) {
+        if let Some(op) = self.ops.find_mut(ticket)
+            && let State::Putting(putting) = &mut op.state
+        {
+            if V::BUG == Some(Bug::StartsOver) {
+                putting.sent = 0;
+            }
+            let at = op.peer.and_then(|peer| self.peers.find(peer)).expect("a put has a peer");
+            self.lose_access(at);
+            self.put_in_chunks(ticket, port);
+        }
+        self.settle(port);
+    }
+
+    /// What is left of a put goes in chunks.
+    fn put_in_chunks(&mut self, ticket: Ticket, port: &mut impl Port) {
+        let op = self.op_mut(ticket);
+        let State::Putting(putting) = &op.state else { return };
+        op.state = putting.in_chunks();
+        let at = op.peer.and_then(|peer| self.peers.find(peer)).expect("a put has a peer");
+        self.write(at, ticket, port);
+    }
+
+    /// A read of ours cannot be done: the peer's memory cannot be reached any more. The peer writes what we wanted to
+    /// read.
+    pub fn on_get_refused(&mut self, ticket: Ticket, port: &mut impl Port) {
+        if let Some(op) = self.ops.find_mut(ticket)
+            && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
+        {
+            let granted = match &op.state {
+                &State::Reading { sender, into, word, len } => {
+                    op.state = State::Landing { into, left: into.len, word, len };
+                    Some((sender, into))
+                }
+                State::Sharing(sharing) => {
+                    let Sharing { sender, reading, left, word, into } = **sharing;
+                    op.state = State::Landing { into, left, word, len: into.len };
+                    Some((sender, into.first(reading)))
+                }
+                _ => None,
+            };
+            self.lose_access(at);
+            if let Some((sender, into)) = granted {
+                let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
+                self.reply(at, kind, port);
+            }
+        }
+        self.settle(port);
+    }
+
+    /// Bytes cannot be moved straight between us and this peer any more.
+    fn lose_access(&mut self, at: At) {
+        let promises = &mut self.peers[at].promises;
+        (promises.puts, promises.gets) = (false, false);
     }
 
     /// A put of `from` has brought `bytes` for a receive of ours.
@@ -200,9 +289,9 @@ impl<V: Variant> Nic<V> {
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
         {
             match &op.state {
-                &State::Reading { sender, outcome } => {
+                &State::Reading { sender, into, word, len } => {
                     self.reply(at, Kind::Done { ticket: sender }, port);
-                    self.complete(ticket, outcome, port);
+                    self.complete(ticket, outcome_of(word, len, into.len), port);
                 }
                 State::Sharing(sharing) => {
                     let (sender, bytes) = (sharing.sender, sharing.reading);
@@ -226,9 +315,14 @@ impl<V: Variant> Nic<V> {
     ) {
         let len = payload.len() as u64;
         let Some(op) = self.op_with(at, ticket) else { return };
-        let State::Landing { into, .. } = op.state else {
-            self.stats.malformed += 1;
-            return;
+        let into = match &op.state {
+            State::Landing { into, .. } => *into,
+            // The sender cannot write its half.
+            State::Sharing(sharing) => sharing.into,
+            _ => {
+                self.stats.malformed += 1;
+                return;
+            }
         };
         if offset.checked_add(len).is_none_or(|end| end > into.len) {
             self.stats.malformed += 1;
@@ -267,12 +361,22 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_done(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match &mut op.state {
-            State::Offered { .. } | State::Streaming(_) => {
+            State::Offered { .. } => self.complete(ticket, Outcome::Done, port),
+            // Whoever has all of it has acked all of it; if not, the window still reads the user's bytes.
+            State::Streaming(stream)
+                if stream.frames_out == 0 && stream.sent == stream.source.len =>
+            {
                 self.complete(ticket, Outcome::Done, port);
             }
             State::Putting(putting) if !putting.is_read => {
                 putting.is_read = true;
-                if putting.sent == putting.source.len {
+                if putting.is_written() {
+                    self.complete(ticket, Outcome::Done, port);
+                }
+            }
+            State::Writing { source, sent, frames_out, read, owed: false, .. } if *read > 0 => {
+                *read = 0;
+                if *frames_out == 0 && *sent == source.len {
                     self.complete(ticket, Outcome::Done, port);
                 }
             }
@@ -284,10 +388,12 @@ impl<V: Variant> Nic<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::RailId;
 
     #[test]
     fn whoever_has_time_moves_the_bytes() {
         let rail = |gets, puts| Promises {
+            rail: RailId(0),
             reliable: true,
             gets,
             puts,

@@ -3,16 +3,22 @@
 //! Runs of the same schedule may be open at the same time. Their messages carry the run's
 //! instance number in the tag, so that an early message waits for its own run and a late one
 //! finds it, whatever else is going on.
+//!
+//! Instances are counted with few bits. A run whose group and instance are those of one that is still open waits until
+//! that is over here. That keeps their messages apart: those between two members travel in order, whoever sends for the
+//! second has sent all for the first, and whoever receives for the second has received all for the first. A member
+//! waits for no other by that, since the first run ends without the second.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::canary::Bug;
 use crate::nic::{Nic, Variant};
 use crate::op::{Owner, State};
 use crate::port::{Port, Progress, StepRef};
-use crate::schedule::{Schedule, Step};
-use crate::types::{Fault, Mode, Outcome, Posted, Ticket};
+use crate::schedule::{Consult, Schedule, Step};
+use crate::types::{Fault, Mode, Outcome, Posted, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
 #[derive(Debug)]
@@ -28,6 +34,55 @@ pub(crate) struct Run {
     /// Steps that have begun and are not done.
     busy: u16,
     failed: Option<Fault>,
+    /// Whether it is part of another run, under whose group and instance it goes.
+    inner: bool,
+}
+
+/// A run that waits for another of the same group and instance.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    pub(crate) ticket: Ticket,
+    pub(crate) schedule: Arc<Schedule>,
+    pub(crate) instance: u16,
+}
+
+impl Deferred {
+    pub(crate) fn group(&self) -> u16 {
+        self.schedule.group
+    }
+}
+
+/// What tells runs apart that are open at the same time.
+type RunKey = (u16, u16);
+
+/// The keys of open runs, in order. Most often there are few, and the next one is the last.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRuns(Vec<RunKey>);
+
+impl OpenRuns {
+    /// Notes a run. False if there is one like it.
+    #[inline]
+    fn insert(&mut self, key: RunKey) -> bool {
+        let place = match self.0.last() {
+            Some(&last) if last >= key => self.0.binary_search(&key),
+            _ => Err(self.0.len()),
+        };
+        if let Err(place) = place {
+            self.0.insert(place, key);
+        }
+        place.is_err()
+    }
+
+    #[inline]
+    fn remove(&mut self, key: RunKey) {
+        if let Ok(place) = self.0.binary_search(&key) {
+            self.0.remove(place);
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<RunKey>()
+    }
 }
 
 impl Run {
@@ -79,8 +134,8 @@ impl Ready {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Runs `schedule`. `instance` must be the same for all members of the group, and differ from
-    /// that of every other run of the group that is still open anywhere.
+    /// Runs `schedule`. `instance` must be the same for all members of the group. Runs that have it in common are
+    /// posted in the same order by all, and each begins when the one before is over here.
     pub fn post_schedule(
         &mut self,
         schedule: Arc<Schedule>,
@@ -94,7 +149,11 @@ impl<V: Variant> Nic<V> {
             return Posted::Done(Outcome::Failed(fault));
         }
         let ticket = self.open(Owner::User, None, State::Waiting);
-        let (run, steps) = self.claim_run(ticket, schedule, instance);
+        if !self.open_runs.insert((schedule.group, instance)) {
+            self.deferred.push_back(Deferred { ticket, schedule, instance });
+            return Posted::Pending(ticket);
+        }
+        let (run, steps) = self.claim_run(ticket, schedule, instance, false);
         // Steps that wait for nothing need not queue. The run may be over before we have seen all.
         for step in 0..steps {
             let Some(found) = self.runs.find(run) else { break };
@@ -106,7 +165,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// Makes a waiting operation a run.
+    /// Makes a waiting operation a run, when there is no other like it.
     pub(crate) fn start_run(
         &mut self,
         ticket: Ticket,
@@ -114,7 +173,22 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) {
-        let (run, _) = self.claim_run(ticket, schedule, instance);
+        if self.open_runs.insert((schedule.group, instance)) {
+            self.begin_run(ticket, schedule, instance, false, port);
+        } else {
+            self.deferred.push_back(Deferred { ticket, schedule, instance });
+        }
+    }
+
+    fn begin_run(
+        &mut self,
+        ticket: Ticket,
+        schedule: Arc<Schedule>,
+        instance: u16,
+        inner: bool,
+        port: &mut impl Port,
+    ) {
+        let (run, _) = self.claim_run(ticket, schedule, instance, inner);
         let needs = &self.runs.find(run).expect("just claimed").needs;
         for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
             self.ready.push(StepRef { run, step });
@@ -129,12 +203,14 @@ impl<V: Variant> Nic<V> {
         ticket: Ticket,
         schedule: Arc<Schedule>,
         instance: u16,
+        inner: bool,
     ) -> (Ticket, u16) {
         let mut needs = core::mem::take(&mut self.spare_needs);
         needs.extend_from_slice(&schedule.needs);
         let left = u16::try_from(needs.len()).expect("a schedule has fewer than 65,536 steps");
+        let (busy, failed) = (0, None);
         let run =
-            self.runs.claim(Run { schedule, instance, ticket, needs, left, busy: 0, failed: None });
+            self.runs.claim(Run { schedule, instance, ticket, needs, left, busy, failed, inner });
         self.op_mut(ticket).state = State::Running { run };
         (run, left)
     }
@@ -176,8 +252,17 @@ impl<V: Variant> Nic<V> {
             Step::Start(schedule) => {
                 let (schedule, instance) = (Arc::clone(schedule), run.instance);
                 let inner = self.open(owner, None, State::Waiting);
-                self.start_run(inner, schedule, instance, port);
+                self.begin_run(inner, schedule, instance, true, port);
                 return;
+            }
+            Step::Consult { whom, bytes } => {
+                let (whom, bytes) = (Arc::clone(whom), *bytes);
+                if !consult(&*whom, bytes, port) {
+                    self.undecided.push(at);
+                    return;
+                }
+                self.consult_again();
+                Posted::Done(Outcome::Done)
             }
             Step::Release => {
                 self.release_caller(ticket, port);
@@ -193,6 +278,22 @@ impl<V: Variant> Nic<V> {
         if self.ops.find(ticket).is_some_and(|op| matches!(op.owner, Owner::User)) {
             port.complete(ticket, Outcome::Released);
         }
+    }
+
+    /// What was consulted in vain is consulted again: something has changed on which it may depend.
+    pub(crate) fn consult_again(&mut self) {
+        for at in core::mem::take(&mut self.undecided) {
+            if let Some(run) = self.runs.find_mut(at.run) {
+                run.busy -= 1;
+                self.ready.push(at);
+            }
+        }
+    }
+
+    /// Something has changed outside of the NIC on which steps may depend that were consulted in vain.
+    pub fn on_change(&mut self, port: &mut impl Port) {
+        self.consult_again();
+        self.settle(port);
     }
 
     /// The port has done a reduction that it had put off.
@@ -234,7 +335,9 @@ impl<V: Variant> Nic<V> {
         let Some(run) = self.runs.find_mut(at) else { return };
         if run.failed.is_none() {
             run.failed = Some(fault);
-            let waits = self.counters.forget_run(at);
+            let undecided = self.undecided.extract_if(.., |step| step.run == at).count();
+            let undecided = u16::try_from(undecided).expect("steps of one schedule");
+            let waits = self.counters.forget_run(at) + undecided;
             if let Some(run) = self.runs.find_mut(at) {
                 run.busy -= waits;
                 run.left -= waits;
@@ -260,13 +363,46 @@ impl<V: Variant> Nic<V> {
             None if run.left == 0 => Outcome::Done,
             _ => return,
         };
-        let Some(Run { ticket, mut needs, .. }) = self.runs.release(at) else { return };
+        let Some(run) = self.runs.release(at) else { return };
+        let Run { ticket, mut needs, schedule, instance, inner, .. } = run;
+        if !inner {
+            self.open_runs.remove((schedule.group, instance));
+            self.begin_deferred(schedule.group, instance, port);
+        }
+        // Whom it consulted may make way for others by that.
+        drop(schedule);
+        self.consult_again();
         if needs.capacity() <= SPARE_STEPS_MAX {
             needs.clear();
             self.spare_needs = needs;
         }
         self.complete(ticket, outcome, port);
     }
+
+    /// Begins the run that has waited longest for one of this group and instance to end.
+    #[inline]
+    fn begin_deferred(&mut self, group: u16, instance: u16, port: &mut impl Port) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let is_next = |next: &Deferred| (next.group(), next.instance) == (group, instance);
+        if let Some(at) = self.deferred.iter().position(is_next)
+            && let Some(next) = self.deferred.remove(at)
+        {
+            self.start_run(next.ticket, next.schedule, instance, port);
+        }
+    }
+}
+
+/// Lets code of whoever made a schedule read and change bytes. False if it cannot answer yet.
+fn consult(whom: &dyn Consult, span: Span, port: &mut impl Port) -> bool {
+    let mut bytes = vec![0; usize::try_from(span.len).expect("it fits the machine")];
+    port.load(span, &mut bytes);
+    let answered = whom.consult(&mut bytes);
+    if answered {
+        port.deliver(&bytes, span);
+    }
+    answered
 }
 
 /// The most steps of a run whose memory is kept for the next: most collectives of few ranks.

@@ -4,6 +4,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt::Debug;
 
 use crate::counter::Counter;
 use crate::port::Operator;
@@ -58,8 +59,23 @@ pub enum Step {
     },
     /// Runs another schedule, under the same instance; done when that is.
     Start(Arc<Schedule>),
+    /// Consults code of whoever made the schedule.
+    Consult {
+        /// Which.
+        whom: Arc<dyn Consult>,
+        /// What it reads and changes: a few bytes, since they are copied.
+        bytes: Span,
+    },
     /// Lets the caller go on: its ticket completes as released, and the run goes on without it.
     Release,
+}
+
+/// Code of whoever made a schedule, which a step of it consults. It runs wherever the NIC does, so that it must
+/// neither wait nor call the NIC.
+pub trait Consult: Debug + Send + Sync {
+    /// Reads and changes the bytes of the step, which is done then. False if it cannot answer yet, whatever it did to
+    /// them: it is consulted again when another such step is done, or a run is over.
+    fn consult(&self, bytes: &mut [u8]) -> bool;
 }
 
 /// Names a step within its schedule.

@@ -63,7 +63,8 @@ impl<V: Variant> Nic<V> {
         let lane = state.lane(queue);
         if lane.waiting.is_some() || lane.credit < bytes {
             let offered = !eager;
-            let message = InLane { word, source, queue, synchronous, offered, cancelled: false };
+            let message =
+                InLane { word, source, queue, synchronous, offered, away: false, cancelled: false };
             return self.send_unsecured(owner, at, message, port);
         }
         lane.credit -= bytes;
@@ -78,11 +79,11 @@ impl<V: Variant> Nic<V> {
         if !synchronous && self.is_away_at_once(at, word, source, port) {
             return Posted::Done(Outcome::Done);
         }
-        let of_group = synchronous.then(|| word.group());
-        if let Some(fault) = of_group.and_then(|group| self.ended_under(group, true)) {
+        if synchronous && let Some(fault) = self.ended_under(word.group(), true) {
             return self.unsend(at, queue, bytes, fault);
         }
-        let ticket = self.open(owner, Some(at), State::Flying { synchronous: of_group });
+        let state = State::Flying { synchronous: synchronous.then_some(word) };
+        let ticket = self.open(owner, Some(at), state);
         let kind = Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket) };
         self.send_eager(at, kind, source, ticket, port)
     }
@@ -183,7 +184,8 @@ impl<V: Variant> Nic<V> {
             true => port.expose(state.peer, source, ticket),
             false => Key::NONE,
         };
-        self.op_mut(ticket).exposed = key != Key::NONE;
+        // It may have been exposed before, when the rail still could.
+        self.op_mut(ticket).exposed |= key != Key::NONE;
         let kind = Kind::Offer { word, secured, first, ticket, source, key };
         self.send(at, kind, Span::EMPTY, None, port);
     }
@@ -204,13 +206,17 @@ impl<V: Variant> Nic<V> {
         let mut outcome = Outcome::Done;
         let over = match &mut op.state {
             State::Flying { synchronous: None } => true,
-            State::Flying { synchronous: Some(group) } => {
-                op.state = State::Accepted { group: *group };
+            State::Flying { synchronous: Some(word) } => {
+                op.state = State::Accepted { word: *word };
                 false
             }
-            State::Writing { source, sent, frames_out, .. } => {
+            State::InLane(message) => {
+                message.away = true;
+                false
+            }
+            State::Writing { source, sent, frames_out, read, .. } => {
                 *frames_out -= 1;
-                *frames_out == 0 && *sent == source.len
+                *frames_out == 0 && *sent == source.len && *read == 0
             }
             State::Streaming(stream) => {
                 stream.frames_out -= 1;
@@ -235,18 +241,24 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         let queue = self.queue_at(queue);
-        let lane = self.peers[at].lane(queue);
-        lane.established = true;
-        lane.credit = lane.credit.saturating_add(credit);
-        let answered =
-            lane.waiting.as_mut().and_then(|waiting| waiting.on_answer(accepted, wanted));
-        let Some(ticket) = answered else {
+        let waiting = self.peers[at].lane(queue).waiting.as_ref();
+        let answered = waiting.and_then(|waiting| waiting.unanswered()).and_then(|ticket| {
+            let State::InLane(message) = self.op_mut(ticket).state else {
+                unreachable!("what waits in a lane is in it");
+            };
+            // Whoever answers a frame has acked it; if not, the window still reads the user's bytes.
+            (message.offered || message.away).then_some((ticket, message))
+        });
+        let Some((ticket, message)) = answered else {
             self.stats.malformed += 1;
             return;
         };
-        let State::InLane(message) = self.op_mut(ticket).state else {
-            unreachable!("what waits in a lane is in it");
-        };
+        let lane = self.peers[at].lane(queue);
+        lane.established = true;
+        lane.credit = lane.credit.saturating_add(credit);
+        if let Some(waiting) = &mut lane.waiting {
+            waiting.on_answer(accepted, wanted);
+        }
         match (accepted, message) {
             (true, InLane { offered: true, word, source, cancelled, .. }) => {
                 self.op_mut(ticket).state = State::Offered { word, source };
@@ -254,8 +266,11 @@ impl<V: Variant> Nic<V> {
                     self.withdraw(at, ticket, word, port);
                 }
             }
-            (true, InLane { synchronous: true, word, .. }) => {
-                self.op_mut(ticket).state = State::Accepted { group: word.group() };
+            (true, InLane { synchronous: true, word, cancelled, .. }) => {
+                self.op_mut(ticket).state = State::Accepted { word };
+                if cancelled {
+                    self.withdraw(at, ticket, word, port);
+                }
             }
             (true, _) => self.complete(ticket, Outcome::Done, port),
             (false, InLane { cancelled: true, .. }) => self.drop_held(at, queue, ticket, port),
@@ -299,9 +314,8 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_matched(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
-            State::Accepted { .. } | State::Flying { synchronous: Some(_) } => {
-                self.complete(ticket, Outcome::Done, port);
-            }
+            State::Accepted { .. } => self.complete(ticket, Outcome::Done, port),
+            // Among them what is still flying: whoever speaks of a frame has acked it.
             _ => self.stats.malformed += 1,
         }
     }
@@ -320,7 +334,7 @@ impl<V: Variant> Nic<V> {
             State::Posted { .. } => {
                 self.unpost(ticket);
                 if V::BUG == Some(Bug::TicketLeak) {
-                    self.op_mut(ticket).state = State::Accepted { group: 0 };
+                    self.op_mut(ticket).state = State::Accepted { word: MatchWord::default() };
                     return port.complete(ticket, Outcome::Cancelled);
                 }
                 self.complete(ticket, Outcome::Cancelled, port);
@@ -332,9 +346,13 @@ impl<V: Variant> Nic<V> {
                 self.drop_held(at, queue, ticket, port);
                 self.sweep(at, queue, port);
             }
-            State::Offered { word, .. } => {
+            State::Accepted { .. } | State::Flying { synchronous: Some(_) }
+                if V::BUG == Some(Bug::CancelIgnored) => {}
+            State::Offered { word, .. }
+            | State::Accepted { word }
+            | State::Flying { synchronous: Some(word) } => {
                 let word = *word;
-                let at = peer.and_then(|peer| self.peers.find(peer)).expect("an offer has a peer");
+                let at = peer.and_then(|peer| self.peers.find(peer)).expect("a message has a peer");
                 self.withdraw(at, ticket, word, port);
             }
             State::Running { run } => {
@@ -343,6 +361,7 @@ impl<V: Variant> Nic<V> {
             }
             State::Waiting => {
                 self.counters.forget_wait(ticket);
+                self.deferred.retain(|next| next.ticket != ticket);
                 self.complete(ticket, Outcome::Cancelled, port);
             }
             _ => {}
@@ -364,7 +383,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_withdrawn(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         // Whoever withdraws twice is told once, and the ticket is gone by then.
         let Some(op) = self.op_with(at, ticket) else { return };
-        if matches!(op.state, State::Offered { .. }) {
+        if matches!(op.state, State::Offered { .. } | State::Accepted { .. }) {
             self.complete(ticket, Outcome::Cancelled, port);
         }
     }

@@ -1,10 +1,14 @@
-//! Any bytes may arrive: none causes a panic, none takes more memory than its share, and what the
-//! parser accepts is exactly what would have been sent.
+//! Any bytes may arrive, and claim to be from anybody: none causes a panic, none takes more memory than its share,
+//! none touches a span that nobody has lent, and what the parser accepts is exactly what would have been sent.
+
+#[path = "common/lent.rs"]
+mod lent;
 
 use ferrywire_nic::{
-    Envelope, Key, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port,
-    Posted, Progress, Promises, Region, Seal, Sent, Span, StepRef, Ticket, Time,
+    Envelope, Key, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Peer, Posted, RailId,
+    Region, Seal, Span, Ticket,
 };
+use lent::{Lent, OPEN, OPEN_BYTES, RAIL, Use};
 use proptest::prelude::*;
 
 const JOB: u32 = 7;
@@ -46,9 +50,9 @@ proptest! {
 
     #[test]
     fn a_nic_survives_any_frames(reliable: bool, events in prop::collection::vec(event(), 0..200)) {
-        let mut port = Void { now: Time(0), reliable };
+        let mut port = Lent::new(reliable);
         let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
-        nic.open_region(Region(1), 1000);
+        nic.open_region(OPEN, OPEN_BYTES);
         nic.open_counter();
         for event in events {
             event.happen(&mut nic, &mut port);
@@ -69,42 +73,50 @@ proptest! {
 #[derive(Clone, Debug)]
 enum Event {
     /// Bytes arrive; most of them begin with the right job.
-    Bytes(u32, bool, Vec<u8>),
+    Bytes(u32, RailId, bool, Vec<u8>),
     /// An envelope arrives that makes some sense.
-    Frame(u32, Box<Envelope>, Vec<u8>),
-    Send(u32, u32, u64),
+    Frame(u32, RailId, Box<Envelope>, Vec<u8>),
+    Send(u32, u32, u64, Mode),
     Receive(u32, u32, u64),
+    Put(u32, u64, u64),
     Cancel(u64),
     Pass(u64),
 }
 
 impl Event {
-    fn happen(self, nic: &mut Nic, port: &mut Void) {
-        let span = |len| Span::new(Region(1), 0, len);
+    fn happen(self, nic: &mut Nic, port: &mut Lent) {
         match self {
-            Event::Bytes(from, ours, mut bytes) => {
+            Event::Bytes(from, via, ours, mut bytes) => {
                 if ours && bytes.len() >= 4 {
                     bytes[..4].copy_from_slice(&JOB.to_le_bytes());
                 }
-                nic.on_frame(Peer(from), Seal::Intact, &bytes, port);
+                nic.on_frame(Peer(from), via, Seal::Intact, &bytes, port);
             }
-            Event::Frame(from, mut envelope, payload) => {
+            Event::Frame(from, via, mut envelope, payload) => {
                 envelope.job = JOB;
                 if port.reliable {
                     envelope.marks = None;
                 }
-                nic.on_frame(Peer(from), Seal::Intact, &frame(&envelope, &payload), port);
+                nic.on_frame(Peer(from), via, Seal::Intact, &frame(&envelope, &payload), port);
             }
-            Event::Send(to, tag, len) => {
+            Event::Send(to, tag, len, mode) => {
                 let word = MatchWord::new(0, 0, tag);
-                nic.post_send(Peer(to), word, span(len), Mode::Standard, port);
+                let source = port.lend(len, Use::Read);
+                let posted = nic.post_send(Peer(to), word, source, mode, port);
+                port.posted(posted, source);
+            }
+            Event::Put(to, offset, len) => {
+                let source = port.lend(len, Use::Read);
+                let posted = nic.post_put(Peer(to), source, OPEN, offset, None, port);
+                port.posted(posted, source);
             }
             Event::Receive(from, tag, len) => {
                 let word = MatchWord::new(0, from, tag);
                 let mask = if tag == 0 { Mask::ANY_BOTH } else { Mask::EXACT };
-                let into = span(len);
-                if let Posted::Pending(ticket) =
-                    nic.post_receive(Some(Peer(from)), word, mask, into, port)
+                let into = port.lend(len, Use::Write);
+                let posted = nic.post_receive(Some(Peer(from)), word, mask, into, port);
+                port.posted(posted, into);
+                if let Posted::Pending(ticket) = posted
                     && len % 3 == 0
                 {
                     nic.cancel(ticket, port);
@@ -115,6 +127,12 @@ impl Event {
                 port.now = port.now.after(ns);
                 nic.on_timer(port);
                 nic.on_room(Peer(1), port);
+                while let Some((what, ticket)) = port.next_transfer() {
+                    match what {
+                        Use::Read => nic.on_read(ticket, port),
+                        _ => nic.on_written(ticket, port),
+                    }
+                }
             }
         }
     }
@@ -125,16 +143,30 @@ fn event() -> impl Strategy<Value = Event> {
     // Small numbers name tickets, regions and queues that exist.
     let number = prop_oneof![0..4u64, (0..4u64).prop_map(|n| n | 1 << 32), any::<u64>()];
     prop_oneof![
-        3 => (0..PEERS, prop::bool::weighted(0.5), bytes())
-            .prop_map(|(from, ours, bytes)| Event::Bytes(from, ours, bytes)),
-        6 => (1..PEERS, envelope(number.clone()), payload())
-            .prop_map(|(from, envelope, payload)| Event::Frame(from, envelope.into(), payload)),
-        2 => (0..PEERS, 0..3u32, 0..1000u64).prop_map(|(to, tag, len)| Event::Send(to, tag, len)),
+        3 => (0..PEERS, via(), prop::bool::weighted(0.5), bytes())
+            .prop_map(|(from, via, ours, bytes)| Event::Bytes(from, via, ours, bytes)),
+        6 => (0..PEERS, via(), envelope(number.clone()), payload())
+            .prop_map(|(from, via, envelope, payload)| {
+                Event::Frame(from, via, envelope.into(), payload)
+            }),
+        2 => (0..PEERS, 0..3u32, 0..1000u64, mode())
+            .prop_map(|(to, tag, len, mode)| Event::Send(to, tag, len, mode)),
+        1 => (0..PEERS, 0..2000u64, 0..1000u64)
+            .prop_map(|(to, offset, len)| Event::Put(to, offset, len)),
         2 => (0..PEERS, 0..3u32, 0..1000u64)
             .prop_map(|(from, tag, len)| Event::Receive(from, tag, len)),
         1 => number.prop_map(Event::Cancel),
         1 => (0..2 * limits().idle_ns_max).prop_map(Event::Pass),
     ]
+}
+
+/// Most frames come by the rail that leads to their sender.
+fn via() -> impl Strategy<Value = RailId> {
+    prop_oneof![9 => Just(RAIL), 1 => Just(RailId(1))]
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::Standard), Just(Mode::Synchronous)]
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -224,83 +256,4 @@ fn limits() -> Limits {
         idle_ns_max: 2_000_000_000,
         ..Limits::default()
     }
-}
-
-/// A port that does nothing.
-struct Void {
-    now: Time,
-    reliable: bool,
-}
-
-impl Port for Void {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn attends(&self, peer: Peer) -> bool {
-        peer.0.is_multiple_of(2)
-    }
-
-    fn promises(&self, peer: Peer) -> Promises {
-        let direct = peer == Peer(2);
-        Promises {
-            reliable: self.reliable,
-            puts: direct,
-            gets: direct,
-            frame_bytes_max: 500,
-            welcome_bytes: 0,
-        }
-    }
-
-    fn transmit(&mut self, to: Peer, _: &Envelope, _: Span) -> Sent {
-        if to == Peer(1) && self.now.0 % 2 == 1 { Sent::Full } else { Sent::Away }
-    }
-
-    fn deliver(&mut self, bytes: &[u8], into: Span) {
-        assert_eq!(bytes.len() as u64, into.len);
-    }
-
-    fn load(&mut self, from: Span, into: &mut [u8]) {
-        assert_eq!(into.len() as u64, from.len);
-    }
-
-    fn copy(&mut self, from: Span, into: Span) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn reduce(&mut self, _: StepRef, _: Operator, _: Span, _: Span) -> Progress {
-        Progress::Done
-    }
-
-    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
-        assert_eq!(bytes.len() as u64, into.len);
-    }
-
-    fn compare_swap(&mut self, _: Span, expected: u64, _: u64) -> u64 {
-        expected
-    }
-
-    fn put(&mut self, _: Peer, from: Span, into: Span, _: Ticket, _: Ticket) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn expose(&mut self, _: Peer, span: Span, _: Ticket) -> Key {
-        if span.len.is_multiple_of(2) { Key(span.len) } else { Key::NONE }
-    }
-
-    fn conceal(&mut self, _: Ticket) {}
-
-    fn get(&mut self, _: Peer, from: Span, _: Key, into: Span, _: Ticket) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn claim(&mut self, bytes: u64) -> Span {
-        Span::new(Region(0), 0, bytes)
-    }
-
-    fn release(&mut self, _: Span) {}
-
-    fn complete(&mut self, _: Ticket, _: Outcome) {}
-
-    fn arm(&mut self, _: Option<Time>) {}
 }

@@ -7,6 +7,7 @@ use ferrywire_nic::matcher::{
 use ferrywire_nic::{Mask, MatchWord, Variant};
 
 use crate::soak::{Verdict, run_variant};
+use crate::world::Trace;
 
 /// A NIC with a bug.
 pub struct Canary {
@@ -15,7 +16,11 @@ pub struct Canary {
     /// What is wrong with it.
     pub what: &'static str,
     /// Runs one seed on it.
-    pub run: fn(seed: u64, trace: bool) -> Verdict,
+    pub run: fn(seed: u64, trace: Option<Trace>) -> Verdict,
+    /// The first seed of a range that has to find it.
+    pub first: u64,
+    /// Only an assertion finds it in so few seeds, and builds without assertions do not look for it.
+    pub asserted: bool,
 }
 
 /// All of them.
@@ -24,123 +29,161 @@ pub const CANARIES: &[Canary] = &[
         name: "wildcard-order",
         what: "a message prefers an exact receive to an older wildcard",
         run: run_variant::<WildcardOrder>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "floor-ignored",
         what: "after a refusal, later messages may match any receive",
         run: run_variant::<FloorIgnored>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "ack-forgets",
         what: "an ack with a gap in it acks the missing frame, too",
         run: run_variant::<AckForgets>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "repeat-accepted",
         what: "a frame that has been here before is taken once more",
         run: run_variant::<RepeatAccepted>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "stale-instance",
         what: "messages of a schedule do not say which instance they are of",
         run: run_variant::<StaleInstance>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "budget-leak",
         what: "a stored message that is cut off stays on the books",
         run: run_variant::<BudgetLeak>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "ticket-leak",
         what: "a cancelled receive leaves its ticket behind",
         run: run_variant::<TicketLeak>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "forwarded-twice",
         what: "what a module forwards is sent twice",
         run: run_variant::<ForwardedTwice>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "runs-again",
         what: "a module runs for a message before it is known whether there is room for it",
         run: run_variant::<RunsAgain>,
+        first: 0,
+        asserted: false,
     },
     Canary {
         name: "passing-ignored",
         what: "a module takes a message while one that it has let through waits for room",
         run: run_variant::<PassingIgnored>,
+        first: 12_000,
+        asserted: false,
+    },
+    Canary {
+        name: "cancel-ignored",
+        what: "a synchronous message that has gone out is not taken back",
+        run: run_variant::<CancelIgnored>,
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "withdrawn-too-late",
+        what: "a message is taken back although it has matched",
+        run: run_variant::<WithdrawnTooLate>,
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "forged-source",
+        what: "a frame counts as its sender's, whichever rail it came by",
+        run: run_variant::<ForgedSource>,
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "offer-unchecked",
+        what: "the place of an offer's bytes may be beyond the end of memory",
+        run: run_variant::<OfferUnchecked>,
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "credit-astray",
+        what: "credit for a message that was stored goes to somebody else than its sender",
+        run: run_variant::<CreditAstray>,
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "forgets-under-way",
+        what: "peers are forgotten while the places of others in the table are in use",
+        run: run_variant::<ForgetsUnderWay>,
+        first: 1_000,
+        asserted: true,
+    },
+    Canary {
+        name: "starts-over",
+        what: "a put that goes on in chunks begins anew, though a part of it has arrived",
+        run: run_variant::<StartsOver>,
+        first: 0,
+        asserted: false,
     },
 ];
 
 /// A message prefers an exact receive to an older wildcard.
 pub struct WildcardOrder;
-/// See [`Bug::FloorIgnored`].
-pub struct FloorIgnored;
-/// See [`Bug::AckForgets`].
-pub struct AckForgets;
-/// See [`Bug::RepeatAccepted`].
-pub struct RepeatAccepted;
-/// See [`Bug::StaleInstance`].
-pub struct StaleInstance;
-/// See [`Bug::BudgetLeak`].
-pub struct BudgetLeak;
-/// See [`Bug::TicketLeak`].
-pub struct TicketLeak;
-/// See [`Bug::ForwardedTwice`].
-pub struct ForwardedTwice;
-/// See [`Bug::RunsAgain`].
-pub struct RunsAgain;
-/// See [`Bug::PassingIgnored`].
-pub struct PassingIgnored;
 
 impl Variant for WildcardOrder {
     type Matcher = Hasty;
 }
 
-impl Variant for FloorIgnored {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::FloorIgnored);
+/// The NIC in use, but for a bug that it has.
+macro_rules! planted {
+    ($($bug:ident),* $(,)?) => {$(
+        #[doc = concat!("See [`Bug::", stringify!($bug), "`].")]
+        pub struct $bug;
+
+        impl Variant for $bug {
+            type Matcher = Indexed;
+            const BUG: Option<Bug> = Some(Bug::$bug);
+        }
+    )*};
 }
 
-impl Variant for AckForgets {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::AckForgets);
-}
-
-impl Variant for RepeatAccepted {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::RepeatAccepted);
-}
-
-impl Variant for StaleInstance {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::StaleInstance);
-}
-
-impl Variant for BudgetLeak {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::BudgetLeak);
-}
-
-impl Variant for TicketLeak {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::TicketLeak);
-}
-
-impl Variant for ForwardedTwice {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::ForwardedTwice);
-}
-
-impl Variant for RunsAgain {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::RunsAgain);
-}
-
-impl Variant for PassingIgnored {
-    type Matcher = Indexed;
-    const BUG: Option<Bug> = Some(Bug::PassingIgnored);
-}
+planted!(
+    FloorIgnored,
+    AckForgets,
+    RepeatAccepted,
+    StaleInstance,
+    BudgetLeak,
+    TicketLeak,
+    ForwardedTwice,
+    RunsAgain,
+    PassingIgnored,
+    CancelIgnored,
+    WithdrawnTooLate,
+    ForgedSource,
+    OfferUnchecked,
+    CreditAstray,
+    ForgetsUnderWay,
+    StartsOver,
+);
 
 /// The plain list, but a message looks at exact receives first, whatever their age.
 #[derive(Default)]

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrywire_mpi::collective::{self, Home, Member};
+use ferrywire_mpi::collective::{self, Home, Member, Naming};
 use ferrywire_mpi::group::Group;
-use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket};
+use ferrywire_nic::{
+    Limits, Outcome, Peer, Posted, Promises, RailId, Schedule, Span, Standard, Ticket,
+};
 use serde::Serialize;
 
 use crate::fabric::{Costs, Fabric, Link};
@@ -135,12 +137,14 @@ fn run_phase(world: &mut Ranks, instance: u16, plan: &Plan) -> Phase {
     let frames_before = total_frames(world);
     let group = Group::whole(ranks);
     for rank in 0..ranks {
-        let me = Member { group_id: 1, group: &group, rank, home: Home::Spread };
+        let me =
+            Member { group_id: 1, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
         world.act(Peer(rank), |waiter, context| waiter.begin(me, instance, plan, context));
     }
     world.run_until_quiet();
     let right = (0..ranks).filter(|&rank| {
-        let me = Member { group_id: 1, group: &group, rank, home: Home::Spread };
+        let me =
+            Member { group_id: 1, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
         let waiter = world.application(Peer(rank));
         let found = waiter.numbers(world.memory(Peer(rank)));
         waiter.done && (plan.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)
@@ -169,6 +173,7 @@ fn total_frames(world: &Ranks) -> u64 {
 /// A fast network with reliable rails, 64 ranks to a node.
 fn fabric() -> Fabric {
     let promises = Promises {
+        rail: RailId(0),
         reliable: true,
         puts: true,
         gets: true,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use ferrywire_mpi::collective::{self, Home, Member};
+use ferrywire_mpi::collective::{self, Home, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
@@ -127,10 +127,19 @@ pub enum Collective {
 pub enum Task {
     /// Sends the message with this number.
     Send(u64),
-    /// Sends something long that nobody will receive, and takes it back.
+    /// Sends something that must be received to be over, and takes it back.
     SendAndCancel {
         /// To whom.
         to: u32,
+        /// Its bytes.
+        len: u64,
+        /// Before anything else happens, or after a while.
+        at_once: bool,
+    },
+    /// Receives what its sender takes back, if it comes in time.
+    ReceiveLate {
+        /// From whom.
+        from: u32,
     },
     /// Posts a receive.
     Receive {
@@ -275,6 +284,8 @@ pub struct Script {
     counter: Option<Counter>,
     busy_areas: BTreeSet<u32>,
     dead: BTreeSet<u32>,
+    /// Messages to be taken back when it next wakes.
+    regretted: Vec<Ticket>,
     finishing: bool,
     /// Whether it fetches what is left by probing for it, again and again.
     probing: bool,
@@ -290,6 +301,10 @@ pub struct Script {
     pub effects: BTreeMap<u32, Effects>,
     /// Messages that were taken back for good.
     pub withdrawn: u64,
+    /// Those that were received first, by target.
+    pub not_withdrawn: BTreeMap<u32, u64>,
+    /// Messages received before they were taken back, by source.
+    pub got_late: BTreeMap<u32, u64>,
     /// What went wrong.
     pub complaints: Vec<String>,
 }
@@ -297,7 +312,8 @@ pub struct Script {
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Send,
-    Cancelled,
+    Cancelled { to: u32 },
+    Late { from: u32 },
     Receive { order: u64, word: MatchWord, mask: Mask, into: Span, any: bool },
     Collective { index: u16, bytes: Span, released: bool },
     Put { to: u32, bytes: Span, notify: bool },
@@ -338,6 +354,9 @@ impl Script {
             sent: Vec::new(),
             effects: BTreeMap::new(),
             withdrawn: 0,
+            not_withdrawn: BTreeMap::new(),
+            got_late: BTreeMap::new(),
+            regretted: Vec::new(),
             complaints: Vec::new(),
         }
     }
@@ -383,7 +402,10 @@ impl Script {
     fn perform<V: Variant>(&mut self, task: Task, context: &mut Context<'_, V>) {
         match task {
             Task::Send(id) => self.send(id, context),
-            Task::SendAndCancel { to } => self.send_and_cancel(to, context),
+            Task::SendAndCancel { to, len, at_once } => {
+                self.send_and_cancel(to, len, at_once, context);
+            }
+            Task::ReceiveLate { from } => self.receive_late(from, context),
             Task::Receive { word, mask, room } => self.receive(word, mask, room, false, context),
             Task::Take { word, mask } => self.take(word, mask, context),
             Task::Collective(index) => self.collective(index, context),
@@ -439,14 +461,39 @@ impl Script {
         self.await_end(posted, Pending::Send, context);
     }
 
-    fn send_and_cancel<V: Variant>(&mut self, to: u32, context: &mut Context<'_, V>) {
-        let source = context.port.memory.lend_filled(5000, 7);
+    fn send_and_cancel<V: Variant>(
+        &mut self,
+        to: u32,
+        len: u64,
+        at_once: bool,
+        context: &mut Context<'_, V>,
+    ) {
+        let source = context.port.memory.lend_filled(len, 7);
         let word = MatchWord::new(self.plan.cancelled_group(), self.me, 1);
-        let posted = context.nic.post_send(Peer(to), word, source, Mode::Standard, context.port);
-        self.await_end(posted, Pending::Cancelled, context);
-        if let Posted::Pending(ticket) = posted {
+        // What is longer than any message that goes whole has to be received as well.
+        let mode = if len == LATE_BYTES { Mode::Standard } else { Mode::Synchronous };
+        let posted = context.nic.post_send(Peer(to), word, source, mode, context.port);
+        self.await_end(posted, Pending::Cancelled { to }, context);
+        match posted {
+            Posted::Pending(ticket) if at_once => context.nic.cancel(ticket, context.port),
+            Posted::Pending(ticket) => self.regretted.push(ticket),
+            Posted::Done(_) => {}
+        }
+    }
+
+    /// Takes back what was sent to be taken back.
+    fn take_back<V: Variant>(&mut self, context: &mut Context<'_, V>) {
+        for ticket in std::mem::take(&mut self.regretted) {
             context.nic.cancel(ticket, context.port);
         }
+    }
+
+    fn receive_late<V: Variant>(&mut self, from: u32, context: &mut Context<'_, V>) {
+        let into = context.port.memory.lend_filled(LATE_BYTES, GUARD);
+        let word = MatchWord::new(self.plan.cancelled_group(), from, 1);
+        let peer = Some(Peer(from));
+        let posted = context.nic.post_receive(peer, word, Mask::EXACT, into, context.port);
+        self.await_end(posted, Pending::Late { from }, context);
     }
 
     fn receive<V: Variant>(
@@ -497,7 +544,13 @@ impl Script {
     fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {
         let group = Group::whole(self.plan.size);
         let group_id = self.plan.collective_group();
-        let me = Member { group_id, group: &group, rank: self.me, home: Home::Spread };
+        let me = Member {
+            group_id,
+            group: &group,
+            rank: self.me,
+            home: Home::Spread,
+            naming: Naming::Ranks,
+        };
         let memory = &mut context.port.memory;
         let mut numbers = |count: u64, value: u64| {
             let bytes = (0..count).flat_map(|at| (value + at).to_le_bytes()).collect();
@@ -659,8 +712,14 @@ impl Script {
                 }
             }
             (Pending::Send, Outcome::Done) => {}
-            (Pending::Cancelled, Outcome::Cancelled) => self.withdrawn += 1,
-            (Pending::Cancelled, Outcome::Done) => {}
+            (Pending::Cancelled { .. }, Outcome::Cancelled) => self.withdrawn += 1,
+            (Pending::Cancelled { to }, Outcome::Done) => {
+                *self.not_withdrawn.entry(to).or_default() += 1;
+            }
+            (Pending::Late { from }, Outcome::Received(_)) => {
+                *self.got_late.entry(from).or_default() += 1;
+            }
+            (Pending::Late { .. }, Outcome::Cancelled) if self.finishing => {}
             (
                 Pending::Receive { order, word, mask, into, .. },
                 Outcome::Received(_) | Outcome::Failed(Fault::Truncated { .. }),
@@ -809,7 +868,12 @@ impl Script {
     }
 
     fn give_up<V: Variant>(&mut self, group: u16, context: &mut Context<'_, V>) {
-        let of_group = |pending: &Pending| matches!(pending, Pending::Receive { word, .. } if word.group() == group);
+        let late = group == self.plan.cancelled_group();
+        let of_group = |pending: &Pending| match pending {
+            Pending::Receive { word, .. } => word.group() == group,
+            Pending::Late { .. } => late,
+            _ => false,
+        };
         let open: Vec<Ticket> = self
             .pending
             .iter()
@@ -831,9 +895,13 @@ impl<V: Variant> Application<V> for Script {
         if self.counter.is_none() {
             self.open_window(context);
         }
+        self.take_back(context);
         for _ in 0..self.random.between(1, 4) {
             let Some(&task) = self.tasks.get(self.next) else {
-                self.finishing = true;
+                self.take_back(context);
+                if !std::mem::replace(&mut self.finishing, true) {
+                    self.give_up(self.plan.cancelled_group(), context);
+                }
                 return self.finish(context);
             };
             self.next += 1;
@@ -901,6 +969,9 @@ const PROBE_NS: u64 = 300_000;
 
 /// What is in memory that nothing has been written to.
 const GUARD: u8 = 0xee;
+
+/// What is this long never goes whole.
+pub const LATE_BYTES: u64 = 5000;
 
 /// No message is longer.
 pub const LONGEST: u64 = 40_000;

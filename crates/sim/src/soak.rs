@@ -1,20 +1,25 @@
 //! The soak: random programs under random faults, from one seed, and the oracles that judge them.
 //!
 //! The oracles: MPI's order for each pair and group; every message exactly once, with the right
-//! bytes; every module runs once for each message on its way; nothing leaked; memory within its budget at every step; everybody finishes, or is told
+//! bytes, or taken back and received by nobody; credit is nobody's but its receiver's and its sender's; every module runs once for each message on its way; nothing leaked; memory within its budget at every step; everybody finishes, or is told
 //! of a death, in bounded virtual time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
-use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Nic, Peer, Promises, Variant, matcher};
+use ferrywire_nic::{
+    Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Peer, Promises, RailId, Region, Span, Ticket,
+    Variant, matcher,
+};
 
 use crate::fabric::{Costs, Fabric, Link, Rule};
 use crate::modules::{Errands, Fate, Log};
 use crate::random::Random;
-use crate::script::{AREA_BYTES, Collective, LONGEST, Message, Plan, Ranks, Script, Task, ranks};
-use crate::world::World;
+use crate::script::{
+    AREA_BYTES, Collective, LATE_BYTES, LONGEST, Message, Plan, Ranks, Script, Task, ranks,
+};
+use crate::world::{Trace, World};
 
 /// What one seed has shown.
 #[derive(Clone, Debug)]
@@ -31,8 +36,6 @@ pub struct Verdict {
     pub virtual_ns: u64,
     /// What it has exercised.
     pub coverage: Coverage,
-    /// What happened, line by line, if it was asked for.
-    pub trace: Vec<String>,
 }
 
 /// How much of what can go wrong did.
@@ -98,8 +101,8 @@ impl<M: matcher::Matcher> Variant for With<M> {
     type Matcher = M;
 }
 
-/// Runs one seed on the NIC in use or, for some seeds, on one with another matcher.
-pub fn run(seed: u64, trace: bool) -> Verdict {
+/// Runs one seed on the NIC in use or, for some seeds, on one with another matcher, and tells `trace` what happens.
+pub fn run(seed: u64, trace: Option<Trace>) -> Verdict {
     match seed % 8 {
         6 => run_variant::<With<matcher::Alpu>>(seed, trace),
         7 => run_variant::<With<matcher::List>>(seed, trace),
@@ -108,7 +111,7 @@ pub fn run(seed: u64, trace: bool) -> Verdict {
 }
 
 /// Runs one seed on a NIC of variant `V`.
-pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
+pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> Verdict {
     let scenario = Scenario::new(seed);
     let mut world: World<V, Script> = scenario.world(trace);
     world.begin();
@@ -132,8 +135,10 @@ pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
         drain(&scenario, &mut world, &mut violations);
         check_order(&scenario.plan, &world, &mut violations);
         check_effects(&scenario, &world, &mut violations);
+        check_cancelled(&scenario, &world, &mut violations);
         check_modules(&scenario, &mut world, &mut violations);
         check_leaks(&scenario, &world, &mut violations);
+        check_credit(&scenario, &world, &mut violations);
     }
     for rank in scenario.ranks() {
         let script = world.application(rank);
@@ -148,7 +153,6 @@ pub fn run_variant<V: Variant>(seed: u64, trace: bool) -> Verdict {
         events: world.handled(),
         virtual_ns: world.now().0,
         coverage,
-        trace: world.trace.take().unwrap_or_default(),
     }
 }
 
@@ -162,8 +166,19 @@ struct Scenario {
     rules: Vec<Rule>,
     kills: Vec<(u64, Peer)>,
     stops: Vec<(u64, u64, Peer)>,
+    forged: Vec<Forged>,
     detection_ns: u64,
+    refused_percent: u64,
     paused_ns: u64,
+}
+
+/// A frame that its sender has not sent.
+struct Forged {
+    at: u64,
+    from: Peer,
+    to: Peer,
+    via: RailId,
+    kind: Kind,
 }
 
 impl Scenario {
@@ -186,11 +201,14 @@ impl Scenario {
             rules: rules(size, &mut root.split(6)),
             kills,
             stops: Vec::new(),
+            forged: Vec::new(),
             detection_ns,
+            refused_percent: root.split(11).pick(&[0, 0, 5, 30]),
             paused_ns: 0,
             plan: Rc::new(plan),
         };
         scenario.tasks = (0..size).map(|me| scenario.program(me, &root.split(100))).collect();
+        scenario.forged = scenario.forgeries(&mut root.split(10));
         if random.percent(30) {
             let from = random.between(0, 500_000);
             let until = from + random.between(1, 300_000_000);
@@ -208,6 +226,38 @@ impl Scenario {
             }
         }
         scenario
+    }
+
+    /// Frames of somebody who can send on a network or, if it is a rank of the same node, writes nonsense.
+    fn forgeries(&self, random: &mut Random) -> Vec<Forged> {
+        let (size, per_node) = (self.plan.size, self.fabric.ranks_per_node);
+        let count = if random.percent(30) { random.between(1, 8) } else { 0 };
+        let forged = (0..count).map(|_| {
+            let to = random.small(0, size - 1);
+            let first = to / per_node * per_node;
+            let neighbour = random.small(first, (first + per_node).min(size) - 1);
+            let at = random.between(0, 600_000);
+            let word = MatchWord::new(random.pick(&[0, self.plan.cancelled_group()]), neighbour, 0);
+            let ticket = Ticket::from_bits(random.below(4));
+            let wild = Span::new(Region(random.small(0, 1 << 20)), random.any(), random.any());
+            let lost = Span::new(Region(0), u64::MAX - random.below(100), 101);
+            let key = Key(random.any());
+            let offer =
+                |source| Kind::Offer { word, secured: false, first: false, ticket, source, key };
+            let strange = neighbour == to || random.percent(70);
+            let kind = match random.below(6) {
+                _ if !strange => offer(lost),
+                0 => offer(wild),
+                1 => Kind::Eager { word, secured: false, synchronous: None },
+                2 => Kind::Get { ticket, from: wild },
+                3 => Kind::Answer { queue: 0, accepted: true, wanted: true, credit: 1 << 20 },
+                4 => Kind::Credit { queue: 0, bytes: 1 << 20 },
+                _ => Kind::Farewell,
+            };
+            let link = if strange { &self.fabric.remote } else { &self.fabric.local };
+            Forged { at, from: Peer(neighbour), to: Peer(to), via: link.promises.rail, kind }
+        });
+        forged.collect()
     }
 
     /// What rank `me` does: its sends, receives of all kinds for what it will get, and the rest.
@@ -230,7 +280,12 @@ impl Scenario {
             let to = others(&mut random);
             tasks.push(match random.below(6) {
                 0 => Task::PutOutside { to },
-                1 => Task::SendAndCancel { to },
+                1 if random.percent(50) => Task::ReceiveLate { from: to },
+                1 => Task::SendAndCancel {
+                    to,
+                    len: random.pick(&[0, 100, LATE_BYTES]),
+                    at_once: random.percent(50),
+                },
                 2 | 3 => Task::Put { to, len: random.between(0, AREA_BYTES) },
                 4 => Task::Accumulate { to, value: random.between(1, 1000) },
                 _ => Task::Increment { to },
@@ -251,7 +306,7 @@ impl Scenario {
         tasks
     }
 
-    fn world<V: Variant>(&self, trace: bool) -> World<V, Script> {
+    fn world<V: Variant>(&self, trace: Option<Trace>) -> World<V, Script> {
         let random = Random::new(self.seed).split(7);
         let scripts = self.tasks.iter().zip(0..).map(|(tasks, me)| {
             Script::new(me, Rc::clone(&self.plan), tasks.clone(), random.split(me.into()))
@@ -259,9 +314,13 @@ impl Scenario {
         let mut world = World::new(self.seed, self.fabric.clone(), &self.limits, scripts);
         world.rules.clone_from(&self.rules);
         world.detection_ns = self.detection_ns;
-        world.trace = trace.then(Vec::new);
+        world.refused_percent = self.refused_percent;
+        world.trace = trace;
         for &(at, rank) in &self.kills {
             world.kill_at(at, rank);
+        }
+        for &Forged { at, from, to, via, kind } in &self.forged {
+            world.forge_at(at, from, to, via, kind);
         }
         for &(from, until, rank) in &self.stops {
             world.stop_between(from, until, rank);
@@ -294,6 +353,9 @@ impl Scenario {
                 "modules take {module_bytes_max} bytes, send {module_sends_max}, \
                  keep {module_kept_bytes_max} bytes"
             ));
+        }
+        if self.refused_percent > 0 {
+            parts.push(format!("{}% of puts and gets are refused", self.refused_percent));
         }
         parts.extend(self.rules.iter().map(|rule| rule.to_string()));
         parts.extend(
@@ -406,6 +468,7 @@ fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
 fn fabric(size: u32, random: &mut Random) -> Fabric {
     let rail = |random: &mut Random, reliable: bool| Link {
         promises: Promises {
+            rail: RailId(u8::from(!reliable)),
             reliable,
             puts: random.percent(50),
             gets: random.percent(50),
@@ -517,25 +580,31 @@ fn drain<V: Variant>(
     violations: &mut Vec<String>,
 ) {
     let someone_died = !scenario.kills.is_empty();
-    for rank in scenario.ranks() {
-        if world.is_dead(rank) {
-            continue;
-        }
-        let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
-        for group in scenario.plan.message_groups().chain(groups) {
-            let word = MatchWord::new(group, 0, 0);
-            while let Some((ticket, seen)) =
-                world.act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH, context.port))
-            {
-                if !someone_died {
-                    violations.push(format!("rank {} has {seen:?} left over", rank.0));
+    let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
+    let groups: Vec<u16> = scenario.plan.message_groups().chain(groups).collect();
+    // What is taken makes room for what somebody holds, perhaps in a group that has been looked at; and what is held
+    // is seen by the second look.
+    let mut idle_looks = 0;
+    while idle_looks < 2 {
+        idle_looks += 1;
+        for rank in scenario.ranks().filter(|&rank| !world.is_dead(rank)).collect::<Vec<_>>() {
+            for &group in &groups {
+                let word = MatchWord::new(group, 0, 0);
+                while let Some((ticket, seen)) = world
+                    .act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH, context.port))
+                {
+                    idle_looks = 0;
+                    if !someone_died {
+                        violations.push(format!("rank {} has {seen:?} left over", rank.0));
+                    }
+                    world.act(rank, |_, context| {
+                        context.nic.post_taken(ticket, Span::EMPTY, context.port)
+                    });
+                    world.run_until_quiet();
                 }
-                world.act(rank, |_, context| {
-                    context.nic.post_taken(ticket, ferrywire_nic::Span::EMPTY, context.port)
-                });
-                world.run_until_quiet();
             }
         }
+        world.run_until_quiet();
     }
 }
 
@@ -669,6 +738,27 @@ fn check_effects<V: Variant>(
     }
 }
 
+/// A message that was taken back has reached nobody; one that was not has reached its receiver, once.
+fn check_cancelled<V: Variant>(
+    scenario: &Scenario,
+    world: &World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    let alive: Vec<Peer> = scenario.ranks().filter(|&rank| !world.is_dead(rank)).collect();
+    for (&from, &to) in alive.iter().flat_map(|from| alive.iter().map(move |to| (from, to))) {
+        let count =
+            |counts: &BTreeMap<u32, u64>, rank: Peer| counts.get(&rank.0).copied().unwrap_or(0);
+        let kept = count(&world.application(from).not_withdrawn, to);
+        let got = count(&world.application(to).got_late, from);
+        if kept != got {
+            violations.push(format!(
+                "rank {} has sent {kept} messages to rank {} that it could not take back, and {got} have come",
+                from.0, to.0
+            ));
+        }
+    }
+}
+
 fn check_leaks<V: Variant>(
     scenario: &Scenario,
     world: &World<V, Script>,
@@ -698,6 +788,44 @@ fn check_leaks<V: Variant>(
         }
         if reserved != holdings.promised {
             violations.push(format!("rank {} has lost credit: {holdings:?}", rank.0));
+        }
+    }
+}
+
+/// When all is quiet, nobody may use more at another than that one has set aside for it; and what somebody has set
+/// aside for another has been given in whole portions, and taken from nobody else.
+fn check_credit<V: Variant>(
+    scenario: &Scenario,
+    world: &World<V, Script>,
+    violations: &mut Vec<String>,
+) {
+    let alive: Vec<Peer> = scenario.ranks().filter(|&rank| !world.is_dead(rank)).collect();
+    for (&giver, &user) in
+        alive.iter().flat_map(|giver| alive.iter().map(move |user| (giver, user)))
+    {
+        let welcome = world.welcome_bytes(user, giver);
+        for queue in 0..scenario.limits.queues {
+            let held = world.nic(user).credit(giver, queue).map_or(welcome, |credit| credit.held);
+            let credit = world.nic(giver).credit(user, queue);
+            let (given, owed) = credit.map_or((welcome, 0), |credit| (credit.given, credit.owed));
+            if held > given {
+                violations.push(format!(
+                    "rank {} may use {held} bytes at rank {} in queue {queue}, which has set aside {given}",
+                    user.0, giver.0
+                ));
+            }
+            // Where messages are refused, credit goes back to the store as it becomes free, in pieces of all sizes.
+            let portion = scenario.limits.credit_bytes.max(1);
+            let given = given + owed;
+            let whole = given == 0
+                || given.checked_sub(welcome).is_some_and(|more| more.is_multiple_of(portion));
+            if !whole && world.nic(giver).stats().refused == 0 {
+                violations.push(format!(
+                    "rank {} has set aside {given} bytes for rank {} in queue {queue}, {welcome} of them at \
+                     first and the others in portions of {portion}: some are somebody else's",
+                    giver.0, user.0
+                ));
+            }
         }
     }
 }

@@ -5,11 +5,12 @@
 //! retries anything. What a rank's user does is an [`Application`].
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use ferrywire_nic::{
-    Envelope, Key, Limits, Nic, Outcome, Peer, Seal, Span, StepRef, Ticket, Time, Variant,
+    Envelope, Key, Kind, Limits, Nic, Outcome, Peer, RailId, Seal, Span, StepRef, Ticket, Time,
+    Variant,
 };
 
 use crate::fabric::{Fabric, Rule, Verdict};
@@ -46,6 +47,9 @@ impl<V: Variant> Context<'_, V> {
     }
 }
 
+/// Whoever wants to know what happens in a world.
+pub type Trace = Box<dyn FnMut(&str)>;
+
 /// A world of ranks that run `A` on NICs of variant `V`.
 pub struct World<V: Variant, A> {
     fabric: Rc<Fabric>,
@@ -55,8 +59,12 @@ pub struct World<V: Variant, A> {
     pub detection_ns: u64,
     /// How much later some may know than others.
     pub detection_spread_ns: u64,
-    /// Writes down what happens, line by line.
-    pub trace: Option<Vec<String>>,
+    /// How many of a hundred puts and gets find that the peer's memory cannot be reached any more.
+    pub refused_percent: u64,
+    /// Who cannot reach whose memory any more.
+    unreachable: BTreeSet<(Peer, Peer)>,
+    /// Told what happens, line by line, as it happens: a panic takes nothing of it along.
+    pub trace: Option<Trace>,
     ranks: Vec<Rank<V, A>>,
     random: Random,
     now: Time,
@@ -99,6 +107,13 @@ enum Event {
         to: Peer,
         bytes: Box<[u8]>,
     },
+    /// A frame that its sender has not sent.
+    Forged {
+        from: Peer,
+        to: Peer,
+        via: RailId,
+        bytes: Box<[u8]>,
+    },
     Wake {
         rank: Peer,
     },
@@ -130,6 +145,12 @@ enum Event {
         key: Key,
         into: Span,
         ticket: Ticket,
+    },
+    /// A put or get finds that the memory cannot be reached any more.
+    Refused {
+        rank: Peer,
+        ticket: Ticket,
+        put: bool,
     },
     Fetched {
         by: Peer,
@@ -187,6 +208,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             rules: Vec::new(),
             detection_ns: 1_000_000,
             detection_spread_ns: 0,
+            refused_percent: 0,
+            unreachable: BTreeSet::new(),
             trace: None,
             ranks,
             random: Random::new(seed).split(1),
@@ -207,6 +230,14 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     /// Kills a rank at a moment to come.
     pub fn kill_at(&mut self, ns: u64, rank: Peer) {
         self.push(Time(ns), Event::Kill { rank });
+    }
+
+    /// Lets a frame of somebody's making reach `to` by the rail `via`, as if it came from `from`.
+    pub fn forge_at(&mut self, ns: u64, from: Peer, to: Peer, via: RailId, kind: Kind) {
+        let mut head = [0; Envelope::BYTES_MAX];
+        let len = Envelope { job: JOB, marks: None, kind }.emit(&mut head);
+        let bytes = head[..len].into();
+        self.push(Time(ns), Event::Forged { from, to, via, bytes });
     }
 
     /// Stops a rank between two moments to come.
@@ -255,6 +286,11 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.rank(rank).port.claimed
     }
 
+    /// What a rank may use at another before they have met, in each queue pair.
+    pub fn welcome_bytes(&self, from: Peer, to: Peer) -> u32 {
+        if from == to { 0 } else { self.fabric.link(from, to).promises.welcome_bytes }
+    }
+
     /// Spans of memory that others may read at a rank.
     pub fn exposed(&self, rank: Peer) -> usize {
         self.rank(rank).port.exposed.len()
@@ -299,12 +335,19 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                     self.leave_ring(from, to);
                 }
                 self.note_frame("takes", from, to, &bytes);
-                let busy = self.fabric.link(from, to).busy_ns(bytes.len() as u64);
+                let link = self.fabric.link(from, to);
+                let (via, busy) = (link.promises.rail, link.busy_ns(bytes.len() as u64));
                 let now = self.now.0;
                 let receiver = self.rank_mut(to);
                 receiver.busy_until = receiver.busy_until.max(now) + busy;
                 self.on_rank(to, |_, context| {
-                    context.nic.on_frame(from, Seal::Intact, &bytes, context.port);
+                    context.nic.on_frame(from, via, Seal::Intact, &bytes, context.port);
+                });
+            }
+            Event::Forged { from, to, via, bytes } => {
+                self.note_frame("takes, forged,", from, to, &bytes);
+                self.on_rank(to, |_, context| {
+                    context.nic.on_frame(from, via, Seal::Intact, &bytes, context.port);
                 });
             }
             Event::Wake { rank } => self.on_rank(rank, |application, context| {
@@ -330,6 +373,12 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             }
             Event::Written { rank, ticket } => {
                 self.on_rank(rank, |_, context| context.nic.on_written(ticket, context.port));
+            }
+            Event::Refused { rank, ticket, put } => {
+                self.on_rank(rank, |_, context| match put {
+                    true => context.nic.on_put_refused(ticket, context.port),
+                    false => context.nic.on_get_refused(ticket, context.port),
+                });
             }
             Event::Fetch { by, source, from, key, into, ticket } => {
                 let Rank { nic, port, .. } = self.rank(source);
@@ -453,11 +502,17 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             Action::Frame { to, bytes } => self.send_frame(rank, to, bytes),
             Action::Put { to, bytes, into, ticket, notify } => {
                 let at = self.arrival(rank, to, bytes.len() as u64);
+                if self.is_refused(rank, to) {
+                    return self.push(at, Event::Refused { rank, ticket, put: true });
+                }
                 self.push(at, Event::Written { rank, ticket });
                 self.push(at, Event::Landed { from: rank, to, bytes, into, notify });
             }
             Action::Get { source, from, key, into, ticket } => {
                 let at = self.arrival(rank, source, 0);
+                if self.is_refused(rank, source) {
+                    return self.push(at, Event::Refused { rank, ticket, put: false });
+                }
                 self.push(at, Event::Fetch { by: rank, source, from, key, into, ticket });
             }
             Action::Reduce { step } => {
@@ -465,6 +520,14 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 self.push(at, Event::Reduced { rank, step });
             }
         }
+    }
+
+    /// Whether `rank` cannot reach the memory of `peer`, now and from now on.
+    fn is_refused(&mut self, rank: Peer, peer: Peer) -> bool {
+        if self.refused_percent > 0 && self.random.percent(self.refused_percent) {
+            self.unreachable.insert((rank, peer));
+        }
+        self.unreachable.contains(&(rank, peer))
     }
 
     fn send_frame(&mut self, from: Peer, to: Peer, bytes: Box<[u8]>) {
@@ -533,15 +596,15 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     }
 
     fn note(&mut self, line: impl FnOnce() -> String) {
-        if let Some(lines) = &mut self.trace {
-            lines.push(format!("{:>14.3} us  {}", self.now.0 as f64 / 1000.0, line()));
+        if let Some(trace) = &mut self.trace {
+            trace(&format!("{:>14.3} us  {}", self.now.0 as f64 / 1000.0, line()));
         }
     }
 
     fn note_frame(&mut self, verb: &str, from: Peer, to: Peer, bytes: &[u8]) {
         self.note(|| {
             let (who, other, way) = match verb {
-                "takes" => (to.0, from.0, "from"),
+                "takes" | "takes, forged," => (to.0, from.0, "from"),
                 _ => (from.0, to.0, "to"),
             };
             let what = Envelope::parse(bytes).map(|(e, payload)| trace::frame(&e, payload.len()));
@@ -554,13 +617,14 @@ impl Event {
     /// The rank that it happens to.
     fn rank(&self) -> Peer {
         match *self {
-            Event::Frame { to, .. } | Event::Landed { to, .. } => to,
+            Event::Frame { to, .. } | Event::Forged { to, .. } | Event::Landed { to, .. } => to,
             Event::Fetch { source, .. } => source,
             Event::Fetched { by, .. } => by,
             Event::Wake { rank }
             | Event::Timer { rank, .. }
             | Event::Room { rank, .. }
             | Event::Written { rank, .. }
+            | Event::Refused { rank, .. }
             | Event::Reduced { rank, .. }
             | Event::Turn { rank }
             | Event::Kill { rank }

@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Diary, GUARD, Rail, functions, group, in_order, len, lend, pattern, run};
-use ferrywire_mpi::collective::{self, Combiner, Edge, Home, LINEAR_RANKS_MAX, Member};
+use ferrywire_mpi::collective::{self, Combiner, Edge, Home, LINEAR_RANKS_MAX, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
 use ferrywire_nic::{Peer, Schedule, Span, Standard};
@@ -468,7 +468,13 @@ fn an_alltoall_has_few_receives_open() {
     for rank in 0..64 {
         world.act(Peer(rank), |_, context| {
             let all = context.port.memory.lend_filled(2 * 64 * 8, 0);
-            let me = Member { group_id: 3, group: &case.group, rank, home: Home::Spread };
+            let me = Member {
+                group_id: 3,
+                group: &case.group,
+                rank,
+                home: Home::Spread,
+                naming: Naming::Ranks,
+            };
             let schedule = collective::alltoall(me, all.part(0, 512), all.part(512, 512), all);
             context.nic.post_schedule(Arc::new(schedule), 1, context.port);
         });
@@ -486,7 +492,8 @@ fn an_alltoall_has_few_receives_open() {
 fn schedules_of_many_ranks_fit() {
     let group = Group::whole(LINEAR_RANKS_MAX);
     for rank in [0, 7, LINEAR_RANKS_MAX - 1] {
-        let me = Member { group_id: 3, group: &group, rank, home: Home::Spread };
+        let me =
+            Member { group_id: 3, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
         let ranks = LINEAR_RANKS_MAX as usize;
         let nothing = |_| Span::EMPTY;
         let linear = collective::alltoall_blocks(me, nothing, nothing, Span::EMPTY);
@@ -502,7 +509,8 @@ fn schedules_of_many_ranks_fit() {
         assert!(pairwise.len() >= 3 * (ranks - 2), "{} steps", pairwise.len());
     }
     let group = Group::whole(1 << 20);
-    let me = Member { group_id: 3, group: &group, rank: 0, home: Home::Spread };
+    let me =
+        Member { group_id: 3, group: &group, rank: 0, home: Home::Spread, naming: Naming::Ranks };
     let mine = Span { len: 1 << 16, ..Span::EMPTY };
     let all = Span { len: 1 << 36, ..Span::EMPTY };
     assert!(collective::gather(me, 0, mine, all, all).len() < 100);
@@ -530,7 +538,16 @@ impl Case {
         let (mut world, mut random) = (self.world(), Random::new(seed));
         run(&mut world, &mut random, self.group.members(), |rank, memory| {
             let rank = u32::try_from(rank).expect("few ranks");
-            build(Member { group_id: 3, group: &self.group, rank, home: self.home() }, memory)
+            build(
+                Member {
+                    group_id: 3,
+                    group: &self.group,
+                    rank,
+                    home: self.home(),
+                    naming: Naming::Ranks,
+                },
+                memory,
+            )
         })
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ferrywire_mpi::council::{Council, Promise, Standing, Verdict};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Deed, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, Region, Resident, Span, Standard,
-    Ticket,
+    Deed, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region, Resident, Span,
+    Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::random::Random;
@@ -162,8 +162,14 @@ fn world(
     reliable: bool,
     delegates: impl Iterator<Item = Delegate>,
 ) -> World<Standard, Delegate> {
-    let promises =
-        Promises { reliable, puts: false, gets: false, frame_bytes_max: 1500, welcome_bytes: 0 };
+    let promises = Promises {
+        rail: RailId(0),
+        reliable,
+        puts: false,
+        gets: false,
+        frame_bytes_max: 1500,
+        welcome_bytes: 0,
+    };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
         ranks_per_node: 1,

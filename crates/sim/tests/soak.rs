@@ -5,7 +5,7 @@ use ferrywire_sim::soak;
 #[test]
 fn random_programs_under_random_faults_keep_every_promise() {
     for seed in 0..100 {
-        let verdict = soak::run(seed, false);
+        let verdict = soak::run(seed, None);
         assert!(
             verdict.violations.is_empty(),
             "seed {seed} ({}): {:#?}\nreplay: ferry sim soak --first {seed} --seeds 1 --trace",

@@ -5,18 +5,24 @@ mod common;
 use std::sync::Arc;
 
 use common::Diary;
-use ferrywire_mpi::collective::{self, Home, Member};
+use ferrywire_mpi::collective::{self, Home, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, Span, Standard, Ticket,
+    Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, RailId, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link};
 use ferrywire_sim::port::{SUM, combiner};
 use ferrywire_sim::world::World;
 
 fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> {
-    let promises =
-        Promises { reliable, puts: false, gets: false, frame_bytes_max: 2000, welcome_bytes: 0 };
+    let promises = Promises {
+        rail: RailId(0),
+        reliable,
+        puts: false,
+        gets: false,
+        frame_bytes_max: 2000,
+        welcome_bytes: 0,
+    };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
         ranks_per_node: 1,
@@ -97,7 +103,8 @@ fn a_reduction_goes_on_without_its_callers() {
     let mut world = world(RANKS, &Limits::default(), false);
     let group = Group::whole(RANKS);
     let begin = |world: &mut World<Standard, Diary>, rank: u32| {
-        let me = Member { group_id: 3, group: &group, rank, home: Home::Spread };
+        let me =
+            Member { group_id: 3, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
         world.act(Peer(rank), |_, context| {
             let memory = &mut context.port.memory;
             let bytes = Span::new(memory.lend(u64::from(rank).to_le_bytes().into()), 0, 8);

@@ -114,7 +114,7 @@ impl<'a> Build<'a> {
         let mut work = room(work_bytes);
         let schedule = Arc::new(schedule(memory::lend_mut(&mut work)));
         let kept = Kept { work, combining };
-        Ok(Collecting { schedule, places, contribution, kept, instance: None, bytes })
+        Ok(Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes })
     }
 }
 

@@ -106,7 +106,11 @@ pub(super) fn exscan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collec
     let mut build = Build::new(comm);
     let me = within_only(&build)?;
     let (combiner, combining) = reduced.combining()?;
-    let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
+    let bytes = match (me.rank, reduced.sent()?) {
+        // The first gets nothing: where others have the result, it may have no memory at all.
+        (0, Some(sent)) => build.give(sent),
+        (_, sent) => build.contribute(sent, reduced.received()?)?,
+    };
     let work = algorithm::exscan_work_bytes(bytes.len);
     build.done(work, combining, |work| algorithm::exscan(me, combiner, bytes, work))
 }

@@ -5,16 +5,13 @@
 
 use std::ffi::c_int;
 
-use ferrywire_host::{Driver, wait_around};
-
 use super::{DONE, Progress, Request, distinct, find, spare};
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle;
-use crate::plane;
+use crate::plane::{self, Plane};
 use crate::pointer::{In, Out};
-use crate::process;
 use crate::sizes;
 use crate::types::{MPI_Request, MPI_Status};
 
@@ -77,27 +74,24 @@ impl Several {
 
     /// The plane that all are in, if it is one.
     #[inline]
-    fn common_driver(self) -> Result<Option<&'static Driver>> {
-        let rank = process::running()?.driver;
-        if rank.has_one_plane() {
-            return Ok(Some(rank));
-        }
-        if plane::must_look_around() {
-            return Ok(None);
+    fn common_driver(self) -> Result<Option<Plane>> {
+        let first = Plane::first()?;
+        if plane::is_one() {
+            return Ok(Some(first));
         }
         let mut drivers = self.active().map(|(_, request)| request.driver());
-        let first = drivers.next().unwrap_or(rank);
-        Ok(drivers.all(|driver| std::ptr::eq(driver, first)).then_some(first))
+        let common = drivers.next().unwrap_or(first);
+        Ok(drivers.all(|driver| driver.is(common)).then_some(common))
     }
 
     /// The planes that they are in.
-    fn drivers(self) -> Vec<&'static Driver> {
+    fn drivers(self) -> Vec<Plane> {
         distinct(self.active().map(|(_, request)| request.driver()))
     }
 
     /// Those of a plane.
-    fn within(self, driver: &Driver) -> impl Iterator<Item = (usize, &'static mut Request)> {
-        self.active().filter(move |(_, request)| std::ptr::eq(request.driver(), driver))
+    fn within(self, driver: Plane) -> impl Iterator<Item = (usize, &'static mut Request)> {
+        self.active().filter(move |(_, request)| request.driver().is(driver))
     }
 
     /// Looks once. True if all are over.
@@ -125,7 +119,7 @@ impl Several {
                 return self.active().try_for_each(|(_, request)| request.run_out());
             };
             let mut place = 0;
-            driver.wait_until(|finished| {
+            plane::wait_until(driver, |finished| {
                 // Others may wait for the next part to be posted.
                 if self.parted && self.parts().any(|part| part.observe(finished) && !part.is_over())
                 {
@@ -160,14 +154,13 @@ impl Several {
         }
         loop {
             let place = if let Some(driver) = self.common_driver()? {
-                driver.wait_until(|finished| {
+                plane::wait_until(driver, |finished| {
                     self.active()
                         .find_map(|(place, request)| request.observe(finished).then_some(place))
                 })
             } else {
-                let drivers = plane::all()?;
-                wait_around(&drivers, |at, finished| {
-                    self.within(drivers[at])
+                plane::wait_anywhere(|driver, finished| {
+                    self.within(driver)
                         .find_map(|(place, request)| request.observe(finished).then_some(place))
                 })
             };
@@ -214,11 +207,12 @@ impl Several {
                 Ok(status) => status,
                 Err(failure) => {
                     let error = failure.register(call);
+                    let failure_status = failure.status().unwrap_or(MPI_Status::EMPTY);
                     if first.is_none() {
                         first = Some((place, failure));
                         (0..nth).for_each(|nth| statuses.at(nth).report_error(MPI_SUCCESS));
                     }
-                    MPI_Status { error, ..MPI_Status::EMPTY }
+                    MPI_Status { error, ..failure_status }
                 }
             };
             statuses.at(nth).report(status);
@@ -237,11 +231,13 @@ entries! {
         match active {
             Some(active) => {
                 active.run_out()?;
-                status.report(finish(request)?);
+                status.report_result(finish(request))
             }
-            None => status.put_if_wanted(finish(request)?),
+            None => {
+                status.put_if_wanted(finish(request)?);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn MPI_Waitall(
@@ -260,10 +256,12 @@ entries! {
         let over = several.wait_any()?;
         index.put(over.map_or(MPI_UNDEFINED, place))?;
         match over {
-            Some(place) => status.report(finish(array_of_requests.at(place))?),
-            None => status.put_if_wanted(MPI_Status::EMPTY),
+            Some(place) => status.report_result(finish(array_of_requests.at(place))),
+            None => {
+                status.put_if_wanted(MPI_Status::EMPTY);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn MPI_Waitsome(
@@ -286,8 +284,8 @@ entries! {
         if !active.test()? {
             return flag.put(0);
         }
-        status.report(finish(request)?);
-        flag.put(1)
+        flag.put(1)?;
+        status.report_result(finish(request))
     }
 
     fn MPI_Testall(

@@ -276,6 +276,15 @@ static void scan(void) {
     CHECK(rank == 0 || reduced(0, rank - 1, 0, EACH));
 }
 
+/* An exclusive scan leaves the first nothing: it may have no memory for it, and what it has stays as it is. */
+static void first_gets_nothing(void) {
+    int mine = rank + 1, sum = -5;
+    CALL(Exscan, Iexscan, &mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+    CHECK(sum == (rank == 0 ? -5 : rank * (rank + 1) / 2));
+    CALL(Exscan, Iexscan, &mine, rank == 0 ? NULL : &sum, 1, MPI_INT, MPI_SUM, comm);
+    CHECK(mine == rank + 1 && sum == (rank == 0 ? -5 : rank * (rank + 1) / 2));
+}
+
 /* Nothing at all, from nowhere to nowhere. */
 static void nothing(void) {
     int none[RANKS_MAX] = {0};
@@ -318,6 +327,7 @@ static void within(void) {
     allreduce();
     reduce_scatter();
     scan();
+    first_gets_nothing();
     nothing();
     bottom();
 }

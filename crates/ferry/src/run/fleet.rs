@@ -11,9 +11,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use ferrywire_host::secret::JobSecret;
+
 use super::hosts::{self, Share};
 use super::input::Input;
-use super::job;
+use super::job::{self, EndRequest};
 use super::options::{Options, Stdin};
 use super::output::Sink;
 use super::plan;
@@ -58,6 +60,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         return Ok(0);
     }
     let os = |what| move |error| NoJob::Os { what, error };
+    sys::hide_memory().map_err(os("keep the secret of the job out of dumps"))?;
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
     sys::raise_files().map_err(os("ask for the limit of open files"))?;
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
@@ -67,7 +70,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let colours = std::env::var_os("NO_COLOR").is_none();
     let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
     let network = Network {
-        secret: ferrywire_host::job::draw_secret().map_err(os("draw a secret"))?,
+        secret: JobSecret::draw().map_err(os("draw a secret"))?,
         insecure: options.insecure,
         rail: options.rail.clone(),
         wanted: options.network.clone(),
@@ -100,8 +103,10 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         timeout: timeout_of(options),
         phase: Phase::Running,
         failure: None,
-        passed_on: None,
+        asked: None,
         gone: false,
+        held: (false, false),
+        told_unread: false,
         frame_bytes_max: u32::MAX,
         wish: options.rail.clone(),
         begun: Instant::now(),
@@ -151,9 +156,13 @@ struct Fleet {
     timeout: Option<(Instant, f64)>,
     phase: Phase,
     failure: Option<Failure>,
-    passed_on: Option<i32>,
+    asked: Option<EndRequest>,
     /// All hosts have been told that all are there.
     gone: bool,
+    /// Whether they have been told to keep what ranks write to their output, and to their error.
+    held: (bool, bool),
+    /// They have been told that nobody reads the output any more.
+    told_unread: bool,
     /// The longest frame that fits everywhere.
     frame_bytes_max: u32,
     wish: Wish,
@@ -217,6 +226,7 @@ impl Fleet {
         self.table.poll(Instant::now(), &self.remotes, &mut self.err);
         self.out.poll();
         self.err.poll();
+        self.hold_back();
         if let Some(error) = self.out.trouble.take() {
             self.fail(format!("what the ranks print cannot be written: {error}"), 1);
         }
@@ -225,9 +235,8 @@ impl Fleet {
     fn watched(&self) -> Watch<Source> {
         let mut watch = Watch::new();
         watch.read(self.signals.as_fd(), Source::Signals);
-        let full = self.out.is_full() || self.err.is_full();
         for (at, remote) in self.remotes.iter().enumerate() {
-            if let Some(news) = remote.news().filter(|_| !full) {
+            if let Some(news) = remote.news() {
                 watch.read(news, Source::News(at));
             }
             if let Some(complaints) = remote.complaints() {
@@ -246,6 +255,20 @@ impl Fleet {
         watch
     }
 
+    /// Hosts keep output for which there is no room here, and their ranks wait in turn. Everything else that hosts say
+    /// is heard all the time: who is alive shall not be taken for dead because nobody reads.
+    fn hold_back(&mut self) {
+        let held = (self.out.is_held_back(self.held.0), self.err.is_held_back(self.held.1));
+        if held != self.held {
+            self.held = held;
+            self.order_all(&Order::Hold { out: held.0, err: held.1 });
+        }
+        if self.out.broken && !self.told_unread {
+            self.told_unread = true;
+            self.order_all(&Order::Unread);
+        }
+    }
+
     /// Whether all that read have taken the last piece.
     fn wants_input(&self) -> bool {
         let readers = self.remotes.iter().filter(|remote| remote.reads(self.reader)).count();
@@ -254,7 +277,10 @@ impl Fleet {
 
     fn patience_ms(&self) -> Option<u64> {
         let phase = match self.phase {
-            Phase::Running => self.timeout.map(|(at, _)| at),
+            Phase::Running => {
+                let patience = self.asked.map(|asked| asked.deadline() + ENDING_MAX);
+                self.timeout.map(|(at, _)| at).into_iter().chain(patience).min()
+            }
             Phase::Ending { leave_at } => Some(leave_at),
         };
         let hosts = self.remotes.iter().filter_map(Remote::deadline);
@@ -274,11 +300,15 @@ impl Fleet {
             return;
         }
         if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
-            return self.fail(format!("the job ran longer than {seconds} s (--timeout)"), 124);
+            return self.fail(
+                format!("the job ran longer than {seconds} s (--timeout or MPIEXEC_TIMEOUT)"),
+                124,
+            );
         }
         if let Some(late) = self.remotes.iter().find(|remote| remote.is_late(now)) {
             self.fail(late.silence(self.begun.elapsed()), 1);
         }
+        self.judge_patience(now);
         self.ping(now);
         self.judge_silence(now);
     }
@@ -319,18 +349,43 @@ impl Fleet {
                     self.order_all(&Order::Signal(libc::SIGTSTP));
                     sys::stop_self();
                 }
-                libc::SIGINT | libc::SIGQUIT if self.passed_on == Some(signal) => {
-                    let why = format!("killed the job at the second {}", name_of(signal));
-                    self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
-                    self.phase = Phase::Ending { leave_at: Instant::now() };
-                }
-                other => {
-                    if job::is_meant_to_end(other) {
-                        self.passed_on = Some(other);
-                    }
-                    self.order_all(&Order::Signal(other));
-                }
+                other if job::is_meant_to_end(other) => self.on_end_request(other),
+                other => self.order_all(&Order::Signal(other)),
             }
+        }
+    }
+
+    /// A signal asks for the end. Hosts pass the first on to their ranks; the second is a demand.
+    fn on_end_request(&mut self, signal: i32) {
+        let code = u8::try_from(128 + signal).unwrap_or(1);
+        match self.asked {
+            None => {
+                self.asked = Some(EndRequest::new(signal));
+                if self.remotes.iter().any(Remote::is_unreached) {
+                    let why = format!("{} came before all hosts were reached", name_of(signal));
+                    return self.fail(why, code);
+                }
+                self.order_all(&Order::Signal(signal));
+            }
+            Some(asked) if asked.is_over() => {
+                let why = format!("killed the job at a second signal, {}", name_of(signal));
+                self.fail(why, code);
+                self.phase = Phase::Ending { leave_at: Instant::now() };
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Hosts kill ranks that do not end when a signal asks them to. A host that does not even do that is left.
+    fn judge_patience(&mut self, now: Instant) {
+        let asked = self.asked.filter(|asked| now >= asked.deadline() + ENDING_MAX);
+        if let Some(EndRequest { signal, .. }) = asked {
+            let busy: Vec<&str> =
+                self.remotes.iter().filter(|host| !host.is_over()).map(Remote::name).collect();
+            let seconds = (job::SIGNAL_GRACE + ENDING_MAX).as_secs();
+            let (signal_name, hosts) = (name_of(signal), busy.join(", "));
+            let why = format!("not ended {seconds} s after {signal_name}: {hosts}");
+            self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
         }
     }
 
@@ -365,8 +420,8 @@ impl Fleet {
                 self.table.remove(&mut self.err);
             }
             match kind {
-                Kind::Out => self.out.pass_on(&bytes),
-                Kind::Err => self.err.pass_on(&bytes),
+                Kind::Out => self.out.pass_on(at, &bytes),
+                Kind::Err => self.err.pass_on(at, &bytes),
                 Kind::Words => match self.remotes[at].news_in(&bytes) {
                     Ok(news) => self.on_news(at, news),
                     Err(why) => self.fail(why, 1),
@@ -384,7 +439,13 @@ impl Fleet {
                 );
                 self.fail(why, 1);
             }
-            News::Here { .. } => self.remotes[at].assign(),
+            News::Here { .. } => {
+                self.remotes[at].assign();
+                if self.told_unread {
+                    self.remotes[at].order(&Order::Unread);
+                }
+                self.remotes[at].order(&Order::Hold { out: self.held.0, err: self.held.1 });
+            }
             News::Started { port, addresses, machine, frame_bytes_max, providers } => {
                 self.remotes[at].on_started((port, addresses, machine), providers);
                 self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
@@ -448,6 +509,10 @@ impl Fleet {
             Err(why) if self.remotes.len() > 1 => return self.fail(why, 1),
             chosen => chosen.unwrap_or(None),
         };
+        if let Some(provider) = provider.as_deref().filter(|_| self.remotes.len() > 1) {
+            self.table.remove(&mut self.err);
+            self.err.say(&format!("ferry run: {}", rail::warning(provider)));
+        }
         let hosts = self.remotes.iter().map(Remote::berth).collect();
         let frame_bytes_max = self.frame_bytes_max;
         self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
@@ -564,18 +629,32 @@ impl Fleet {
         for line in left {
             self.err.say(&format!("ferry run: {line}"));
         }
-        while !(self.out.is_empty() && self.err.is_empty()) {
+        self.write_out();
+        match &self.failure {
+            Some(failure) => failure.code,
+            None => report::code_of_losses(&self.losses, &self.endings()),
+        }
+    }
+
+    /// Writes what waits to be written, unless the user has enough.
+    fn write_out(&mut self) {
+        loop {
             self.out.poll();
             self.err.poll();
+            if self.out.is_empty() && self.err.is_empty() {
+                return;
+            }
             let mut watch = Watch::new();
+            watch.read(self.signals.as_fd(), ());
             for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
                 watch.write(sink.as_fd(), ());
             }
             let _ = watch.ready(Some(1000));
-        }
-        match &self.failure {
-            Some(failure) => failure.code,
-            None => report::code_of_losses(&self.losses, &self.endings()),
+            while let Some(signal) = self.signals.poll() {
+                if job::is_meant_to_end(signal) {
+                    return;
+                }
+            }
         }
     }
 
@@ -589,11 +668,11 @@ impl Fleet {
 
     fn report(&self) -> Vec<String> {
         let Some(failure) = &self.failure else { return report::survived(&self.losses) };
-        if let Some(passed_on) = self.passed_on
+        if let Some(EndRequest { signal, .. }) = self.asked
             && failure.rank.is_some()
-            && i32::from(failure.code) == 128 + passed_on
+            && i32::from(failure.code) == 128 + signal
         {
-            return vec![format!("ended by {}", name_of(passed_on))];
+            return vec![format!("ended by {}", name_of(signal))];
         }
         let mut endings = self.endings();
         endings.retain(|&(rank, _)| Some(rank) != failure.rank);

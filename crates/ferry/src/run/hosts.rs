@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 
 /// A host as the user named it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,10 +13,32 @@ pub(super) struct Host {
     pub(super) slots: Option<u32>,
 }
 
+impl Host {
+    /// Whether this machine is meant, by a name that needs nobody to look it up.
+    pub(super) fn is_here(&self) -> bool {
+        is_here(&self.name, &own_name())
+    }
+}
+
+fn is_here(name: &str, own_name: &str) -> bool {
+    let short = own_name.split('.').next().unwrap_or_default();
+    let names = ["localhost", "localhost.localdomain", own_name, short];
+    let loopback = name.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    loopback || names.iter().any(|own| !own.is_empty() && name.eq_ignore_ascii_case(own))
+}
+
+/// The name of this machine, or nothing.
+fn own_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
 /// Some ranks on a host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Share {
     pub(super) name: String,
+    /// The host is this machine.
+    pub(super) is_here: bool,
     pub(super) first: u32,
     pub(super) ranks: u32,
 }
@@ -55,6 +78,11 @@ pub(super) fn listed(list: &str) -> Result<Vec<Host>, BadHosts> {
 pub(super) fn in_file(path: &str) -> Result<Vec<Host>, BadHosts> {
     let text =
         fs::read_to_string(path).map_err(|error| BadHosts::File { path: path.into(), error })?;
+    in_text(path, &text)
+}
+
+/// The same, of the text of such a file.
+pub(super) fn in_text(path: &str, text: &str) -> Result<Vec<Host>, BadHosts> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -102,8 +130,11 @@ fn slots(number: &str) -> Option<u32> {
     number.parse().ok().filter(|&slots| slots > 0)
 }
 
-/// How many ranks the hosts take, if nobody says how many there shall be.
+/// How many ranks the hosts take, if nobody says how many there shall be. Without a list, this machine is meant.
 pub(super) fn capacity(hosts: &[Host], per_host: Option<u32>) -> u32 {
+    if hosts.is_empty() {
+        return per_host.unwrap_or(1);
+    }
     hosts.iter().map(|host| taken(host, per_host)).fold(0, u32::saturating_add)
 }
 
@@ -127,7 +158,8 @@ pub(super) fn deal(hosts: &[Host], per_host: Option<u32>, size: u32) -> Vec<Shar
     let mut first = 0;
     let mut shares = Vec::new();
     for (host, ranks) in hosts.iter().zip(counts).filter(|&(_, ranks)| ranks > 0) {
-        shares.push(Share { name: host.name.clone(), first, ranks });
+        let (name, is_here) = (host.name.clone(), host.is_here());
+        shares.push(Share { name, is_here, first, ranks });
         first += ranks;
     }
     shares
@@ -153,6 +185,18 @@ mod tests {
         assert_eq!(dealt("a:2,b:2", None, 7), told(&[("a", 0, 4), ("b", 4, 3)]));
         assert_eq!(dealt("a:9,b", Some(2), 3), told(&[("a", 0, 2), ("b", 2, 1)]));
         assert_eq!(dealt("a,b,c", Some(2), 2), told(&[("a", 0, 2)]));
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        let own = "node7.cluster";
+        for here in ["localhost", "127.0.0.1", "127.0.1.1", "::1", "node7", "Node7.Cluster"] {
+            assert!(is_here(here, own), "{here}");
+        }
+        for elsewhere in ["node8", "node", "node7.other", "10.0.0.7", "localhost.example.org"] {
+            assert!(!is_here(elsewhere, own), "{elsewhere}");
+        }
+        assert!(!is_here("", "") && !is_here("node7", ""));
     }
 
     #[test]

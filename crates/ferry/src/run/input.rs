@@ -16,6 +16,9 @@ use super::sys;
 /// Not more than fits into a pipe of one page.
 const PIECE_BYTES_MAX: usize = 4096;
 
+/// What ranks read that have no input.
+pub(super) const NO_INPUT: &str = "/dev/null";
+
 /// The input, and who is fed from it.
 pub(super) struct Input {
     wanted: Stdin,
@@ -78,7 +81,8 @@ impl Input {
             Stdin::All => self.open_mouth(),
             Stdin::Rank(reader) if reader == rank && self.terminal => self.open_mouth(),
             Stdin::Rank(reader) if reader == rank => Ok(Stdio::inherit()),
-            Stdin::Rank(_) | Stdin::None => Ok(Stdio::null()),
+            // Opened here: what goes wrong with it is not the fault of the program.
+            Stdin::Rank(_) | Stdin::None => File::open(NO_INPUT).map(Stdio::from),
         }
     }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use ferrywire_host::meet::{Member, Way, Word};
 use ferrywire_host::net::directory::Directory;
-use ferrywire_host::{Process, Segment, cores};
+use ferrywire_host::{Segment, cores};
 
 use super::far::Far;
 use super::input::Input;
 use super::keeper::Keeper;
-use super::output::{Gave, Sink, Stream};
+use super::output::{Gave, LINE_BYTES_MAX, Sink, Stream};
 use super::report::Failure;
 use super::start::Rank;
 use super::sys::{self, Ending, Pid, Signals};
@@ -25,6 +25,13 @@ pub(super) use upward::Head;
 
 /// From the request to end until the end: SIGTERM, this long, SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
+
+/// From a signal that asks the job to end, and that its ranks ignore or take their time for, until they are killed.
+pub(super) const SIGNAL_GRACE: Duration = Duration::from_secs(10);
+
+/// A signal so soon after another is the same request: `timeout` and closing terminals send theirs to a process, and
+/// to its group.
+const SAME_REQUEST: Duration = Duration::from_millis(100);
 
 /// How long a rank that was killed may take before we go without it.
 const KILLED_MAX: Duration = Duration::from_millis(400);
@@ -52,6 +59,29 @@ pub(super) const SIGNALS: &[i32] = &[
 /// Whether a signal asks for the end.
 pub(super) fn is_meant_to_end(signal: i32) -> bool {
     matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
+}
+
+/// A signal that asked for the end, and when it first did.
+#[derive(Clone, Copy)]
+pub(super) struct EndRequest {
+    pub(super) signal: i32,
+    pub(super) at: Instant,
+}
+
+impl EndRequest {
+    pub(super) fn new(signal: i32) -> EndRequest {
+        EndRequest { signal, at: Instant::now() }
+    }
+
+    /// Whether another signal, now, is another request.
+    pub(super) fn is_over(&self) -> bool {
+        self.at.elapsed() >= SAME_REQUEST
+    }
+
+    /// When patience ends.
+    pub(super) fn deadline(&self) -> Instant {
+        self.at + SIGNAL_GRACE
+    }
 }
 
 /// What the launcher knows about a running job.
@@ -100,9 +130,11 @@ pub(super) struct Course {
     told_waiting: bool,
     told_joined: bool,
     told_absent: bool,
-    /// The last signal that was passed on to the ranks to end them.
-    passed_on: Option<i32>,
+    /// The signal that was passed on to the ranks to end them.
+    asked: Option<EndRequest>,
     keepers: u32,
+    /// The user knows that a line was too long.
+    noted_cut: bool,
 }
 
 impl Course {
@@ -114,8 +146,9 @@ impl Course {
             told_waiting: false,
             told_joined: false,
             told_absent: false,
-            passed_on: None,
+            asked: None,
             keepers: 1,
+            noted_cut: false,
         }
     }
 }
@@ -209,7 +242,7 @@ impl Job {
         if let Some(source) = self.input.source() {
             watch.read(source, Source::Input);
         }
-        for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+        for sink in [&self.out, &self.err].into_iter().filter(|sink| sink.wants_to_write()) {
             watch.write(sink.as_fd(), Source::Sink);
         }
         watch
@@ -218,7 +251,10 @@ impl Job {
     /// Until when there is nothing to do by itself.
     fn patience_ms(&self) -> Option<u64> {
         let phase = match self.course.phase {
-            Phase::Running => self.timeout.map(|(at, _)| at),
+            Phase::Running => {
+                let patience = self.course.asked.map(|asked| asked.deadline());
+                self.timeout.map(|(at, _)| at).into_iter().chain(patience).min()
+            }
             Phase::Ending { kill_at } => Some(kill_at),
             Phase::Killed { leave_at } => Some(leave_at),
         };
@@ -234,8 +270,14 @@ impl Job {
                 self.hear(at);
                 self.judge(&[]);
             }
-            Source::Out(at) => read(&mut self.ranks[at].out, &mut self.out),
-            Source::Err(at) => read(&mut self.ranks[at].err, &mut self.err),
+            Source::Out(at) => {
+                read(&mut self.ranks[at].out, &mut self.out);
+                self.note_cut(at);
+            }
+            Source::Err(at) => {
+                read(&mut self.ranks[at].err, &mut self.err);
+                self.note_cut(at);
+            }
             Source::Input => self.input.on_readable(),
             Source::InputPipe(at) => {
                 self.input.on_empty(at);
@@ -246,12 +288,32 @@ impl Job {
         }
     }
 
+    /// Says once that a line is too long to be kept whole.
+    fn note_cut(&mut self, at: usize) {
+        let rank = &self.ranks[at];
+        let was_cut = |stream: &Option<Stream>| stream.as_ref().is_some_and(|it| it.was_cut);
+        if !self.course.noted_cut && (was_cut(&rank.out) || was_cut(&rank.err)) {
+            self.course.noted_cut = true;
+            let (rank, most) = (self.number_of(at), LINE_BYTES_MAX >> 20);
+            self.err.say(&format!(
+                "ferry run: rank {rank} writes a line of more than {most} MiB, which is passed on in pieces: output of \
+                 other ranks may come between them"
+            ));
+        }
+    }
+
     fn on_time(&mut self, now: Instant) {
         match self.course.phase {
             Phase::Running => {
                 if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
                     let running = self.running();
                     self.fail(Failure::TimeOut { seconds, running });
+                } else if let Some(asked) =
+                    self.course.asked.filter(|asked| now >= asked.deadline())
+                {
+                    let running = self.running();
+                    self.fail(Failure::Ignored { signal: asked.signal, running });
+                    self.kill();
                 }
             }
             Phase::Ending { kill_at } if now >= kill_at => self.kill(),
@@ -270,19 +332,23 @@ impl Job {
                     // We go on with SIGCONT, which is then the next signal here.
                     sys::stop_self();
                 }
-                libc::SIGINT | libc::SIGQUIT if self.course.passed_on == Some(signal) => {
-                    self.course.failure.get_or_insert(Failure::Killed { signal });
-                    self.kill();
-                }
                 other => self.pass_on(other),
             }
         }
     }
 
-    /// The ranks get a signal that was for us.
+    /// The ranks get a signal that was for us. The second that asks for the end is a demand.
     fn pass_on(&mut self, signal: i32) {
-        if is_meant_to_end(signal) {
-            self.course.passed_on = Some(signal);
+        match self.course.asked {
+            Some(asked) if is_meant_to_end(signal) => {
+                if asked.is_over() {
+                    self.course.failure.get_or_insert(Failure::Killed { signal });
+                    self.kill();
+                }
+                return;
+            }
+            None if is_meant_to_end(signal) => self.course.asked = Some(EndRequest::new(signal)),
+            _ => {}
         }
         self.signal_groups(signal);
     }
@@ -342,7 +408,7 @@ impl Job {
     fn on_word(&mut self, at: usize, word: Word) {
         let rank = &mut self.ranks[at];
         match word {
-            Word::Hello(hello) => rank.hello = Some(hello),
+            Word::Hello(process) => rank.hello = Some(process),
             Word::Goodbye => rank.goodbye = true,
             Word::All => {
                 rank.waits_for_all = true;
@@ -414,12 +480,11 @@ impl Job {
         let crowded = cores::crowded(here.max(neighbours), self.cores);
         let segment = match Segment::create(here, self.number, crowded) {
             Ok(segment) => segment,
-            Err(error) => return self.fail_to_welcome(here, error),
+            Err(error) => return self.fail(Failure::NoSegment { size: here, error }),
         };
         segment.note_cores(self.cores);
         for (at, rank) in self.ranks.iter().enumerate() {
-            if let Some(hello) = rank.hello {
-                let process = Process { pid: hello.pid, probe: hello.probe_address };
+            if let Some(process) = rank.hello {
                 segment.introduce(number(at), process);
             }
         }
@@ -431,7 +496,7 @@ impl Job {
             let way = far.as_ref().map(|(far, others)| {
                 files
                     .extend([others.directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
-                let (secret, insecure) = (far.network.secret, far.network.insecure);
+                let (secret, insecure) = (far.network.secret.clone(), far.network.insecure);
                 Way { secret, insecure, fabric: others.provider.clone() }
             });
             let (rank_number, size) = (self.number_of(at), self.size);
@@ -451,21 +516,6 @@ impl Job {
         if let Some(failure) = failure {
             self.fail(failure);
         }
-    }
-
-    /// There is no memory for the job. All ranks wait for a welcome, and end by themselves when
-    /// they have been told why there is none.
-    fn fail_to_welcome(&mut self, size: u32, error: io::Error) {
-        let failure = Failure::NoSegment { size, error };
-        self.refuse_all(&failure.to_string());
-        self.course.failure.get_or_insert(failure);
-    }
-
-    fn refuse_all(&mut self, text: &str) {
-        self.ranks.iter().filter_map(|rank| rank.place.as_ref()).for_each(|place| {
-            place.refuse(text);
-        });
-        self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
     }
 
     /// The job has failed. The first failure is the one that counts; it ends everything.

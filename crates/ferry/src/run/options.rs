@@ -29,7 +29,7 @@ pub(super) struct Options {
     pub(super) stdin: Stdin,
     pub(super) timeout_seconds: Option<f64>,
     pub(super) dry_run: bool,
-    /// The hosts of the job. None: all ranks are here, started by ourselves.
+    /// The hosts of the job. If there are none, or all are this machine, we start all ranks ourselves.
     pub(super) hosts: Vec<Host>,
     /// Ranks that each host takes before the next one.
     pub(super) per_host: Option<u32>,
@@ -37,6 +37,9 @@ pub(super) struct Options {
     pub(super) rsh: Option<String>,
     pub(super) network: Wanted,
     pub(super) insecure: bool,
+    /// The job does not start if its frames are not sealed.
+    sealed: bool,
+    trusts_fabric: bool,
     pub(super) rail: Wish,
     /// The job goes on when ranks die.
     pub(super) lasting: bool,
@@ -99,11 +102,27 @@ pub(super) enum Asked {
 /// What is wrong with a command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum BadOptions {
-    Unknown { option: String, nearest: Option<&'static str> },
-    NoValue { option: String },
-    BadValue { option: String, value: String, wanted: &'static str },
+    Unknown {
+        option: String,
+        nearest: Option<&'static str>,
+    },
+    NoValue {
+        option: String,
+    },
+    BadValue {
+        option: String,
+        value: String,
+        wanted: &'static str,
+    },
     Hosts(String),
-    Unsupported { option: String, instead: &'static str },
+    Unsupported {
+        option: String,
+        instead: &'static str,
+    },
+    /// `--sealed`, and this.
+    Unsealed {
+        option: &'static str,
+    },
     NoProgram,
     EmptyProgram,
 }
@@ -125,6 +144,10 @@ impl fmt::Display for BadOptions {
             BadOptions::Unsupported { option, instead } => {
                 write!(f, "{option} is not supported; {instead}")
             }
+            BadOptions::Unsealed { option } => write!(
+                f,
+                "--sealed forbids {option}, by which frames go neither encrypted nor authenticated: leave out one of them"
+            ),
             BadOptions::NoProgram => {
                 write!(f, "no program to run; for example: ferry run -n 4 ./program")
             }
@@ -150,8 +173,27 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
         options.programs.push(program);
         // What stopped the program was a colon, if anything.
         if words.next().is_none() {
+            options.settle_rail()?;
             return Ok(Asked::Run(Box::new(options)));
         }
+    }
+}
+
+impl Options {
+    /// What the options say of the rail, taken together.
+    fn settle_rail(&mut self) -> Result<(), BadOptions> {
+        let unsealed = match &self.rail {
+            _ if self.insecure => Some("--insecure"),
+            Wish::Fabric(_) => Some("--rail fabric"),
+            Wish::Auto if self.trusts_fabric => Some("--trust-fabric"),
+            _ => None,
+        };
+        match unsealed.filter(|_| self.sealed) {
+            Some(option) => return Err(BadOptions::Unsealed { option }),
+            None if self.trusts_fabric => self.rail = std::mem::take(&mut self.rail).trusting(),
+            None => {}
+        }
+        Ok(())
     }
 }
 
@@ -226,11 +268,7 @@ fn apply(
             options.ignored.push(values.option.to_owned());
         }
         Meaning::Hosts => {
-            let list = values.take()?;
-            // Others need to be told that all is here.
-            if !only_here(&list) {
-                options.hosts.extend(hosts::listed(&list).map_err(bad_hosts)?);
-            }
+            options.hosts.extend(hosts::listed(&values.take()?).map_err(bad_hosts)?);
         }
         Meaning::HostFile => {
             options.hosts.extend(hosts::in_file(&values.take()?).map_err(bad_hosts)?);
@@ -241,6 +279,8 @@ fn apply(
         Meaning::Interface => options.network.interface = Some(values.take()?),
         Meaning::Net => options.network.net = Some(values.net()?),
         Meaning::Insecure => options.insecure = true,
+        Meaning::Sealed => options.sealed = true,
+        Meaning::TrustFabric => options.trusts_fabric = true,
         Meaning::Rail => options.rail = values.rail()?,
         Meaning::OnDeath => options.lasting = values.on_death()?,
         Meaning::Lasting { values: count } => {
@@ -258,16 +298,35 @@ fn apply(
     Ok(())
 }
 
-fn bad_hosts(bad: BadHosts) -> BadOptions {
-    BadOptions::Hosts(bad.to_string())
+impl Options {
+    /// What the environment says where no option does. `read` reads it.
+    pub(super) fn completed(
+        mut self,
+        read: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Options, BadOptions> {
+        if let (None, Some(value)) = (self.timeout_seconds, read(TIMEOUT_VARIABLE)) {
+            let value = value.to_string_lossy().into_owned();
+            let Some(seconds) = seconds_in(&value) else {
+                let option = TIMEOUT_VARIABLE.to_owned();
+                return Err(BadOptions::BadValue { option, value, wanted: SECONDS });
+            };
+            self.timeout_seconds = Some(seconds);
+        }
+        Ok(self)
+    }
 }
 
-/// Whether a list of hosts, with or without numbers of slots, means this one only.
-fn only_here(hosts: &str) -> bool {
-    hosts.split(',').all(|host| {
-        let name = host.split(':').next().unwrap_or(host);
-        matches!(name, "localhost" | "127.0.0.1")
-    })
+/// How long a job may run, for launchers of all sorts.
+const TIMEOUT_VARIABLE: &str = "MPIEXEC_TIMEOUT";
+
+fn seconds_in(value: &str) -> Option<f64> {
+    value.parse().ok().filter(|&seconds| seconds > 0.0 && seconds < 1e9)
+}
+
+const SECONDS: &str = "a number of seconds above 0";
+
+fn bad_hosts(bad: BadHosts) -> BadOptions {
+    BadOptions::Hosts(bad.to_string())
 }
 
 /// The command line, word by word.
@@ -333,10 +392,7 @@ impl Values<'_, '_> {
 
     fn seconds(&mut self) -> Result<f64, BadOptions> {
         let value = self.take()?;
-        match value.parse() {
-            Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
-            _ => Err(self.bad(value, "a number of seconds above 0")),
-        }
+        seconds_in(&value).ok_or_else(|| self.bad(value, SECONDS))
     }
 
     fn stdin(&mut self) -> Result<Stdin, BadOptions> {

@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Error, ErrorKind, IsTerminal, PipeReader, Read, Result, Write};
+use std::io::{Error, ErrorKind, IsTerminal, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::sys;
 use super::wire::{Kind, framed};
 
-/// The longest line that is kept until its end comes. A longer one is passed on in pieces.
-const LINE_BYTES_MAX: usize = 1 << 18;
+/// The longest line that is kept until its end comes. A longer one is passed on in pieces, with a note.
+pub(super) const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// What may wait to be written. Beyond it ranks are not read, and wait in turn.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
@@ -23,11 +23,14 @@ const WRITE_BYTES_MAX: usize = 4096;
 
 /// One stream of one rank.
 pub(super) struct Stream {
-    pub(super) pipe: PipeReader,
+    /// Our end of a pipe or of a terminal.
+    pub(super) pipe: File,
     /// The beginning of a line whose end has not come.
     rest: Vec<u8>,
     label: Vec<u8>,
     number: usize,
+    /// A line was too long to be kept.
+    pub(super) was_cut: bool,
 }
 
 /// What a read of a stream gave.
@@ -40,8 +43,8 @@ pub(super) enum Gave {
 
 impl Stream {
     /// `number` is different for each stream.
-    pub(super) fn new(pipe: PipeReader, label: String, number: usize) -> Stream {
-        Stream { pipe, rest: Vec::new(), label: label.into_bytes(), number }
+    pub(super) fn new(pipe: File, label: String, number: usize) -> Stream {
+        Stream { pipe, rest: Vec::new(), label: label.into_bytes(), number, was_cut: false }
     }
 
     /// Passes on what is there now.
@@ -67,6 +70,7 @@ impl Stream {
         }
         self.rest.extend_from_slice(&bytes[ends..]);
         if self.rest.len() > LINE_BYTES_MAX {
+            self.was_cut = true;
             self.flush(sink);
         }
     }
@@ -115,6 +119,8 @@ pub(super) struct Sink {
     /// Why it cannot be written, until somebody asks.
     pub(super) trouble: Option<Error>,
     pub(super) is_terminal: bool,
+    /// The launcher has no room for it now: it waits here, and what ranks write waits in turn.
+    pub(super) held: bool,
 }
 
 impl Sink {
@@ -139,13 +145,14 @@ impl Sink {
             broken: false,
             trouble: None,
             is_terminal,
+            held: false,
         }
     }
 
-    /// Whole lines that an agent has sent.
-    pub(super) fn pass_on(&mut self, bytes: &[u8]) {
-        self.turn_to(usize::MAX);
-        self.open = (bytes.last() != Some(&b'\n')).then_some(usize::MAX);
+    /// What the agent of a host has sent: whole lines, or a piece of one that it may go on with.
+    pub(super) fn pass_on(&mut self, host: usize, bytes: &[u8]) {
+        self.turn_to(host);
+        self.open = (bytes.last() != Some(&b'\n')).then_some(host);
         self.queue.extend(bytes);
     }
 
@@ -153,8 +160,19 @@ impl Sink {
         self.queue.len() >= QUEUE_BYTES_MAX
     }
 
+    /// Whether those who fill it from elsewhere are to wait, if they did before or did not. Who waits goes on when half
+    /// of it is free, not at the first byte, or they would be told at every turn.
+    pub(super) fn is_held_back(&self, before: bool) -> bool {
+        self.queue.len() >= if before { QUEUE_BYTES_MAX / 2 } else { QUEUE_BYTES_MAX }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether something waits for its target to take more.
+    pub(super) fn wants_to_write(&self) -> bool {
+        !self.held && !self.is_empty()
     }
 
     /// A line of the launcher itself.
@@ -163,6 +181,11 @@ impl Sink {
         self.open = None;
         self.queue.extend(text.as_bytes());
         self.queue.push_back(b'\n');
+    }
+
+    /// What a terminal does not show but obeys. No line is open then.
+    pub(super) fn move_cursor(&mut self, sequence: &str) {
+        self.queue.extend(sequence.as_bytes());
     }
 
     /// Ends the line of whoever has begun one, unless it is `number` itself, who may go on with it.
@@ -175,22 +198,30 @@ impl Sink {
         same
     }
 
+    /// Nobody reads it any more: what waits is dropped.
+    pub(super) fn give_up(&mut self) {
+        self.broken = true;
+        self.queue.clear();
+    }
+
     /// Writes as much as can be written without waiting.
     pub(super) fn poll(&mut self) {
-        while !self.queue.is_empty() && sys::writable(self.as_fd()) {
-            let piece = piece(self.queue.make_contiguous());
+        while self.wants_to_write() && sys::writable(self.as_fd()) {
+            let queue = self.queue.make_contiguous();
             let written = match self.framed {
-                None => self.target.write(piece),
-                // The channel is shared: a frame goes whole.
-                Some(kind) => self.target.write_all(&framed(kind, piece)).map(|()| piece.len()),
+                None => self.target.write(piece(queue, WRITE_BYTES_MAX)),
+                // The channel is shared, and so is what the launcher writes to: a frame goes whole, and has whole lines.
+                Some(kind) => {
+                    let piece = piece(queue, usize::MAX);
+                    self.target.write_all(&framed(kind, piece)).map(|()| piece.len())
+                }
             };
             match written {
                 Ok(count) => drop(self.queue.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    self.broken = true;
-                    self.queue.clear();
+                    self.give_up();
                     // A reader who has seen enough is not trouble.
                     self.trouble = Some(error).filter(|why| why.kind() != ErrorKind::BrokenPipe);
                 }
@@ -206,8 +237,8 @@ impl AsFd for Sink {
 }
 
 /// As many whole lines as one write takes; of a longer line, a piece.
-fn piece(queue: &[u8]) -> &[u8] {
-    let most = &queue[..queue.len().min(WRITE_BYTES_MAX)];
+fn piece(queue: &[u8], bytes_max: usize) -> &[u8] {
+    let most = &queue[..queue.len().min(bytes_max)];
     match most.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => &most[..=end],
         None => most,
@@ -216,6 +247,8 @@ fn piece(queue: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+
     use super::*;
 
     struct Pair {
@@ -228,7 +261,7 @@ mod tests {
         let label = |rank: u32| if labels { format!("[{rank}] ") } else { String::new() };
         let stream = |number: usize, rank| {
             let (pipe, _) = std::io::pipe().expect("a pipe");
-            Stream::new(pipe, label(rank), number)
+            Stream::new(File::from(OwnedFd::from(pipe)), label(rank), number)
         };
         let sink = Sink::new(std::io::stdout()).expect("a copy");
         Pair { sink, one: stream(0, 0), other: stream(1, 1) }
@@ -296,14 +329,14 @@ mod tests {
         assert!(pair.written().is_empty());
         pair.one("y");
         assert_eq!(pair.written().len(), LINE_BYTES_MAX + 1);
+        assert!(pair.one.was_cut && !pair.other.was_cut);
         assert!(!pair.one.waits());
     }
 
     #[test]
     fn one_write_takes_whole_lines_or_a_piece() {
-        assert_eq!(piece(b"ab\ncd\nef"), b"ab\ncd\n");
-        assert_eq!(piece(b"ab"), b"ab");
-        let long = vec![b'x'; 3 * WRITE_BYTES_MAX];
-        assert_eq!(piece(&long).len(), WRITE_BYTES_MAX);
+        assert_eq!(piece(b"ab\ncd\nef", 8), b"ab\ncd\n");
+        assert_eq!(piece(b"ab", 8), b"ab");
+        assert_eq!(piece(b"abcdefghijkl\n", 8), b"abcdefgh");
     }
 }

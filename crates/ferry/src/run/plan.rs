@@ -24,6 +24,8 @@ pub(super) struct Plan {
 
 /// One program of it.
 pub(super) struct Part {
+    /// Which program it is, from 0 on.
+    pub(super) program: u32,
     pub(super) file: PathBuf,
     /// The program's own name and its arguments, as the user wrote them.
     pub(super) words: Vec<OsString>,
@@ -72,9 +74,9 @@ impl Plan {
     pub(super) fn new(options: &Options) -> Result<Plan, BadPlan> {
         let mut parts = Vec::new();
         let mut size: u32 = 0;
-        for program in &options.programs {
-            parts.push(Part::new(program, size, options)?);
-            let ranks = program.ranks.unwrap_or(1);
+        for (number, program) in (0..).zip(&options.programs) {
+            parts.push(Part::new(number, program, size, options)?);
+            let ranks = ranks_of(program, options);
             size = size.checked_add(ranks).ok_or(BadPlan::TooManyRanks)?;
         }
         check_reader(options, size)?;
@@ -117,7 +119,7 @@ impl Plan {
 }
 
 impl Part {
-    fn new(program: &Program, first: u32, options: &Options) -> Result<Part, BadPlan> {
+    fn new(number: u32, program: &Program, first: u32, options: &Options) -> Result<Part, BadPlan> {
         let base = base_of(program.inherit.as_ref().unwrap_or(&options.inherit));
         // The program's own come last, and win.
         let set: Vec<_> = options.environment.iter().chain(&program.environment).cloned().collect();
@@ -125,7 +127,7 @@ impl Part {
         if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(BadPlan::NoFolder { folder: folder.clone() });
         }
-        let path = path_of(base.as_ref(), &set);
+        let path = variable("PATH", base.as_ref(), &set);
         let file = program::find(
             &program.words[0],
             &absolute(folder.as_deref().unwrap_or(Path::new(""))),
@@ -133,25 +135,32 @@ impl Part {
         )
         .map_err(BadPlan::Program)?;
         Ok(Part {
+            program: number,
             file,
             words: program.words.clone(),
             first,
-            ranks: program.ranks.unwrap_or(1),
+            ranks: ranks_of(program, options),
             folder,
             base,
             set,
         })
     }
 
+    /// What a variable will be for the program, as far as the user says.
+    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
+        variable(name, self.base.as_ref(), &self.set)
+    }
+
     fn assigned(errand: Errand) -> Result<Part, BadPlan> {
-        let Errand { words, first, ranks, folder, base, set } = errand;
+        let Errand { program, words, first, ranks, folder, base, set } = errand;
         if !folder.is_dir() {
             return Err(BadPlan::NoFolder { folder });
         }
         let base = base.into_iter().collect();
-        let path = path_of(Some(&base), &set);
+        let path = variable("PATH", Some(&base), &set);
         let file = program::find(&words[0], &folder, path.as_deref()).map_err(BadPlan::Program)?;
-        Ok(Part { file, words, first, ranks, folder: Some(folder), base: Some(base), set })
+        let (folder, base) = (Some(folder), Some(base));
+        Ok(Part { program, file, words, first, ranks, folder, base, set })
     }
 }
 
@@ -159,13 +168,11 @@ impl Part {
 pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> {
     let mut errands = Vec::new();
     let mut size: u32 = 0;
-    for program in &options.programs {
+    for (number, program) in (0..).zip(&options.programs) {
         let inherit = program.inherit.as_ref().unwrap_or(&options.inherit);
-        let ranks = program.ranks.unwrap_or_else(|| match options.programs.len() {
-            1 => hosts::capacity(&options.hosts, options.per_host),
-            _ => 1,
-        });
+        let ranks = ranks_of(program, options);
         errands.push(Errand {
+            program: number,
             words: program.words.clone(),
             first: size,
             ranks,
@@ -177,6 +184,14 @@ pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> 
     }
     check_reader(options, size)?;
     Ok((errands, size))
+}
+
+/// The ranks of a program: as many as the user said; else as many as the hosts take, if it is the only one.
+fn ranks_of(program: &Program, options: &Options) -> u32 {
+    program.ranks.unwrap_or_else(|| match options.programs.len() {
+        1 => hosts::capacity(&options.hosts, options.per_host),
+        _ => 1,
+    })
 }
 
 /// The part of the errands that falls on some ranks.
@@ -207,16 +222,17 @@ fn base_of(inherit: &Inherit) -> Option<BTreeMap<OsString, OsString>> {
     Some(std::env::vars_os().filter(|(name, _)| named(name)).collect())
 }
 
-/// The PATH that the program will have.
-fn path_of(
+/// What a variable will be for the program.
+fn variable(
+    name: &str,
     base: Option<&BTreeMap<OsString, OsString>>,
     set: &[(String, String)],
 ) -> Option<OsString> {
-    let given = set.iter().rev().find(|(name, _)| name == "PATH");
+    let given = set.iter().rev().find(|(given, _)| given == name);
     match (given, base) {
         (Some((_, value)), _) => Some(value.into()),
-        (None, Some(base)) => base.get(OsStr::new("PATH")).cloned(),
-        (None, None) => std::env::var_os("PATH"),
+        (None, Some(base)) => base.get(OsStr::new(name)).cloned(),
+        (None, None) => std::env::var_os(name),
     }
 }
 

@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 /// What the user wants: `--rail`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Wish {
-    /// A provider of libfabric for hardware made for messages, if all hosts have the same one; else datagrams.
+    /// Sealed datagrams: nobody has said that the network may be trusted.
     #[default]
     Auto,
+    /// The same with `--trust-fabric`: a provider of libfabric for hardware made for messages, if all hosts have the same
+    /// one; else sealed datagrams.
+    Trusting,
     /// Our own sealed datagrams.
     Udp,
     /// Libfabric, with any provider or with this one.
@@ -32,13 +35,20 @@ impl Wish {
         }
     }
 
+    /// What becomes of it if the user trusts whoever reaches the network of a fabric.
+    pub(super) fn trusting(self) -> Wish {
+        if self == Wish::Auto { Wish::Trusting } else { self }
+    }
+
     /// The providers of this host that would do, the best first. None of them: datagrams.
     pub(crate) fn candidates(&self) -> Result<Vec<String>, NoFabric> {
         match self {
-            Wish::Udp => Ok(Vec::new()),
+            Wish::Auto | Wish::Udp => Ok(Vec::new()),
             // To load the library takes half a second, which is too much for looking in vain.
-            Wish::Auto if !fabric::has_hardware() => Ok(Vec::new()),
-            Wish::Auto => Ok(fabric::providers().map_or_else(|_| Vec::new(), |all| all.hardware())),
+            Wish::Trusting if !fabric::has_hardware() => Ok(Vec::new()),
+            Wish::Trusting => {
+                Ok(fabric::providers().map_or_else(|_| Vec::new(), |all| all.hardware()))
+            }
             Wish::Fabric(None) => fabric::providers().and_then(any_of),
             Wish::Fabric(Some(provider)) => fabric::look(provider).map(|whole| vec![whole]),
         }
@@ -62,7 +72,7 @@ const WITHIN_A_MACHINE: &str = "shm";
 impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wish::Auto => f.write_str("auto"),
+            Wish::Auto | Wish::Trusting => f.write_str("auto"),
             Wish::Udp => f.write_str("udp"),
             Wish::Fabric(None) => f.write_str("fabric"),
             Wish::Fabric(Some(provider)) => write!(f, "fabric:{provider}"),
@@ -75,8 +85,9 @@ pub(super) fn choose(wish: &Wish, hosts: &[(&str, &[String])]) -> Result<Option<
     let Some(((_, first), others)) = hosts.split_first() else { return Ok(None) };
     let common = first.iter().find(|name| others.iter().all(|(_, has)| has.contains(name)));
     match (wish, common) {
-        (_, Some(name)) => Ok(Some(name.clone())),
-        (Wish::Auto | Wish::Udp, None) => Ok(None),
+        // Whatever hosts have: only who asks for it gets what is not sealed.
+        (Wish::Auto | Wish::Udp, _) | (Wish::Trusting, None) => Ok(None),
+        (Wish::Trusting | Wish::Fabric(_), Some(name)) => Ok(Some(name.clone())),
         (Wish::Fabric(_), None) => {
             let said = |(host, has): &(&str, &[String])| format!("{host} has {}", has.join(", "));
             let said: Vec<String> = hosts.iter().map(said).collect();
@@ -86,6 +97,14 @@ pub(super) fn choose(wish: &Wish, hosts: &[(&str, &[String])]) -> Result<Option<
             ))
         }
     }
+}
+
+/// What is said when a job begins whose frames are not sealed.
+pub(super) fn warning(provider: &str) -> String {
+    format!(
+        "hosts talk by libfabric, provider {provider}: frames are neither encrypted nor authenticated, so whoever reaches \
+         that network can read and forge them; --rail udp seals them"
+    )
 }
 
 #[cfg(test)]
@@ -110,11 +129,25 @@ mod tests {
     fn the_first_that_all_have_is_taken() {
         let (one, two) = (names("cxi verbs;ofi_rxm"), names("efa verbs;ofi_rxm"));
         let hosts = [("a", &one[..]), ("b", &two[..])];
-        assert_eq!(choose(&Wish::Auto, &hosts), Ok(Some("verbs;ofi_rxm".into())));
+        assert_eq!(choose(&Wish::Trusting, &hosts), Ok(Some("verbs;ofi_rxm".into())));
         let hosts = [("a", &one[..1]), ("b", &two[..])];
-        assert_eq!(choose(&Wish::Auto, &hosts), Ok(None));
+        assert_eq!(choose(&Wish::Trusting, &hosts), Ok(None));
         let said = choose(&Wish::Fabric(None), &hosts).expect_err("nothing in common");
         assert!(said.contains("a has cxi; b has efa, verbs;ofi_rxm"), "{said}");
-        assert_eq!(choose(&Wish::Auto, &[("a", &[]), ("b", &[])]), Ok(None));
+        assert_eq!(choose(&Wish::Trusting, &[("a", &[]), ("b", &[])]), Ok(None));
+    }
+
+    #[test]
+    fn hardware_that_all_have_is_not_taken_unless_somebody_trusts_it() {
+        let has = names("efa verbs;ofi_rxm");
+        let hosts = [("a", &has[..]), ("b", &has[..])];
+        for sealed in [Wish::Auto, Wish::Udp] {
+            assert_eq!(choose(&sealed, &hosts), Ok(None), "{sealed:?}");
+            assert_eq!(sealed.candidates(), Ok(Vec::new()), "{sealed:?}");
+        }
+        for trusting in [Wish::Auto.trusting(), Wish::Fabric(None), Wish::Fabric(None).trusting()] {
+            assert_eq!(choose(&trusting, &hosts), Ok(Some("efa".into())), "{trusting:?}");
+        }
+        assert_eq!(Wish::Udp.trusting(), Wish::Udp);
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 
 use ferrywire_host::Segment;
 
+use super::job::SIGNAL_GRACE;
 use super::sys::{Ending, Pid};
 use super::wire::Loss;
 
@@ -29,6 +30,8 @@ pub(super) enum Failure {
     NoOutput { error: io::Error },
     /// The user would not wait.
     Killed { signal: i32 },
+    /// Ranks did not end though a signal asked them to.
+    Ignored { signal: i32, running: Vec<u32> },
     /// Keepers do not live here.
     NoKeeper { tried: u32 },
     /// The launcher is gone, and this was its agent.
@@ -42,7 +45,9 @@ impl Failure {
             Failure::Ended { ending, .. } => code_of(*ending),
             Failure::Abort { code, .. } => code_of_abort(*code),
             Failure::TimeOut { .. } => 124,
-            Failure::Killed { signal } => code_of(Ending::Signal(*signal)),
+            Failure::Killed { signal } | Failure::Ignored { signal, .. } => {
+                code_of(Ending::Signal(*signal))
+            }
             Failure::Unfinished { .. }
             | Failure::Absent { .. }
             | Failure::NoSegment { .. }
@@ -101,9 +106,18 @@ impl fmt::Display for Failure {
             }
             Failure::TimeOut { seconds, running } => write!(
                 f,
-                "the job ran longer than {seconds} s (--timeout); still running: {}",
+                "the job ran longer than {seconds} s (--timeout or MPIEXEC_TIMEOUT); still running: {}",
                 Ranks(running)
             ),
+            // Memory that processes share is a file without a name.
+            Failure::NoSegment { size, error } if error.raw_os_error() == Some(libc::EFBIG) => {
+                write!(
+                    f,
+                    "cannot share {} bytes of memory among {size} ranks: the limit on the size of files is lower \
+                 (ulimit -f)",
+                    Segment::bytes(*size),
+                )
+            }
             Failure::NoSegment { size, error } => write!(
                 f,
                 "cannot reserve {} bytes of memory for {size} ranks: {error} ({} bytes of address \
@@ -118,8 +132,15 @@ impl fmt::Display for Failure {
                 write!(f, "what the ranks print cannot be written: {error}")
             }
             Failure::Killed { signal } => {
-                write!(f, "killed the job at the second {}", name_of(*signal))
+                write!(f, "killed the job at a second signal, {}", name_of(*signal))
             }
+            Failure::Ignored { signal, running } => write!(
+                f,
+                "killed {}, still running {} s after {}",
+                Ranks(running),
+                SIGNAL_GRACE.as_secs(),
+                name_of(*signal)
+            ),
             Failure::NoHead => write!(f, "the launcher is gone"),
             Failure::NoKeeper { tried } => write!(
                 f,

@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, PipeReader};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ferrywire_host::meet::{self, Hello, Place};
+use ferrywire_host::meet::{self, Place};
+use ferrywire_host::{Process, job};
 
-use super::input::Input;
+use super::input::{Input, NO_INPUT};
 use super::keeper;
 use super::output::Stream;
 use super::plan::{Part, Plan};
@@ -20,13 +21,16 @@ use super::sys::{self, Child, Ending, Pid, Signals};
 const FILES_PER_RANK: u64 = 3;
 const FILES_OF_ITS_OWN: u64 = 24;
 
+/// Where the loader looks for libraries first.
+const LOADER_PATH: &str = "LD_LIBRARY_PATH";
+
 /// A rank, as the launcher knows it.
 pub(super) struct Rank {
     /// Its process, and its process group.
     pub(super) pid: Pid,
     /// `None` once nobody can speak on it.
     pub(super) place: Option<Place>,
-    pub(super) hello: Option<Hello>,
+    pub(super) hello: Option<Process>,
     pub(super) goodbye: bool,
     /// It waits until all ranks of all hosts have come so far.
     pub(super) waits_for_all: bool,
@@ -43,6 +47,7 @@ pub(super) enum NotStarted {
     Files { size: u32, needed: u64, limit: u64 },
     OutputFile { path: PathBuf, error: io::Error },
     Pipes { rank: u32, error: io::Error },
+    Input { rank: u32, error: io::Error },
     Program { rank: u32, size: u32, file: PathBuf, error: io::Error },
 }
 
@@ -59,8 +64,12 @@ impl fmt::Display for NotStarted {
             NotStarted::Pipes { rank, error } => {
                 write!(f, "cannot make the pipes of rank {rank}: {error}")
             }
+            NotStarted::Input { rank, error } => {
+                write!(f, "cannot open the standard input of rank {rank}, {NO_INPUT}: {error}")
+            }
             NotStarted::Program { rank, size, file, error } => {
-                write!(f, "cannot start {} as rank {rank} of {size}: {error}", file.display())
+                write!(f, "cannot start {} as rank {rank} of {size}: ", file.display())?;
+                sys::tell_of_start(error, f)
             }
         }
     }
@@ -79,7 +88,11 @@ pub(super) struct Start<'a> {
     pub(super) signals: &'a Signals,
     pub(super) files: libc::rlimit,
     pub(super) coloured: Coloured,
+    /// The output of the job, if that is a terminal.
+    pub(super) shown_on: Option<BorrowedFd<'a>>,
     pub(super) mark: &'a str,
+    /// The folder of our library, if there is one.
+    pub(super) lib: Option<PathBuf>,
 }
 
 /// Which labels may have a colour: those that a terminal shows.
@@ -105,11 +118,12 @@ impl Start<'_> {
         input: &mut Input,
     ) -> Result<Rank, NotStarted> {
         let pipes = |error| NotStarted::Pipes { rank, error };
+        let no_input = |error| NotStarted::Input { rank, error };
         let (place, meeting) = Place::open(rank).map_err(pipes)?;
         let (out, stdout) = self.stream(rank, "out", self.plan.files.out.as_deref())?;
         let (err, stderr) = self.stream(rank, "err", self.plan.files.err.as_deref())?;
         let mut command = self.command(part, rank);
-        command.stdin(input.of_rank(rank).map_err(pipes)?).stdout(stdout).stderr(stderr);
+        command.stdin(input.of_rank(rank).map_err(no_input)?).stdout(stdout).stderr(stderr);
         command.env(meet::VARIABLE, meeting.as_raw_fd().to_string());
         command.process_group(0);
         Child::new(meeting.as_raw_fd(), self.files, self.signals).prepare(&mut command);
@@ -140,7 +154,16 @@ impl Start<'_> {
         }
         command.envs(part.set.iter().map(|(name, value)| (name, value)));
         command.env("FERRY_RANK", rank.to_string()).env("FERRY_SIZE", self.plan.size.to_string());
+        command.env(job::PROGRAM_VARIABLE, part.program.to_string());
         command.env(keeper::VARIABLE, self.mark);
+        if let Some(lib) = &self.lib {
+            let path = part.variable(LOADER_PATH);
+            let path = path.filter(|path| !path.is_empty());
+            let folders = path.iter().flat_map(std::env::split_paths);
+            let joined = std::env::join_paths(std::iter::once(lib.clone()).chain(folders));
+            // A folder with a colon in its name cannot be told to the loader.
+            command.envs(joined.map(|path| (LOADER_PATH, path)));
+        }
         if let Some(folder) = &part.folder {
             command.current_dir(folder);
         }
@@ -161,7 +184,16 @@ impl Start<'_> {
             return Ok((None, Stdio::from(file)));
         }
         let pipes = |error| NotStarted::Pipes { rank, error };
-        let (pipe, theirs): (PipeReader, _) = io::pipe().map_err(pipes)?;
+        // A program that sees a terminal shows each line at once, whatever language it is written in.
+        let shown = self.shown_on.filter(|_| ending == "out");
+        let (pipe, theirs) = match shown.map(sys::open_terminal) {
+            Some(Ok(terminal)) => terminal,
+            // Where there are no terminals to be had, a pipe will do.
+            Some(Err(_)) | None => {
+                let (pipe, theirs) = io::pipe().map_err(pipes)?;
+                (File::from(OwnedFd::from(pipe)), OwnedFd::from(theirs))
+            }
+        };
         sys::never_block(pipe.as_fd()).map_err(pipes)?;
         let number = 2 * usize::try_from(rank).expect("ranks fit") + usize::from(ending == "err");
         let coloured = if ending == "err" { self.coloured.err } else { self.coloured.out };

@@ -4,13 +4,14 @@
 //   L1. The launcher has one thread, from its first instruction to its last.
 //   L2. Every pointer given to the kernel is to a live value of the size that is told with it.
 //   L3. A descriptor that a successful call returns is new, open, and owned by nobody else.
-//   L4. `sigset_t`, `sigaction`, `rlimit` and `signalfd_siginfo` are plain data: all zeros is a
-//       value of them.
+//   L4. `sigset_t`, `sigaction`, `rlimit`, `termios`, `winsize` and `signalfd_siginfo` are plain
+//       data: all zeros is a value of them.
 //   L5. Between fork and exec only calls are made that are safe in a signal handler, and nothing
 //       is allocated.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::fmt;
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -22,6 +23,13 @@ use serde::{Deserialize, Serialize};
 
 /// A process, as the kernel counts.
 pub(super) type Pid = libc::pid_t;
+
+/// Nobody but root can look into this process any more, and it leaves no core dump. What it starts is not concerned.
+pub(super) fn hide_memory() -> Result<()> {
+    let off: libc::c_ulong = 0;
+    // SAFETY: sets an attribute of this process.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, off) }).map(drop)
+}
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -179,6 +187,41 @@ pub(super) fn never_block(descriptor: BorrowedFd<'_>) -> Result<()> {
     check(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
+/// A terminal of no session: the end that we read, and the end that a rank writes to. Bytes pass as they are. It is as
+/// wide as the one that is shown, if that is known here.
+pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {
+    let (mut ours, mut theirs) = (-1, -1);
+    let null = std::ptr::null_mut();
+    // SAFETY: by L2; null pointers ask for nothing back and set nothing.
+    check(unsafe {
+        libc::openpty(&raw mut ours, &raw mut theirs, null, null.cast(), null.cast())
+    })?;
+    // SAFETY: by L3.
+    let ours = unsafe { OwnedFd::from_raw_fd(ours) };
+    // SAFETY: by L3.
+    let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
+    for end in [&ours, &theirs] {
+        // SAFETY: sets a flag of a descriptor that is open. By L1 nothing is started meanwhile.
+        check(unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    // SAFETY: by L4.
+    let mut modes: libc::termios = unsafe { std::mem::zeroed() };
+    // SAFETY: by L2.
+    check(unsafe { libc::tcgetattr(theirs.as_raw_fd(), &raw mut modes) })?;
+    // SAFETY: by L2.
+    unsafe { libc::cfmakeraw(&raw mut modes) };
+    // SAFETY: by L2.
+    check(unsafe { libc::tcsetattr(theirs.as_raw_fd(), libc::TCSANOW, &raw const modes) })?;
+    // SAFETY: by L4.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: by L2.
+    if unsafe { libc::ioctl(shown.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0 {
+        // SAFETY: by L2. If it is refused, the program takes the usual size.
+        unsafe { libc::ioctl(theirs.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    }
+    Ok((File::from(ours), theirs))
+}
+
 /// Makes a pipe so small that it can be written only when it is empty.
 pub(super) fn shrink_pipe(pipe: BorrowedFd<'_>) {
     // SAFETY: changes the size of a pipe that is open. If it is refused, more is read ahead.
@@ -219,6 +262,17 @@ pub(super) fn signal_group(group: Pid, signal: c_int) -> bool {
     assert!(group > 1, "neither everybody nor our own group is meant");
     // SAFETY: sends a signal.
     unsafe { libc::kill(-group, signal) == 0 }
+}
+
+/// Says why no process could be started.
+pub(super) fn tell_of_start(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => write!(
+            f,
+            "no more processes are allowed (ulimit -u for this user, or pids.max of the container)"
+        ),
+        _ => write!(f, "{error}"),
+    }
 }
 
 /// Stops this process, as the terminal would have.
@@ -275,11 +329,12 @@ fn live_apart(pipe: RawFd) -> Result<File> {
     // SAFETY: the descriptor is open; what was at 3 is not used in this process any more.
     check(if pipe == 3 { 3 } else { unsafe { libc::dup2(pipe, 3) } })?;
     close_all_but_three();
-    // Something has to be at 0, 1 and 2, or the next file opened is.
-    let null = File::options().read(true).write(true).open("/dev/null")?;
+    // Something has to be at 0, 1 and 2, or the next file opened is. Without a null device, the pipe will do.
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.as_ref().map_or(3, AsRawFd::as_raw_fd);
     for standard in 0..3 {
         // SAFETY: replaces a descriptor by one that is open.
-        check(unsafe { libc::dup2(null.as_raw_fd(), standard) })?;
+        check(unsafe { libc::dup2(null, standard) })?;
     }
     let name = c"ferry-keeper";
     // SAFETY: by L2: a string with its end.

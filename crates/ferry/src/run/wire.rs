@@ -12,16 +12,16 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use ferrywire_host::meet::SECRET_BYTES;
+use ferrywire_host::secret::{JobSecret, SECRET_BYTES};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::options::{Files, Stdin};
 use super::rail::Wish;
 use super::sys::{Ending, Pid};
 
 /// The version of all that is said here. Launcher and agent are the same program, or should be.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// What a launcher tells an agent.
 #[derive(Debug, Deserialize, Serialize)]
@@ -43,6 +43,10 @@ pub(super) enum Order {
     Kill(u32),
     /// Is anybody there?
     Ping,
+    /// Output that nobody reads now is to be kept, until another such order.
+    Hold { out: bool, err: bool },
+    /// Nobody reads the output any more.
+    Unread,
     /// A piece of the input.
     Feed(Vec<u8>),
     /// The input is at its end.
@@ -74,7 +78,8 @@ pub(super) struct Assignment {
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Network {
     /// The secret of the job, which nobody else learns.
-    pub(super) secret: [u8; SECRET_BYTES],
+    #[serde(serialize_with = "secret_out", deserialize_with = "secret_in")]
+    pub(super) secret: JobSecret,
     /// Nothing is sealed, since the user wants it so.
     pub(super) insecure: bool,
     pub(super) rail: Wish,
@@ -85,6 +90,18 @@ impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Network(insecure: {}, rail: {}, {:?})", self.insecure, self.rail, self.wanted)
     }
+}
+
+fn secret_out<S: Serializer>(secret: &JobSecret, into: S) -> Result<S::Ok, S::Error> {
+    (**secret).serialize(into)
+}
+
+fn secret_in<'de, D: Deserializer<'de>>(from: D) -> Result<JobSecret, D::Error> {
+    let bytes = <[u8; SECRET_BYTES]>::deserialize(from)?;
+    JobSecret::filled(|secret| {
+        secret.copy_from_slice(&bytes);
+        Ok(())
+    })
 }
 
 /// Which ports and addresses of a host may be used.
@@ -118,6 +135,8 @@ pub(super) struct Terminals {
 /// A program for some ranks.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Errand {
+    /// Which program of the job it is, from 0 on.
+    pub(super) program: u32,
     pub(super) words: Vec<OsString>,
     pub(super) first: u32,
     pub(super) ranks: u32,

@@ -8,10 +8,8 @@ use std::process::{Command, ExitCode};
 use ferrywire_sim::canary::{CANARIES, Canary};
 use serde::Serialize;
 
+use super::soak::{SEEDS, announce, printed};
 use crate::out;
-
-/// By then a bug must have been found.
-const SEEDS_MAX: u64 = 1000;
 
 #[derive(Serialize)]
 struct Finding {
@@ -19,6 +17,7 @@ struct Finding {
     what: &'static str,
     seed: Option<u64>,
     by: String,
+    tested: bool,
 }
 
 /// Tries all planted bugs; fails if one is not found.
@@ -28,21 +27,28 @@ pub(crate) fn run(json: bool) -> ExitCode {
         out::json(&findings);
     } else {
         for finding in &findings {
-            let seed = finding.seed.map_or("NOT FOUND".into(), |seed| format!("seed {seed}"));
+            let missing = if finding.tested { "NOT FOUND" } else { "not tested" };
+            let seed = finding.seed.map_or(missing.into(), |seed| format!("seed {seed}"));
             out::line(format_args!("{:<16} {:<9}  {}", finding.bug, seed, finding.what));
             out::line(format_args!("{:<16} {:<9}  by: {}", "", "", finding.by));
         }
         let found = findings.iter().filter(|finding| finding.seed.is_some()).count();
         out::line(format_args!(
-            "{found} of {} planted bugs found within {SEEDS_MAX} seeds",
+            "{found} of {} planted bugs found within {SEEDS} seeds",
             findings.len()
         ));
     }
-    ExitCode::from(u8::from(findings.iter().any(|finding| finding.seed.is_none())))
+    let missed = |finding: &Finding| finding.tested && finding.seed.is_none();
+    ExitCode::from(u8::from(findings.iter().any(missed)))
 }
 
 fn look_for(canary: &Canary) -> Finding {
-    let missing = |by: String| Finding { bug: canary.name, what: canary.what, seed: None, by };
+    let missing =
+        |by: String| Finding { bug: canary.name, what: canary.what, seed: None, by, tested: true };
+    if canary.asserted && !cfg!(debug_assertions) {
+        let by = "an assertion, which this build has not: not tested".into();
+        return Finding { tested: false, ..missing(by) };
+    }
     let exe = match std::env::current_exe() {
         Ok(exe) => exe,
         Err(error) => return missing(format!("could not start: {error}")),
@@ -59,20 +65,21 @@ fn look_for(canary: &Canary) -> Finding {
 }
 
 /// Runs one planted bug until it is found, and prints where and by what.
-pub(crate) fn run_one(name: &str) -> ExitCode {
+pub(crate) fn run_one(name: &str, first: Option<u64>, seeds: u64, trace: bool) -> ExitCode {
     let Some(canary) = CANARIES.iter().find(|canary| canary.name == name) else {
         let names: Vec<&str> = CANARIES.iter().map(|canary| canary.name).collect();
         eprintln!("ferry: there is no planted bug {name}; there are: {}", names.join(", "));
         return ExitCode::from(2);
     };
-    for seed in 0..SEEDS_MAX {
-        super::soak::announce(seed);
-        if let Some(violation) = (canary.run)(seed, false).violations.first() {
+    let first = first.unwrap_or(canary.first);
+    for seed in first..first.saturating_add(seeds) {
+        announce(seed, Some(canary.name));
+        if let Some(violation) = (canary.run)(seed, trace.then(printed)).violations.first() {
             out::line(format_args!("seed {seed}: {violation}"));
             return ExitCode::FAILURE;
         }
     }
-    out::line(format_args!("not found in {SEEDS_MAX} seeds"));
+    out::line(format_args!("not found in {seeds} seeds from {first}"));
     ExitCode::SUCCESS
 }
 
@@ -81,5 +88,5 @@ fn parse(text: &str, canary: &Canary) -> Finding {
     let found = line.strip_prefix("seed ").and_then(|rest| rest.split_once(": "));
     let seed = found.and_then(|(seed, _)| seed.parse().ok());
     let by = found.map_or("nothing".into(), |(_, by)| by.chars().take(160).collect());
-    Finding { bug: canary.name, what: canary.what, seed, by }
+    Finding { bug: canary.name, what: canary.what, seed, by, tested: true }
 }

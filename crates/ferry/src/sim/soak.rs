@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use ferrywire_sim::soak::{self, Coverage, Verdict};
+use ferrywire_sim::world::Trace;
 use serde::Serialize;
 
 use crate::out;
@@ -16,16 +17,19 @@ use crate::out;
 #[derive(Args)]
 pub(crate) struct Soak {
     /// How many seeds to run.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = SEEDS)]
     seeds: u64,
-    /// The first of them.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
-    first: u64,
+    /// The first of them [default: 0].
+    #[arg(long, value_name = "SEED")]
+    first: Option<u64>,
+    /// Begin at a seed that follows from a word, such as the name of a commit: another range for each.
+    #[arg(long, value_name = "WORD", conflicts_with = "first")]
+    first_from: Option<String>,
     /// Print what happened, event by event, for a seed that fails or for a single seed.
     #[arg(long)]
     trace: bool,
     /// Plant bugs on purpose, one after the other, and see that each is found.
-    #[arg(long, conflicts_with_all = ["seeds", "first", "trace"])]
+    #[arg(long, conflicts_with_all = ["seeds", "first", "first_from", "trace", "bug"])]
     canary: bool,
     /// Run with one planted bug until it is found.
     #[arg(long, value_name = "BUG", hide = true)]
@@ -57,12 +61,12 @@ struct Violation {
 impl Soak {
     /// Runs the seeds; fails if one of them does.
     pub(crate) fn run(self) -> ExitCode {
-        name_the_seed_of_a_panic();
+        name_the_world_of_a_panic();
         if self.canary {
             return super::canary::run(self.json);
         }
         if let Some(bug) = &self.bug {
-            return super::canary::run_one(bug);
+            return super::canary::run_one(bug, self.first(), self.seeds, self.trace);
         }
         let report = self.soak();
         if self.json {
@@ -73,29 +77,41 @@ impl Soak {
         ExitCode::from(u8::from(!report.violations.is_empty()))
     }
 
+    /// The first seed, if one was asked for.
+    fn first(&self) -> Option<u64> {
+        self.first.or_else(|| self.first_from.as_deref().map(seed_of))
+    }
+
     fn soak(&self) -> Report {
         let start = Instant::now();
-        let next = AtomicU64::new(self.first);
-        let end = self.first.saturating_add(self.seeds);
+        let first = self.first().unwrap_or(0);
+        let next = AtomicU64::new(first);
+        let end = first.saturating_add(self.seeds);
         let (sender, verdicts) = mpsc::channel();
         let mut report = Report {
             seeds: self.seeds,
-            first: self.first,
+            first,
             seconds: 0.0,
             events: 0,
             virtual_seconds: 0.0,
             coverage: Coverage::default(),
             violations: Vec::new(),
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        // The history of a single world is told while it happens: it may end in a panic.
+        let alone = self.trace && self.seeds == 1;
+        let threads =
+            if alone { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move || {
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
-                        announce(seed);
-                        if seed >= end || sender.send(soak::run(seed, false)).is_err() {
+                        if seed >= end {
+                            break;
+                        }
+                        announce(seed, None);
+                        if sender.send(soak::run(seed, alone.then(printed))).is_err() {
                             break;
                         }
                     }
@@ -109,20 +125,14 @@ impl Soak {
         // Threads finish in any order; the report does not show it.
         report.violations.sort_by_key(|violation| violation.seed);
         report.seconds = start.elapsed().as_secs_f64();
-        if self.trace {
-            self.print_trace(&report);
+        if let Some(first) = report.violations.first()
+            && self.trace
+            && !alone
+        {
+            announce(first.seed, None);
+            soak::run(first.seed, Some(printed()));
         }
         report
-    }
-
-    /// What happened in the first seed that failed, or in the only one.
-    fn print_trace(&self, report: &Report) {
-        let failed = report.violations.first().map(|violation| violation.seed);
-        if let Some(seed) = failed.or((self.seeds == 1).then_some(self.first)) {
-            for line in soak::run(seed, true).trace {
-                out::line(format_args!("{line}"));
-            }
-        }
     }
 }
 
@@ -136,7 +146,7 @@ impl Report {
                 seed: verdict.seed,
                 scenario: verdict.scenario.clone(),
                 what: verdict.violations.clone(),
-                replay: format!("ferry sim soak --first {} --seeds 1 --trace", verdict.seed),
+                replay: replay(verdict.seed, None),
             });
         }
     }
@@ -183,23 +193,48 @@ fn print(report: &Report) {
 }
 
 thread_local! {
-    static SEED: Cell<u64> = const { Cell::new(0) };
+    static WORLD: Cell<Option<(u64, Option<&'static str>)>> = const { Cell::new(None) };
 }
 
-/// Says which seed this thread runs, in case that an assertion fails.
-pub(crate) fn announce(seed: u64) {
-    SEED.set(seed);
+/// Says which world this thread runs, a planted bug included, in case that an assertion fails.
+pub(crate) fn announce(seed: u64, bug: Option<&'static str>) {
+    WORLD.set(Some((seed, bug)));
 }
 
 /// An assertion that fails ends the process; its seed must not be lost with it.
-fn name_the_seed_of_a_panic() {
+fn name_the_world_of_a_panic() {
     std::panic::set_hook(Box::new(|panic| {
-        let seed = SEED.get();
         let what = panic.to_string().replace('\n', " ");
-        eprintln!("seed {seed}: {what}");
-        eprintln!("replay: ferry sim soak --first {seed} --seeds 1 --trace");
+        match WORLD.get() {
+            Some((seed, bug)) => {
+                eprintln!("seed {seed}: {what}");
+                eprintln!("replay: {}", replay(seed, bug));
+            }
+            None => eprintln!("ferry: {what}"),
+        }
     }));
 }
+
+/// The command that shows a world again, event by event.
+fn replay(seed: u64, bug: Option<&str>) -> String {
+    let bug = bug.map_or(String::new(), |bug| format!(" --bug {bug}"));
+    format!("ferry sim soak{bug} --first {seed} --seeds 1 --trace")
+}
+
+/// Prints what happens, as it happens.
+pub(crate) fn printed() -> Trace {
+    Box::new(|line| out::line(line))
+}
+
+/// A seed that follows from a word, above those that people type: FNV-1a, cut to 48 bits.
+fn seed_of(word: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    (1 << 32) + (hash >> 16)
+}
+
+/// How many seeds a soak has, if nobody says, and how many may pass until a planted bug is found.
+pub(crate) const SEEDS: u64 = 1000;
 
 /// Nobody reads more.
 const SHOWN_MAX: usize = 10;

@@ -18,6 +18,11 @@ use super::{now_ns, signal};
 /// Short, inside a frame, of several frames, and long enough to be under way when death comes.
 const LENGTHS: [u64; 6] = [8, 1 << 20, 3000, 64, 40_000, 1 << 20];
 
+/// How much two ranks of [`pairs`] exchange.
+const PAIR_BYTES: u64 = 1 << 20;
+/// How long they leave it to their agents.
+const AWAY: Duration = Duration::from_millis(20);
+
 /// What a rank exits with that was told to.
 pub(crate) const EXIT_CODE: i32 = 41;
 /// What a rank exits with whose neighbour is gone.
@@ -79,16 +84,22 @@ pub(crate) fn rank() {
             let path = PathBuf::from(read("UNTIL").expect("a path"));
             ring(|_| path.exists());
         }
+        "pairs" => pairs(),
         "die" => die(&read("DEATH").expect("who").parse().expect("a death")),
         other => panic!("no such work: {other}"),
     }
 }
 
+/// From now on only root reads the memory of this process.
+fn become_unreadable() {
+    let off: libc::c_ulong = 0;
+    // SAFETY: sets an attribute of this process.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, off) };
+}
+
 fn join() -> Rank {
     if read("UNREADABLE").is_some() {
-        let off: libc::c_ulong = 0;
-        // SAFETY: sets an attribute of this process.
-        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, off) };
+        become_unreadable();
     }
     match job::join(read, Operators::ours(|_, _, _| {})) {
         Ok(driver) => driver,
@@ -139,6 +150,103 @@ fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
     let into = unsafe { Box::from_raw(into) };
     assert!(into == pattern(left, round, len).into(), "round {round}: {len} bytes from {left}");
     Some(stop[0] != 0)
+}
+
+/// Every two ranks exchange long messages both ways: by calls that wait, by calls that do not, and by calls that do not
+/// while their callers are away, so that agents move the bytes. All bytes are checked.
+///
+/// Ranks that `UNREADABLE_LATER` names can no longer be read from some moment of the second pass on.
+fn pairs() {
+    let driver = join();
+    let (me, size) = (driver.me().0, driver.size());
+    pass(&driver, 0);
+    let frames = driver.inspect(|nic| nic.stats().frames_sent);
+    let messages = 3 * (size - 1);
+    let way = if frames < u64::from(messages) * 10 { "whole" } else { "in chunks" };
+    if let Some(ranks) = read("UNREADABLE_LATER") {
+        if ranks.split(',').any(|rank| rank.parse() == Ok(me)) {
+            thread::spawn(|| {
+                thread::sleep(Duration::from_millis(3));
+                become_unreadable();
+            });
+        }
+        (1..20).for_each(|number| pass(&driver, number));
+    }
+    println!("rank {me} exchanged with all, {way}");
+}
+
+/// One pass over all pairs.
+fn pass(driver: &Driver, number: u32) {
+    let (me, size) = (driver.me().0, driver.size());
+    let mut round = 100 * number;
+    for (low, high) in (0..size).flat_map(|low| (low + 1..size).map(move |high| (low, high))) {
+        round += 3;
+        if me != low && me != high {
+            continue;
+        }
+        let other = low + high - me;
+        let exchanged = exchange_in_calls(driver, other, round)
+            .and_then(|()| exchange_at_once(driver, other, round + 1, Duration::ZERO))
+            .and_then(|()| exchange_at_once(driver, other, round + 2, AWAY));
+        if exchanged.is_none() {
+            lament(driver);
+        }
+    }
+}
+
+/// The lower rank sends, then the higher one, each waiting in the call that posts.
+fn exchange_in_calls(driver: &Driver, other: u32, round: u32) -> Option<()> {
+    let me = driver.me().0;
+    for sender in [me.min(other), me.max(other)] {
+        if sender == me {
+            let out = lent(pattern(me, round, PAIR_BYTES));
+            // SAFETY: W1.
+            let bytes = memory::lend(unsafe { &*out });
+            let word = MatchWord::new(0, me, round);
+            // SAFETY: W1.
+            let outcome = unsafe {
+                driver.perform(|nic, port| {
+                    nic.post_send(Peer(other), word, bytes, Mode::Standard, port)
+                })
+            };
+            matches!(outcome, Outcome::Done).then_some(())?;
+        } else {
+            let into = lent(vec![0; length(PAIR_BYTES)]);
+            // SAFETY: W1.
+            let room = memory::lend_mut(unsafe { &mut *into });
+            let word = MatchWord::new(0, other, round);
+            // SAFETY: W1.
+            let outcome = unsafe {
+                driver.perform(|nic, port| {
+                    nic.post_receive(Some(Peer(other)), word, Mask::EXACT, room, port)
+                })
+            };
+            matches!(outcome, Outcome::Received(_)).then_some(())?;
+            check_bytes(into, other, round);
+        }
+    }
+    Some(())
+}
+
+/// Both send and receive at the same time, and are away for a while before they wait.
+fn exchange_at_once(driver: &Driver, other: u32, round: u32, away: Duration) -> Option<()> {
+    let out = lent(pattern(driver.me().0, round, PAIR_BYTES));
+    let into = lent(vec![0; length(PAIR_BYTES)]);
+    let arrival = post_receive(driver, other, round, into);
+    let departure = post_send(driver, other, round, out);
+    thread::sleep(away);
+    over(driver, arrival)?;
+    over(driver, departure)?;
+    check_bytes(into, other, round);
+    Some(())
+}
+
+/// A receive is over: its bytes are those that `from` sent.
+fn check_bytes(into: *mut [u8], from: u32, round: u32) {
+    // SAFETY: the receive is over: nobody else has it.
+    let into = unsafe { Box::from_raw(into) };
+    let wrong = into.iter().zip(pattern(from, round, PAIR_BYTES)).filter(|(a, b)| **a != *b);
+    assert_eq!(wrong.count(), 0, "bytes of {PAIR_BYTES} from rank {from} are wrong");
 }
 
 fn pattern(rank: u32, round: u32, len: u64) -> Vec<u8> {

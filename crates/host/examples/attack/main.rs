@@ -1,11 +1,13 @@
 //! An attacker: sends what no rank may accept to the port of a host, as fast as it can, and prints how much that was.
 //!
-//!     attack ADDRESS:PORT COUNT [listen] [as ADDRESS]
+//!     attack ADDRESS:PORT COUNT [listen] [as ADDRESS] [near RANKS]
 //!
 //! It sends junk, nothing, truncated datagrams, knocks, frames that are not sealed, and forgeries with a right header.
 //! With `listen`, which takes root and the network namespace of the victim, it hears what the host and others of the job
 //! send each other, all from and to this port, and repeats what it has just heard: as it was, and changed in many ways.
 //! With `as` it sends from another's address, which has to be one of this namespace.
+//!
+//! With `near`, for a job that is not sealed, all is in the names of the first so many ranks, who are on the victim's host.
 //!
 //! `tests/hosts --only attack` has a job bear it.
 
@@ -27,7 +29,7 @@ const SENT_PER_LOOK: u64 = 64;
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (Some(target), Some(count)) = (words.first(), words.get(1)) else {
-        eprintln!("usage: attack ADDRESS:PORT COUNT [listen] [as ADDRESS]");
+        eprintln!("usage: attack ADDRESS:PORT COUNT [listen] [as ADDRESS] [near RANKS]");
         std::process::exit(2);
     };
     let target: SocketAddr = target.parse().map_err(Error::other)?;
@@ -36,7 +38,10 @@ fn main() -> Result<()> {
         true => Some(Tap::open(target.port())?),
         false => None,
     };
-    let from = words.iter().position(|word| word == "as").and_then(|at| words.get(at + 1));
+    let after = |name| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    let near: Option<usize> =
+        after("near").map(|ranks| ranks.parse().map_err(Error::other)).transpose()?;
+    let from = after("as");
     let from: IpAddr = match from {
         Some(from) => from.parse().map_err(Error::other)?,
         None => Ipv4Addr::UNSPECIFIED.into(),
@@ -62,7 +67,10 @@ fn main() -> Result<()> {
                 tap.poll(&mut attacker.heard);
             }
         }
-        let (sort, shot) = attacker.shot(number);
+        let (sort, shot) = match near {
+            Some(near) => attacker.shot_as_neighbour(number, near),
+            None => attacker.shot(number),
+        };
         *sorts.entry(sort).or_default() += 1;
         while let Err(error) = send(&socket, &trains, target, &shot) {
             // Nobody is there: then nothing is shown by going on.

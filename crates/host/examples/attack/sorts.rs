@@ -1,5 +1,6 @@
 //! What is sent: each sort is one idea of how a rank might be deceived.
 
+use ferrywire_host::nic::{Envelope, Key, Kind, MatchWord, Region, Span, Ticket};
 use ferrywire_host::udp::seal::{Form, HEADER_BYTES, Header};
 
 use crate::tap::Heard;
@@ -52,13 +53,63 @@ impl Attacker {
             12 => ("other-source", self.renamed(|header| header.source ^= 1)),
             // Ahead of all that was heard, so that the window would move if it were believed.
             13 => ("ahead", self.renamed(|header| header.counter += 1 << 20)),
-            14 => ("other-epoch", self.renamed(|header| header.counter += 1 << 32)),
+            14 => ("other-epoch", self.renamed(|header| header.counter += 1 << 24)),
             15 => ("unsealed", self.renamed(|header| header.form = Form::Plain)),
             // What the victim has sent to another host, back to the victim.
             16 => ("reflected", self.heard.went(self.random).to_vec()),
             _ => return ("joined", self.joined()),
         };
         (sort, Shot::One(bytes))
+    }
+
+    /// The next one to a job that is not sealed, in the name of one of the `near` first ranks, who are the victim and its
+    /// neighbours. If they were believed, they could name addresses in each other's memory.
+    pub(crate) fn shot_as_neighbour(&mut self, number: u64, near: usize) -> (&'static str, Shot) {
+        let source = u32::try_from(self.below(near)).expect("a rank");
+        let slot = u16::try_from(self.below(near)).expect("a slot");
+        let heard = self.genuine(|_, _| ());
+        let header = Header { slot, form: Form::Plain, source, counter: self.next() >> 8 };
+        let frame = heard.get(HEADER_BYTES..).unwrap_or_default();
+        let (sort, frame) = match (number % 5, Envelope::job_of(frame)) {
+            (0, _) | (_, None) => ("frame-of-a-neighbour", frame.to_vec()),
+            (1 | 2, Some(job)) => {
+                ("offer-of-a-neighbour", self.emitted(job, |any| any.offer(source)))
+            }
+            (3, Some(job)) => ("grant-of-a-neighbour", self.emitted(job, Attacker::grant)),
+            (_, Some(job)) => ("put-of-a-neighbour", self.emitted(job, Attacker::put)),
+        };
+        (sort, Shot::One([&header.emit()[..], &frame].concat()))
+    }
+
+    /// A frame as neighbours write them: their rails lose nothing.
+    fn emitted(&mut self, job: u32, kind: impl FnOnce(&mut Attacker) -> Kind) -> Vec<u8> {
+        let mut bytes = [0; Envelope::BYTES_MAX];
+        let len = Envelope { job, marks: None, kind: kind(self) }.emit(&mut bytes);
+        [&bytes[..len], &self.noise(100)].concat()
+    }
+
+    fn offer(&mut self, source: u32) -> Kind {
+        let tag = u32::try_from(self.below(4)).expect("a tag");
+        let (word, ticket) = (MatchWord::new(0, source, tag), Ticket::from_bits(self.next()));
+        let bytes = self.span();
+        Kind::Offer { word, secured: true, first: false, ticket, source: bytes, key: Key(0) }
+    }
+
+    fn grant(&mut self) -> Kind {
+        let [ticket, target] =
+            [self.next(), self.next()].map(|bits| Ticket::from_bits(bits & 0xffff));
+        Kind::Grant { ticket, target, into: self.span(), rest: false }
+    }
+
+    fn put(&mut self) -> Kind {
+        let (ticket, offset) = (Ticket::from_bits(self.next()), self.next());
+        Kind::Put { ticket, region: Region(0), offset, last: true, notify: None }
+    }
+
+    /// Somewhere in an address space.
+    fn span(&mut self) -> Span {
+        let len = u64::try_from(1 + self.below(100_000)).expect("short");
+        Span::new(Region(0), self.next() >> 17, len)
     }
 
     fn header(&mut self, form: Form) -> Header {

@@ -11,7 +11,7 @@ use crate::sync::{UnsafeCell, explore};
 #[test]
 fn the_lock_lets_in_one_at_a_time() {
     explore("lock, two threads", || {
-        let lock = Arc::new(Lock::new(0_u32));
+        let lock = Arc::new(Lock::new(0_u32).expect("a lock"));
         let other = Arc::clone(&lock);
         let thread = thread::spawn(move || {
             *other.lock() += 1;
@@ -26,7 +26,7 @@ fn the_lock_lets_in_one_at_a_time() {
 #[test]
 fn the_lock_may_be_left_for_a_while() {
     explore("lock, left in between", || {
-        let lock = Arc::new(Lock::new([0_u32; 2]));
+        let lock = Arc::new(Lock::new([0_u32; 2]).expect("a lock"));
         let other = Arc::clone(&lock);
         let thread = thread::spawn(move || {
             let mut guard = other.lock();

@@ -5,12 +5,14 @@
 //! that never wakes for no reason, and cells that know who may touch them. A wake-up that gets
 //! lost is a deadlock, which loom reports.
 //!
-//! What loom cannot show: how long a store is on its way. So the protocol without fences, which
-//! counts on a nap being longer than that, is not proved here; it is only shown that it needs the nap.
+//! What loom cannot show: how long a store is on its way. The protocol without fences counts on a nap being longer than
+//! that; `guarding.rs` takes it for granted, and shows that the protocol then loses no wake-up, and needs the nap.
 #![cfg(test)]
 // The models do not call everything that the included files offer.
 #![allow(dead_code)]
 
+#[path = "../../src/agent_wakeup.rs"]
+mod agent_wakeup;
 #[path = "../../src/shm/doorbell.rs"]
 mod doorbell;
 #[path = "../../src/lock.rs"]
@@ -25,7 +27,13 @@ mod ring;
 mod summons;
 mod sync;
 
+/// The doorbell where the included files look for it.
+mod shm {
+    pub(crate) use crate::doorbell;
+}
+
 mod exclusion;
+mod guarding;
 mod leaving;
 mod pipe;
 mod waking;

@@ -35,6 +35,27 @@ pub(crate) fn explore(name: &str, story: impl Fn() + Send + Sync + 'static) {
     println!("{name}: {} interleavings", count.load(Relaxed));
 }
 
+/// No model forks.
+pub(crate) struct WipedOnFork(AtomicU32);
+
+impl WipedOnFork {
+    pub(crate) fn new(value: u32) -> std::io::Result<WipedOnFork> {
+        Ok(WipedOnFork(AtomicU32::new(value)))
+    }
+}
+
+impl std::ops::Deref for WipedOnFork {
+    type Target = AtomicU32;
+
+    fn deref(&self) -> &AtomicU32 {
+        &self.0
+    }
+}
+
+pub(crate) fn refuse_child() -> ! {
+    unreachable!("no model forks")
+}
+
 /// A cell laid out as in shared memory, so that several in a row are one piece. What loom has to
 /// know of it is kept elsewhere, by address.
 #[repr(transparent)]

@@ -161,7 +161,7 @@ struct Desk {
 #[test]
 fn the_agent_hears_every_summons() {
     explore("the agent and its summons", || {
-        let shared = Arc::new((Lock::new(Desk::default()), Summons::new()));
+        let shared = Arc::new((Lock::new(Desk::default()).expect("a lock"), Summons::new()));
         let other = Arc::clone(&shared);
         let agent = thread::spawn(move || {
             let (lock, summons) = &*other;

@@ -1,22 +1,27 @@
 //! What the first rank of a host tells the others of it, in one short word on the board.
 //!
 //! ```text
-//! ranks - door                                    in a job of one host
-//! ranks - door - port - frame bytes - machine - address...  in a job of several
-//! mixed                                           its ranks do not follow each other
-//! shut                                            it cannot be reached by others
+//! ranks - door - tokens                                              in a job of one host
+//! ranks - door - tokens - port - frame bytes - machine - address...  in a job of several
+//! mixed                                                              its ranks do not follow each other
+//! shut                                                               it cannot be reached by others
 //! ```
 //!
-//! Addresses are in hexadecimal digits, 8 or 32 of them: some boards lose words in which there are other signs.
+//! Addresses are in hexadecimal digits, 8 or 32 of them: some boards lose words in which there are other signs. So are
+//! the tokens, that of the ranks who come in first. Door and tokens are empty where there is no other rank.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::hex;
+use crate::meet::Invitation;
+use crate::meet::wire::{TOKEN_BYTES, Token};
 
 /// A host, as the others see it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Berth {
     pub(super) ranks: u32,
-    /// Where its other ranks come in.
-    pub(super) door: String,
+    /// Where its other ranks come in, if it has any.
+    pub(super) door: Option<Invitation>,
     /// How it is reached, if there are other hosts.
     pub(super) way: Option<Reach>,
 }
@@ -47,7 +52,13 @@ pub(super) fn word(berth: &Result<Berth, Kept>) -> String {
         Err(Kept::Mixed) => return MIXED.into(),
         Err(Kept::Shut) => return SHUT.into(),
     };
-    let mut fields = vec![ranks.to_string(), door.clone()];
+    let mut fields = vec![ranks.to_string()];
+    fields.extend(match door {
+        Some(Invitation { name, theirs, ours }) => {
+            [name.clone(), format!("{}{}", *hex::word(&theirs.0), *hex::word(&ours.0))]
+        }
+        None => [String::new(), String::new()],
+    });
     if let Some(Reach { port, frame_bytes_max, machine, addresses }) = way {
         fields.extend([port.to_string(), frame_bytes_max.to_string(), format!("{machine:x}")]);
         fields.extend(addresses.iter().map(|address| match address {
@@ -67,7 +78,18 @@ pub(super) fn read(word: &str) -> Option<Result<Berth, Kept>> {
     }
     let mut fields = word.split('-');
     let ranks = fields.next()?.parse().ok().filter(|&ranks| ranks > 0)?;
-    let door = fields.next()?.to_owned();
+    let door = match (fields.next()?, fields.next()?) {
+        ("", "") => None,
+        (name, tokens) => {
+            let token = |digits: &str| {
+                let mut token = Token([0; TOKEN_BYTES]);
+                hex::fill(digits, &mut token.0).map(|()| token)
+            };
+            let (theirs, ours) = tokens.split_at_checked(2 * TOKEN_BYTES)?;
+            let (theirs, ours) = (token(theirs)?, token(ours)?);
+            Some(Invitation { name: name.to_owned(), theirs, ours })
+        }
+    };
     let way = match fields.next() {
         None => None,
         Some(port) => {
@@ -102,17 +124,20 @@ mod tests {
         let long = IpAddr::V6(Ipv6Addr::from([0xfd; 16]));
         let addresses = vec![long; ADDRESSES_MAX];
         let far = Reach { port: 65535, frame_bytes_max: 8916, machine: u64::MAX, addresses };
-        let near = Berth { ranks: 1, door: "0a1b2".into(), way: None };
+        let (theirs, ours) = (Token([1; TOKEN_BYTES]), Token([2; TOKEN_BYTES]));
+        let door = Some(Invitation { name: "0a1b2".into(), theirs, ours });
+        let near = Berth { ranks: 2, door, way: None };
         let short = Reach { addresses: vec!["10.77.0.1".parse().expect("one")], ..far.clone() };
         for berth in [
             Ok(Berth { way: Some(short), ..near.clone() }),
             Ok(Berth { ranks: 65535, way: Some(far), ..near.clone() }),
+            Ok(Berth { ranks: 1, door: None, way: None }),
             Ok(near),
             Err(Kept::Mixed),
             Err(Kept::Shut),
         ] {
             let word = word(&berth);
-            assert!(word.len() < 200, "{word}");
+            assert!(word.len() < 260, "{word}");
             assert!(word.chars().all(|one| one.is_ascii_alphanumeric() || one == '-'), "{word}");
             assert_eq!(read(&word), Some(berth));
         }
@@ -120,8 +145,17 @@ mod tests {
 
     #[test]
     fn words_of_others_are_none() {
-        for word in ["", "4711:5", "0-a", "2", "2-a-70000-1", "2-a-1-1431-5-xyz", "2-a-1-1431-5-12"]
-        {
+        for word in [
+            "",
+            "4711:5",
+            "0--",
+            "2",
+            "2-a",
+            "2-a-12",
+            "2---70000-1",
+            "2---1-1431-5-xyz",
+            "2---1-1431-5-12",
+        ] {
             assert_eq!(read(word), None, "{word}");
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use zeroize::Zeroizing;
+
 /// Where ranks that some launcher started leave words for each other.
 pub(crate) trait Board: Send {
     /// What we call the launcher.
@@ -13,6 +15,9 @@ pub(crate) trait Board: Send {
     /// How many we are.
     fn size(&self) -> u32;
 
+    /// Which program of the job we run, from 0 on, if the launcher says.
+    fn program(&mut self) -> Option<u32>;
+
     /// The ranks on our host, ourselves among them, in order.
     fn neighbours(&mut self) -> Result<Vec<u32>, NoBoard>;
 
@@ -22,8 +27,8 @@ pub(crate) trait Board: Send {
     /// Waits until all ranks are here. What was left before can be read afterwards.
     fn fence(&mut self) -> Result<(), NoBoard>;
 
-    /// The word that a rank has left.
-    fn get(&mut self, from: u32, key: &str) -> Result<String, NoBoard>;
+    /// The word that a rank has left. It is wiped in the end, since it may be secret.
+    fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, NoBoard>;
 
     /// The rank has finalised: that it ends is no longer news.
     fn goodbye(&mut self) -> Result<(), NoBoard>;

@@ -16,7 +16,8 @@ pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> 
     }
     let mut on_host = Vec::new();
     'all: loop {
-        for &[first, hosts, ranks] in &blocks {
+        // Nobody is in a block without ranks, however many hosts it has.
+        for &[first, hosts, ranks] in blocks.iter().filter(|[_, _, ranks]| *ranks > 0) {
             for host in first..first.checked_add(hosts)? {
                 for _ in 0..ranks {
                     if on_host.len() == size as usize {

@@ -2,16 +2,18 @@
 //! (`PMI_PORT`). MPICH's mpiexec speaks it, what descends from it, and srun of Slurm with `--mpi=pmi2`.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use zeroize::{Zeroize, Zeroizing};
 
 use super::board::{Board, NoBoard};
 use super::layout;
 
 /// The board of a launcher that speaks PMI.
 pub(super) struct Pmi {
-    wire: BufReader<Box<dyn Stream>>,
+    wire: Lines,
     launcher: &'static str,
     /// The name of the space in which words are left.
     space: String,
@@ -21,7 +23,7 @@ pub(super) struct Pmi {
     word_bytes_max: usize,
 }
 
-trait Stream: io::Read + Write + Send {}
+pub(super) trait Stream: io::Read + Write + Send {}
 impl<T: io::Read + Write + Send> Stream for T {}
 
 /// Meets the launcher that the environment tells of.
@@ -36,22 +38,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, NoBoard
         Some(fd) => (inherited(launcher, &fd)?, number("PMI_RANK").zip(number("PMI_SIZE"))),
         None => (connect(launcher, &read("PMI_PORT").unwrap_or_default())?, None),
     };
-    let wire = BufReader::new(stream);
-    let (space, word_bytes_max) = (String::new(), 0);
-    let mut pmi = Pmi { wire, launcher, space, rank: 0, size: 0, word_bytes_max };
-    let (rank, size) = match numbers {
-        Some(numbers) => numbers,
-        None => pmi.identify(number("PMI_ID"))?,
-    };
-    if rank >= size {
-        return Err(NoBoard::new(
-            launcher,
-            format_args!("it says rank {rank} of {size}, which cannot be"),
-        ));
-    }
-    (pmi.rank, pmi.size) = (rank, size);
-    pmi.begin()?;
-    Ok(pmi)
+    Pmi::begin_with(stream, launcher, numbers, number("PMI_ID"))
 }
 
 /// The socket whose number the launcher gave. The number stays as it is, but does not survive an exec.
@@ -91,6 +78,28 @@ fn connect(launcher: &'static str, place: &str) -> Result<Box<dyn Stream>, NoBoa
 }
 
 impl Pmi {
+    /// Meets the launcher at the other end. What is not known of rank and size, it is asked for by the number of this process.
+    pub(super) fn begin_with(
+        stream: Box<dyn Stream>,
+        launcher: &'static str,
+        numbers: Option<(u32, u32)>,
+        id: Option<u32>,
+    ) -> Result<Pmi, NoBoard> {
+        let wire = Lines::new(stream);
+        let (space, word_bytes_max) = (String::new(), 0);
+        let mut pmi = Pmi { wire, launcher, space, rank: 0, size: 0, word_bytes_max };
+        let (rank, size) = match numbers {
+            Some(numbers) => numbers,
+            None => pmi.identify(id)?,
+        };
+        if rank >= size {
+            return Err(pmi.trouble(format_args!("it says rank {rank} of {size}, which cannot be")));
+        }
+        (pmi.rank, pmi.size) = (rank, size);
+        pmi.begin()?;
+        Ok(pmi)
+    }
+
     /// Who came by a port says which process it is, and is told its rank.
     fn identify(&mut self, id: Option<u32>) -> Result<(u32, u32), NoBoard> {
         let id = id.ok_or_else(|| self.trouble("PMI_ID is not set"))?;
@@ -107,7 +116,7 @@ impl Pmi {
     fn begin(&mut self) -> Result<(), NoBoard> {
         let answer = self.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         if answer.get("rc") != Some("0") {
-            let text = answer.text;
+            let text = answer.shown();
             return Err(self.trouble(format_args!("it does not speak version 1 of PMI: {text}")));
         }
         let maxes = self.ask("cmd=get_maxes", "maxes")?;
@@ -119,26 +128,25 @@ impl Pmi {
     }
 
     fn say(&mut self, line: &str) -> Result<(), NoBoard> {
-        let wire = self.wire.get_mut();
-        let said = wire.write_all(format!("{line}\n").as_bytes()).and_then(|()| wire.flush());
+        // In one piece, which is wiped in the end.
+        let mut whole = Zeroizing::new(String::with_capacity(line.len() + 1));
+        whole.push_str(line);
+        whole.push('\n');
+        let wire = &mut self.wire.stream;
+        let said = wire.write_all(whole.as_bytes()).and_then(|()| wire.flush());
         said.map_err(|error| self.trouble(format_args!("it cannot be told anything: {error}")))
     }
 
     fn hear(&mut self, command: &str) -> Result<Answer, NoBoard> {
-        let mut text = String::new();
-        // A line is a few hundred bytes; a launcher that never ends one is none.
-        let read = io::Read::take(&mut self.wire, LINE_BYTES_MAX).read_line(&mut text);
-        match read {
-            Ok(0) => return Err(self.trouble("it is gone: the job is over")),
-            Ok(_) if text.ends_with('\n') => {}
-            Ok(_) => return Err(self.trouble("it sent half a line")),
+        let answer = match self.wire.next() {
+            Ok(Some(text)) => Answer { text },
+            Ok(None) => return Err(self.trouble("it is gone: the job is over")),
             Err(error) => return Err(self.trouble(format_args!("it cannot be heard: {error}"))),
-        }
-        let answer = Answer { text: text.trim_end().to_owned() };
+        };
         match answer.get("cmd") {
             Some(found) if found == command => Ok(answer),
             _ => {
-                let text = answer.text;
+                let text = answer.shown();
                 Err(self.trouble(format_args!("instead of `{command}` it answered: {text}")))
             }
         }
@@ -149,11 +157,11 @@ impl Pmi {
         self.hear(command)
     }
 
-    fn look_up(&mut self, key: &str) -> Result<Option<String>, NoBoard> {
+    fn look_up(&mut self, key: &str) -> Result<Option<Zeroizing<String>>, NoBoard> {
         let line = format!("cmd=get kvsname={} key={key}", self.space);
         let answer = self.ask(&line, "get_result")?;
         let found = answer.get("rc").is_none_or(|code| code == "0");
-        Ok(answer.get("value").filter(|_| found).map(str::to_owned))
+        Ok(answer.get("value").filter(|_| found).map(|value| Zeroizing::new(value.to_owned())))
     }
 
     fn trouble(&self, trouble: impl std::fmt::Display) -> NoBoard {
@@ -174,6 +182,10 @@ impl Board for Pmi {
         self.size
     }
 
+    fn program(&mut self) -> Option<u32> {
+        self.ask("cmd=get_appnum", "appnum").ok()?.number("appnum")
+    }
+
     fn neighbours(&mut self) -> Result<Vec<u32>, NoBoard> {
         if self.size == 1 {
             return Ok(vec![0]);
@@ -182,7 +194,10 @@ impl Board for Pmi {
         let mapping =
             mapping.ok_or_else(|| self.trouble("it does not say which ranks share a host"))?;
         layout::neighbours(&mapping, self.rank, self.size).ok_or_else(|| {
-            self.trouble(format_args!("what it says of ranks and hosts makes no sense: {mapping}"))
+            self.trouble(format_args!(
+                "what it says of ranks and hosts makes no sense: {}",
+                *mapping
+            ))
         })
     }
 
@@ -191,12 +206,15 @@ impl Board for Pmi {
             let most = self.word_bytes_max;
             return Err(self.trouble(format_args!("it takes no words of more than {most} letters")));
         }
-        let line = format!("cmd=put kvsname={} key={key} value={word}", self.space);
+        // What grows leaves copies behind, and the word may be secret.
+        let before = format!("cmd=put kvsname={} key={key} value=", self.space);
+        let mut line = Zeroizing::new(String::with_capacity(before.len() + word.len()));
+        line.extend([&before, word]);
         let answer = self.ask(&line, "put_result")?;
         match answer.get("rc") {
             None | Some("0") => Ok(()),
             Some(_) => {
-                let text = answer.text;
+                let text = answer.shown();
                 Err(self.trouble(format_args!("it does not take a word: {text}")))
             }
         }
@@ -206,7 +224,7 @@ impl Board for Pmi {
         self.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
 
-    fn get(&mut self, from: u32, key: &str) -> Result<String, NoBoard> {
+    fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, NoBoard> {
         let word = self.look_up(key)?;
         word.ok_or_else(|| self.trouble(format_args!("rank {from} has left no word on it")))
     }
@@ -224,7 +242,7 @@ impl Board for Pmi {
 
 /// A line of the launcher's: words of `key=value`, of which a value may be quoted by nobody and hold no space.
 struct Answer {
-    text: String,
+    text: Zeroizing<String>,
 }
 
 impl Answer {
@@ -236,7 +254,56 @@ impl Answer {
     fn number(&self, key: &str) -> Option<u32> {
         self.get(key)?.parse().ok()
     }
+
+    /// Its beginning, for a person to read. What ranks have left is at the end of a line, and none of their business.
+    fn shown(&self) -> &str {
+        let end = self.text.find(" value=").unwrap_or(self.text.len());
+        &self.text[..self.text.floor_char_boundary(end.min(SHOWN_BYTES_MAX))]
+    }
+}
+
+/// What a launcher says, line by line. What has been read is wiped: words of ranks may be secret.
+struct Lines {
+    stream: Box<dyn Stream>,
+    bytes: Zeroizing<Vec<u8>>,
+    /// How many of them have come and not been read.
+    filled: usize,
+}
+
+impl Lines {
+    fn new(stream: Box<dyn Stream>) -> Lines {
+        Lines { stream, bytes: Zeroizing::new(vec![0; LINE_BYTES_MAX]), filled: 0 }
+    }
+
+    /// The next line, without its end. None if there will be no more.
+    fn next(&mut self) -> io::Result<Option<Zeroizing<String>>> {
+        loop {
+            let come = &self.bytes[..self.filled];
+            if let Some(end) = come.iter().position(|byte| *byte == b'\n') {
+                let text = str::from_utf8(&come[..end]).map(|text| text.trim_end().to_owned());
+                let text = text.map(Zeroizing::new);
+                self.bytes.copy_within(end + 1..self.filled, 0);
+                let left = self.filled - end - 1;
+                self.bytes[left..self.filled].zeroize();
+                self.filled = left;
+                return text.map(Some).map_err(io::Error::other);
+            }
+            // A line is a few hundred bytes; a launcher that never ends one is none.
+            if self.filled == self.bytes.len() {
+                return Err(io::Error::other("it sent a line without an end"));
+            }
+            match self.stream.read(&mut self.bytes[self.filled..]) {
+                Ok(0) if self.filled == 0 => return Ok(None),
+                Ok(0) => return Err(io::Error::other("it sent half a line")),
+                Ok(length) => self.filled += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 /// The longest line that a launcher may send.
-const LINE_BYTES_MAX: u64 = 1 << 16;
+const LINE_BYTES_MAX: usize = 1 << 16;
+/// How much of a line is shown.
+const SHOWN_BYTES_MAX: usize = 200;

@@ -12,6 +12,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::board::{Board, NoBoard};
 
 /// The board of a launcher that speaks PMIx.
@@ -153,6 +155,10 @@ impl Board for Pmix {
         self.size
     }
 
+    fn program(&mut self) -> Option<u32> {
+        self.ask(self.me, APPLICATION).ok()?.number()
+    }
+
     fn neighbours(&mut self) -> Result<Vec<u32>, NoBoard> {
         if self.size == 1 {
             return Ok(vec![self.me.rank]);
@@ -194,9 +200,9 @@ impl Board for Pmix {
         self.check(code, "not all ranks have come")
     }
 
-    fn get(&mut self, from: u32, key: &str) -> Result<String, NoBoard> {
+    fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, NoBoard> {
         match self.ask(Process { rank: from, ..self.me }, &text(key))? {
-            Told::Text(word) => Ok(word),
+            Told::Text(word) => Ok(Zeroizing::new(word)),
             _ => Err(self.trouble(format_args!("rank {from} has left no word on it"))),
         }
     }
@@ -366,3 +372,4 @@ const GLOBAL: u8 = 3;
 const COLLECT: &CStr = c"pmix.collect";
 const JOB_SIZE: &CStr = c"pmix.job.size";
 const LOCAL_PEERS: &CStr = c"pmix.lpeers";
+const APPLICATION: &CStr = c"pmix.appnum";

@@ -9,15 +9,19 @@ use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use zeroize::Zeroizing;
+
 use super::berth::{self, Berth, Kept, Reach};
 use super::board::{Board, NoBoard};
+use super::hex;
 use crate::cores;
 use crate::job::{self, JoinError};
-use crate::meet::{self, Door, Guest, MeetError, Member, SECRET_BYTES, Way};
+use crate::meet::{self, Door, Guest, MeetError, Member, NotAll, Way};
 use crate::net::Net;
 use crate::net::directory::{Directory, Host};
 use crate::net::shore::{self, Shore};
-use crate::shm::{Process, Segment};
+use crate::secret::{JobSecret, SECRET_BYTES};
+use crate::shm::Segment;
 
 /// A rank that is together with the others.
 pub(crate) struct Together {
@@ -67,7 +71,10 @@ fn follow(board: &mut dyn Board, neighbours: &[u32]) -> Result<Together, JoinErr
     board.fence().map_err(JoinError::Board)?;
     let told = look_up(board, first).map_err(JoinError::Board)?;
     let berth = told.map_err(|kept| JoinError::Board(kept_out(launcher, kept, neighbours)))?;
-    let welcome = meet::enter(&berth.door, rank, job::this_process().probe);
+    let door = berth.door.ok_or_else(|| {
+        stop(launcher, format_args!("rank {first} takes itself for the only one of this host"))
+    })?;
+    let welcome = meet::enter(&door, rank, job::this_process());
     let (member, files) = welcome.map_err(|error| match error {
         // It has told why.
         MeetError::Refused { .. } => JoinError::Meet(error),
@@ -118,7 +125,7 @@ impl Quarters {
     }
 
     fn berth(&self) -> Berth {
-        let door = self.door.as_ref().map(|door| door.name.clone()).unwrap_or_default();
+        let door = self.door.as_ref().map(|door| door.invitation.clone());
         let way = self.shore.as_ref().map(|shore| Reach {
             port: shore.group.port,
             frame_bytes_max: shore.frame_bytes_max,
@@ -131,27 +138,10 @@ impl Quarters {
     /// Waits for all neighbours.
     fn let_in(&self, launcher: &'static str) -> Result<Vec<Guest>, JoinError> {
         let Some(door) = &self.door else { return Ok(Vec::new()) };
-        let mut guests = Vec::new();
-        let mut came = vec![false; self.ranks as usize];
-        while guests.len() + 1 < self.ranks as usize {
-            let guest = door.next_guest().map_err(|error| match error {
-                MeetError::Os { .. } => {
-                    let (here, all) = (guests.len() + 1, self.ranks);
-                    stop(
-                        launcher,
-                        format_args!("only {here} of {all} ranks of this host came in: {error}"),
-                    )
-                }
-                error => JoinError::Meet(error),
-            })?;
-            let slot = guest.rank.checked_sub(self.first).map(|slot| slot as usize);
-            match slot.and_then(|slot| came.get_mut(slot)) {
-                Some(came) if !*came => *came = true,
-                _ => return Err(JoinError::Meet(MeetError::Malformed)),
-            }
-            guests.push(guest);
-        }
-        Ok(guests)
+        door.let_in(self.first, self.ranks).map_err(|NotAll { here, error }| {
+            let all = self.ranks;
+            stop(launcher, format_args!("only {here} of {all} ranks of this host came in: {error}"))
+        })
     }
 
     /// Makes what the ranks of this host share, and gives each its part.
@@ -167,9 +157,8 @@ impl Quarters {
         let segment = Segment::create(self.ranks, number, crowded).map_err(JoinError::Memory)?;
         segment.note_cores(cores);
         segment.introduce(0, job::this_process());
-        for Guest { rank, hello, .. } in guests {
-            let process = Process { pid: hello.pid, probe: hello.probe_address };
-            segment.introduce(rank - self.first, process);
+        for Guest { rank, process, .. } in guests {
+            segment.introduce(rank - self.first, *process);
         }
         for guest in guests {
             let mut files = vec![segment.file().as_fd()];
@@ -264,32 +253,28 @@ impl Far {
 /// What all hosts of a job have to know, and nobody else: drawn by rank 0.
 struct Job {
     number: u32,
-    secret: [u8; SECRET_BYTES],
+    secret: JobSecret,
 }
 
 impl Job {
     fn draw() -> std::io::Result<Job> {
-        Ok(Job { number: job::random(), secret: job::draw_secret()? })
+        Ok(Job { number: job::random(), secret: JobSecret::draw()? })
     }
 
     fn way(&self) -> Way {
-        Way { secret: self.secret, insecure: false, fabric: None }
+        Way { secret: self.secret.clone(), insecure: false, fabric: None }
     }
 
-    fn word(&self) -> String {
-        let digits = self.secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        format!("{}-{digits}", self.number)
+    fn word(&self) -> Zeroizing<String> {
+        let mut word = Zeroizing::new(String::with_capacity(JOB_WORD_BYTES_MAX));
+        word.push_str(&format!("{}-", self.number));
+        word.push_str(&hex::word(&*self.secret));
+        word
     }
 
     fn read(word: &str) -> Option<Job> {
         let (number, digits) = word.split_once('-')?;
-        let mut secret = [0; SECRET_BYTES];
-        if digits.len() != 2 * SECRET_BYTES || !digits.is_ascii() {
-            return None;
-        }
-        for (at, byte) in secret.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
-        }
+        let secret = JobSecret::filled(|bytes| hex::fill(digits, bytes).ok_or(())).ok()?;
         Some(Job { number: number.parse().ok()?, secret })
     }
 }
@@ -300,9 +285,20 @@ fn look_up(board: &mut dyn Board, first: u32) -> Result<Result<Berth, Kept>, NoB
     berth::read(&word).ok_or_else(|| {
         NoBoard::new(
             board.launcher(),
-            format_args!("rank {first} left a word that is none of ours: {word}"),
+            format_args!(
+                "rank {first} left a word that is none of ours, of {} letters",
+                word.len()
+            ),
         )
     })
+}
+
+/// What fuzz targets call: a word that rank 0 may have left.
+#[cfg(fuzzing)]
+pub(super) fn fuzzed(word: &str) {
+    if let Some(job) = Job::read(word) {
+        assert!(Job::read(&job.word()).is_some_and(|read| read.secret == job.secret));
+    }
 }
 
 /// Under which key the first rank of a host leaves its berth.
@@ -312,6 +308,9 @@ fn key(rank: u32) -> String {
 
 /// Under which key rank 0 leaves what all hosts have to know.
 const JOB_KEY: &str = "ferry-job";
+
+/// The longest word under it: a number, and two digits for each byte of the secret.
+const JOB_WORD_BYTES_MAX: usize = 11 + 2 * SECRET_BYTES;
 
 /// Whether ranks follow each other.
 fn is_block(ranks: &[u32]) -> bool {
@@ -376,6 +375,10 @@ mod tests {
         fn size(&self) -> u32 {
             u32::try_from(self.hosts.iter().map(Vec::len).sum::<usize>()).expect("few")
         }
+        fn program(&mut self) -> Option<u32> {
+            None
+        }
+
         fn neighbours(&mut self) -> Result<Vec<u32>, NoBoard> {
             let mine = self.hosts.iter().find(|ranks| ranks.contains(&self.rank));
             Ok(mine.expect("everybody is somewhere").clone())
@@ -388,9 +391,10 @@ mod tests {
             self.barrier.wait();
             Ok(())
         }
-        fn get(&mut self, _: u32, key: &str) -> Result<String, NoBoard> {
+        fn get(&mut self, _: u32, key: &str) -> Result<Zeroizing<String>, NoBoard> {
             let word = self.words.lock().expect("no panic").get(key).cloned();
-            word.ok_or_else(|| NoBoard::new(self.launcher(), "nothing is there"))
+            word.map(Zeroizing::new)
+                .ok_or_else(|| NoBoard::new(self.launcher(), "nothing is there"))
         }
         fn goodbye(&mut self) -> Result<(), NoBoard> {
             Ok(())
@@ -449,7 +453,7 @@ mod tests {
     fn the_secret_survives_the_board() {
         let job = Job::draw().expect("random bytes");
         let read = Job::read(&job.word()).expect("readable");
-        assert_eq!((read.number, read.secret), (job.number, job.secret));
+        assert_eq!((read.number, &read.secret), (job.number, &job.secret));
         for word in ["", "1", "1-00", "x-00", &job.word()[1..].replace('-', "")] {
             assert!(Job::read(word).is_none(), "{word}");
         }

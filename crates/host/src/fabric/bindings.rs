@@ -13,6 +13,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use crate::sys::secure;
+
 /// What the library says of a way to use a provider: `struct fi_info`.
 #[repr(C)]
 pub(super) struct Info {
@@ -320,6 +322,10 @@ impl Library {
     }
 
     fn load() -> Result<Library, String> {
+        // Its own variables name files that it loads.
+        if secure::is_privileged() {
+            return Err("this program has rights that who started it does not have".into());
+        }
         let signals = Signals::note();
         // SAFETY: L1. The initialisers of the library run, as those of any library that a program links with do.
         let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

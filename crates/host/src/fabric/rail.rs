@@ -25,6 +25,7 @@ use super::reads::{Ended, Reads};
 use super::slots::MESSAGE_BYTES_MAX;
 use super::watch::{Concern, PERIOD, SILENCE_MAX, Watch};
 use crate::net::Net;
+use crate::rail::FAR;
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rail for one rank, once.
@@ -47,7 +48,7 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         slept: Cell::new(false),
     };
     let inlet = FabricInlet {
-        size: net.directory.size(),
+        others: Others::of(net),
         endpoint: Arc::clone(endpoint),
         mail,
         datagrams: datagrams_inlet,
@@ -92,6 +93,7 @@ enum Contact {
 impl Fabric {
     pub(crate) fn promises(&self) -> Promises {
         Promises {
+            rail: FAR,
             reliable: true,
             puts: false,
             gets: self.endpoint.reads(),
@@ -431,8 +433,7 @@ impl Mail {
 
 /// The half that takes what has come.
 pub(crate) struct FabricInlet {
-    /// How many ranks there are.
-    size: u32,
+    others: Others,
     endpoint: Arc<Endpoint>,
     mail: Arc<Mail>,
     datagrams: UdpInlet,
@@ -446,18 +447,15 @@ impl FabricInlet {
     /// Shows the frames that have come; answers how many things have happened.
     #[inline]
     pub(crate) fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, &[u8])) -> usize {
-        let (size, mail, last) = (self.size, &self.mail, &mut self.last);
+        let (others, mail, last) = (self.others, &self.mail, &mut self.last);
         let happened = self.endpoint.poll(limit, |happened| match happened {
             Happened::Message(message) => {
-                let source = message.split_first_chunk();
-                let source = source.map(|(source, frame)| (u32::from_le_bytes(*source), frame));
-                // Whoever there is not is not listened to.
-                if let Some((source, frame)) = source.filter(|&(source, _)| source < size) {
-                    if *last != Some(Peer(source)) {
-                        *last = Some(Peer(source));
-                        mail.note_heard(Peer(source));
+                if let Some((source, frame)) = others.split(message) {
+                    if *last != Some(source) {
+                        *last = Some(source);
+                        mail.note_heard(source);
                     }
-                    take(Peer(source), frame);
+                    take(source, frame);
                 }
             }
             Happened::Read { token, code } => mail.put(Letter::Piece { number: token, code }),
@@ -496,6 +494,32 @@ impl FabricInlet {
     }
 }
 
+/// The ranks of other hosts: those that a frame may come from. Ranks of our own host talk to us through its memory, where the
+/// kernel tells who they are; what the network brings in their names would be believed as much.
+#[derive(Clone, Copy)]
+pub(crate) struct Others {
+    size: u32,
+    /// The first rank of our host, and how many it has.
+    first: u32,
+    near: u32,
+}
+
+impl Others {
+    pub(crate) fn of(net: &Net) -> Others {
+        let (first, near) = net.directory.ranks(net.host);
+        Others { size: net.directory.size(), first, near }
+    }
+
+    /// Which of them a message says to be from, and the frame in it.
+    #[inline(always)]
+    pub(crate) fn split(self, message: &[u8]) -> Option<(Peer, &[u8])> {
+        let (source, frame) = message.split_first_chunk::<SOURCE_BYTES>()?;
+        let source = u32::from_le_bytes(*source);
+        let is_other = source < self.size && source.wrapping_sub(self.first) >= self.near;
+        is_other.then_some((Peer(source), frame))
+    }
+}
+
 /// What stands before every frame: the rank of its sender.
 const SOURCE_BYTES: usize = 4;
 #[expect(clippy::cast_possible_truncation, reason = "it is some kilobytes")]
@@ -510,3 +534,43 @@ const NAP: Duration = Duration::from_micros(100);
 const LOOK: Duration = Duration::from_millis(10);
 /// Turns between two looks for cards.
 const REST_TURNS: u32 = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::look;
+    use crate::job::LocalWire;
+    use crate::net::tests::{HERE, ranks};
+
+    #[test]
+    fn only_frames_in_the_names_of_other_hosts_ranks_are_taken() {
+        for provider in ["tcp", "shm", "udp;ofi_rxd"] {
+            if let Err(why) = look(provider) {
+                println!("not tested: provider {provider}: {why}");
+                continue;
+            }
+            let nets = ranks(2, 3, LocalWire::Fabric(provider));
+            let endpoint = nets[1].endpoint.as_ref().expect("it was opened");
+            let (_, mut inlet) = open(&nets[1], endpoint);
+            let attacker = Endpoint::open(provider, std::iter::once(HERE)).expect("it is there");
+            let victim = attacker.meet(endpoint.name()).expect("it has a name");
+            let claims = [u32::MAX, 7, 6, 0, 1, 2, 3, 4, 5];
+            let (begun, mut taken) = (Instant::now(), Vec::new());
+            for claim in claims {
+                let claim = claim.to_le_bytes();
+                while attacker.send(victim, 0, [&claim, b"frame", &[]]) != Given::Away {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "{provider} has no room");
+                    attacker.poll(8, |_| ());
+                    inlet.poll(8, |from, _| taken.push(from.0));
+                }
+            }
+            // The last of them is one that is taken, and they come in order.
+            while taken.last() != Some(&5) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{provider}: {taken:?}");
+                attacker.poll(8, |_| ());
+                inlet.poll(8, |from, _| taken.push(from.0));
+            }
+            assert_eq!(taken, [3, 4, 5], "{provider}");
+        }
+    }
+}

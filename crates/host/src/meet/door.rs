@@ -1,133 +1,349 @@
 //! The door of a host whose launcher is not ours: its first rank opens it, the others come in and are welcomed as
 //! our own launcher would.
 //!
-//! The kernel chooses the name of the door, in a space that belongs to the network namespace and to no file
-//! system. Both sides ask the kernel who the other is, so it does not matter who else can see that name.
+//! The kernel chooses the name of the door, in a space that belongs to the network namespace and to no file system:
+//! anybody there can connect. So each side proves itself to the other:
+//!
+//! - The kernel tells the user of the other side. Another user than ours is not let in, root included.
+//! - Each side shows a token, which ranks know from the launcher's board and nobody else does. Between user namespaces the
+//!   kernel may have no number for a user, and tells the overflow number instead: there the token alone decides.
+//! - A caller who says nothing keeps nobody waiting: all callers are listened to at once, each for a limited time. When
+//!   there are too many, the one who has been silent longest has to go; a rank among them comes again.
 
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::socket::{self, Patience};
-use super::wire::{Hello, Member, Message, Unreadable};
-use super::{Files, Line, MeetError, trusts};
+use super::wire::{Hello, Member, Message, TOKEN_BYTES, Token, Unreadable};
+use super::{Files, Line, MeetError};
+use crate::shm::Process;
+use crate::sys::random;
 
 /// Where the other ranks of a host come in.
-pub(crate) struct Door {
+pub struct Door {
     listener: OwnedFd,
-    /// What they have to know to find it: letters and digits.
-    pub(crate) name: String,
+    /// What they have to know.
+    pub invitation: Invitation,
+}
+
+/// What a rank has to know to come in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Invitation {
+    /// The name of the socket: letters and digits.
+    pub name: String,
+    /// What a rank shows.
+    pub theirs: Token,
+    /// What it is shown in turn.
+    pub ours: Token,
 }
 
 /// A rank that has come in.
-pub(crate) struct Guest {
+pub struct Guest {
     line: OwnedFd,
-    /// Which rank it says it is.
-    pub(crate) rank: u32,
-    pub(crate) hello: Hello,
+    /// Which rank it is.
+    pub rank: u32,
+    /// Its process.
+    pub process: Process,
+}
+
+/// Somebody who has connected and not said anything yet.
+struct Caller {
+    line: OwnedFd,
+    /// Its process, as the kernel numbers it here.
+    pid: u32,
+    until: Instant,
 }
 
 impl Door {
-    pub(crate) fn open() -> Result<Door, MeetError> {
-        let opened = socket::listen(GUEST_WAIT_MAX);
-        let (listener, name) = opened.map_err(os("open a door for the ranks of this host"))?;
-        Ok(Door { listener, name })
+    /// Opens a door, at a name and with tokens that are new.
+    pub fn open() -> Result<Door, MeetError> {
+        let what = "open a door for the ranks of this host";
+        let (listener, name) = socket::listen().map_err(os(what))?;
+        let draw = || draw_token().map_err(os(what));
+        let invitation = Invitation { name, theirs: draw()?, ours: draw()? };
+        Ok(Door { listener, invitation })
     }
 
-    /// Waits for the next one of our own user. Others are let out again.
-    pub(crate) fn next_guest(&self) -> Result<Guest, MeetError> {
-        loop {
-            let line = socket::accept(self.listener.as_fd())
-                .map_err(os("wait for the other ranks of this host"))?;
-            let uid = socket::peer_uid(line.as_fd()).map_err(os("ask who came in"))?;
-            if trusts(socket::own_uid(), uid) {
-                return Guest::hear(line);
+    /// Waits for ranks `first + 1` and on, until there are `ranks` with the first, which is ourselves.
+    pub fn let_in(&self, first: u32, ranks: u32) -> Result<Vec<Guest>, NotAll> {
+        let mut guests: Vec<Guest> = Vec::new();
+        let mut callers = VecDeque::new();
+        let mut until = Instant::now() + RANKS_WAIT_MAX;
+        while guests.len() + 1 < ranks as usize {
+            let here = guests.len() + 1;
+            let not_all = |error| NotAll { here, error };
+            let now = Instant::now();
+            callers.retain(|caller: &Caller| caller.until > now);
+            if until <= now {
+                return Err(not_all(ErrorKind::TimedOut.into()));
+            }
+            let next = callers.front().map_or(until, |caller| caller.until.min(until));
+            let lines = callers.iter().map(|caller| caller.line.as_fd());
+            let watched: Vec<BorrowedFd<'_>> =
+                [self.listener.as_fd()].into_iter().chain(lines).collect();
+            let ready = socket::wait_for_any(&watched, next - now).map_err(not_all)?;
+            let mut heard = Vec::new();
+            for (caller, ready) in std::mem::take(&mut callers).into_iter().zip(&ready[1..]) {
+                match ready {
+                    true => heard.push(caller),
+                    false => callers.push_back(caller),
+                }
+            }
+            if ready[0] {
+                heard.extend(self.accept(&mut callers).map_err(not_all)?);
+            }
+            for caller in heard {
+                match self.hear(&caller.line, |rank| is_expected(rank, first, ranks, &guests)) {
+                    Ok(Some((rank, hello))) => {
+                        let process = hello.process(caller.pid);
+                        guests.push(Guest { line: caller.line, rank, process });
+                        until = Instant::now() + RANKS_WAIT_MAX;
+                    }
+                    Ok(None) => callers.push_back(caller),
+                    // Whoever it is, it is not one of those that we wait for.
+                    Err(why) => refuse(&caller.line, NOBODY, &why),
+                }
+            }
+            while callers.len() > CALLERS_MAX {
+                callers.pop_front();
             }
         }
+        Ok(guests)
+    }
+
+    /// The next one who has connected, if it may be of our own user.
+    fn accept(&self, callers: &mut VecDeque<Caller>) -> io::Result<Option<Caller>> {
+        let line = match socket::accept(self.listener.as_fd()) {
+            Ok(line) => line,
+            // Whoever connected is gone again.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) =>
+            {
+                return Ok(None);
+            }
+            // Too many files are open: one caller less.
+            Err(error) => return callers.pop_front().map(|_| None).ok_or(error),
+        };
+        let peer = socket::peer(line.as_fd()).ok().filter(|peer| may_be_ours(peer.uid));
+        let until = Instant::now() + CALLER_WAIT_MAX;
+        Ok(peer.map(|peer| Caller { line, pid: peer.pid, until }))
+    }
+
+    /// Who has come, if it has said so already; or why it is not let in.
+    fn hear(
+        &self,
+        line: &OwnedFd,
+        is_expected: impl FnOnce(u32) -> bool,
+    ) -> Result<Option<(u32, Hello)>, String> {
+        let parcel = match socket::receive(line.as_fd(), Patience::Now) {
+            Ok(parcel) => parcel,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let (rank, hello) = match Message::parse(&parcel.bytes) {
+            Ok(Message::Enter { rank, token, hello }) if token == self.invitation.theirs => {
+                (rank, hello)
+            }
+            Ok(Message::Enter { .. }) => return Err("the token is not that of this job".into()),
+            Ok(_) | Err(Unreadable::Malformed) => return Err(MeetError::Malformed.to_string()),
+            Err(Unreadable::Version(theirs)) => {
+                return Err(MeetError::Version { theirs }.to_string());
+            }
+        };
+        if !is_expected(rank) {
+            return Err(format!("rank {rank} is not of this host, or has come already"));
+        }
+        let known = Message::Entered { token: self.invitation.ours.clone() }.emit();
+        socket::send(line.as_fd(), &known, &[], Patience::Now)
+            .map_err(|error| error.to_string())?;
+        Ok(Some((rank, hello)))
     }
 }
 
-impl Guest {
-    fn hear(line: OwnedFd) -> Result<Guest, MeetError> {
-        let parcel = socket::receive(line.as_fd(), Patience::Wait).map_err(os("hear who came"))?;
-        let (rank, hello) = parcel.bytes.split_first_chunk().ok_or(MeetError::Malformed)?;
-        match Message::parse(hello) {
-            Ok(Message::Hello(hello)) => Ok(Guest { line, rank: u32::from_le_bytes(*rank), hello }),
-            Ok(_) | Err(Unreadable::Malformed) => Err(MeetError::Malformed),
-            Err(Unreadable::Version(theirs)) => Err(MeetError::Version { theirs }),
-        }
-    }
+/// Not all ranks of a host have come in.
+pub struct NotAll {
+    /// How many have, with the first.
+    pub here: usize,
+    /// Why no more are waited for.
+    pub error: io::Error,
+}
 
+fn is_expected(rank: u32, first: u32, ranks: u32, guests: &[Guest]) -> bool {
+    let is_of_this_host = rank.checked_sub(first).is_some_and(|slot| slot > 0 && slot < ranks);
+    is_of_this_host && guests.iter().all(|guest| guest.rank != rank)
+}
+
+impl Guest {
     /// Tells the rank who it is, and gives it what [`super::Place::welcome`] gives.
     pub(crate) fn welcome(
         &self,
         member: Member,
         files: &[BorrowedFd<'_>],
     ) -> Result<(), MeetError> {
-        let message = Message::Welcome { to: self.hello.pid, member }.emit();
+        let message = Message::Welcome { to: self.process.pid, member }.emit();
         socket::send(self.line.as_fd(), &message, files, Patience::Wait)
             .map_err(os("hand the memory of the job over"))
     }
 
     /// Tells the rank that there is no job. If it does not hear that, it sees that we are gone.
     pub(crate) fn refuse(&self, text: &str) {
-        let message = Message::Refused { to: self.hello.pid, text: text.to_owned() }.emit();
-        let _ = socket::send(self.line.as_fd(), &message, &[], Patience::Now);
+        refuse(&self.line, self.process.pid, text);
     }
 }
 
-/// Goes in as `rank`, and waits for a welcome.
-pub(crate) fn enter(
-    name: &str,
-    rank: u32,
-    probe_address: u64,
-) -> Result<(Member, Files), MeetError> {
-    let socket = socket::connect(name).map_err(os("reach the first rank of this host"))?;
-    let line = Line { socket };
-    line.check_launcher()?;
-    let pid = std::process::id();
-    let mut bytes = rank.to_le_bytes().to_vec();
-    bytes.extend(Message::Hello(Hello { pid, probe_address }).emit());
-    socket::send(line.socket.as_fd(), &bytes, &[], Patience::Wait)
-        .map_err(os("say hello to the first rank of this host"))?;
-    line.wait_for_welcome(pid)
+fn refuse(line: &OwnedFd, to: u32, text: &str) {
+    let message = Message::Refused { to, text: text.to_owned() }.emit();
+    let _ = socket::send(line.as_fd(), &message, &[], Patience::Now);
 }
 
-fn os(what: &'static str) -> impl Fn(std::io::Error) -> MeetError {
+/// Goes in as `rank`, and waits for a welcome.
+pub fn enter(
+    invitation: &Invitation,
+    rank: u32,
+    process: Process,
+) -> Result<(Member, Files), MeetError> {
+    let hello = Hello::of(process);
+    let until = Instant::now() + RANKS_WAIT_MAX;
+    let mut has_been_there = false;
+    let line = loop {
+        match Line::of_guest(invitation, rank, hello) {
+            // It has let us go before it heard us, since there were too many others.
+            Err(MeetError::LauncherGone) if Instant::now() < until => thread::sleep(AGAIN_AFTER),
+            Err(MeetError::Os { error, .. })
+                if has_been_there && error.kind() == ErrorKind::ConnectionRefused =>
+            {
+                return Err(MeetError::LauncherGone);
+            }
+            line => break line?,
+        }
+        has_been_there = true;
+    };
+    line.wait_for_welcome(hello.pid)
+}
+
+impl Line {
+    /// The line to the first rank of this host, which knows us, and which we know.
+    fn of_guest(invitation: &Invitation, rank: u32, hello: Hello) -> Result<Line, MeetError> {
+        let reach = os("reach the first rank of this host");
+        let line = Line { socket: socket::connect(&invitation.name).map_err(reach)? };
+        let uid = line.launcher_uid()?;
+        if !may_be_ours(uid) {
+            return Err(MeetError::StrangeLauncher { uid, own: socket::own_uid() });
+        }
+        let token = invitation.theirs.clone();
+        line.say(
+            &Message::Enter { rank, token, hello },
+            "say hello to the first rank of this host",
+        )?;
+        let hear = os("hear from the first rank of this host");
+        socket::limit_wait(line.socket.as_fd(), RANKS_WAIT_MAX).map_err(&hear)?;
+        let parcel = line.hear()?;
+        socket::limit_wait(line.socket.as_fd(), Duration::ZERO).map_err(&hear)?;
+        match Message::parse(&parcel.bytes) {
+            Ok(Message::Entered { token }) if token == invitation.ours => Ok(line),
+            Ok(Message::Entered { .. }) => Err(MeetError::NotTheFirst),
+            Ok(Message::Refused { text, .. }) => Err(MeetError::Refused { text }),
+            Ok(_) | Err(Unreadable::Malformed) => Err(MeetError::Malformed),
+            Err(Unreadable::Version(theirs)) => Err(MeetError::Version { theirs }),
+        }
+    }
+}
+
+/// Whether a process of this user may be one of our job: it is our own, or the kernel cannot tell.
+fn may_be_ours(uid: u32) -> bool {
+    uid == socket::own_uid() || uid == overflow_uid()
+}
+
+/// What the kernel says of a user who has no number in our namespace.
+fn overflow_uid() -> u32 {
+    let told = fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
+    told.and_then(|told| told.trim().parse().ok()).unwrap_or(OVERFLOW_UID)
+}
+
+fn draw_token() -> io::Result<Token> {
+    let mut token = Token([0; TOKEN_BYTES]);
+    random::fill(&mut token.0)?;
+    Ok(token)
+}
+
+fn os(what: &'static str) -> impl Fn(io::Error) -> MeetError {
     move |error| MeetError::Os { what, error }
 }
 
-/// How long the ranks of a host may take to come in. All of them are there already, and know where.
-const GUEST_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long the first rank waits for the next one to come in. All of them are there already, and know where.
+const RANKS_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long somebody who has connected may say nothing. A rank speaks at once.
+const CALLER_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How many may be silent at the same time.
+const CALLERS_MAX: usize = 64;
+/// When a rank that was let go comes again.
+const AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// The number of that user where nobody has changed it.
+const OVERFLOW_UID: u32 = 65_534;
+/// Instead of a process, to one whom we do not know.
+const NOBODY: u32 = 0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::this_process;
 
-    #[test]
-    fn who_comes_in_is_welcomed_or_refused() {
-        let door = Door::open().expect("open");
-        let name = door.name.clone();
-        for welcome in [true, false] {
-            let name = name.clone();
-            let rank = std::thread::spawn(move || enter(&name, 5, 0xabcd));
-            let guest = door.next_guest().expect("it came");
-            assert_eq!((guest.rank, guest.hello.probe_address), (5, 0xabcd));
-            let member =
-                Member { rank: 5, size: 6, job: 7, crowded: false, lasting: false, way: None };
-            let file = std::fs::File::open("/dev/zero").expect("a file");
-            match welcome {
-                true => guest.welcome(member.clone(), &[file.as_fd()]).expect("welcomed"),
-                false => guest.refuse("no way"),
-            }
-            match rank.join().expect("no panic") {
-                Ok((told, files)) => assert!(welcome && told == member && files.socket.is_none()),
-                Err(error) => assert!(!welcome && error.to_string() == "no way", "{error}"),
-            }
-        }
+    /// Rank 1 comes to this door, and is known there.
+    fn comes_in(door: &Door, invitation: Invitation) -> Guest {
+        let rank = thread::spawn(move || enter(&invitation, 1, this_process()));
+        let mut guests = door.let_in(0, 2).ok().expect("it comes");
+        let guest = guests.pop().expect("one");
+        assert_eq!((guest.rank, guest.process), (1, this_process()));
+        guest.refuse("enough");
+        let answer = rank.join().expect("no panic");
+        assert!(
+            matches!(&answer, Err(MeetError::Refused { text }) if text == "enough"),
+            "{answer:?}"
+        );
+        guest
     }
 
     #[test]
-    fn a_door_that_nobody_opened_is_an_error() {
-        assert!(enter("zzzzz", 0, 0).is_err());
+    fn silent_callers_delay_nobody_however_many() {
+        let door = Door::open().expect("a door");
+        let connect = |_| socket::connect(&door.invitation.name).expect("anybody can connect");
+        let silent: Vec<OwnedFd> = (0..2 * CALLERS_MAX).map(connect).collect();
+        comes_in(&door, door.invitation.clone());
+        drop(silent);
+    }
+
+    #[test]
+    fn without_the_token_nobody_is_let_in() {
+        let door = Door::open().expect("a door");
+        let zeros = Token([0; TOKEN_BYTES]);
+        let forged = Invitation { theirs: zeros, ..door.invitation.clone() };
+        let stranger = thread::spawn(move || enter(&forged, 1, this_process()));
+        comes_in(&door, door.invitation.clone());
+        let answer = stranger.join().expect("no panic");
+        let refused = matches!(&answer, Err(MeetError::Refused { text }) if text.contains("token"));
+        // It may be too late, and find nobody.
+        assert!(refused || matches!(answer, Err(MeetError::LauncherGone)), "{answer:?}");
+    }
+
+    #[test]
+    fn a_door_that_does_not_know_the_token_is_not_believed() {
+        let door = Door::open().expect("a door");
+        let invitation = Invitation { ours: Token([0; TOKEN_BYTES]), ..door.invitation.clone() };
+        let rank = thread::spawn(move || enter(&invitation, 1, this_process()));
+        let _guests = door.let_in(0, 2).ok().expect("it comes");
+        let answer = rank.join().expect("no panic");
+        assert!(matches!(answer, Err(MeetError::NotTheFirst)), "{answer:?}");
+    }
+
+    #[test]
+    fn each_rank_comes_in_once_and_only_those_of_this_host() {
+        let process = this_process();
+        let guests = [Guest { line: socket::pair().expect("a pair").0, rank: 5, process }];
+        let expected: Vec<u32> = (0..9).filter(|&rank| is_expected(rank, 4, 4, &guests)).collect();
+        assert_eq!(expected, [6, 7]);
     }
 }

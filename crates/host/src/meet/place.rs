@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::MeetError;
 use super::socket::{self, Parcel, Patience, Sender};
 use super::wire::{Hello, Member, Message, Unreadable};
-use super::{MeetError, trusts};
+use crate::shm::Process;
 
 /// Where a rank is expected, and the line to it once it has come.
 pub struct Place {
@@ -18,8 +19,8 @@ pub struct Place {
 /// What a place has to tell its launcher.
 #[derive(Debug)]
 pub enum Word {
-    /// The rank is here and waits for its welcome.
-    Hello(Hello),
+    /// The rank is here and waits for its welcome. Its process, with the number by which the kernel knows it here.
+    Hello(Process),
     /// The rank waits until all ranks have said this.
     All,
     /// The rank has not heard of this one for too long, and goes on without it.
@@ -100,7 +101,7 @@ impl Place {
 
     fn judge(&mut self, sender: Sender, bytes: &[u8]) -> Result<Word, MeetError> {
         let own = socket::own_uid();
-        if !trusts(own, sender.uid) {
+        if sender.uid != own {
             return Err(MeetError::StrangeRank { rank: self.rank, uid: sender.uid, own });
         }
         let message = Message::parse(bytes).map_err(|why| match why {
@@ -110,7 +111,7 @@ impl Place {
         match (message, self.taken) {
             (Message::Hello(hello), None) => {
                 self.taken = Some((hello, sender.pid));
-                Ok(Word::Hello(hello))
+                Ok(Word::Hello(hello.process(sender.pid)))
             }
             (Message::Hello(_), Some((_, pid))) => {
                 Err(MeetError::Taken { rank: self.rank, by: pid })
@@ -128,7 +129,13 @@ impl Place {
                 Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
                 _,
             ) => Err(MeetError::NotTheRank { rank: self.rank, pid: sender.pid }),
-            (Message::Welcome { .. } | Message::Refused { .. }, _) => Err(MeetError::Malformed),
+            (
+                Message::Welcome { .. }
+                | Message::Refused { .. }
+                | Message::Enter { .. }
+                | Message::Entered { .. },
+                _,
+            ) => Err(MeetError::Malformed),
         }
     }
 

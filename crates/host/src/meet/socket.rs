@@ -11,6 +11,8 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use zeroize::Zeroizing;
+
 use super::wire::MESSAGE_BYTES_MAX;
 
 /// Who sent a packet, as the kernel says.
@@ -22,7 +24,8 @@ pub(super) struct Sender {
 
 /// One packet. At the end of the conversation it is empty and has no sender.
 pub(super) struct Parcel {
-    pub(super) bytes: Vec<u8>,
+    /// Wiped in the end, since a welcome has a secret in it.
+    pub(super) bytes: Zeroizing<Vec<u8>>,
     pub(super) sender: Option<Sender>,
     pub(super) descriptors: Vec<OwnedFd>,
 }
@@ -63,10 +66,9 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Ok((first, second))
 }
 
-/// A socket that waits for others, at a name that the kernel chooses; a wait ends after `wait_max`. The name is in no
-/// file system.
-pub(super) fn listen(wait_max: Duration) -> Result<(OwnedFd, String)> {
-    let socket = unnamed()?;
+/// A socket to which others connect, at a name that the kernel chooses. The name is in no file system.
+pub(super) fn listen() -> Result<(OwnedFd, String)> {
+    let socket = unnamed(libc::SOCK_NONBLOCK)?;
     let mut address = address(b"");
     // SAFETY: by S1. An address that ends behind its family asks for a name.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), FAMILY_BYTES) })?;
@@ -81,11 +83,10 @@ pub(super) fn listen(wait_max: Duration) -> Result<(OwnedFd, String)> {
     let name = name.map(|letter| char::from(letter.to_ne_bytes()[0])).collect();
     // SAFETY: asks for a queue at a socket that has a name.
     check(unsafe { libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) })?;
-    limit_wait(socket.as_fd(), wait_max)?;
     Ok((socket, name))
 }
 
-/// The next one who comes to a socket that waits.
+/// The next one who has connected to such a socket. Never blocks.
 pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
     let number = retried(|| {
         // SAFETY: nobody asks for the name of who comes.
@@ -106,7 +107,7 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
 
 /// The other end of a socket that waits under this name.
 pub(super) fn connect(name: &str) -> Result<OwnedFd> {
-    let socket = unnamed()?;
+    let socket = unnamed(0)?;
     let address = address(name.as_bytes());
     let length = libc::socklen_t::try_from(name.len()).map_err(|_| ErrorKind::InvalidInput)?;
     if name.len() >= address.sun_path.len() {
@@ -126,8 +127,8 @@ pub(super) fn connect(name: &str) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-fn unnamed() -> Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+fn unnamed(flags: c_int) -> Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
     // SAFETY: makes a socket, or says why not.
     let number = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // SAFETY: by S2.
@@ -145,8 +146,27 @@ fn address(name: &[u8]) -> libc::sockaddr_un {
     address
 }
 
-/// Who waits at this socket gives up after a while.
-fn limit_wait(socket: BorrowedFd<'_>, wait_max: Duration) -> Result<()> {
+/// Waits until one of these has something to read, or is closed, but no longer than `patience`. Says which have.
+pub(super) fn wait_for_any(sockets: &[BorrowedFd<'_>], patience: Duration) -> Result<Vec<bool>> {
+    let watch = |socket: &BorrowedFd<'_>| libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut watched: Vec<libc::pollfd> = sockets.iter().map(watch).collect();
+    let count = libc::nfds_t::try_from(watched.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    // Rounded up, or the last millisecond would be spent asking.
+    let patience = c_int::try_from(patience.as_millis() + 1).unwrap_or(c_int::MAX);
+    // SAFETY: by S1.
+    match check(unsafe { libc::poll(watched.as_mut_ptr(), count, patience) }) {
+        // The caller knows how much time is left.
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(vec![false; sockets.len()]),
+        polled => polled.map(|_| watched.iter().map(|socket| socket.revents != 0).collect()),
+    }
+}
+
+/// Who reads from this socket gives up after `wait_max`; never, if that is nothing.
+pub(super) fn limit_wait(socket: BorrowedFd<'_>, wait_max: Duration) -> Result<()> {
     let seconds = libc::time_t::try_from(wait_max.as_secs()).unwrap_or(libc::time_t::MAX);
     let limit = libc::timeval { tv_sec: seconds, tv_usec: 0 };
     // SAFETY: by S1.
@@ -195,8 +215,8 @@ pub(super) fn inherited(number: RawFd) -> Result<OwnedFd> {
     Ok(copy)
 }
 
-/// The user who made the other end.
-pub(super) fn peer_uid(socket: BorrowedFd<'_>) -> Result<u32> {
+/// Who made the other end.
+pub(super) fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
     // SAFETY: by S3.
     let mut peer: libc::ucred = unsafe { std::mem::zeroed() };
     let mut size = option_size::<libc::ucred>();
@@ -210,7 +230,8 @@ pub(super) fn peer_uid(socket: BorrowedFd<'_>) -> Result<u32> {
             &raw mut size,
         )
     })?;
-    Ok(peer.uid)
+    // One whom we cannot see, since it is in another container, has the number 0.
+    Ok(Sender { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid })
 }
 
 /// The user as whom this process acts.
@@ -242,7 +263,7 @@ pub(super) fn send(
 /// Receives one packet. One that is longer than any message is a broken one, and comes back cut.
 pub(super) fn receive(socket: BorrowedFd<'_>, patience: Patience) -> Result<Parcel> {
     // One byte more than the longest message, so that a longer one shows.
-    let mut bytes = vec![0; MESSAGE_BYTES_MAX + 1];
+    let mut bytes = Zeroizing::new(vec![0; MESSAGE_BYTES_MAX + 1]);
     let mut control = vec![0; CONTROL_BYTES];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut header = header(&mut vector, &mut control);
@@ -369,7 +390,7 @@ mod tests {
         attest(here.as_fd()).expect("attested");
         send(there.as_fd(), b"word", &[there.as_fd(), there.as_fd()], Patience::Now).expect("sent");
         let parcel = receive(here.as_fd(), Patience::Now).expect("received");
-        assert_eq!(parcel.bytes, b"word");
+        assert_eq!(*parcel.bytes, b"word");
         assert_eq!(parcel.sender, Some(Sender { pid: std::process::id(), uid: own_uid() }));
         assert_eq!(parcel.descriptors.len(), 2);
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 
 use super::*;
+use crate::job::this_process;
 
 fn meeting(theirs: &OwnedFd) -> Meeting {
     let number = theirs.as_raw_fd().to_string();
@@ -31,9 +32,9 @@ const MEMBER: Member =
 /// A place whose rank has been welcomed.
 fn joined() -> (Place, Line) {
     let (mut place, theirs) = Place::open(1).expect("open");
-    let rank = thread::spawn(move || meeting(&theirs).join(0xabcd));
-    let Word::Hello(hello) = next(&mut place) else { panic!("hello comes first") };
-    assert_eq!(hello, Hello { pid: std::process::id(), probe_address: 0xabcd });
+    let rank = thread::spawn(move || meeting(&theirs).join(this_process()));
+    let Word::Hello(process) = next(&mut place) else { panic!("hello comes first") };
+    assert_eq!(process, this_process());
     place.welcome(MEMBER, &[segment().as_fd()]).expect("welcomed");
     let (member, memory, line) = rank.join().expect("no panic").expect("joined");
     assert_eq!(member, MEMBER);
@@ -67,7 +68,7 @@ fn an_abort_carries_code_and_text() {
 fn a_second_hello_is_refused_and_names_who_is_there() {
     let (mut place, theirs) = Place::open(3).expect("open");
     let line = Line { socket: theirs };
-    let hello = Message::Hello(Hello { pid: std::process::id(), probe_address: 0 });
+    let hello = Message::Hello(Hello::of(this_process()));
     line.say(&hello, "say hello").expect("said");
     assert!(matches!(next(&mut place), Word::Hello(_)));
     line.say(&hello, "say hello").expect("said");
@@ -83,7 +84,8 @@ fn a_second_hello_is_refused_and_names_who_is_there() {
 fn an_answer_to_another_process_is_told_apart() {
     let (mut place, theirs) = Place::open(0).expect("open");
     let line = Line { socket: theirs };
-    line.say(&Message::Hello(Hello { pid: 1, probe_address: 0 }), "say hello").expect("said");
+    line.say(&Message::Hello(Hello { pid: 1, word: 2, probe_address: 0 }), "say hello")
+        .expect("said");
     assert!(matches!(next(&mut place), Word::Hello(_)));
     place.refuse("no");
     let answer = line.wait_for_welcome(2);
@@ -94,14 +96,14 @@ fn an_answer_to_another_process_is_told_apart() {
 fn a_launcher_that_is_gone_is_an_error() {
     let (place, theirs) = Place::open(0).expect("open");
     drop(place);
-    let answer = meeting(&theirs).join(0);
+    let answer = meeting(&theirs).join(this_process());
     assert!(matches!(answer, Err(MeetError::LauncherGone)), "{answer:?}");
 }
 
 #[test]
 fn a_launcher_that_cannot_make_the_segment_says_why() {
     let (mut place, theirs) = Place::open(0).expect("open");
-    let rank = thread::spawn(move || meeting(&theirs).join(0));
+    let rank = thread::spawn(move || meeting(&theirs).join(this_process()));
     assert!(matches!(next(&mut place), Word::Hello(_)));
     place.refuse("no memory: 4096 bytes wanted");
     let answer = rank.join().expect("no panic").expect_err("refused");
@@ -111,7 +113,7 @@ fn a_launcher_that_cannot_make_the_segment_says_why() {
 #[test]
 fn nonsense_is_refused_and_changes_nothing() {
     let (mut place, theirs) = Place::open(0).expect("open");
-    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x03\x00\x09\x00"] {
+    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x05\x00\x63\x00"] {
         socket::send(theirs.as_fd(), bytes, &[], Patience::Wait).expect("sent");
         let word = next(&mut place);
         assert!(matches!(word, Word::Refused(MeetError::Malformed)), "{word:?}");
@@ -128,7 +130,7 @@ fn nonsense_is_refused_and_changes_nothing() {
         assert!(matches!(next(&mut place), Word::Refused(_)));
     }
     // A descriptor that comes along is closed, not kept.
-    let hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
+    let hello = Message::Hello(Hello { pid: 5, word: 2, probe_address: 0 }).emit();
     socket::send(theirs.as_fd(), &hello, &[theirs.as_fd()], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Hello(_)));
     drop(theirs);
@@ -138,7 +140,7 @@ fn nonsense_is_refused_and_changes_nothing() {
 #[test]
 fn another_version_is_told_so() {
     let (mut place, theirs) = Place::open(0).expect("open");
-    let mut hello = Message::Hello(Hello { pid: 5, probe_address: 0 }).emit();
+    let mut hello = Message::Hello(Hello { pid: 5, word: 2, probe_address: 0 }).emit();
     hello[4] = 200;
     socket::send(theirs.as_fd(), &hello, &[], Patience::Wait).expect("sent");
     assert!(matches!(next(&mut place), Word::Refused(MeetError::Version { theirs: 200 })));
@@ -148,17 +150,9 @@ fn another_version_is_told_so() {
 fn a_value_that_is_no_socket_is_explained() {
     let with = |value: &str| {
         let meeting = from_environment(|_| Some(value.to_owned())).expect("invited");
-        meeting.join(0).expect_err("nobody there").to_string()
+        meeting.join(this_process()).expect_err("nobody there").to_string()
     };
     assert!(with("seven").contains("'seven'"));
     assert!(with("1048576").contains("unset FERRY_MEET"));
     assert!(with("99999999999999").contains("no number"));
-}
-
-#[test]
-fn only_oneself_and_root_are_trusted() {
-    assert!(trusts(1000, 1000));
-    assert!(trusts(1000, 0));
-    assert!(!trusts(1000, 1001));
-    assert!(!trusts(0, 1000));
 }

@@ -8,10 +8,19 @@
 //! All numbers are little-endian. The head and a refusal keep their form in every version, so that
 //! two versions can at least tell each other that they differ.
 
+use std::fmt;
+use std::hint::black_box;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::secret::{JobSecret, SECRET_BYTES};
+
+use crate::shm::Process;
+
 const MAGIC: [u8; 4] = *b"FMET";
 
 /// The version of the meeting that this library speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 5;
 
 /// The longest text in a message. Longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -24,7 +33,9 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
 pub struct Hello {
     /// Its process, as it counts itself.
     pub pid: u32,
-    /// Where it has eight bytes that others may try to read.
+    /// The identity of its process.
+    pub word: u64,
+    /// Where it has eight bytes that hold the word, and that others may try to read.
     pub probe_address: u64,
 }
 
@@ -49,27 +60,57 @@ pub struct Member {
 #[derive(Clone, Eq, PartialEq)]
 pub struct Way {
     /// The secret of the job.
-    pub secret: [u8; SECRET_BYTES],
+    pub secret: JobSecret,
     /// Nothing is sealed, since the user wants it so.
     pub insecure: bool,
     /// The provider of libfabric that frames go by, instead of datagrams.
     pub fabric: Option<String>,
 }
 
-impl std::fmt::Debug for Way {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Way(insecure: {}, fabric: {:?})", self.insecure, self.fabric)
     }
 }
 
-/// The length of the secret of a job.
-pub const SECRET_BYTES: usize = 32;
+/// The length of a [`Token`].
+pub const TOKEN_BYTES: usize = 16;
+
+/// Random bytes that only ranks of one job know: who shows them is one. Two are compared in constant time.
+#[derive(Clone)]
+pub struct Token(pub [u8; TOKEN_BYTES]);
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Token) -> bool {
+        let differing =
+            self.0.iter().zip(&other.0).fold(0, |differing, (a, b)| differing | (a ^ b));
+        black_box(differing) == 0
+    }
+}
+
+impl Eq for Token {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 /// One message of the meeting.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Message {
+pub enum Message {
     /// Rank to launcher: I am here.
     Hello(Hello),
+    /// A rank to the first one of its host, where another launcher has started them: I am `rank`, and this is the proof.
+    Enter { rank: u32, token: Token, hello: Hello },
+    /// The first rank of a host to one that has entered: you are known, and so am I. A welcome follows.
+    Entered { token: Token },
     /// Launcher to the process `to`: all are here, and this is you. The segment comes with it.
     Welcome { to: u32, member: Member },
     /// Launcher to the process `to`: you cannot join, and this is why.
@@ -86,7 +127,7 @@ pub(super) enum Message {
 
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Unreadable {
+pub enum Unreadable {
     /// Of another version.
     Version(u16),
     /// Not of this protocol, or broken.
@@ -100,6 +141,8 @@ const GOODBYE: u16 = 4;
 const ABORT: u16 = 5;
 const ALL: u16 = 6;
 const SILENT: u16 = 7;
+const ENTER: u16 = 8;
+const ENTERED: u16 = 9;
 
 const CROWDED: u32 = 1;
 const FAR: u32 = 2;
@@ -108,16 +151,21 @@ const FABRIC: u32 = 8;
 const LASTING: u32 = 16;
 
 impl Message {
-    pub(super) fn emit(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(64);
+    /// The message as bytes, which are wiped in the end: some hold a secret.
+    pub fn emit(&self) -> Zeroizing<Vec<u8>> {
+        // What grows leaves copies behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MESSAGE_BYTES_MAX));
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.kind().to_le_bytes());
         match self {
-            Message::Hello(hello) => {
-                bytes.extend(hello.pid.to_le_bytes());
-                bytes.extend(hello.probe_address.to_le_bytes());
+            Message::Hello(hello) => bytes.extend(hello.emit()),
+            Message::Enter { rank, token, hello } => {
+                bytes.extend(rank.to_le_bytes());
+                bytes.extend(token.0);
+                bytes.extend(hello.emit());
             }
+            Message::Entered { token } => bytes.extend(token.0),
             Message::Welcome { to, member } => {
                 let way = member.way.as_ref();
                 let insecure = way.is_some_and(|way| way.insecure);
@@ -133,7 +181,7 @@ impl Message {
                 for number in [*to, member.rank, member.size, member.job, flags] {
                     bytes.extend(number.to_le_bytes());
                 }
-                bytes.extend(way.iter().flat_map(|way| way.secret));
+                way.iter().for_each(|way| bytes.extend_from_slice(&*way.secret));
                 bytes.extend(fabric.into_iter().flat_map(|provider| shortened(provider).bytes()));
             }
             Message::Refused { to, text } => {
@@ -150,7 +198,8 @@ impl Message {
         bytes
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Result<Message, Unreadable> {
+    /// The message that these bytes are.
+    pub fn parse(bytes: &[u8]) -> Result<Message, Unreadable> {
         let mut body = Reader(bytes);
         if body.take::<4>()? != MAGIC {
             return Err(Unreadable::Malformed);
@@ -161,7 +210,12 @@ impl Message {
             return Err(Unreadable::Version(version));
         }
         let message = match kind {
-            HELLO => Message::Hello(Hello { pid: body.u32()?, probe_address: body.u64()? }),
+            HELLO => Message::Hello(body.hello()?),
+            ENTER => {
+                let (rank, token) = (body.u32()?, Token(body.take()?));
+                Message::Enter { rank, token, hello: body.hello()? }
+            }
+            ENTERED => Message::Entered { token: Token(body.take()?) },
             WELCOME => Message::Welcome { to: body.u32()?, member: body.member()? },
             REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
             GOODBYE => Message::Goodbye,
@@ -176,6 +230,8 @@ impl Message {
     fn kind(&self) -> u16 {
         match self {
             Message::Hello(_) => HELLO,
+            Message::Enter { .. } => ENTER,
+            Message::Entered { .. } => ENTERED,
             Message::Welcome { .. } => WELCOME,
             Message::Refused { .. } => REFUSED,
             Message::Goodbye => GOODBYE,
@@ -183,6 +239,23 @@ impl Message {
             Message::Silent { .. } => SILENT,
             Message::Abort { .. } => ABORT,
         }
+    }
+}
+
+impl Hello {
+    fn emit(&self) -> impl Iterator<Item = u8> {
+        let words = [self.word, self.probe_address];
+        self.pid.to_le_bytes().into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes))
+    }
+
+    /// What a process says of itself.
+    pub(super) fn of(process: Process) -> Hello {
+        Hello { pid: process.pid, word: process.word, probe_address: process.probe }
+    }
+
+    /// The process that said this, and that the kernel knows by `pid_outside` here.
+    pub(super) fn process(self, pid_outside: u32) -> Process {
+        Process { pid: self.pid, pid_outside, word: self.word, probe: self.probe_address }
     }
 }
 
@@ -213,11 +286,24 @@ impl Reader<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
+    fn hello(&mut self) -> Result<Hello, Unreadable> {
+        Ok(Hello { pid: self.u32()?, word: self.u64()?, probe_address: self.u64()? })
+    }
+
     /// All the rest. It comes from another process, so it may not be text at all.
     fn text(&mut self) -> String {
         let text = String::from_utf8_lossy(self.0).into_owned();
         self.0 = &[];
         text
+    }
+
+    fn secret(&mut self) -> Result<JobSecret, Unreadable> {
+        let (secret, rest) = self.0.split_at_checked(SECRET_BYTES).ok_or(Unreadable::Malformed)?;
+        self.0 = rest;
+        JobSecret::filled(|bytes| {
+            bytes.copy_from_slice(secret);
+            Ok(())
+        })
     }
 
     fn member(&mut self) -> Result<Member, Unreadable> {
@@ -230,7 +316,7 @@ impl Reader<'_> {
         let way = match flags & FAR {
             0 => None,
             _ => {
-                let secret = self.take()?;
+                let secret = self.secret()?;
                 let fabric = (flags & FABRIC != 0).then(|| self.text());
                 Some(Way { secret, insecure, fabric })
             }
@@ -247,12 +333,14 @@ mod tests {
         let member = Member { rank: 2, size: 3, job: 77, crowded: true, lasting: true, way: None };
         let way = |fabric: Option<&str>| {
             let fabric = fabric.map(str::to_owned);
-            Some(Way { secret: [7; SECRET_BYTES], insecure: true, fabric })
+            let secret = JobSecret::draw().expect("random bytes");
+            Some(Way { secret, insecure: true, fabric })
         };
         let far = Member { way: way(None), ..member.clone() };
         let fabric = Member { way: way(Some("udp;ofi_rxd")), ..member.clone() };
+        let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1234 };
         vec![
-            Message::Hello(Hello { pid: 4711, probe_address: 0x7fff_0000_1234 }),
+            Message::Hello(hello),
             Message::Welcome { to: 4711, member },
             Message::Refused { to: 4711, text: "no room".into() },
             Message::Goodbye,
@@ -261,6 +349,8 @@ mod tests {
             Message::Welcome { to: 4711, member: fabric },
             Message::All,
             Message::Silent { rank: 9 },
+            Message::Enter { rank: 2, token: Token([5; TOKEN_BYTES]), hello },
+            Message::Entered { token: Token([6; TOKEN_BYTES]) },
         ]
     }
 

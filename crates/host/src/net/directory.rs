@@ -2,8 +2,8 @@
 //! many there are.
 //!
 //! Invariants, cited below by number.
-//!   D1. The file is as long as its head says, which `open` has checked, and nobody makes it shorter: its maker has
-//!       sealed it.
+//!   D1. The file is as long as its head says, and nobody makes it shorter, since its maker has sealed it: `open` has checked
+//!       both.
 //!   D2. Cards are written before the file is handed to anybody; afterwards only `heard` changes.
 //!   D3. Behind the cards there is a bit for each rank, in words that are atomic: whether it is gone.
 
@@ -101,7 +101,7 @@ impl Directory {
     pub fn open(file: OwnedFd) -> io::Result<Directory> {
         let file = File::from(file);
         let len = file.metadata()?.len();
-        if len < size_of::<Head>() as u64 {
+        if len < size_of::<Head>() as u64 || !map::is_length_sealed(&file) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = Map::new(&file, 0, len)?;
@@ -112,6 +112,10 @@ impl Directory {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let directory = Directory { hosts, ..directory };
+        let last = directory.card(hosts - 1);
+        if last.first.checked_add(last.ranks).is_none() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         match bytes(hosts) + gone_bytes(directory.size()) == len {
             true => Ok(directory),
             false => Err(io::ErrorKind::InvalidData.into()),
@@ -126,6 +130,11 @@ impl Directory {
     /// The longest frame between hosts.
     pub fn frame_bytes_max(&self) -> u32 {
         self.head().frame_bytes_max
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> u32 {
+        self.hosts
     }
 
     /// How many ranks there are on all hosts.

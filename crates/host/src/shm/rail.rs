@@ -4,13 +4,14 @@
 //!   I1. A ring is used only by a struct that holds the plane it lies in.
 //!   I2. There is one `Shm` and one `ShmInlet` for a rank in a plane: `open` is called once.
 
+use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
 
 use crate::job;
-use crate::rail::{Arrival, Inlet, Rail};
+use crate::rail::{Arrival, Inlet, NEAR, Rail};
 use crate::shm::arena::FIRST_LINES;
 use crate::shm::newcomers::Newcomers;
 use crate::shm::plane::{Bell, Plane};
@@ -28,7 +29,8 @@ pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet
         plane: plane.clone(),
         me,
         welcome_bytes,
-        pid: std::process::id(),
+        word: job::this_process().word,
+        reaches: std::iter::repeat_with(OnceCell::new).take(ranks).collect(),
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
@@ -60,8 +62,10 @@ pub struct Shm {
     me: u32,
     /// Credit that everybody has with everybody from the beginning.
     welcome_bytes: u32,
-    /// This process.
-    pid: u32,
+    /// The identity of this process.
+    word: u64,
+    /// How the memory of each rank is reached, as far as we have tried.
+    reaches: Vec<OnceCell<Reach>>,
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full, and what we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
@@ -69,6 +73,17 @@ pub struct Shm {
     /// Something is new to do that nobody rings for: here, or for whoever drives the NIC. Kept, not found out by looking
     /// at each, since whoever leaves the library asks.
     pub(crate) pressing: bool,
+}
+
+/// How the memory of a rank is reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reach {
+    /// It is that of this process.
+    Here,
+    /// The kernel moves bytes between this process and the one that we know by this number.
+    There(i32),
+    /// Not at all.
+    Not,
 }
 
 struct Outgoing {
@@ -174,36 +189,49 @@ impl Shm {
         Sent::Full
     }
 
-    fn is_here(&self, process: Process) -> bool {
-        process.pid == self.pid
+    /// How the memory of `peer` is reached: found out once.
+    fn reach(&self, peer: Peer) -> Reach {
+        let found = &self.reaches[peer.0 as usize];
+        *found.get_or_init(|| self.find(self.plane.segment.process(peer.0)))
     }
 
-    /// The process of `peer`, unless it is this one.
-    fn elsewhere(&self, peer: Peer) -> Option<i32> {
-        let process = self.plane.segment.process(peer.0);
-        (!self.is_here(process)).then(|| i32::try_from(process.pid).unwrap_or(0))
+    /// The system does not let us reach the memory of `peer` any more.
+    pub(crate) fn lose_access(&mut self, peer: Peer) {
+        self.reaches[peer.0 as usize] = OnceCell::from(Reach::Not);
     }
 
-    /// Whether we may look into the memory of a process: we try.
-    fn can_reach(&self, process: Process) -> bool {
-        let mut found = 0_u64;
-        let here = (&raw mut found).expose_provenance();
-        let (Ok(pid), Ok(there)) = (i32::try_from(process.pid), usize::try_from(process.probe))
-        else {
-            return false;
-        };
-        // SAFETY: `found` is ours, and eight bytes long.
-        let read = unsafe { reach::read(pid, there, here, 8) };
-        // The kernel has written it, which the compiler does not know.
-        read.is_ok() && std::hint::black_box(found) == process.probe
+    /// The kernel takes the number of a process as the caller counts, and nobody has told us how we count this one: in a
+    /// container of our own it may have another number for us, or none. So each number that others know it by is tried.
+    fn find(&self, process: Process) -> Reach {
+        if process.word == 0 {
+            return Reach::Not;
+        }
+        if process.word == self.word {
+            return Reach::Here;
+        }
+        let pids = [process.pid_outside, process.pid].into_iter();
+        let mut pids = pids.filter_map(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 0);
+        pids.find(|&pid| holds_word(pid, process)).map_or(Reach::Not, Reach::There)
     }
+}
+
+/// Whether this number leads to that very process, and we may look into its memory: we try. Another process may have the
+/// number, and even something at the same address, but not the word.
+fn holds_word(pid: i32, process: Process) -> bool {
+    let mut found = 0_u64;
+    let here = (&raw mut found).expose_provenance();
+    let Ok(there) = usize::try_from(process.probe) else { return false };
+    // SAFETY: `found` is ours, and eight bytes long.
+    let read = unsafe { reach::read(pid, there, here, 8) };
+    // The kernel has written it, which the compiler does not know.
+    read.is_ok() && std::hint::black_box(found) == process.word
 }
 
 impl Rail for Shm {
     fn promises(&self, peer: Peer) -> Promises {
-        let process = self.plane.segment.process(peer.0);
-        let reaches = self.is_here(process) || self.can_reach(process);
+        let reaches = self.reach(peer) != Reach::Not;
         Promises {
+            rail: NEAR,
             reliable: true,
             puts: reaches,
             gets: reaches,
@@ -237,10 +265,11 @@ impl Rail for Shm {
 
     unsafe fn read(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
         let [from, into, len] = [from, into, len].map(address);
-        match self.elsewhere(peer) {
+        match self.reach(peer) {
             // SAFETY: the caller vouches for `into`.
-            Some(pid) => unsafe { reach::read(pid, from, into, len) },
-            None => {
+            Reach::There(pid) => unsafe { reach::read(pid, from, into, len) },
+            Reach::Not => Err(io::ErrorKind::PermissionDenied.into()),
+            Reach::Here => {
                 // SAFETY: as above. `from` is lent by another rank of this process until we tell it
                 // that we are done.
                 unsafe { copy_here(from, into, len) };
@@ -251,10 +280,11 @@ impl Rail for Shm {
 
     unsafe fn write(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
         let [from, into, len] = [from, into, len].map(address);
-        match self.elsewhere(peer) {
+        match self.reach(peer) {
             // SAFETY: the caller vouches for `from`.
-            Some(pid) => unsafe { reach::write(pid, into, from, len) },
-            None => {
+            Reach::There(pid) => unsafe { reach::write(pid, into, from, len) },
+            Reach::Not => Err(io::ErrorKind::PermissionDenied.into()),
+            Reach::Here => {
                 // SAFETY: as above. `into` is lent by another rank of this process until we tell it
                 // that we are done.
                 unsafe { copy_here(from, into, len) };
@@ -358,7 +388,7 @@ impl Inlet for ShmInlet {
             while taken < limit {
                 match consumer.peek() {
                     None => break,
-                    Some(Event::Frame(raw)) => take(*from, Arrival::Frame(raw)),
+                    Some(Event::Frame(raw)) => take(*from, Arrival::Frame(NEAR, raw)),
                     Some(Event::Landed { ticket, bytes }) => {
                         let ticket = Ticket::from_bits(ticket);
                         take(*from, Arrival::Landed { ticket, bytes });

@@ -480,3 +480,41 @@ unsafe fn copy_ends<Word>(from: *const u8, into: *mut u8, len: usize) {
     // SAFETY: as above.
     unsafe { into_last.cast::<Word>().write_unaligned(tail) };
 }
+
+/// What fuzz targets call: another process that writes to a ring as it likes.
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed {
+    use super::{INLINE_BYTES, Ordering, Ring};
+
+    pub(crate) fn wipe(ring: &Ring) {
+        ring.control.consumed.store(0, Ordering::Release);
+        ring.slots.iter().for_each(|slot| slot.head.store(0, Ordering::Release));
+    }
+
+    /// The first bytes are those of the head, the others those of the body.
+    pub(crate) fn write(ring: &Ring, number: u32, bytes: &[u8]) {
+        let slot = ring.slot(number);
+        let (head, body) = bytes.split_at(bytes.len().min(8));
+        let mut whole = [0; INLINE_BYTES];
+        whole[..body.len()].copy_from_slice(body);
+        // SAFETY: I2: nobody else is there.
+        slot.body.with_mut(|place| unsafe { place.write(whole) });
+        let mut word = [0; 8];
+        word[..head.len()].copy_from_slice(head);
+        slot.head.store(u64::from_le_bytes(word), Ordering::Release);
+        ring.control
+            .consumed
+            .store(u32::from_le_bytes([word[0], word[1], word[4], 0]), Ordering::Release);
+    }
+
+    /// The first slots, as `write` takes them.
+    pub(crate) fn read(ring: &Ring, slots: usize) -> Vec<u8> {
+        let read = |slot: &super::Slot| {
+            let mut bytes = slot.head.load(Ordering::Acquire).to_le_bytes().to_vec();
+            // SAFETY: I2: nobody else is there.
+            bytes.extend(slot.body.with(|place| unsafe { place.read() }));
+            bytes
+        };
+        ring.slots[..slots].iter().flat_map(read).collect()
+    }
+}

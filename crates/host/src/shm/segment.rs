@@ -8,7 +8,7 @@
 //!
 //! Invariants, cited below by number.
 //!   I1. The mapping holds the header, all cards, all doors and the first arena, and lives as long as
-//!       the `Segment`.
+//!       the `Segment`. The file is sealed against becoming shorter, by its maker and seen by who opens it.
 //!   I2. Header and cards are reserved before the segment is handed to anybody, the doors of a plane
 //!       before it is in `Header::planes` or in the hands of a `Plane`. All of them are valid for any
 //!       bytes, zeros at first.
@@ -88,22 +88,31 @@ impl Attention {
 
 #[repr(C, align(64))]
 struct Who {
+    /// Its process, as it counts itself.
     pid: AtomicU32,
+    /// Its process, as whoever filled in the card counts it.
+    pid_outside: AtomicU32,
     /// [`HERE`], [`LEAVING`] or [`GONE`].
     state: AtomicU32,
     /// The planes that it has opened beside the first, as bits.
     planes: AtomicU32,
-    /// Where eight bytes are, in the memory of the process, that others may try to read; what is
-    /// there is the address itself.
+    /// The identity of its process.
+    word: AtomicU64,
+    /// Where eight bytes are, in the memory of the process, that others may try to read; they hold
+    /// the word.
     probe: AtomicU64,
 }
 
 /// What the card of a rank says of its process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
-    /// Its number.
+    /// Its number, as it counts itself.
     pub pid: u32,
-    /// The address of the eight bytes that hold their own address.
+    /// Its number, as the kernel told whoever made the job: another one where the rank is in a container.
+    pub pid_outside: u32,
+    /// Its identity: drawn at random, since the numbers of processes repeat from container to container. 0 is nobody's.
+    pub word: u64,
+    /// The address of eight bytes that hold the word.
     pub probe: u64,
 }
 
@@ -111,6 +120,7 @@ impl Segment {
     /// Makes the segment of a new job. `crowded` if its ranks have to share cores.
     pub fn create(ranks: u32, job: u32, crowded: bool) -> io::Result<Segment> {
         let file = map::memory_file(arena_start(ranks, PLANES))?;
+        map::seal_length(&file)?;
         map::reserve(&file, 0, Segment::bytes(ranks))?;
         let map = Map::new(&file, 0, Segment::address_bytes(ranks))?;
         let segment = Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, crowded };
@@ -137,7 +147,7 @@ impl Segment {
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
         let file = Arc::new(File::from(fd));
         let bytes = file.metadata()?.len();
-        if bytes < size_of::<Header>() as u64 {
+        if bytes < size_of::<Header>() as u64 || !map::is_length_sealed(&file) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = Arc::new(Map::new(&file, 0, size_of::<Header>() as u64)?);
@@ -192,6 +202,8 @@ impl Segment {
     pub fn introduce(&self, rank: u32, process: Process) {
         let who = &self.card(rank).who;
         who.pid.store(process.pid, Ordering::Relaxed);
+        who.pid_outside.store(process.pid_outside, Ordering::Relaxed);
+        who.word.store(process.word, Ordering::Relaxed);
         who.probe.store(process.probe, Ordering::Release);
     }
 
@@ -199,7 +211,12 @@ impl Segment {
     pub fn process(&self, rank: u32) -> Process {
         let who = &self.card(rank).who;
         let probe = who.probe.load(Ordering::Acquire);
-        Process { pid: who.pid.load(Ordering::Relaxed), probe }
+        Process {
+            pid: who.pid.load(Ordering::Relaxed),
+            pid_outside: who.pid_outside.load(Ordering::Relaxed),
+            word: who.word.load(Ordering::Relaxed),
+            probe,
+        }
     }
 
     /// A rank is about to leave, and will open no more planes.
@@ -318,7 +335,7 @@ fn arena_start(ranks: u32, plane: u32) -> u64 {
     doors_start(ranks, PLANES) + u64::from(plane) * arena
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x03");
 
 /// States of a rank. Each follows on the one before.
 const HERE: u32 = 0;

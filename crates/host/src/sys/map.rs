@@ -1,8 +1,9 @@
-//! Memory without a name that processes share: a memfd, and a view of it.
+//! Memory without a name: a memfd that processes share, and a view of it; and what a child does not get.
 //!
 //! Invariants, cited below by number.
 //!   I1. A `Map` is the only owner of its mapping, which is `len` bytes long and is unmapped once.
 
+use std::ffi::{c_int, c_uint};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -11,26 +12,42 @@ use std::ptr::NonNull;
 /// A file that exists in memory only, `bytes` long. Nothing is set aside for it yet.
 pub(crate) fn memory_file(bytes: u64) -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // Nobody can run what is in it. Kernels before 6.3 do not know that flag.
+    let file = create(flags | libc::MFD_NOEXEC_SEAL).or_else(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => create(flags),
+        _ => Err(error),
+    })?;
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+fn create(flags: c_uint) -> io::Result<File> {
     // SAFETY: the name is a string that ends in zero.
     let raw = unsafe { libc::memfd_create(c"ferrywire".as_ptr(), flags) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is new, and nobody else has it.
-    let file = unsafe { File::from_raw_fd(raw) };
-    file.set_len(bytes)?;
-    Ok(file)
+    Ok(unsafe { File::from_raw_fd(raw) })
 }
 
 /// Nobody can make the file shorter or longer any more.
 pub(crate) fn seal_length(file: &File) -> io::Result<()> {
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: the call takes numbers only.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Whether nobody can: then a mapping of it stays whole.
+pub(crate) fn is_length_sealed(file: &File) -> bool {
+    // SAFETY: the call takes numbers only.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals & LENGTH_SEALS == LENGTH_SEALS
+}
+
+const LENGTH_SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Sets memory aside for a piece of the file, so that touching it cannot fail.
 pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
@@ -69,6 +86,23 @@ impl Map {
         }
         let start = NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Map { start, len })
+    }
+
+    /// Memory of this process alone, of at least `len` bytes, which is all zeros in a child that it forks.
+    pub(crate) fn wiped_on_fork(len: usize) -> io::Result<Map> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses a place where nothing is.
+        let raw = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0) };
+        if raw == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let map = Map { start: NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
+        // SAFETY: I1.
+        match unsafe { libc::madvise(raw, len, libc::MADV_WIPEONFORK) } {
+            0 => Ok(map),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {

@@ -9,15 +9,18 @@ use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ferrywire_nic::{Envelope, Mix, Peer, Promises, Sent};
 
 use crate::net::Net;
 use crate::net::directory::ADDRESSES_MAX;
+use crate::rail::FAR;
 use crate::udp::address::Address;
+use crate::udp::keys::Epochs;
 use crate::udp::replay::Window;
-use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES, epoch};
+use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
 use crate::udp::socket::{Room, Target};
 use crate::udp::straight::Straight;
 
@@ -27,16 +30,10 @@ pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
         net: Arc::clone(net),
         straight: Straight::new(&net.socket),
         ways: HashMap::default(),
-        sealers: HashMap::default(),
         train: Train { to: None, bytes: Vec::with_capacity(TRAIN_BYTES_MAX), each: 0 },
         full: Vec::new(),
     };
-    let inlet = UdpInlet {
-        opener: Opener::new(&net.secret, net.host, net.slot, net.insecure),
-        net: Arc::clone(net),
-        room: Room::new(),
-        sources: HashMap::default(),
-    };
+    let inlet = UdpInlet { net: Arc::clone(net), room: Room::new(), sources: HashMap::default() };
     (out, inlet)
 }
 
@@ -45,11 +42,13 @@ pub(crate) struct Udp {
     net: Arc<Net>,
     straight: Straight,
     ways: ByNumber<Peer, Way>,
-    sealers: ByNumber<u32, Sealer>,
     train: Train,
     /// Peers whose frames found no room.
     full: Vec<Peer>,
 }
+
+/// The ranks that have sent something genuine.
+pub(crate) type Sources = ByNumber<u32, Source>;
 
 type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
@@ -58,6 +57,8 @@ struct Way {
     host: u32,
     slot: u16,
     counter: Counter,
+    /// What seals for it, unless the job is insecure.
+    sealer: Option<Sealer>,
     /// Where its host has been heard.
     known: Option<Target>,
 }
@@ -72,6 +73,7 @@ struct Train {
 impl Udp {
     pub(crate) fn promises(&self) -> Promises {
         Promises {
+            rail: FAR,
             reliable: false,
             puts: false,
             gets: false,
@@ -97,24 +99,31 @@ impl Udp {
             // A rank that there is not gets nothing, and its silence says so.
             return Sent::Away;
         };
-        let form = if self.net.insecure { Form::Plain } else { Form::Sealed };
-        let counter = way.counter.count();
-        let header = Header { slot: way.slot, form, source: self.net.me, counter };
+        let Some(counter) = way.counter.count() else {
+            // Nothing is ever sent under a number that has been used. For the peer we are silent from now on.
+            return Sent::Away;
+        };
+        let header = Header { slot: way.slot, form: form(&self.net), source: self.net.me, counter };
         let start = self.train.bytes.len();
         self.train.bytes.extend_from_slice(&header.emit());
         self.train.bytes.extend_from_slice(head);
         self.train.bytes.extend_from_slice(payload);
-        if form == Form::Sealed {
+        if let Some(sealer) = &mut way.sealer {
             self.train.bytes.extend_from_slice(&[0; TAG_BYTES]);
-            let net = &self.net;
-            let host = way.host;
-            let sealer = self.sealers.entry(host).or_insert_with(|| Sealer::new(&net.secret, host));
             sealer.seal(&header, &mut self.train.bytes[start..]);
         }
         if self.train.to.is_none() {
             (self.train.to, self.train.each) = (Some(to), len);
         }
         Sent::Away
+    }
+
+    /// A datagram as it would leave.
+    #[cfg(test)]
+    pub(crate) fn sealed_for_tests(&mut self, to: Peer, frame: &[u8]) -> Vec<u8> {
+        assert_eq!(self.send_bytes(to, frame, &[]), Sent::Away);
+        self.train.to = None;
+        std::mem::take(&mut self.train.bytes)
     }
 
     #[cold]
@@ -189,9 +198,17 @@ fn way<'a>(ways: &'a mut ByNumber<Peer, Way>, net: &Net, to: Peer) -> Option<&'a
         Entry::Occupied(entry) => Some(entry.into_mut()),
         Entry::Vacant(entry) => {
             let (host, slot) = net.directory.place(to.0)?;
-            Some(entry.insert(Way { host, slot, counter: Counter::new(), known: None }))
+            let sealer = || Sealer::new(net.keys.to(host, net.me, slot));
+            let sealer = (!net.insecure).then(sealer);
+            let counter = Counter::new(net.keys.epochs());
+            Some(entry.insert(Way { host, slot, counter, sealer, known: None }))
         }
     }
+}
+
+/// How all frames of the job go.
+fn form(net: &Net) -> Form {
+    if net.insecure { Form::Plain } else { Form::Sealed }
 }
 
 impl Train {
@@ -207,15 +224,15 @@ impl Train {
 /// The half that takes what has come.
 pub(crate) struct UdpInlet {
     net: Arc<Net>,
-    opener: Opener,
     room: Room,
-    /// Ranks that have sent something genuine.
-    sources: ByNumber<u32, Source>,
+    sources: Sources,
 }
 
-struct Source {
-    window: Window,
+pub(crate) struct Source {
     host: u32,
+    /// What opens its datagrams, unless the job is insecure.
+    opener: Option<Opener>,
+    window: Window,
     /// The address that its host is known to be heard at.
     heard: Address,
 }
@@ -223,54 +240,261 @@ struct Source {
 impl UdpInlet {
     /// Shows the genuine frames that have come, each once; answers how many datagrams of any sort there were.
     pub(crate) fn poll(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
-        let UdpInlet { net, opener, room, sources } = self;
+        let UdpInlet { net, room, sources } = self;
         // Whether something new has come in the same piece.
         let mut news = false;
         net.socket.receive_many(room, |from, joined, datagram| {
             news &= joined;
-            let newest = |header: &Header| match sources.get(&header.source) {
-                None => Some(0),
-                Some(source) if source.window.is_new(header.counter) => {
-                    Some(epoch(source.window.newest()))
-                }
-                Some(_) => None,
-            };
-            let opened = opener.open(datagram, newest);
-            let genuine = opened.and_then(|(header, frame)| {
-                let source = match sources.entry(header.source) {
-                    Entry::Occupied(entry) => entry.into_mut(),
-                    Entry::Vacant(entry) => {
-                        // Whoever has the secret may still be confused about who there is.
-                        let (host, _) = net.directory.place(header.source)?;
-                        entry.insert(Source {
-                            window: Window::new(),
-                            host,
-                            heard: Address::NOWHERE,
-                        })
-                    }
-                };
-                if !source.window.accept(header.counter) {
-                    return None;
-                }
-                if source.heard != *from {
-                    source.heard = *from;
-                    if let Some(address) = from.socket_addr() {
-                        net.directory.note_heard(source.host, address.ip());
-                    }
-                }
-                Some((Peer(header.source), frame))
-            });
-            match genuine {
+            match open_one(net, sources, from, datagram) {
                 Some((peer, frame)) => {
                     news = true;
                     take(peer, &datagram[frame]);
                 }
-                None if news && opener.is_astray(datagram) => net.socket.join_no_more(),
+                None if news && is_astray(net, datagram) => net.socket.join_no_more(),
                 None => {}
             }
         })
     }
 }
 
+/// Who a datagram is from, and where the frame in it is, if it is genuine and new.
+#[inline]
+pub(crate) fn open_one(
+    net: &Net,
+    sources: &mut Sources,
+    from: &Address,
+    datagram: &mut [u8],
+) -> Option<(Peer, Range<usize>)> {
+    let header = Header::parse(datagram)?;
+    // The kernel gives a datagram for a slot that nobody has to anybody.
+    if header.slot != net.slot || header.form != form(net) {
+        return None;
+    }
+    let frame = match sources.entry(header.source) {
+        Entry::Occupied(entry) => entry.into_mut().open(&header, datagram, from, net)?,
+        // Nothing is set aside for whoever has only said that it is somebody.
+        Entry::Vacant(entry) => {
+            let mut source = Source::new(net, header.source)?;
+            let frame = source.open(&header, datagram, from, net)?;
+            entry.insert(source);
+            frame
+        }
+    };
+    Some((Peer(header.source), frame))
+}
+
+impl Source {
+    /// A rank of another host. Ranks of our own host talk to us through its memory, where the kernel tells who they are:
+    /// what the network brings in their names would be believed as much.
+    #[cold]
+    fn new(net: &Net, rank: u32) -> Option<Source> {
+        let (host, _) = net.directory.place(rank).filter(|&(host, _)| host != net.host)?;
+        let opener = || Opener::new(net.keys.from(host, rank, net.slot));
+        let opener = (!net.insecure).then(opener);
+        Some(Source { host, opener, window: Window::new(), heard: Address::NOWHERE })
+    }
+
+    #[inline]
+    fn open(
+        &mut self,
+        header: &Header,
+        datagram: &mut [u8],
+        from: &Address,
+        net: &Net,
+    ) -> Option<Range<usize>> {
+        if !self.window.is_new(header.counter) {
+            return None;
+        }
+        let frame = match &mut self.opener {
+            Some(opener) => opener.open(header, datagram)?,
+            None => HEADER_BYTES..datagram.len(),
+        };
+        let new = self.window.accept(header.counter);
+        debug_assert!(new, "it was new before it was opened");
+        if self.heard != *from {
+            self.heard = *from;
+            if let Some(address) = from.socket_addr() {
+                net.directory.note_heard(self.host, address.ip());
+            }
+        }
+        Some(frame)
+    }
+}
+
+/// Whether a datagram that was not taken is genuine, but for another slot of our host: the kernel has given it to us because it
+/// has joined it to one of ours. Whatever is in it is lost by asking.
+///
+/// Of what is said in clear nothing is believed, so that strangers cannot make it look as if. They can repeat what they
+/// have heard; so this is asked only of what came in one piece with something new. A kernel that joins so does it from the beginning:
+/// the first key of two ranks is enough to see it.
+#[cold]
+fn is_astray(net: &Net, datagram: &mut [u8]) -> bool {
+    let Some(header) = Header::parse(datagram) else { return false };
+    if header.slot == net.slot || header.form != form(net) {
+        return false;
+    }
+    if net.insecure {
+        return true;
+    }
+    let Epochs { first, frames } = net.keys.epochs();
+    let place = net.directory.place(header.source).filter(|&(host, _)| host != net.host);
+    place.is_some_and(|(host, _)| {
+        let is_first = header.counter.wrapping_sub(first) < frames;
+        let chain = || net.keys.from(host, header.source, header.slot);
+        is_first && Opener::new(chain()).open(&header, datagram).is_some()
+    })
+}
+
 /// The longest train: what the kernel takes in one piece.
 const TRAIN_BYTES_MAX: usize = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::job::LocalWire;
+    use crate::net::tests::{HERE, ranks};
+    use crate::udp::keys::Epochs;
+
+    /// Who the frames are from that a rank takes, when this many datagrams have come to it.
+    fn taken_from(inlet: &mut UdpInlet, datagrams: usize) -> Vec<u32> {
+        let (mut came, mut sources) = (0, Vec::new());
+        while came < datagrams {
+            let patience = Some(Duration::from_secs(10));
+            assert!(inlet.net.socket.wait(None, patience).expect("waited"), "only {came} came");
+            came += inlet.poll(|from, _| sources.push(from.0)).expect("received");
+        }
+        sources
+    }
+
+    #[test]
+    fn frames_that_claim_to_be_from_the_receivers_host_are_turned_away() {
+        for wire in [LocalWire::Sealed(Epochs::USUAL), LocalWire::Insecure] {
+            let nets = ranks(2, 3, wire);
+            let (_, mut inlet) = open(&nets[0]);
+            // The ranks of its own host, itself among them, have the secret of the job.
+            for net in &nets[..3] {
+                let (mut out, _) = open(net);
+                assert_eq!(out.send_bytes(Peer(0), b"frame", &[]), Sent::Away);
+                assert!(out.flush());
+            }
+            assert_eq!(taken_from(&mut inlet, 3), [0; 0], "{wire:?}");
+            let (mut out, _) = open(&nets[4]);
+            assert_eq!(out.send_bytes(Peer(0), b"frame", &[]), Sent::Away);
+            assert!(out.flush());
+            assert_eq!(taken_from(&mut inlet, 1), [4], "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn of_what_is_not_sealed_only_an_insecure_job_takes_any_and_only_from_other_hosts() {
+        for wire in [LocalWire::Sealed(Epochs::USUAL), LocalWire::Insecure] {
+            let nets = ranks(2, 3, wire);
+            let (_, mut inlet) = open(&nets[0]);
+            let to = Target::new(SocketAddr::new(HERE, nets[0].directory.port(0)), 0);
+            for source in (0..8).chain([u32::MAX]) {
+                let header = Header { slot: 0, form: Form::Plain, source, counter: 1 }.emit();
+                let parts = [IoSlice::new(&header), IoSlice::new(b"frame")];
+                nets[5].socket.send(&to, &parts).expect("sent");
+            }
+            let expected: &[u32] = if wire.is_insecure() { &[3, 4, 5] } else { &[] };
+            assert_eq!(taken_from(&mut inlet, 9), expected, "{wire:?}");
+        }
+    }
+
+    /// Rank 0 of a host sends so many frames to rank 1 of another: the counters of those that leave, and the numbers in those
+    /// that are taken.
+    fn send_frames(epochs: Epochs, frames: u64) -> (Vec<u64>, Vec<u64>) {
+        let nets = ranks(2, 1, LocalWire::Sealed(epochs));
+        let ((mut out, _), (_, mut inlet)) = (open(&nets[0]), open(&nets[1]));
+        let (mut counters, mut taken) = (Vec::new(), Vec::new());
+        for number in 0..frames {
+            assert_eq!(out.send_bytes(Peer(1), &number.to_le_bytes(), &[]), Sent::Away);
+            if number % 40 == 39 || number == frames - 1 {
+                let left = out.train.bytes.chunks(out.train.each.max(1));
+                counters.extend(left.filter_map(Header::parse).map(|header| header.counter));
+                assert!(out.flush());
+                while inlet.net.socket.wait(None, Some(Duration::ZERO)).expect("waited") {
+                    let take = |_, frame: &[u8]| {
+                        taken.push(u64::from_le_bytes(frame.try_into().expect("a number")));
+                    };
+                    inlet.poll(take).expect("received");
+                }
+            }
+        }
+        (counters, taken)
+    }
+
+    #[test]
+    fn keys_change_every_thousand_frames_and_nothing_is_lost_by_it() {
+        for first in [0, (1 << 32) - 1500, (1 << 63) - 10] {
+            let (counters, taken) = send_frames(Epochs { first, frames: 1000 }, 10_000);
+            assert!(counters.iter().copied().eq(first..first + 10_000), "from {first}");
+            assert!(taken.iter().copied().eq(0..10_000), "from {first}: {}", taken.len());
+        }
+    }
+
+    #[test]
+    fn at_the_end_of_the_counter_nothing_is_sent_any_more() {
+        let first = u64::MAX - 2499;
+        let (counters, taken) = send_frames(Epochs { first, frames: 1000 }, 6000);
+        assert!(counters.iter().copied().eq(first..=u64::MAX), "{} have left", counters.len());
+        assert!(taken.iter().copied().eq(0..2500), "{} were taken", taken.len());
+    }
+
+    /// Whoever comes to a new epoch first, its datagrams of the one before are late.
+    #[test]
+    fn what_is_late_or_comes_twice_counts_once_also_where_the_key_changes() {
+        let epochs = Epochs { first: 0, frames: 1000 };
+        let nets = ranks(2, 1, LocalWire::Sealed(epochs));
+        let ((mut out, _), (_, mut inlet)) = (open(&nets[0]), open(&nets[1]));
+        let made = (0..3000_u64).map(|number| out.sealed_for_tests(Peer(1), &number.to_le_bytes()));
+        let mut datagrams: Vec<Vec<u8>> = made.collect();
+        // Hundreds change places, across the edges of epochs, and each comes twice.
+        datagrams.chunks_mut(700).for_each(<[Vec<u8>]>::reverse);
+        let mut taken = Vec::new();
+        for datagram in datagrams.iter().flat_map(|one| [one, one]) {
+            let from = Address::NOWHERE;
+            let opened = open_one(&nets[1], &mut inlet.sources, &from, &mut datagram.clone());
+            taken.extend(opened.map(|_| Header::parse(datagram).expect("it has one").counter));
+        }
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..3000));
+    }
+
+    #[test]
+    fn strangers_make_no_state_whoever_they_claim_to_be() {
+        let nets = ranks(2, 2, LocalWire::Sealed(Epochs::USUAL));
+        let (_, mut inlet) = open(&nets[0]);
+        for source in 0..5 {
+            for counter in [0, 1 << 24, 1 << 25, u64::MAX] {
+                let header = Header { slot: 0, form: Form::Sealed, source, counter };
+                let mut datagram = [&header.emit()[..], &[7; 60]].concat();
+                let from = Address::NOWHERE;
+                let opened = open_one(&nets[0], &mut inlet.sources, &from, &mut datagram);
+                assert!(opened.is_none() && inlet.sources.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_goes_astray_shows_if_it_is_genuine() {
+        for wire in [LocalWire::Sealed(Epochs::USUAL), LocalWire::Insecure] {
+            let nets = ranks(2, 2, wire);
+            let made =
+                |from: usize, to: u32| open(&nets[from]).0.sealed_for_tests(Peer(to), b"frame");
+            assert!(is_astray(&nets[0], &mut made(2, 1)), "{wire:?}");
+            assert!(!is_astray(&nets[0], &mut made(2, 0)), "it is for us");
+            let mut forged = made(2, 1);
+            forged[20] ^= 1;
+            assert_eq!(is_astray(&nets[0], &mut forged), wire.is_insecure());
+            for form in [Form::Knock, Form::Plain] {
+                let knock = Header { slot: 1, form, source: 2, counter: 0 };
+                let astray = wire.is_insecure() && form == Form::Plain;
+                assert_eq!(is_astray(&nets[0], &mut knock.emit()), astray, "{wire:?}");
+            }
+        }
+    }
+}

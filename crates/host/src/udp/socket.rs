@@ -9,7 +9,7 @@
 //! of one host for all ranks of another. What it never joins are datagrams that have made a different
 //! number of hops: so those for different slots leave with different limits. Where they are joined
 //! nevertheless, which old kernels may do, whoever sees genuine datagrams go astray (see
-//! [`Opener::is_astray`](super::seal::Opener::is_astray)) asks to [`join_no_more`](Socket::join_no_more).
+//! `is_astray` in `rail.rs`) asks to [`join_no_more`](Socket::join_no_more).
 
 // Invariants of this file, cited below by number.
 //   S1. Every pointer given to the kernel is to a live value of at least the size that is told with it,

@@ -4,13 +4,16 @@
 
 mod support;
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use ferrywire_modules::{Budget, Code, Engine};
 use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Fault, Limits, Mode, ModuleStats, Outcome, Peer, Posted, Promises, Span, Standard, Ticket, Trap,
+    Fault, Limits, Mode, ModuleStats, Outcome, Peer, Posted, Promises, RailId, Span, Standard,
+    Ticket, Trap,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::random::Random;
@@ -69,6 +72,7 @@ struct Receive {
 impl Ranks {
     fn new(rail: Rail, ranks: u32, seed: u64, code: &Code) -> Ranks {
         let promises = Promises {
+            rail: RailId(0),
             reliable: matches!(rail, Rail::Ring),
             puts: false,
             gets: false,
@@ -741,10 +745,12 @@ fn the_same_seed_is_the_same_history() {
     let code = compile(&echo_as_text());
     let history = |seed| {
         let mut ranks = Ranks::new(Rail::Rough, 4, seed, &code);
-        ranks.world.trace = Some(Vec::new());
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let told = Rc::clone(&lines);
+        ranks.world.trace = Some(Box::new(move |line| told.borrow_mut().push(line.to_owned())));
         everybody_asks_everybody(&mut ranks);
         let stats: Vec<ModuleStats> = ranks.all().map(|rank| ranks.stats(rank)).collect();
-        (ranks.world.trace.take().expect("it was there"), stats)
+        (lines.take(), stats)
     };
     assert!(history(7) == history(7));
     assert!(history(7).0 != history(8).0);

@@ -95,6 +95,7 @@ pub fn broadcast_pieces(me: Member, root: u32, bytes: Span) -> Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::Naming;
     use crate::group::Group;
 
     #[test]
@@ -102,7 +103,13 @@ mod tests {
         for size in 1..=64 {
             let group = Group::whole(size);
             for rank in 0..size {
-                let me = Member { group_id: 0, group: &group, rank, home: Home::Spread };
+                let me = Member {
+                    group_id: 0,
+                    group: &group,
+                    rank,
+                    home: Home::Spread,
+                    naming: Naming::Ranks,
+                };
                 let sends = broadcast(me, 0, Span::EMPTY).len() - usize::from(rank > 0);
                 assert_eq!(sends, tree::children(rank, size).count(), "rank {rank} of {size}");
             }

@@ -24,7 +24,7 @@ use ferrywire_nic::{MatchWord, Schedule, Span, Step, StepId};
 use super::gather::{Way, choose};
 use super::reduce_scatter::places;
 use super::{
-    Combiner, Home, LINEAR_RANKS_MAX, Member, OPEN_MAX, block, bounded, copy, rest, start,
+    Combiner, Home, LINEAR_RANKS_MAX, Member, Naming, OPEN_MAX, block, bounded, copy, rest, start,
 };
 use crate::group::Group;
 
@@ -55,7 +55,13 @@ pub enum Root {
 impl<'a> Sides<'a> {
     /// Us among our own.
     fn within(self) -> Member<'a> {
-        Member { group_id: self.group_id, group: self.ours, rank: self.rank, home: Home::Spread }
+        Member {
+            group_id: self.group_id,
+            group: self.ours,
+            rank: self.rank,
+            home: Home::Spread,
+            naming: Naming::Ranks,
+        }
     }
 
     fn is_first(self) -> bool {
@@ -116,9 +122,13 @@ impl<'a> Sides<'a> {
     /// What the group of the root and the others do, if we are of it. There the root is rank 0.
     fn with_root(self, root: Root, build: impl FnOnce(Member) -> Schedule) -> Schedule {
         match self.rooted(root) {
-            Some((group, rank)) => {
-                build(Member { group_id: self.group_id, group: &group, rank, home: Home::Spread })
-            }
+            Some((group, rank)) => build(Member {
+                group_id: self.group_id,
+                group: &group,
+                rank,
+                home: Home::Spread,
+                naming: Naming::Ranks,
+            }),
             None => self.schedule(),
         }
     }

@@ -8,15 +8,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ferrywire_nic::{
     Envelope, Holdings, Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer,
-    Port, Posted, Probed, Progress, Promises, Received, Region, Seal, Sent, Span, StepRef, Ticket,
-    Time,
+    Port, Posted, Probed, Progress, Promises, RailId, Received, Region, Seal, Sent, Span, StepRef,
+    Ticket, Time,
 };
 
 pub(crate) const JOB: u32 = 0x5eed;
 
 /// Ordered and lossless, and nothing else.
-pub(crate) const PLAIN: Promises =
-    Promises { reliable: true, puts: false, gets: false, frame_bytes_max: 4096, welcome_bytes: 0 };
+pub(crate) const PLAIN: Promises = Promises {
+    rail: RailId(0),
+    reliable: true,
+    puts: false,
+    gets: false,
+    frame_bytes_max: 4096,
+    welcome_bytes: 0,
+};
 
 /// May lose, repeat and reorder.
 pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };
@@ -58,6 +64,8 @@ pub(crate) struct World {
 /// The port of one NIC: memory by region, and notes of all that was asked.
 pub(crate) struct Memory {
     now: Time,
+    /// The exact time, where it is later than what the port says when it is not asked for that.
+    pub(crate) clock: Time,
     pub(crate) promises: Promises,
     regions: BTreeMap<Region, Vec<u8>>,
     out: Vec<(Peer, Vec<u8>)>,
@@ -82,9 +90,11 @@ pub(crate) struct Memory {
     pub(crate) exposed: BTreeMap<Ticket, Span>,
     /// Nothing can be exposed.
     pub(crate) shy: bool,
+    /// So many puts and gets work; from then on the memory of others cannot be reached.
+    pub(crate) reaches: usize,
 }
 
-enum Transfer {
+pub(crate) enum Transfer {
     Put { to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket },
     Get { source: Peer, from: Span, key: Key, into: Span, ticket: Ticket },
 }
@@ -230,7 +240,12 @@ impl World {
     }
 
     pub(crate) fn arrive(&mut self, from: usize, to: usize, frame: &[u8]) {
-        self.act(to, |nic, port| nic.on_frame(peer(from), Seal::Intact, frame, port));
+        self.arrive_by(PLAIN.rail, from, to, frame);
+    }
+
+    /// A frame arrives by a rail of the caller's choosing.
+    pub(crate) fn arrive_by(&mut self, via: RailId, from: usize, to: usize, frame: &[u8]) {
+        self.act(to, |nic, port| nic.on_frame(peer(from), via, Seal::Intact, frame, port));
     }
 
     /// An envelope that somebody makes up.
@@ -263,10 +278,26 @@ impl World {
         self.frames.entry((from, to)).or_default()
     }
 
+    /// The next put or get takes long.
+    pub(crate) fn put_off_transfer(&mut self) -> (usize, Transfer) {
+        self.transfers.pop_front().expect("a put or get")
+    }
+
+    /// It is about to be over.
+    pub(crate) fn resume_transfer(&mut self, transfer: (usize, Transfer)) {
+        self.transfers.push_back(transfer);
+    }
+
     /// The next put or get is over.
     pub(crate) fn finish_transfer(&mut self) -> bool {
         let Some((rank, transfer)) = self.transfers.pop_front() else { return false };
         match transfer {
+            Transfer::Put { ticket, .. } if !self.ports[rank].can_still_reach() => {
+                self.act(rank, |nic, port| nic.on_put_refused(ticket, port));
+            }
+            Transfer::Get { ticket, .. } if !self.ports[rank].can_still_reach() => {
+                self.act(rank, |nic, port| nic.on_get_refused(ticket, port));
+            }
             Transfer::Put { to, from, into, ticket, notify } => {
                 let bytes = self.bytes(rank, from).to_vec();
                 self.ports[index(to)].at_mut(into).copy_from_slice(&bytes);
@@ -307,6 +338,11 @@ impl World {
     }
 
     // Time.
+
+    /// The time that the port of a rank tells without looking is so much too early from now on.
+    pub(crate) fn fall_behind(&mut self, rank: usize, ns: u64) {
+        self.ports[rank].clock = self.now.after(ns);
+    }
 
     /// Time goes on by `ns`; timers fire on their way, and what they send stays on the rails.
     pub(crate) fn pass(&mut self, ns: u64) {
@@ -407,6 +443,7 @@ impl Memory {
     pub(crate) fn new(promises: Promises) -> Memory {
         Memory {
             now: Time(0),
+            clock: Time(0),
             promises,
             regions: BTreeMap::new(),
             out: Vec::new(),
@@ -423,6 +460,7 @@ impl Memory {
             claimed: 0,
             exposed: BTreeMap::new(),
             shy: false,
+            reaches: usize::MAX,
         }
     }
 
@@ -465,9 +503,21 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Counts a put or a get. False if it cannot be done any more.
+    fn can_still_reach(&mut self) -> bool {
+        self.reaches = self.reaches.saturating_sub(usize::from(self.reaches != usize::MAX));
+        self.reaches > 0
+    }
+}
+
 impl Port for Memory {
     fn now(&self) -> Time {
         self.now
+    }
+
+    fn clock(&self) -> Time {
+        self.now.max(self.clock)
     }
 
     fn attends(&self, peer: Peer) -> bool {

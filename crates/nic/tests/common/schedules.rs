@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::{self, Combiner, Home, Member};
+use ferrywire_mpi::collective::{self, Combiner, Home, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{Schedule, Span};
 
@@ -12,7 +12,7 @@ use super::SUM;
 pub(crate) const GROUP: u16 = 4;
 
 fn member(rank: u32, group: &Group) -> Member<'_> {
-    Member { group_id: GROUP, group, rank, home: Home::Spread }
+    Member { group_id: GROUP, group, rank, home: Home::Spread, naming: Naming::Ranks }
 }
 
 pub(crate) fn barrier(me: u32, size: u32) -> Arc<Schedule> {

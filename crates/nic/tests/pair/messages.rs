@@ -2,7 +2,7 @@
 
 use ferrywire_nic::{Fault, Kind, Mask, Mode, Outcome, Posted, Span};
 
-use crate::common::{LOSSY, PLAIN, World, limits, pattern, ticket, word};
+use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, peer, ticket, word};
 
 #[test]
 fn an_eager_message_finds_the_receive_that_waits_for_it() {
@@ -398,4 +398,106 @@ fn the_ticket_of_a_message_on_its_way_cannot_be_cancelled() {
     let receive = world.receive(1, 0, 1, into);
     world.assert_received(1, receive, into, b"hello");
     world.assert_quiet();
+}
+
+/// Whole messages under credit and without, and long ones; taken back at once, or when they have come.
+#[test]
+fn a_synchronous_message_that_nobody_receives_can_be_taken_back() {
+    for rail in [PLAIN, LOSSY, DIRECT] {
+        for (known, text, patient) in [true, false].into_iter().flat_map(|known| {
+            [5, 5000]
+                .into_iter()
+                .flat_map(move |len| [true, false].map(|patient| (known, pattern(len), patient)))
+        }) {
+            let mut world = match known {
+                true => World::acquainted(rail, &limits()),
+                false => World::new(2, rail, &limits()),
+            };
+            let source = world.lend(0, &text);
+            let send = world.send_as(Mode::Synchronous, 0, 1, 1, source);
+            if patient {
+                world.calm();
+            }
+            world.cancel(0, send);
+            world.calm();
+            assert_eq!(world.outcome(0, send), Some(Outcome::Cancelled));
+            world.take_back(0, source);
+            let into = world.room(1, 5000);
+            let receive = world.receive(1, 0, 1, into);
+            world.calm();
+            world.assert_pending(1, receive);
+            world.cancel(1, receive);
+            world.assert_quiet();
+        }
+    }
+}
+
+/// The message matches while it is taken back: it is received, or cancelled, and never both.
+#[test]
+fn a_synchronous_message_is_either_taken_back_or_received() {
+    for rail in [PLAIN, LOSSY] {
+        for late in [false, true] {
+            let mut world = World::acquainted(rail, &limits());
+            let source = world.lend(0, b"hello");
+            let send = world.send_as(Mode::Synchronous, 0, 1, 1, source);
+            world.deliver_next(0, 1);
+            world.cancel(0, send);
+            let into = world.room(1, 5);
+            if late {
+                world.deliver_next(0, 1);
+            }
+            let receive = world.receive(1, 0, 1, into);
+            world.calm();
+            if late {
+                assert_eq!(world.outcome(0, send), Some(Outcome::Cancelled));
+                world.assert_pending(1, receive);
+                world.cancel(1, receive);
+            } else {
+                world.assert_done(0, send);
+                world.assert_received(1, receive, into, b"hello");
+            }
+            world.assert_quiet();
+        }
+    }
+}
+
+#[test]
+fn a_synchronous_message_to_oneself_can_be_taken_back() {
+    let mut world = World::new(1, PLAIN, &limits());
+    let source = world.lend(0, b"hello");
+    let send = world.send_as(Mode::Synchronous, 0, 0, 1, source);
+    world.cancel(0, send);
+    world.calm();
+    assert_eq!(world.outcome(0, send), Some(Outcome::Cancelled));
+    world.assert_quiet();
+}
+
+#[test]
+fn a_message_that_waits_for_a_module_can_be_taken_back() {
+    let mut world = World::acquainted(PLAIN, &limits());
+    let source = world.lend(0, b"hello");
+    let word = crate::modules::word(0, 1);
+    let send =
+        world.act(0, |nic, port| nic.post_send(peer(1), word, source, Mode::Synchronous, port));
+    world.calm();
+    assert_eq!(world.holdings(1).unexpected, 1);
+    world.cancel(0, send);
+    world.calm();
+    assert_eq!(world.outcome(0, send), Some(Outcome::Cancelled));
+    world.assert_quiet();
+}
+
+#[test]
+fn whoever_dies_while_a_message_is_taken_back_ends_it() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = World::acquainted(rail, &limits());
+        let source = world.lend(0, b"hello");
+        let send = world.send_as(Mode::Synchronous, 0, 1, 1, source);
+        world.calm();
+        world.cancel(0, send);
+        world.lose_all();
+        world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+        assert_eq!(world.outcome(0, send), Some(Outcome::Failed(Fault::PeerDown(peer(1)))));
+        world.assert_empty(0);
+    }
 }

@@ -12,7 +12,7 @@ use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, peer, ticket};
 
 const GROUP: u16 = MODULE_GROUP | 6;
 
-type Answer = Result<Verdict, Trap>;
+pub(crate) type Answer = Result<Verdict, Trap>;
 type Act = fn(&mut dyn Hook) -> Answer;
 
 /// A module that does what a closure does, and writes down what it saw.
@@ -39,10 +39,10 @@ impl<F: FnMut(&mut dyn Hook) -> Answer + Send> Module for Native<F> {
     }
 }
 
-type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Loads the same module at every rank; answers what each has seen.
-fn load(
+pub(crate) fn load(
     world: &mut World,
     act: impl FnMut(&mut dyn Hook) -> Answer + Clone + Send + 'static,
 ) -> Vec<Seen> {
@@ -62,7 +62,7 @@ fn load(
         .collect()
 }
 
-fn unload(world: &mut World) {
+pub(crate) fn unload(world: &mut World) {
     world.calm();
     for rank in 0..world.nics.len() {
         assert!(world.act(rank, |nic, port| nic.unload(GROUP, port)).is_some());
@@ -73,11 +73,11 @@ fn unload(world: &mut World) {
     }
 }
 
-fn word(source: usize, tag: u32) -> MatchWord {
+pub(crate) fn word(source: usize, tag: u32) -> MatchWord {
     MatchWord::new(GROUP, u32::try_from(source).expect("few"), tag)
 }
 
-fn send(world: &mut World, from: usize, to: usize, tag: u32, bytes: &[u8]) -> Posted {
+pub(crate) fn send(world: &mut World, from: usize, to: usize, tag: u32, bytes: &[u8]) -> Posted {
     let source = world.lend(from, bytes);
     let word = word(from, tag);
     world.act(from, |nic, port| nic.post_send(peer(to), word, source, Mode::Standard, port))

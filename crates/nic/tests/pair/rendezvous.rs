@@ -351,3 +351,54 @@ fn chunks_that_do_not_fit_change_nothing() {
     world.assert_received(1, receive, into, &pattern(9000));
     world.assert_quiet();
 }
+
+/// Whoever cannot reach the other's memory any more gets and sends the rest in chunks: whichever side finds out, whether it
+/// moves all or one half, and however much has been moved before.
+#[test]
+fn a_transfer_that_is_refused_goes_on_in_chunks() {
+    for waiting in [&[][..], &[0], &[1], &[0, 1]] {
+        // The first put or get of a rank that does not work; after the last of them all do.
+        for (sender, receiver) in (1..6).flat_map(|one| (1..6).map(move |other| (one, other))) {
+            let mut world = World::acquainted(DIRECT, &limits());
+            for (port, reaches) in world.ports.iter_mut().zip([sender, receiver]) {
+                port.attentive = waiting.iter().copied().map(Peer).collect();
+                port.reaches = reaches;
+            }
+            for len in [40_001, 20_000, 50_000] {
+                let into = world.room(1, len);
+                let receive = world.receive(1, 0, 1, into);
+                let send = world.send_text(0, 1, 1, &pattern(len));
+                world.calm();
+                world.assert_received(1, receive, into, &pattern(len));
+                world.assert_done(0, send);
+            }
+            world.assert_quiet();
+            assert_eq!(world.nics.iter().map(|nic| nic.stats().malformed).sum::<u64>(), 0);
+        }
+    }
+}
+
+/// A receive that is shorter than its message, and one half that the sender must write in chunks while the receiver reads
+/// the other, which ends later.
+#[test]
+fn a_send_in_chunks_is_over_when_the_receiver_has_read_its_half() {
+    let mut world = World::acquainted(DIRECT, &limits());
+    for port in &mut world.ports {
+        port.attentive = vec![Peer(0), Peer(1)];
+    }
+    world.ports[0].reaches = 1;
+    let into = world.room(1, 40_000);
+    let receive = world.receive(1, 0, 1, into);
+    let send = world.send_text(0, 1, 1, &pattern(40_000));
+    // The offer, the grant, and then the read that has begun stays under way.
+    world.deliver_next(0, 1);
+    world.deliver_next(1, 0);
+    let read = world.put_off_transfer();
+    world.run_until_quiet();
+    world.assert_pending(0, send);
+    world.resume_transfer(read);
+    world.calm();
+    world.assert_received(1, receive, into, &pattern(40_000));
+    world.assert_done(0, send);
+    world.assert_quiet();
+}

@@ -1,8 +1,9 @@
 //! Peers that have rested: farewells, credit given back, peers forgotten and met again.
 
-use ferrywire_nic::{Envelope, Fault, Kind, Marks, Outcome, Posted, Promises};
+use ferrywire_nic::{Envelope, Fault, Kind, Marks, Mode, Outcome, Posted, Promises, Verdict};
 
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer};
+use crate::modules;
 
 /// Sends one message and receives it.
 fn exchange(world: &mut World, from: usize, to: usize, tag: u32, text: &[u8]) {
@@ -663,4 +664,34 @@ fn a_rank_that_has_not_spoken_to_itself_for_long_still_has_credit_to() {
         world.calm();
     }
     assert_no_harm(world);
+}
+
+/// While rank 3's message is looked at, its module turns to two strangers, and rank 1, who has parted, is forgotten.
+/// What was to be said to rank 3 is said to rank 3, wherever it is in the table by then.
+#[test]
+fn a_peer_is_forgotten_while_another_is_spoken_to() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = parted(rail);
+        modules::load(&mut world, |hook| {
+            if hook.message().tag == 2 {
+                hook.send(4, 9, b"on")?;
+                hook.send(5, 9, b"on")?;
+            }
+            Ok(Verdict::Consume)
+        });
+        let greeting = modules::send(&mut world, 3, 0, 1, b"hello");
+        world.calm();
+        world.assert_done(3, greeting);
+        rest(&mut world);
+        let source = world.lend(3, b"tell the others");
+        let word = modules::word(3, 2);
+        let sent =
+            world.act(3, |nic, port| nic.post_send(peer(0), word, source, Mode::Synchronous, port));
+        assert!(matches!(world.on_the_way(3, 0)[..], [Kind::Eager { secured: true, .. }]));
+        world.calm();
+        assert_eq!(world.nics[0].stats().forgotten, 1, "rank 1");
+        world.assert_done(3, sent);
+        modules::unload(&mut world);
+        assert_no_harm(world);
+    }
 }

@@ -519,3 +519,20 @@ fn a_retry_does_not_read_memory_of_a_put_that_was_denied() {
     world.take_back(0, source);
     world.assert_quiet();
 }
+
+/// Whoever posts may have been away for long, and the time that its port knows without looking is then that of its last
+/// turn.
+#[test]
+fn a_frame_that_is_posted_after_a_pause_does_not_go_again_at_once() {
+    let limits = limits();
+    let mut world = World::acquainted(LOSSY, &limits);
+    world.pass(limits.retry_ns_max);
+    world.calm();
+    let away = 10 * limits.retry_ns_max;
+    world.fall_behind(0, away);
+    let source = world.room(0, 3000);
+    world.send(0, 1, 1, source);
+    let sent = world.on_the_way(0, 1).len();
+    world.pass(away + limits.retry_ns_min / 2);
+    assert_eq!(world.on_the_way(0, 1).len(), sent, "nothing has gone again");
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::group::Group;
-use ferrywire_nic::{Limits, Outcome, Peer, Posted, Promises, Schedule, Span, Standard, Ticket};
+use ferrywire_nic::{
+    Limits, Outcome, Peer, Posted, Promises, RailId, Schedule, Span, Standard, Ticket,
+};
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::memory::Memory;
 use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, combiner, compose};
@@ -46,6 +48,7 @@ impl Rail {
     pub(crate) fn world(self, ranks: u32, seed: u64) -> World<Standard, Diary> {
         let one_sided = matches!(self, Rail::OneSided);
         let promises = Promises {
+            rail: RailId(0),
             reliable: !matches!(self, Rail::Rough),
             puts: one_sided,
             gets: one_sided,

@@ -1,8 +1,9 @@
 //! One host of a job, as the launcher knows it: the command that reaches it, and the agent at the other end.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{PipeWriter, Read, Write};
+use std::io::{self, PipeWriter, Read, Write};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -173,19 +174,23 @@ impl Remote {
         self.step == Step::Over && self.line.is_none()
     }
 
+    /// Whether there is no agent yet that could be told anything.
+    pub(super) fn is_unreached(&self) -> bool {
+        matches!(self.step, Step::Waiting | Step::Connecting)
+    }
+
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.step == Step::Waiting && now >= self.until
     }
 
     /// Starts the command that reaches the host, with an agent at its other end.
     pub(super) fn start(&mut self, signals: &Signals) -> Result<(), BadFleet> {
-        let own = std::env::current_exe().map_err(BadFleet::NoSelf)?;
-        let (program, words) = self.rsh.split_first().expect("a command has a word");
-        let mut command = Command::new(program);
-        command.args(words).arg(&self.share.name).arg(own).arg("agent");
+        let words = self.words().map_err(BadFleet::NoSelf)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::set_apart(&mut command, signals);
-        let failed = |error| BadFleet::Rsh { command: program.clone(), error };
+        let failed = |error| BadFleet::Rsh { command: words[0].display().to_string(), error };
         let mut child = command.spawn().map_err(failed)?;
         let orders = child.stdin.take().map(|pipe| PipeWriter::from(OwnedFd::from(pipe)));
         let news = child.stdout.take().map(|pipe| Frames::new(File::from(OwnedFd::from(pipe))));
@@ -225,7 +230,7 @@ impl Remote {
 
     pub(super) fn order(&mut self, order: &Order) {
         // Nobody is there yet to be told; what matters then is kept elsewhere.
-        if matches!(self.step, Step::Waiting | Step::Connecting) {
+        if self.is_unreached() {
             return;
         }
         let Some(line) = &mut self.line else { return };
@@ -356,9 +361,19 @@ impl Remote {
         }))
     }
 
+    /// What starts the agent, word by word. On this machine itself it needs nobody to reach it.
+    fn words(&self) -> io::Result<Vec<OsString>> {
+        let mut words: Vec<OsString> = Vec::new();
+        if !self.share.is_here {
+            words.extend(self.rsh.iter().chain([&self.share.name]).map(OsString::from));
+        }
+        words.extend([std::env::current_exe()?.into_os_string(), "agent".into()]);
+        Ok(words)
+    }
+
     fn command(&self) -> String {
-        let own = std::env::current_exe().unwrap_or_default();
-        format!("{} {} {} agent", self.rsh.join(" "), self.share.name, own.display())
+        let words = self.words().unwrap_or_default();
+        words.iter().map(|word| word.display().to_string()).collect::<Vec<_>>().join(" ")
     }
 
     /// Until when something has to happen.

@@ -61,7 +61,7 @@ impl Table {
     fn clear(&mut self, sink: &mut Sink) {
         if self.shown > 0 {
             // Up to its first line; from there on, nothing.
-            sink.pass_on(format!("\x1b[{}A\r\x1b[J", self.shown).as_bytes());
+            sink.move_cursor(&format!("\x1b[{}A\r\x1b[J", self.shown));
             self.shown = 0;
         }
     }

@@ -57,12 +57,13 @@ impl Job {
                 return;
             }
             left.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
-            wait_for_signal(self, 10);
+            wait_for_wakeup(self, 10);
             while self.signals.poll().is_some() {}
         }
     }
 
-    /// Writes what waits to be written, unless the user has enough.
+    /// Writes what waits to be written, unless the user has enough. The launcher of an agent may have to wait for its
+    /// reader, and asks meanwhile whether we are there.
     fn write_out(&mut self) {
         loop {
             self.out.poll();
@@ -70,7 +71,13 @@ impl Job {
             if self.out.is_empty() && self.err.is_empty() {
                 return;
             }
-            wait_for_signal(self, 1000);
+            if wait_for_wakeup(self, 1000).contains(&Wakeup::Launcher) {
+                self.on_head();
+                let unwanted = self.course.asked.is_some() && (self.out.held || self.err.held);
+                if self.head.is_none() || unwanted {
+                    return;
+                }
+            }
             while let Some(signal) = self.signals.poll() {
                 if is_meant_to_end(signal) {
                     return;
@@ -92,10 +99,10 @@ impl Job {
     fn report(&self) -> Vec<String> {
         let Some(failure) = &self.course.failure else { return report::survived(self.losses()) };
         // Whoever pressed Ctrl-C knows what happened.
-        if let (Failure::Ended { .. }, Some(passed_on)) = (failure, self.course.passed_on)
-            && i32::from(failure.exit_code()) == 128 + passed_on
+        if let (Failure::Ended { .. }, Some(asked)) = (failure, self.course.asked)
+            && i32::from(failure.exit_code()) == 128 + asked.signal
         {
-            return vec![format!("ended by {}", name_of(passed_on))];
+            return vec![format!("ended by {}", name_of(asked.signal))];
         }
         let first = failure.rank();
         let mut others = self.endings();
@@ -104,14 +111,25 @@ impl Job {
     }
 }
 
-/// Waits until a signal comes, or output can be written again.
-fn wait_for_signal(job: &Job, timeout_ms: u64) {
+/// What the end of a job waits for.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Wakeup {
+    Signal,
+    Launcher,
+    Output,
+}
+
+/// Waits until a signal comes, or an order, or output can be written again.
+fn wait_for_wakeup(job: &Job, timeout_ms: u64) -> Vec<Wakeup> {
     let mut watch = Watch::new();
-    watch.read(job.signals.as_fd(), ());
-    for sink in [&job.out, &job.err].into_iter().filter(|sink| !sink.is_empty()) {
-        watch.write(sink.as_fd(), ());
+    watch.read(job.signals.as_fd(), Wakeup::Signal);
+    if let Some(head) = &job.head {
+        watch.read(head.as_fd(), Wakeup::Launcher);
     }
-    let _ = watch.ready(Some(timeout_ms));
+    for sink in [&job.out, &job.err].into_iter().filter(|sink| sink.wants_to_write()) {
+        watch.write(sink.as_fd(), Wakeup::Output);
+    }
+    watch.ready(Some(timeout_ms)).unwrap_or_default()
 }
 
 /// What is in the pipe, whether or not somebody still holds its other end.

@@ -82,7 +82,7 @@ impl Job {
                             hosts.iter().filter(of_ours).map(|berth| berth.ranks).sum();
                         self.welcome(Some(Others { directory, provider, neighbours }));
                     }
-                    Err(error) => self.fail_to_welcome(self.size, error),
+                    Err(error) => self.fail(Failure::NoSegment { size: self.size, error }),
                 }
             }
             Order::All => {
@@ -99,6 +99,8 @@ impl Job {
                     head.tell(&News::Pong);
                 }
             }
+            Order::Hold { out, err } => (self.out.held, self.err.held) = (out, err),
+            Order::Unread => self.out.give_up(),
             Order::Feed(piece) => {
                 self.input.feed(&piece);
                 self.tell_if_hungry();

@@ -50,6 +50,8 @@ pub(super) enum Meaning {
     Interface,
     Net,
     Insecure,
+    Sealed,
+    TrustFabric,
     Rail,
     /// What becomes of the others when a rank dies.
     OnDeath,
@@ -132,7 +134,19 @@ pub(super) const TABLE: &[Row] = &[
         &["rail"],
         Meaning::Rail,
         "--rail auto|udp|fabric[:PROVIDER]",
-        "what hosts talk by; ferry info says what there is (auto)",
+        "what hosts talk by; ferry info says what there is (auto: udp, which is sealed)",
+    ),
+    ours(
+        &["trust-fabric"],
+        Meaning::TrustFabric,
+        "--trust-fabric",
+        "auto may take hardware by libfabric, where frames are not sealed",
+    ),
+    ours(
+        &["sealed"],
+        Meaning::Sealed,
+        "--sealed",
+        "do not start unless all frames between hosts are sealed",
     ),
     ours(
         &["wdir", "wd", "chdir"],

@@ -35,8 +35,30 @@ fn a_rail_is_named_or_left_to_us() {
     assert_eq!(run("a").rail, Wish::Auto);
     assert_eq!(run("--rail udp a").rail, Wish::Udp);
     assert_eq!(run("--rail=fabric:tcp a").rail, Wish::Fabric(Some("tcp".into())));
+    // Whoever trusts a fabric says so, in whichever order.
+    for line in ["--trust-fabric a", "--rail auto --trust-fabric a", "--trust-fabric --rail auto a"]
+    {
+        assert_eq!(run(line).rail, Wish::Trusting, "{line}");
+    }
+    assert_eq!(run("--rail udp --trust-fabric a").rail, Wish::Udp);
     let said = "--rail tcp: auto, udp, fabric or fabric:PROVIDER is wanted";
     assert_eq!(wrong("--rail tcp a"), said);
+}
+
+#[test]
+fn who_insists_on_sealing_gets_it_or_nothing() {
+    assert_eq!(run("--sealed a").rail, Wish::Auto);
+    assert_eq!(run("--sealed --rail udp --trust-fabric a").rail, Wish::Udp);
+    for (line, option) in [
+        ("--sealed --insecure a", "--insecure"),
+        ("--insecure --rail udp --sealed a", "--insecure"),
+        ("--rail fabric:verbs --sealed a", "--rail fabric"),
+        ("--sealed --rail fabric a", "--rail fabric"),
+        ("--trust-fabric --sealed a", "--trust-fabric"),
+    ] {
+        let said = wrong(line);
+        assert!(said.starts_with(&format!("--sealed forbids {option}, ")), "{line}: {said}");
+    }
 }
 
 #[test]
@@ -112,13 +134,14 @@ fn options_of_hydra_are_taken() {
 }
 
 #[test]
-fn hosts_are_read_and_this_one_is_not_among_them() {
+fn hosts_are_read_and_slots_count_here_too() {
     let asked = run("-hosts a:2,b -ppn 3 --rsh docker -n 4 x");
     let names: Vec<_> = asked.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!((names, asked.per_host), (vec!["a", "b"], Some(3)));
     assert_eq!(asked.rsh.as_deref(), Some("docker"));
     let here = run("--host localhost:4 -n 4 a");
-    assert_eq!((here.programs[0].ranks, here.hosts), (Some(4), vec![]));
+    assert_eq!((here.programs[0].ranks, here.hosts[0].slots), (Some(4), Some(4)));
+    assert!(here.hosts[0].is_here() && !asked.hosts[0].is_here());
     assert!(wrong("--hostfile /no/such x").contains("/no/such"));
     assert!(wrong("-hosts a:x y").contains("is no host"));
 }

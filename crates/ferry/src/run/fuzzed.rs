@@ -1,0 +1,49 @@
+//! What fuzz targets call: each function takes any bytes, and must neither panic nor take memory without limit. There is none
+//! of it in a build that is not for fuzzing.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::unix::ffi::OsStringExt;
+
+use super::wire::{self, Frames, Kind, News, Order};
+use super::{hosts, options};
+
+/// What comes over the pipe between launcher and agent, at either end.
+pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
+    pipe.set_len(0).and_then(|()| pipe.rewind()).expect("a file");
+    pipe.write_all(bytes).and_then(|()| pipe.rewind()).expect("a file");
+    let mut frames = Frames::new(pipe.try_clone().expect("a copy"));
+    while frames.poll().is_ok() {
+        while let Ok(Some((kind, body))) = frames.next() {
+            if kind == Kind::Words {
+                let _ = wire::understood::<Order>(&body);
+                let _ = wire::understood::<News>(&body);
+            }
+        }
+    }
+}
+
+/// A command line, its words apart by line ends; and the text of a hostfile.
+pub(crate) fn command_line(bytes: &[u8]) {
+    let words: Vec<OsString> =
+        bytes.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec())).collect();
+    // Files that a fuzzer names are none of its business.
+    let names_a_file = |word: &OsString| {
+        let word = word.to_string_lossy().into_owned();
+        word.contains("file") || word.trim_start_matches('-').starts_with('f')
+    };
+    if !words.iter().any(names_a_file) {
+        let _ = options::parse(&words);
+    }
+    if let Ok(text) = str::from_utf8(bytes) {
+        let _ = hosts::listed(text);
+        if let Ok(found) = hosts::in_text("hostfile", text) {
+            let size = hosts::capacity(&found, None).min(1 << 12);
+            assert_eq!(
+                hosts::deal(&found, None, size).iter().map(|share| share.ranks).sum::<u32>(),
+                size
+            );
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Ranks in containers: in namespaces of their own, with other user numbers, where nobody may read the memory of others,
+//! at addresses that are the same in each. Whatever two places allow each other, 1 MB goes both ways and arrives as it
+//! was sent.
+//!
+//! Every two places make a job of four ranks, two in each, so that ranks of one place exchange as well as ranks of two.
+//! A process number means something only inside of its namespace, and an address only inside of its process: a library
+//! that trusts either copies from memory that is not the sender's. What cannot be made here, because that takes root or
+//! another kernel, is told in a line beginning with "not tested".
+//!
+//!     cargo test -p ferrywire-ferry --test containers -- --nocapture
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Ended, Folder, MEMBER, become_user, is_root, worker};
+
+/// A user who exists nowhere.
+const SOMEBODY: u32 = 61_401;
+
+/// A rank, for the tests below.
+#[test]
+#[ignore = "is started by other tests, as a rank"]
+fn member() {
+    worker::rank();
+}
+
+/// Where a rank runs: the words before its program.
+struct Container {
+    name: &'static str,
+    words: Vec<String>,
+}
+
+const CONTAINERS: [(&str, &[&str]); 10] = [
+    ("the machine", &[]),
+    ("fixed addresses", &["setarch", "-R"]),
+    ("unreadable", &["env", "UNREADABLE=1"]),
+    ("own pids", &["unshare", "-pf", "--kill-child"]),
+    ("own pids, fixed addresses", &["setarch", "-R", "unshare", "-pf", "--kill-child"]),
+    ("own user", &["unshare", "-U"]),
+    ("own root", &["unshare", "-r"]),
+    ("other user numbers", &["unshare", "--map-user=1234", "--map-group=1234"]),
+    ("own root and pids", &["unshare", "-r", "-pf", "--kill-child"]),
+    (
+        "all of it",
+        &["env", "UNREADABLE=1", "setarch", "-R", "unshare", "-r", "-pf", "--kill-child"],
+    ),
+];
+
+/// The launcher and the ranks' program, where every user can reach them.
+struct Place {
+    folder: Folder,
+    ferry: PathBuf,
+    rank: PathBuf,
+    user: Option<u32>,
+}
+
+impl Place {
+    fn new(name: &str, user: Option<u32>) -> Place {
+        let folder = Folder::new(name);
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("ours");
+        let copy = |from: &Path, name: &str| {
+            let path = folder.join(name);
+            fs::copy(from, &path).expect("copied");
+            path
+        };
+        let (ferry, rank) = (copy(Path::new(common::FERRY), "ferry"), copy(&common::me(), "rank"));
+        Place { folder, ferry, rank, user }
+    }
+
+    /// A command as the user of this place.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        if let Some(user) = self.user {
+            // SAFETY: makes system calls alone.
+            unsafe { command.pre_exec(move || become_user(user)) };
+        }
+        command
+    }
+
+    /// The containers that can be made here.
+    fn containers(&self) -> Vec<Container> {
+        let mut found = Vec::new();
+        for (name, words) in CONTAINERS {
+            let tried = words.split_first().map(|(first, rest)| {
+                self.command(Path::new(first)).args(rest).arg("true").output()
+            });
+            if tried.is_none_or(|tried| tried.is_ok_and(|output| output.status.success())) {
+                let words = words.iter().map(|&word| word.to_owned()).collect();
+                found.push(Container { name, words });
+            } else {
+                let user = self.user.map_or("this user".into(), |user| format!("user {user}"));
+                println!("not tested: {name}: {user} cannot run '{} true'", words.join(" "));
+            }
+        }
+        found
+    }
+
+    /// Two ranks in each of two containers. Says whether the messages came whole, which takes that all may read each
+    /// other.
+    fn exchange(&self, one: &Container, other: &Container) -> bool {
+        let mut job = self.command(&self.ferry);
+        job.arg("run").env("WORK", "pairs").env("RUST_BACKTRACE", "0");
+        for (at, container) in [one, other].into_iter().enumerate() {
+            job.args(if at == 0 { &["-n", "2"][..] } else { &[":", "-n", "2"] });
+            job.args(&container.words).arg(&self.rank).args(MEMBER);
+        }
+        let Ended { status, out, err } = common::finish(job, &self.folder);
+        let said = out.lines().filter(|line| line.contains("exchanged with all")).count();
+        let names = format!("{} with {}", one.name, other.name);
+        assert!(status.success() && said == 4, "{names}: {status}\n{out}{err}");
+        let whole = !out.contains("in chunks");
+        println!("{names}: {}", if whole { "whole" } else { "in chunks" });
+        whole
+    }
+
+    /// Every two of them.
+    fn exchange_all(&self, containers: &[Container]) {
+        for (at, one) in containers.iter().enumerate() {
+            for other in &containers[at..] {
+                self.exchange(one, other);
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_in_any_two_containers_exchange_what_was_sent() {
+    let place = Place::new("containers", None);
+    place.exchange_all(&place.containers());
+}
+
+#[test]
+fn ranks_of_a_user_without_rights_do_too() {
+    if !is_root() {
+        return println!("not tested: another user: takes root");
+    }
+    let place = Place::new("containers-of-a-user", Some(SOMEBODY));
+    place.exchange_all(&place.containers());
+}
+
+/// What the system permits may change: whoever has read the memory of another may not be permitted to any more, from one
+/// moment to the next. Messages that were under way then arrive all the same.
+#[test]
+fn ranks_that_become_unreadable_exchange_what_was_sent() {
+    let user = is_root().then_some(SOMEBODY + 1);
+    let place = Place::new("unreadable-later", user);
+    let machine = || Container { name: "the machine", words: Vec::new() };
+    for ranks in ["0", "1", "0,1", "0,1,2,3"] {
+        let later = format!("UNREADABLE_LATER={ranks}");
+        let words = vec!["env".to_owned(), later.clone()];
+        let container = Container { name: "the machine", words };
+        println!("{later}");
+        assert!(place.exchange(&container, &container), "all could read each other at first");
+    }
+    assert!(place.exchange(&machine(), &machine()), "this user may read its own ranks");
+}
+
+/// Ranks that share a namespace of pids are known to each other by other pids than to the launcher outside.
+#[test]
+fn ranks_in_one_container_read_each_other_and_ranks_in_two_do_not() {
+    let Some(shared) = Pids::new() else { return };
+    let place = Place::new("container", None);
+    let inside = Container {
+        name: "one container",
+        words: ["nsenter", "-t", &shared.first.to_string(), "-p"].map(str::to_owned).to_vec(),
+    };
+    let machine = Container { name: "the machine", words: Vec::new() };
+    let apart = Container {
+        name: "containers",
+        words: ["unshare", "-pf", "--kill-child"].map(str::to_owned).to_vec(),
+    };
+    assert!(place.exchange(&machine, &machine), "nothing is between them");
+    assert!(place.exchange(&inside, &inside), "they see each other");
+    // Each inside sees nobody, so that what comes to it from its like comes in chunks.
+    assert!(!place.exchange(&apart, &apart), "they have no pid for each other");
+    place.exchange(&inside, &machine);
+    place.exchange(&inside, &apart);
+}
+
+/// A namespace of pids, kept by a process in it.
+struct Pids {
+    keeper: Child,
+    /// The process in it, as we count.
+    first: u32,
+}
+
+impl Pids {
+    fn new() -> Option<Pids> {
+        let mut command = Command::new("unshare");
+        command.args(["-pf", "--kill-child", "sh", "-c", "echo there; exec sleep 1000"]);
+        let mut keeper = command.stdout(Stdio::piped()).spawn().expect("unshare starts");
+        let mut line = String::new();
+        let out = keeper.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line, or the end");
+        let path = format!("/proc/{0}/task/{0}/children", keeper.id());
+        let children = fs::read_to_string(path).unwrap_or_default();
+        let Some(first) = children.split_whitespace().next().and_then(|pid| pid.parse().ok())
+        else {
+            println!("not tested: one container for two ranks: takes root");
+            let _ = keeper.wait();
+            return None;
+        };
+        Some(Pids { keeper, first })
+    }
+}
+
+impl Drop for Pids {
+    fn drop(&mut self) {
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}

@@ -1,0 +1,55 @@
+//! A word that a fork wipes, and what happens to a child that calls the library.
+//!
+//! A child has a copy of all that its parent had: the rings of a rank, its sockets, its keys and its counters. If both went
+//! on, they would send different frames under the same nonces, and take each other's from the rings. The kernel sets
+//! the word to zero in every child, by whichever call it was made.
+//!
+//! Invariants, cited below by number.
+//!   I1. The map is private, at least a page long, and all of it is atomic words; what the kernel wipes them to is a value of them.
+
+use std::io;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::map::Map;
+
+/// A word that is zero in every child of the process that made it.
+pub(crate) struct WipedOnFork(Map);
+
+impl WipedOnFork {
+    /// Fails where there is no memory, or the kernel is older than 4.14.
+    pub(crate) fn new(value: u32) -> io::Result<WipedOnFork> {
+        let word = WipedOnFork(Map::wiped_on_fork(size_of::<AtomicU32>())?);
+        word.store(value, Ordering::Relaxed);
+        Ok(word)
+    }
+}
+
+impl Deref for WipedOnFork {
+    type Target = AtomicU32;
+
+    #[inline(always)]
+    fn deref(&self) -> &AtomicU32 {
+        // SAFETY: I1.
+        unsafe { self.0.start().cast().as_ref() }
+    }
+}
+
+/// Ends this process, which has been forked from a rank and calls the library all the same.
+///
+/// It only writes and exits: locks of the standard library may have been held by threads that are not in this process, and
+/// what should run at the exit is the parent's.
+#[cold]
+pub(crate) fn refuse() -> ! {
+    let said = REFUSED.as_bytes();
+    // SAFETY: the bytes are as many as is said.
+    unsafe { libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len()) };
+    // SAFETY: it takes a number.
+    unsafe { libc::_exit(REFUSED_CODE) }
+}
+
+const REFUSED: &str = "ferrywire: a process that was forked from a rank has called the library, and is ended: messages are \
+    for the rank alone, whose connections and keys a child must not use. Let the child call exec, or leave all messages to \
+    the rank.\n";
+/// As a shell says that something cannot be executed.
+const REFUSED_CODE: i32 = 126;

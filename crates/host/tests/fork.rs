@@ -1,0 +1,48 @@
+//! A process that is forked from a rank does not speak for it.
+
+use std::io::Read;
+use std::os::fd::AsRawFd;
+
+use ferrywire_host::{Operators, job};
+use ferrywire_nic::Operator;
+
+fn nothing(_: Operator, _: &[u8], _: &mut [u8]) {}
+
+/// The exit code of a child that does this, and what it says.
+fn child(does: impl FnOnce()) -> (Option<i32>, String) {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    // SAFETY: the child calls nothing but the system and the driver, which are what is tested.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "{}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: both descriptors are open.
+        unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+        does();
+        // SAFETY: it takes a number.
+        unsafe { libc::_exit(0) };
+    }
+    drop(writer);
+    let (mut said, mut status) = (String::new(), 0);
+    reader.read_to_string(&mut said).expect("text");
+    // SAFETY: there is room for the status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    (libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)), said)
+}
+
+#[test]
+fn a_child_that_drives_a_rank_is_refused_with_a_sentence() {
+    let ranks = job::local(1, true, Operators::ours(nothing)).expect("memory");
+    let rank = &ranks[0];
+    assert!(!rank.is_forked());
+    let (code, said) = child(|| rank.turn());
+    assert_eq!(code, Some(126), "{said}");
+    assert!(said.contains("forked from a rank") && said.contains("exec"), "{said}");
+    // Those who only look, and leave, are no harm.
+    let (code, said) = child(|| {
+        assert!(rank.is_forked() && rank.me().0 == 0);
+        rank.leave();
+    });
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    // And the rank is as before.
+    rank.turn();
+}

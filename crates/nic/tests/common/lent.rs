@@ -1,0 +1,187 @@
+//! A port without a world, for NICs that get any frames: it fails when a span is touched that nobody has lent, or
+//! that its user has back.
+
+use std::collections::BTreeMap;
+
+use ferrywire_nic::{
+    Envelope, Key, Operator, Outcome, Peer, Port, Posted, Progress, Promises, RailId, Region, Sent,
+    Span, StepRef, Ticket, Time,
+};
+
+/// The rail that leads to every peer.
+pub(crate) const RAIL: RailId = RailId(0);
+
+/// The region that peers may reach, and its bytes.
+pub(crate) const OPEN: Region = Region(1);
+pub(crate) const OPEN_BYTES: u64 = 1000;
+
+/// What may be done with memory that is lent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+    Both,
+}
+
+pub(crate) struct Lent {
+    pub(crate) now: Time,
+    pub(crate) reliable: bool,
+    regions: BTreeMap<Region, (u64, Use)>,
+    /// What each operation in progress was lent.
+    of: BTreeMap<Ticket, Region>,
+    /// Operations that have ended, since the last that was posted.
+    ended: Vec<Ticket>,
+    /// Puts and gets that have begun.
+    transfers: Vec<(Use, Ticket)>,
+    last: Region,
+}
+
+impl Lent {
+    pub(crate) fn new(reliable: bool) -> Lent {
+        Lent {
+            now: Time(0),
+            reliable,
+            regions: BTreeMap::from([(OPEN, (OPEN_BYTES, Use::Both))]),
+            of: BTreeMap::new(),
+            ended: Vec::new(),
+            transfers: Vec::new(),
+            last: OPEN,
+        }
+    }
+
+    /// Memory of the user's, for one operation.
+    pub(crate) fn lend(&mut self, len: u64, access: Use) -> Span {
+        self.last.0 += 1;
+        self.regions.insert(self.last, (len, access));
+        Span::new(self.last, 0, len)
+    }
+
+    /// The operation has been posted that `span` was lent for. When it is over the user has it back.
+    pub(crate) fn posted(&mut self, posted: Posted, span: Span) {
+        let ended = std::mem::take(&mut self.ended);
+        match posted {
+            Posted::Pending(ticket) if !ended.contains(&ticket) => {
+                self.of.insert(ticket, span.region);
+            }
+            _ => {
+                self.regions.remove(&span.region);
+            }
+        }
+    }
+
+    /// The next put or get is over.
+    pub(crate) fn next_transfer(&mut self) -> Option<(Use, Ticket)> {
+        self.transfers.pop()
+    }
+
+    #[track_caller]
+    fn check(&self, span: Span, wanted: Use) {
+        if span.len == 0 {
+            return;
+        }
+        let lent = self.regions.get(&span.region);
+        let end = span.offset.checked_add(span.len);
+        let fits = lent.is_some_and(|&(len, access)| {
+            (access == wanted || access == Use::Both) && end.is_some_and(|end| end <= len)
+        });
+        assert!(fits, "{wanted:?} of {span:?}, which nobody has lent: {lent:?}");
+    }
+}
+
+impl Port for Lent {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn attends(&self, peer: Peer) -> bool {
+        peer.0.is_multiple_of(2)
+    }
+
+    fn promises(&self, peer: Peer) -> Promises {
+        let direct = self.reliable && peer == Peer(2);
+        Promises {
+            rail: RAIL,
+            reliable: self.reliable,
+            puts: direct,
+            gets: direct,
+            frame_bytes_max: 500,
+            welcome_bytes: 0,
+        }
+    }
+
+    fn transmit(&mut self, to: Peer, _: &Envelope, payload: Span) -> Sent {
+        self.check(payload, Use::Read);
+        if to == Peer(1) && self.now.0 % 2 == 1 { Sent::Full } else { Sent::Away }
+    }
+
+    fn deliver(&mut self, bytes: &[u8], into: Span) {
+        assert_eq!(bytes.len() as u64, into.len);
+        self.check(into, Use::Write);
+    }
+
+    fn load(&mut self, from: Span, into: &mut [u8]) {
+        assert_eq!(into.len() as u64, from.len);
+        self.check(from, Use::Read);
+    }
+
+    fn copy(&mut self, from: Span, into: Span) {
+        assert_eq!(from.len, into.len);
+        self.check(from, Use::Read);
+        self.check(into, Use::Write);
+    }
+
+    fn reduce(&mut self, _: StepRef, _: Operator, from: Span, into: Span) -> Progress {
+        self.check(from, Use::Read);
+        self.check(into, Use::Write);
+        Progress::Done
+    }
+
+    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
+        assert_eq!(bytes.len() as u64, into.len);
+        self.check(into, Use::Write);
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, _: u64) -> u64 {
+        self.check(at, Use::Write);
+        expected
+    }
+
+    // Where the bytes go to, or come from, is memory of the peer's, of which it has told us itself.
+    fn put(&mut self, _: Peer, from: Span, into: Span, ticket: Ticket, _: Ticket) {
+        assert_eq!(from.len, into.len);
+        self.check(from, Use::Read);
+        self.transfers.push((Use::Write, ticket));
+    }
+
+    fn expose(&mut self, _: Peer, span: Span, _: Ticket) -> Key {
+        self.check(span, Use::Read);
+        if span.len.is_multiple_of(2) { Key(span.len) } else { Key::NONE }
+    }
+
+    fn conceal(&mut self, _: Ticket) {}
+
+    fn get(&mut self, _: Peer, from: Span, _: Key, into: Span, ticket: Ticket) {
+        assert_eq!(from.len, into.len);
+        self.check(into, Use::Write);
+        self.transfers.push((Use::Read, ticket));
+    }
+
+    fn claim(&mut self, bytes: u64) -> Span {
+        self.lend(bytes, Use::Both)
+    }
+
+    fn release(&mut self, span: Span) {
+        assert!(self.regions.remove(&span.region).is_some(), "{span:?} was claimed");
+    }
+
+    fn complete(&mut self, ticket: Ticket, _: Outcome) {
+        match self.of.remove(&ticket) {
+            Some(region) => {
+                self.regions.remove(&region);
+            }
+            None => self.ended.push(ticket),
+        }
+    }
+
+    fn arm(&mut self, _: Option<Time>) {}
+}
