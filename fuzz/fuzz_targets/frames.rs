@@ -1,13 +1,15 @@
-//! Any frames may reach a NIC that has things open, on rails of both sorts: none may cause a panic.
+//! Any frames may reach a NIC that has things open, on rails of both sorts and from anybody: none may cause a panic,
+//! and none may touch a span that nobody has lent.
 //!
 //! The input is read as events of one byte and a length each. Bytes that arrive are given the right
 //! job, since what is not ours is dropped before it is looked at.
 #![no_main]
 
-use ferrywire_nic::{
-    Envelope, Key, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer, Port, Progress,
-    Promises, Region, Seal, Sent, Span, StepRef, Ticket, Time,
-};
+#[path = "../../crates/nic/tests/common/lent.rs"]
+mod lent;
+
+use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Nic, Peer, Posted, RailId, Seal};
+use lent::{Lent, OPEN, OPEN_BYTES, Use};
 use libfuzzer_sys::fuzz_target;
 
 const JOB: u32 = 7;
@@ -24,35 +26,61 @@ fuzz_target!(|input: &[u8]| {
         idle_ns_max: 2_000_000_000,
         ..Limits::default()
     };
-    let mut port = Void { now: Time(0), reliable: first & 1 == 0 };
+    let mut port = Lent::new(first & 1 == 0);
     let mut nic: Nic = Nic::new(Peer(0), JOB, limits);
-    nic.open_region(Region(1), 1000);
+    nic.open_region(OPEN, OPEN_BYTES);
+    let mut pending = Vec::new();
     nic.open_counter();
     while let [what, len, tail @ ..] = rest {
         let peer = Peer(u32::from(what >> 4 & 7));
         let tag = u32::from(len & 3);
-        let span = Span::new(Region(1), 0, u64::from(*len) * 3);
+        let bytes = u64::from(*len) * 3;
         rest = tail;
         match what & 7 {
             0 => {
                 let word = MatchWord::new(0, 0, tag);
-                nic.post_send(peer, word, span, Mode::Standard, &mut port);
+                let mode = if what & 8 == 0 { Mode::Standard } else { Mode::Synchronous };
+                let source = port.lend(bytes, Use::Read);
+                let posted = nic.post_send(peer, word, source, mode, &mut port);
+                port.posted(posted, source);
+                pending.push(posted);
             }
             1 => {
                 let word = MatchWord::new(0, peer.0, tag);
                 let mask = if tag == 0 { Mask::ANY_BOTH } else { Mask::EXACT };
-                nic.post_receive(Some(peer), word, mask, span, &mut port);
+                let into = port.lend(bytes, Use::Write);
+                let posted = nic.post_receive(Some(peer), word, mask, into, &mut port);
+                port.posted(posted, into);
+                pending.push(posted);
             }
             2 => {
                 port.now = port.now.after(u64::from(*len) * 10_000_001);
                 nic.on_timer(&mut port);
                 nic.on_room(peer, &mut port);
+                while let Some((what, ticket)) = port.next_transfer() {
+                    match what {
+                        Use::Read => nic.on_read(ticket, &mut port),
+                        _ => nic.on_written(ticket, &mut port),
+                    }
+                }
+            }
+            3 if what & 8 != 0 => {
+                if let Some(Posted::Pending(ticket)) = pending.pop() {
+                    nic.cancel(ticket, &mut port);
+                }
+            }
+            4 if what & 8 != 0 => {
+                let source = port.lend(bytes, Use::Read);
+                let posted = nic.post_put(peer, source, OPEN, tag.into(), None, &mut port);
+                port.posted(posted, source);
             }
             _ => {
                 let (bytes, after) = tail.split_at((*len as usize).min(tail.len()));
                 rest = after;
                 let frame = [&JOB.to_le_bytes(), bytes].concat();
-                nic.on_frame(peer, Seal::Intact, &frame, &mut port);
+                // The rail that leads to every peer, or another.
+                let via = RailId(u8::from(what & 0x80 != 0));
+                nic.on_frame(peer, via, Seal::Intact, &frame, &mut port);
             }
         }
     }
@@ -64,82 +92,3 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(store.stored, store.used);
     }
 });
-
-/// A port that does nothing.
-struct Void {
-    now: Time,
-    reliable: bool,
-}
-
-impl Port for Void {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn attends(&self, peer: Peer) -> bool {
-        peer.0 % 2 == 0
-    }
-
-    fn promises(&self, peer: Peer) -> Promises {
-        let direct = peer == Peer(2);
-        Promises {
-            reliable: self.reliable,
-            puts: direct,
-            gets: direct,
-            frame_bytes_max: 500,
-            welcome_bytes: 0,
-        }
-    }
-
-    fn transmit(&mut self, to: Peer, _: &Envelope, _: Span) -> Sent {
-        if to == Peer(1) && self.now.0 % 2 == 1 { Sent::Full } else { Sent::Away }
-    }
-
-    fn deliver(&mut self, bytes: &[u8], into: Span) {
-        assert_eq!(bytes.len() as u64, into.len);
-    }
-
-    fn load(&mut self, from: Span, into: &mut [u8]) {
-        assert_eq!(into.len() as u64, from.len);
-    }
-
-    fn copy(&mut self, from: Span, into: Span) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn reduce(&mut self, _: StepRef, _: Operator, _: Span, _: Span) -> Progress {
-        Progress::Done
-    }
-
-    fn accumulate(&mut self, _: Operator, bytes: &[u8], into: Span) {
-        assert_eq!(bytes.len() as u64, into.len);
-    }
-
-    fn compare_swap(&mut self, _: Span, expected: u64, _: u64) -> u64 {
-        expected
-    }
-
-    fn put(&mut self, _: Peer, from: Span, into: Span, _: Ticket, _: Ticket) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn expose(&mut self, _: Peer, span: Span, _: Ticket) -> Key {
-        if span.len % 2 == 0 { Key(span.len) } else { Key::NONE }
-    }
-
-    fn conceal(&mut self, _: Ticket) {}
-
-    fn get(&mut self, _: Peer, from: Span, _: Key, into: Span, _: Ticket) {
-        assert_eq!(from.len, into.len);
-    }
-
-    fn claim(&mut self, bytes: u64) -> Span {
-        Span::new(Region(0), 0, bytes)
-    }
-
-    fn release(&mut self, _: Span) {}
-
-    fn complete(&mut self, _: Ticket, _: Outcome) {}
-
-    fn arm(&mut self, _: Option<Time>) {}
-}

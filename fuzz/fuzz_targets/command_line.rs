@@ -1,0 +1,13 @@
+//! The command line of the launcher and a hostfile may be anything.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+// The launcher is a program without a library, so its sources are a part of this one.
+#[allow(dead_code, unused_imports, unsafe_code, reason = "a part of it is fuzzed")]
+#[path = "../../crates/ferry/src/fuzzed.rs"]
+mod ferry;
+
+use ferry::{home, out, run};
+
+fuzz_target!(|input: &[u8]| run::fuzzed::command_line(input));

@@ -1,0 +1,6 @@
+//! Any datagram may come to the port of a rank.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| ferrywire_host::fuzzed::datagram(input));

@@ -1,0 +1,6 @@
+//! A neighbour may write anything into a ring in shared memory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| ferrywire_host::fuzzed::ring(input));
