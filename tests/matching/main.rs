@@ -12,9 +12,10 @@ mod player;
 mod simulator;
 mod threads;
 
-use std::panic::catch_unwind;
+use std::panic::{RefUnwindSafe, catch_unwind};
 
 use ferrywire_nic::Standard;
+use ferrywire_nic::canary::Bug;
 use ferrywire_sim::canary;
 use model::Coverage;
 use plan::Plan;
@@ -32,15 +33,21 @@ fn programs_run_as_the_model_says_in_the_simulator() {
 /// A model that finds nothing wrong is worth something only if it finds what is.
 #[test]
 fn planted_bugs_are_found() {
-    type Run = fn(u64) -> (Vec<String>, Coverage);
+    type Run = Box<dyn Fn(u64) -> (Vec<String>, Coverage) + RefUnwindSafe>;
+    let planted = |bug| -> Run {
+        Box::new(move |seed| {
+            canary::plant(bug);
+            simulator::run::<canary::Planted>(seed)
+        })
+    };
     let bugs: [(&str, Run); 7] = [
-        ("a message prefers an exact receive", simulator::run::<canary::WildcardOrder>),
-        ("what is younger than a refused message matches", simulator::run::<canary::FloorIgnored>),
-        ("an ack acks a missing frame", simulator::run::<canary::AckForgets>),
-        ("a frame is taken twice", simulator::run::<canary::RepeatAccepted>),
-        ("collectives are not told apart", simulator::run::<canary::StaleInstance>),
-        ("a cancelled receive leaves its ticket", simulator::run::<canary::TicketLeak>),
-        ("groups that overlap name senders alike", simulator::run_with_ranks_as_sources),
+        ("a message prefers an exact receive", Box::new(simulator::run::<canary::WildcardOrder>)),
+        ("what is younger than a refused message matches", planted(Bug::FloorIgnored)),
+        ("an ack acks a missing frame", planted(Bug::AckForgets)),
+        ("a frame is taken twice", planted(Bug::RepeatAccepted)),
+        ("collectives are not told apart", planted(Bug::StaleInstance)),
+        ("a cancelled receive leaves its ticket", planted(Bug::TicketLeak)),
+        ("groups that overlap name senders alike", Box::new(simulator::run_with_ranks_as_sources)),
     ];
     for (what, run) in bugs {
         // A NIC that panics has been caught, too.

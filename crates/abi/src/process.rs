@@ -143,7 +143,8 @@ pub(crate) fn finish() -> Result {
         process.driver.leave();
     }
     let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    LEFT.store(left, Ordering::Release);
+    // Swapped, since a variable that is only stored to is optimised away.
+    LEFT.swap(left, Ordering::AcqRel);
     FINISHED.store(true, Ordering::Release);
     Ok(())
 }

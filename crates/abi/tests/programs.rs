@@ -128,6 +128,22 @@ fn large_collectives_give_their_memory_back() {
     succeeded(&run(&compiled(ferry_cc(), "memory", &folder), 2), "memory");
 }
 
+/// Whoever looks for leaks in a program finds none of ours.
+#[test]
+fn nothing_is_lost_when_a_program_ends() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("not tested: no valgrind");
+        return;
+    }
+    let folder = Folder::new("lost");
+    let program = compiled(ferry_cc(), "hello", &folder);
+    let memcheck = Path::new("valgrind");
+    let path = program.to_str().expect("text");
+    let kinds = "--errors-for-leak-kinds=definite";
+    let arguments = ["--leak-check=full", kinds, "--error-exitcode=9", path];
+    succeeded(&run_with(memcheck, 2, &[], &arguments), "hello");
+}
+
 /// A child of a rank may ask, exec and end; what drives the job is refused.
 #[test]
 fn children_of_a_rank_do_not_speak_for_it() {

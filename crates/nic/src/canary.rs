@@ -1,8 +1,8 @@
 //! Bugs planted on purpose.
 //!
-//! A check that cannot fail is worthless. Each of these is a small, plausible mistake behind a
-//! constant of a test-only [`crate::Variant`]; `ferry sim soak --canary` must find every one. In
-//! the variant in use none exists, not even as a branch.
+//! A check that cannot fail is worthless. Each of these is a small, plausible mistake that a
+//! test-only [`crate::Variant`] can have; `ferry sim soak --canary` must find every one. The
+//! variant in use answers no at compile time, so that none exists in it, not even as a branch.
 
 /// A mistake that the checks must find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -215,7 +215,7 @@ impl<V: Variant> Nic<V> {
             Some(at) => self.peers[at].promises.rail,
             None => self.rail_to(peer, port),
         };
-        if rail != via && V::BUG != Some(Bug::ForgedSource) {
+        if rail != via && !V::has(Bug::ForgedSource) {
             self.stats.foreign += 1;
             return None;
         }
@@ -243,7 +243,7 @@ impl<V: Variant> Nic<V> {
 
     #[cold]
     fn meet_peer(&mut self, peer: Peer, now: Time, port: &mut impl Port) -> At {
-        if V::BUG == Some(Bug::ForgetsUnderWay) {
+        if V::has(Bug::ForgetsUnderWay) {
             self.forget_some(LOOKS_PER_CONTACT, 0, port);
         } else {
             self.newcomers += 1;

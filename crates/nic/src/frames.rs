@@ -32,7 +32,7 @@ impl<V: Variant> Nic<V> {
         self.on_marks(at, marks, now, port);
         if envelope.kind != Kind::Ack {
             let place = match self.window(at, now).place(marks) {
-                Place::Repeat if V::BUG == Some(Bug::RepeatAccepted) => {
+                Place::Repeat if V::has(Bug::RepeatAccepted) => {
                     self.absorb(at, envelope.kind, payload, port);
                     Place::Repeat
                 }
@@ -76,7 +76,7 @@ impl<V: Variant> Nic<V> {
     /// The ack in a frame: what has arrived is settled, what seems lost goes again.
     fn on_marks(&mut self, at: At, marks: &Marks, now: Time, port: &mut impl Port) {
         let mut marks = *marks;
-        if V::BUG == Some(Bug::AckForgets) && marks.also != 0 {
+        if V::has(Bug::AckForgets) && marks.also != 0 {
             marks.ack = marks.ack.wrapping_add(1);
         }
         let Some(window) = self.peers[at].window.as_mut() else { return };

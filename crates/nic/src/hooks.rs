@@ -126,7 +126,7 @@ impl<V: Variant> Nic<V> {
             return;
         }
         let idle = self.modules.find(group).filter(|&found| self.is_listening(found));
-        let early = V::BUG == Some(Bug::RunsAgain);
+        let early = V::has(Bug::RunsAgain);
         let Some(found) = idle.filter(|_| early || secured) else {
             let word = word.with_group(group | INNER);
             return self.on_eager::<true, false>(at, Whole { word, ..whole }, payload, port);
@@ -181,7 +181,7 @@ impl<V: Variant> Nic<V> {
     /// be overtaken.
     fn is_listening(&self, at: usize) -> bool {
         let passed = self.modules.loaded[at].passing == 0 && self.loopback.is_empty();
-        (passed || V::BUG == Some(Bug::PassingIgnored)) && self.is_waiting(at)
+        (passed || V::has(Bug::PassingIgnored)) && self.is_waiting(at)
     }
 
     /// Whether its receive is posted and has not matched.

@@ -292,7 +292,7 @@ impl<V: Variant> Nic<V> {
                 _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
             },
         };
-        let leak = V::BUG == Some(Bug::BudgetLeak) && stored.len() > into.len;
+        let leak = V::has(Bug::BudgetLeak) && stored.len() > into.len;
         if !leak {
             self.free_stored(queue, &stored, port);
         }
@@ -307,7 +307,7 @@ impl<V: Variant> Nic<V> {
             self.peers[at].stored -= 1;
             if stored.secured {
                 let first = self.peers.iter().next().and_then(|state| self.peers.find(state.peer));
-                let at = first.filter(|_| V::BUG == Some(Bug::CreditAstray)).unwrap_or(at);
+                let at = first.filter(|_| V::has(Bug::CreditAstray)).unwrap_or(at);
                 self.queues[usize::from(queue)].store.reserve(stored.bytes());
                 self.owe(at, queue, stored.bytes(), port);
             }
@@ -416,7 +416,7 @@ impl<V: Variant> Nic<V> {
     ) {
         // Its parts must have places: whoever reads them counts on it.
         let beyond = offer.source.offset.checked_add(offer.source.len).is_none();
-        if beyond && V::BUG != Some(Bug::OfferUnchecked) {
+        if beyond && !V::has(Bug::OfferUnchecked) {
             self.stats.malformed += 1;
             return;
         }
@@ -474,7 +474,7 @@ impl<V: Variant> Nic<V> {
             true => self.peers[at].lane(queue),
             false => self.pay(at, queue, secured, bytes)?,
         };
-        let floor = if V::BUG == Some(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
+        let floor = if V::has(Bug::FloorIgnored) { NO_FLOOR } else { lane.floor };
         let in_order = lane.floor == NO_FLOOR;
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
         let mut kept = None;
@@ -716,7 +716,7 @@ impl<V: Variant> Nic<V> {
             (message.from == peer && sender == Some(ticket)).then_some((slot, cell))
         });
         let Some((slot, cell)) = found else {
-            if V::BUG == Some(Bug::WithdrawnTooLate) {
+            if V::has(Bug::WithdrawnTooLate) {
                 self.reply(at, Kind::Withdrawn { ticket }, port);
             }
             return;

@@ -223,7 +223,7 @@ impl<V: Variant> Nic<V> {
         if let Some(op) = self.ops.find_mut(ticket)
             && let State::Putting(putting) = &mut op.state
         {
-            if V::BUG == Some(Bug::StartsOver) {
+            if V::has(Bug::StartsOver) {
                 putting.sent = 0;
             }
             let at = op.peer.and_then(|peer| self.peers.find(peer)).expect("a put has a peer");

@@ -222,7 +222,7 @@ impl<V: Variant> Nic<V> {
         };
         run.busy += 1;
         let (group, me, ticket) = (run.schedule.group, run.schedule.rank, run.ticket);
-        let instance = if V::BUG == Some(Bug::StaleInstance) { 0 } else { run.instance };
+        let instance = if V::has(Bug::StaleInstance) { 0 } else { run.instance };
         let tag = |strand: u8| u32::from(instance) << 8 | u32::from(strand);
         let owner = Owner::Step(at);
         let posted = match &run.schedule.steps[usize::from(at.step)] {

@@ -333,7 +333,7 @@ impl<V: Variant> Nic<V> {
         match &mut op.state {
             State::Posted { .. } => {
                 self.unpost(ticket);
-                if V::BUG == Some(Bug::TicketLeak) {
+                if V::has(Bug::TicketLeak) {
                     self.op_mut(ticket).state = State::Accepted { word: MatchWord::default() };
                     return port.complete(ticket, Outcome::Cancelled);
                 }
@@ -347,7 +347,7 @@ impl<V: Variant> Nic<V> {
                 self.sweep(at, queue, port);
             }
             State::Accepted { .. } | State::Flying { synchronous: Some(_) }
-                if V::BUG == Some(Bug::CancelIgnored) => {}
+                if V::has(Bug::CancelIgnored) => {}
             State::Offered { word, .. }
             | State::Accepted { word }
             | State::Flying { synchronous: Some(word) } => {

@@ -15,12 +15,31 @@ pub struct Canary {
     pub name: &'static str,
     /// What is wrong with it.
     pub what: &'static str,
-    /// Runs one seed on it.
-    pub run: fn(seed: u64, trace: Option<Trace>) -> Verdict,
+    /// Where the bug is.
+    fault: Fault,
     /// The first seed of a range that has to find it.
     pub first: u64,
     /// Only an assertion finds it in so few seeds, and builds without assertions do not look for it.
     pub asserted: bool,
+}
+
+/// Where a bug is.
+enum Fault {
+    Nic(Bug),
+    WildcardOrder,
+}
+
+impl Canary {
+    /// Runs one seed on it.
+    pub fn run(&self, seed: u64, trace: Option<Trace>) -> Verdict {
+        match self.fault {
+            Fault::WildcardOrder => run_variant::<WildcardOrder>(seed, trace),
+            Fault::Nic(bug) => {
+                plant(bug);
+                run_variant::<Planted>(seed, trace)
+            }
+        }
+    }
 }
 
 /// All of them.
@@ -28,119 +47,119 @@ pub const CANARIES: &[Canary] = &[
     Canary {
         name: "wildcard-order",
         what: "a message prefers an exact receive to an older wildcard",
-        run: run_variant::<WildcardOrder>,
+        fault: Fault::WildcardOrder,
         first: 0,
         asserted: false,
     },
     Canary {
         name: "floor-ignored",
         what: "after a refusal, later messages may match any receive",
-        run: run_variant::<FloorIgnored>,
+        fault: Fault::Nic(Bug::FloorIgnored),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "ack-forgets",
         what: "an ack with a gap in it acks the missing frame, too",
-        run: run_variant::<AckForgets>,
+        fault: Fault::Nic(Bug::AckForgets),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "repeat-accepted",
         what: "a frame that has been here before is taken once more",
-        run: run_variant::<RepeatAccepted>,
+        fault: Fault::Nic(Bug::RepeatAccepted),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "stale-instance",
         what: "messages of a schedule do not say which instance they are of",
-        run: run_variant::<StaleInstance>,
+        fault: Fault::Nic(Bug::StaleInstance),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "budget-leak",
         what: "a stored message that is cut off stays on the books",
-        run: run_variant::<BudgetLeak>,
+        fault: Fault::Nic(Bug::BudgetLeak),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "ticket-leak",
         what: "a cancelled receive leaves its ticket behind",
-        run: run_variant::<TicketLeak>,
+        fault: Fault::Nic(Bug::TicketLeak),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "forwarded-twice",
         what: "what a module forwards is sent twice",
-        run: run_variant::<ForwardedTwice>,
+        fault: Fault::Nic(Bug::ForwardedTwice),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "runs-again",
         what: "a module runs for a message before it is known whether there is room for it",
-        run: run_variant::<RunsAgain>,
+        fault: Fault::Nic(Bug::RunsAgain),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "passing-ignored",
         what: "a module takes a message while one that it has let through waits for room",
-        run: run_variant::<PassingIgnored>,
+        fault: Fault::Nic(Bug::PassingIgnored),
         first: 12_000,
         asserted: false,
     },
     Canary {
         name: "cancel-ignored",
         what: "a synchronous message that has gone out is not taken back",
-        run: run_variant::<CancelIgnored>,
+        fault: Fault::Nic(Bug::CancelIgnored),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "withdrawn-too-late",
         what: "a message is taken back although it has matched",
-        run: run_variant::<WithdrawnTooLate>,
+        fault: Fault::Nic(Bug::WithdrawnTooLate),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "forged-source",
         what: "a frame counts as its sender's, whichever rail it came by",
-        run: run_variant::<ForgedSource>,
+        fault: Fault::Nic(Bug::ForgedSource),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "offer-unchecked",
         what: "the place of an offer's bytes may be beyond the end of memory",
-        run: run_variant::<OfferUnchecked>,
+        fault: Fault::Nic(Bug::OfferUnchecked),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "credit-astray",
         what: "credit for a message that was stored goes to somebody else than its sender",
-        run: run_variant::<CreditAstray>,
+        fault: Fault::Nic(Bug::CreditAstray),
         first: 0,
         asserted: false,
     },
     Canary {
         name: "forgets-under-way",
         what: "peers are forgotten while the places of others in the table are in use",
-        run: run_variant::<ForgetsUnderWay>,
+        fault: Fault::Nic(Bug::ForgetsUnderWay),
         first: 1_000,
         asserted: true,
     },
     Canary {
         name: "starts-over",
         what: "a put that goes on in chunks begins anew, though a part of it has arrived",
-        run: run_variant::<StartsOver>,
+        fault: Fault::Nic(Bug::StartsOver),
         first: 0,
         asserted: false,
     },
@@ -153,37 +172,26 @@ impl Variant for WildcardOrder {
     type Matcher = Hasty;
 }
 
-/// The NIC in use, but for a bug that it has.
-macro_rules! planted {
-    ($($bug:ident),* $(,)?) => {$(
-        #[doc = concat!("See [`Bug::", stringify!($bug), "`].")]
-        pub struct $bug;
+/// The NIC in use, but for the bug that was planted last on this thread. The choice is made at run
+/// time, so that one more bug is not one more NIC to compile.
+pub struct Planted;
 
-        impl Variant for $bug {
-            type Matcher = Indexed;
-            const BUG: Option<Bug> = Some(Bug::$bug);
-        }
-    )*};
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-planted!(
-    FloorIgnored,
-    AckForgets,
-    RepeatAccepted,
-    StaleInstance,
-    BudgetLeak,
-    TicketLeak,
-    ForwardedTwice,
-    RunsAgain,
-    PassingIgnored,
-    CancelIgnored,
-    WithdrawnTooLate,
-    ForgedSource,
-    OfferUnchecked,
-    CreditAstray,
-    ForgetsUnderWay,
-    StartsOver,
-);
+/// From now on, NICs of the variant [`Planted`] have this bug on this thread.
+pub fn plant(bug: Bug) {
+    PLANTED.set(Some(bug));
+}
+
+impl Variant for Planted {
+    type Matcher = Indexed;
+
+    fn has(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
 
 /// The plain list, but a message looks at exact receives first, whatever their age.
 #[derive(Default)]

@@ -74,7 +74,7 @@ pub(crate) fn run_one(name: &str, first: Option<u64>, seeds: u64, trace: bool) -
     let first = first.unwrap_or(canary.first);
     for seed in first..first.saturating_add(seeds) {
         announce(seed, Some(canary.name));
-        if let Some(violation) = (canary.run)(seed, trace.then(printed)).violations.first() {
+        if let Some(violation) = canary.run(seed, trace.then(printed)).violations.first() {
             out::line(format_args!("seed {seed}: {violation}"));
             return ExitCode::FAILURE;
         }

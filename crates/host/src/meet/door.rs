@@ -55,6 +55,8 @@ struct Caller {
     line: OwnedFd,
     /// Its process, as the kernel numbers it here.
     pid: u32,
+    /// Its user is ours, and not one whom the kernel cannot tell.
+    is_our_user: bool,
     until: Instant,
 }
 
@@ -104,8 +106,9 @@ impl Door {
                         until = Instant::now() + RANKS_WAIT_MAX;
                     }
                     Ok(None) => callers.push_back(caller),
-                    // Whoever it is, it is not one of those that we wait for.
-                    Err(why) => refuse(&caller.line, NOBODY, &why),
+                    // A rank of another version, say, is told why. A stranger is told nothing.
+                    Err(why) if caller.is_our_user => refuse(&caller.line, NOBODY, &why),
+                    Err(_) => {}
                 }
             }
             while callers.len() > CALLERS_MAX {
@@ -128,9 +131,13 @@ impl Door {
             // Too many files are open: one caller less.
             Err(error) => return callers.pop_front().map(|_| None).ok_or(error),
         };
-        let peer = socket::peer(line.as_fd()).ok().filter(|peer| may_be_ours(peer.uid));
+        let Ok(peer) = socket::peer(line.as_fd()) else { return Ok(None) };
+        if !may_be_ours(peer.uid) {
+            return Ok(None);
+        }
+        let is_our_user = peer.uid == socket::own_uid();
         let until = Instant::now() + CALLER_WAIT_MAX;
-        Ok(peer.map(|peer| Caller { line, pid: peer.pid, until }))
+        Ok(Some(Caller { line, pid: peer.pid, is_our_user, until }))
     }
 
     /// Who has come, if it has said so already; or why it is not let in.

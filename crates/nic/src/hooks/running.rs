@@ -72,7 +72,7 @@ impl<V: Variant, P: Port> Hook for Running<'_, V, P> {
         let Running { nic, port, word, changed, scratch, payload, .. } = self;
         let bytes = if *changed { scratch } else { *payload };
         nic.send_kept(word.group(), peer, *word, bytes, *port);
-        if V::BUG == Some(Bug::ForwardedTwice) {
+        if V::has(Bug::ForwardedTwice) {
             nic.send_kept(word.group(), peer, *word, bytes, *port);
         }
         Ok(())
