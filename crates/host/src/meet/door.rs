@@ -330,6 +330,8 @@ mod tests {
         let forged = Invitation { theirs: zeros, ..door.invitation.clone() };
         let stranger = thread::spawn(move || enter(&forged, 1, this_process()));
         comes_in(&door, door.invitation.clone());
+        // Nobody listens any more, as after a start.
+        drop(door);
         let answer = stranger.join().expect("no panic");
         let refused = matches!(&answer, Err(MeetError::Refused { text }) if text.contains("token"));
         // It may be too late, and find nobody.
