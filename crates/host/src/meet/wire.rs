@@ -290,11 +290,11 @@ impl Reader<'_> {
         Ok(Hello { pid: self.u32()?, word: self.u64()?, probe_address: self.u64()? })
     }
 
-    /// All the rest. It comes from another process, so it may not be text at all.
+    /// All the rest. It comes from another process, so it may not be text at all, and what stands for bytes that are
+    /// none may be longer than they were.
     fn text(&mut self) -> String {
-        let text = String::from_utf8_lossy(self.0).into_owned();
-        self.0 = &[];
-        text
+        let text = String::from_utf8_lossy(std::mem::take(&mut self.0));
+        shortened(&text).to_owned()
     }
 
     fn secret(&mut self) -> Result<JobSecret, Unreadable> {
