@@ -165,6 +165,16 @@ fn those_who_live_go_on() {
     assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
 }
 
+/// Whoever ends in order takes nothing with it, also in a job that goes on when ranks die.
+#[test]
+fn those_who_have_ended_are_not_dead() {
+    let folder = Folder::new("endings");
+    let program = compiled(ferry_cc(), "endings", &folder);
+    for ranks in [2, 4, 8] {
+        succeeded(&run_with(&program, ranks, &["--on-death", "continue"], &[]), "endings");
+    }
+}
+
 /// Threads of a rank share it, and whatever they call, each gets its own.
 #[test]
 fn threads_call_at_the_same_time() {

@@ -16,7 +16,7 @@ use std::task::{Poll, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{Limits, Nic, Outcome, Peer, Posted, Ticket};
+use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Posted, Ticket};
 
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
@@ -280,6 +280,15 @@ impl Driver {
         let plane = &self.shared.plane;
         let near = inside.core.here.slot(peer).is_some_and(|slot| plane.is_gone(slot.0));
         near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
+    }
+
+    /// How a peer went that is gone. Ranks of other hosts leave together with us, so that whoever of them is gone has died.
+    pub(crate) fn departure_of(&self, peer: Peer) -> Departure {
+        let slot = self.enter().core.here.slot(peer);
+        match slot.is_some_and(|slot| self.shared.plane.segment.has_left(slot.0)) {
+            true => Departure::Left,
+            false => Departure::Died,
+        }
     }
 
     /// Whether ranks of the job are on other hosts.

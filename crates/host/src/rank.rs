@@ -200,7 +200,11 @@ impl Rank {
         if !panicking && !self.has_ended() {
             around::drain(&self.drivers().collect::<Vec<_>>());
         }
-        self.bury();
+        match panicking {
+            true => self.segment.bury(self.slot),
+            false => self.segment.leave(self.slot),
+        }
+        self.first.knock_at_all();
         if let Some(line) = &self.line {
             line.goodbye();
         }

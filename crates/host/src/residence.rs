@@ -31,7 +31,7 @@ pub struct Residence<R> {
 struct Mail {
     inbox: Box<[u8]>,
     listening: Option<Ticket>,
-    /// Of whose death the resident knows.
+    /// Of whom the resident knows that they are gone.
     known: Vec<bool>,
 }
 
@@ -94,7 +94,8 @@ impl<R: Resident + 'static> Residence<R> {
         for &peer in &fallen {
             mail.known[peer.0 as usize] = true;
             self.rank.tell_if_silent(peer);
-            self.resident().on_down(peer);
+            let how = self.rank.departure_of(peer);
+            self.resident().on_gone(peer, how);
         }
         !fallen.is_empty()
     }

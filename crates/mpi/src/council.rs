@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ferrywire_nic::{Deed, Fault, MODULE_GROUP, Mask, MatchWord, Peer, Resident};
+use ferrywire_nic::{Deed, Departure, Fault, MODULE_GROUP, Mask, MatchWord, Peer, Resident};
 
 use crate::comm::group_ids;
 use crate::group::{Group, RankMap};
@@ -175,7 +175,10 @@ struct Round {
 #[derive(Debug)]
 pub struct Council {
     me: Peer,
+    /// Who takes no part in anything any more: those who died, and those who left.
     dead: BTreeSet<Peer>,
+    /// Those of them who left in order.
+    left: BTreeSet<Peer>,
     circles: BTreeMap<u16, Circle>,
     sessions: HashMap<Key, Session>,
     /// What was said of communicators that we have not made yet.
@@ -191,6 +194,7 @@ impl Council {
         Council {
             me,
             dead: BTreeSet::new(),
+            left: BTreeSet::new(),
             circles: BTreeMap::new(),
             sessions: HashMap::new(),
             early: Vec::new(),
@@ -217,7 +221,8 @@ impl Council {
     /// There is a communicator of this number.
     pub fn on_made(&mut self, number: u16, group: &Group, standing: &Arc<Standing>) {
         let key = Key { number, stamp: stamp_of(group) };
-        for &peer in self.dead.iter().filter(|&&peer| group.rank_of(peer).is_some()) {
+        for &peer in self.dead.difference(&self.left).filter(|&&peer| group.rank_of(peer).is_some())
+        {
             standing.lose(peer);
             let fault = Fault::PeerDown(peer);
             self.deeds.extend(group_ids(number).map(|group| Deed::EndShared { group, fault }));
@@ -399,6 +404,17 @@ impl Council {
         }
     }
 
+    /// What a death leaves hanging ends.
+    fn lose(&mut self, peer: Peer) {
+        for (&number, circle) in &self.circles {
+            if circle.group.rank_of(peer).is_some() {
+                circle.standing.lose(peer);
+                let fault = Fault::PeerDown(peer);
+                self.deeds.extend(group_ids(number).map(|group| Deed::EndShared { group, fault }));
+            }
+        }
+    }
+
     /// A leader has died. The next one may lack a verdict that we have, and we do not join for it any more.
     fn tell_next_leader(&mut self, dead: Peer) {
         let mut news = Vec::new();
@@ -435,16 +451,14 @@ impl Resident for Council {
         }
     }
 
-    fn on_down(&mut self, peer: Peer) {
+    fn on_gone(&mut self, peer: Peer, how: Departure) {
         if !self.dead.insert(peer) {
             return;
         }
-        for (&number, circle) in &self.circles {
-            if circle.group.rank_of(peer).is_some() {
-                circle.standing.lose(peer);
-                let fault = Fault::PeerDown(peer);
-                self.deeds.extend(group_ids(number).map(|group| Deed::EndShared { group, fault }));
-            }
+        match how {
+            // It has done its part in all that others are still at, and whoever waits for more of it is told by the NIC.
+            Departure::Left => _ = self.left.insert(peer),
+            Departure::Died => self.lose(peer),
         }
         self.tell_next_leader(peer);
         let mut open: Vec<(Key, u32)> = self

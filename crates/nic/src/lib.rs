@@ -15,7 +15,7 @@
 //! | `send.rs` | the protocol of a message, held messages, cancelling |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
-//! | `resident.rs` | what lives beside the application, and hears of deaths |
+//! | `resident.rs` | what lives beside the application, and hears who is gone |
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
@@ -70,7 +70,7 @@ pub use nic::{Credit, Holdings, Nic, Standard, Stats, Variant};
 pub use peers::Mix;
 pub use port::{Operator, Port, Progress, Promises, RailId, Seal, Sent, StepRef};
 pub use receive::Probed;
-pub use resident::{Deed, Resident};
+pub use resident::{Deed, Departure, Resident};
 pub use schedule::{Consult, Schedule, Step, StepId};
 pub use types::{Fault, Key, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

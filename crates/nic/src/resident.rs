@@ -1,6 +1,6 @@
 //! A resident: a protocol of the library's that lives beside the application, and goes on whatever that does.
 //!
-//! It gets messages under a group of its own, is told who has died, and says what is to be done. It never calls the
+//! It gets messages under a group of its own, is told who is gone, and says what is to be done. It never calls the
 //! NIC: the world does for it what it says, whenever it turns.
 
 use alloc::vec::Vec;
@@ -15,10 +15,19 @@ pub trait Resident: Send {
     fn on_message(&mut self, from: Peer, bytes: &[u8]);
 
     /// A peer is gone. Told once of each, and never of one that still lives.
-    fn on_down(&mut self, peer: Peer);
+    fn on_gone(&mut self, peer: Peer, how: Departure);
 
     /// What is to be done now, in this order. It is asked after each of the above.
     fn take_deeds(&mut self) -> Vec<Deed>;
+}
+
+/// How a peer went.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Departure {
+    /// In order, when all that it had sent was taken.
+    Left,
+    /// Without a word.
+    Died,
 }
 
 /// Something that a resident wants done.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ferrywire_mpi::council::{Council, Promise, Standing, Verdict};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Deed, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region, Resident, Span,
-    Standard, Ticket,
+    Deed, Departure, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region,
+    Resident, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::random::Random;
@@ -151,7 +151,7 @@ impl Application<Standard> for Delegate {
     }
 
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, Standard>) {
-        self.council.on_down(peer);
+        self.council.on_gone(peer, Departure::Died);
         self.act(context);
     }
 }
@@ -307,6 +307,23 @@ fn the_dead_of_before_are_agreed_on() {
             assert_eq!(world.application(Peer(rank)).verdicts[0].failed, dead, "seed {seed}");
         }
     }
+}
+
+/// Whoever has left in order takes nothing with it that others are at. It takes no part in agreements any more.
+#[test]
+fn who_has_left_ends_nothing() {
+    let group = Group::whole(3);
+    let standing = Arc::new(Standing::new(group.size()));
+    let mut council = Council::new(Peer(0));
+    council.on_made(NUMBER, &group, &standing);
+    council.on_gone(Peer(2), Departure::Left);
+    assert_eq!((council.take_deeds(), standing.lost()), (vec![], vec![]));
+    council.on_gone(Peer(1), Departure::Died);
+    let ended = council.take_deeds();
+    assert!(ended.iter().any(|deed| matches!(deed, Deed::EndShared { .. })), "{ended:?}");
+    assert_eq!(standing.lost(), [Peer(1)]);
+    let verdict = council.agree(NUMBER, vec![5]).get().cloned().expect("nobody else is there");
+    assert_eq!((verdict.words, verdict.failed), (vec![5], vec![1, 2]));
 }
 
 /// If one who lives has heard that a communicator is revoked, all who live do, and what hung in it ends.

@@ -92,7 +92,7 @@ struct Who {
     pid: AtomicU32,
     /// Its process, as whoever filled in the card counts it.
     pid_outside: AtomicU32,
-    /// [`HERE`], [`LEAVING`] or [`GONE`].
+    /// [`HERE`], [`LEAVING`], [`LEFT`] or [`DEAD`].
     state: AtomicU32,
     /// The planes that it has opened beside the first, as bits.
     planes: AtomicU32,
@@ -234,10 +234,21 @@ impl Segment {
         }
     }
 
-    /// A rank is gone, and everybody shall know: it has left, or it has died.
-    pub fn bury(&self, rank: u32) {
-        self.card(rank).who.state.store(GONE, Ordering::SeqCst);
+    /// A rank has left, and everybody shall know.
+    pub(crate) fn leave(&self, rank: u32) {
+        self.card(rank).who.state.store(LEFT, Ordering::SeqCst);
         self.tell_all();
+    }
+
+    /// A rank has died, and everybody shall know.
+    pub fn bury(&self, rank: u32) {
+        self.card(rank).who.state.store(DEAD, Ordering::SeqCst);
+        self.tell_all();
+    }
+
+    /// Whether a rank has left in order, or is about to.
+    pub(crate) fn has_left(&self, rank: u32) -> bool {
+        matches!(self.card(rank).who.state.load(Ordering::SeqCst), LEAVING | LEFT)
     }
 
     /// Everybody shall look who is gone, here or elsewhere.
@@ -337,10 +348,11 @@ fn arena_start(ranks: u32, plane: u32) -> u64 {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x03");
 
-/// States of a rank. Each follows on the one before.
+/// States of a rank. Each follows on the one before; it may die in any.
 const HERE: u32 = 0;
 const LEAVING: u32 = 1;
-const GONE: u32 = 2;
+const LEFT: u32 = 2;
+const DEAD: u32 = 3;
 
 const _: () = {
     assert!(size_of::<Card>() == 256);
