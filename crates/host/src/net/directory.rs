@@ -248,6 +248,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x02");
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     fn three() -> Vec<Host> {
@@ -303,5 +305,20 @@ mod tests {
         assert!(Directory::open(file.into()).is_err());
         let file = map::memory_file(3).expect("memory");
         assert!(Directory::open(file.into()).is_err());
+    }
+
+    #[test]
+    fn its_length_stays() {
+        let made = Directory::create(&three(), 1400).expect("memory");
+        let len = made.file().metadata().expect("a file").len();
+        assert!(made.file().set_len(0).is_err() && made.file().set_len(2 * len).is_err());
+        // The same bytes in a file that somebody could truncate beneath us.
+        let copy = map::memory_file(len).expect("memory");
+        let mut bytes = vec![0; usize::try_from(len).expect("short")];
+        made.file().read_exact_at(&mut bytes, 0).expect("read");
+        copy.write_all_at(&bytes, 0).expect("written");
+        assert!(Directory::open(copy.try_clone().expect("a copy").into()).is_err());
+        map::seal_length(&copy).expect("sealed");
+        assert!(Directory::open(copy.into()).is_ok());
     }
 }

@@ -359,3 +359,36 @@ const _: () = {
     assert!(size_of::<Door>() == 192);
     assert!(size_of::<Header>() == 128);
 };
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn its_length_stays() {
+        let made = Segment::create(2, 7, false).expect("memory");
+        let len = made.file().metadata().expect("a file").len();
+        assert!(made.file().set_len(0).is_err() && made.file().set_len(2 * len).is_err());
+        // The same header in a file that somebody could truncate beneath us.
+        let copy = map::memory_file(len).expect("memory");
+        let mut header = [0; size_of::<Header>()];
+        made.file().read_exact_at(&mut header, 0).expect("read");
+        copy.write_all_at(&header, 0).expect("written");
+        assert!(Segment::open(copy.try_clone().expect("a copy").into()).is_err());
+        map::seal_length(&copy).expect("sealed");
+        assert!(Segment::open(copy.into()).is_ok());
+    }
+
+    #[test]
+    fn who_has_left_is_gone_and_not_dead() {
+        let made = Segment::create(3, 7, false).expect("memory");
+        made.take_leave(0);
+        assert!(made.has_left(0) && !made.is_gone(0, 0));
+        made.leave(0);
+        made.bury(1);
+        let seen = [0, 1, 2].map(|rank| (made.is_gone(0, rank), made.has_left(rank)));
+        assert_eq!(seen, [(true, true), (true, false), (false, false)]);
+    }
+}

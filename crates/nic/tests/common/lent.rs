@@ -11,6 +11,9 @@ use ferrywire_nic::{
 /// The rail that leads to every peer.
 pub(crate) const RAIL: RailId = RailId(0);
 
+/// The longest frame.
+pub(crate) const FRAME_BYTES_MAX: u32 = 250;
+
 /// The region that peers may reach, and its bytes.
 pub(crate) const OPEN: Region = Region(1);
 pub(crate) const OPEN_BYTES: u64 = 1000;
@@ -34,6 +37,8 @@ pub(crate) struct Lent {
     /// Puts and gets that have begun.
     transfers: Vec<(Use, Ticket)>,
     last: Region,
+    /// Frames that have been sent, where somebody wants to see them.
+    pub(crate) sent: Option<Vec<(Peer, Vec<u8>)>>,
 }
 
 impl Lent {
@@ -46,6 +51,7 @@ impl Lent {
             ended: Vec::new(),
             transfers: Vec::new(),
             last: OPEN,
+            sent: None,
         }
     }
 
@@ -104,14 +110,24 @@ impl Port for Lent {
             reliable: self.reliable,
             puts: direct,
             gets: direct,
-            frame_bytes_max: 500,
+            frame_bytes_max: FRAME_BYTES_MAX,
             welcome_bytes: 0,
         }
     }
 
-    fn transmit(&mut self, to: Peer, _: &Envelope, payload: Span) -> Sent {
+    fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
         self.check(payload, Use::Read);
-        if to == Peer(1) && self.now.0 % 2 == 1 { Sent::Full } else { Sent::Away }
+        if to == Peer(1) && self.now.0 % 2 == 1 {
+            return Sent::Full;
+        }
+        if let Some(sent) = &mut self.sent {
+            let mut frame = vec![0; Envelope::BYTES_MAX];
+            let head = envelope.emit(frame.first_chunk_mut().expect("as long"));
+            frame.truncate(head);
+            frame.resize(head + usize::try_from(payload.len).expect("short"), 7);
+            sent.push((to, frame));
+        }
+        Sent::Away
     }
 
     fn deliver(&mut self, bytes: &[u8], into: Span) {
