@@ -349,6 +349,103 @@ mod tests {
         assert!(matches!(answer, Err(MeetError::NotTheFirst)), "{answer:?}");
     }
 
+    /// What a thread does whose user is another one, as the kernel sees it. `None` where only root could play that.
+    fn as_user<T: Send + 'static>(
+        uid: u32,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let become_and_do = move || {
+            // Not by the C library, which would take all threads along.
+            // SAFETY: takes numbers only, and changes no thread but this one, which ends soon.
+            let code = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
+            (code == 0).then(body)
+        };
+        let done = thread::spawn(become_and_do).join().expect("no panic");
+        if done.is_none() {
+            println!("not tested: it takes root to play another user");
+        }
+        done
+    }
+
+    /// A user comes with a token, the right one or not, and is there before the door looks.
+    fn caller(uid: u32, door: &Door, has_token: bool) -> Option<OwnedFd> {
+        let Invitation { name, theirs, .. } = door.invitation.clone();
+        let token = if has_token { theirs } else { Token([0; TOKEN_BYTES]) };
+        let hello = Hello { pid: 1, word: 99, probe_address: 0 };
+        as_user(uid, move || {
+            let line = socket::connect(&name).expect("anybody can connect");
+            let word = Message::Enter { rank: 1, token, hello }.emit();
+            socket::send(line.as_fd(), &word, &[], Patience::Now).expect("there is room");
+            line
+        })
+    }
+
+    fn was_told_nothing(line: &OwnedFd) -> bool {
+        // Closed with something unread, which is an error to the other side, or without.
+        match socket::receive(line.as_fd(), Patience::Wait) {
+            Ok(parcel) => parcel.bytes.is_empty(),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    const ANOTHER: u32 = 61_402;
+
+    #[test]
+    fn another_user_is_not_let_in_though_it_has_the_token() {
+        let door = Door::open().expect("a door");
+        let Some(line) = caller(ANOTHER, &door, true) else { return };
+        comes_in(&door, door.invitation.clone());
+        assert!(was_told_nothing(&line));
+    }
+
+    /// In a user namespace, the kernel has one number for all users that it cannot tell.
+    #[test]
+    fn who_may_be_our_user_is_told_nothing_without_the_token() {
+        let door = Door::open().expect("a door");
+        let Some(line) = caller(overflow_uid(), &door, false) else { return };
+        comes_in(&door, door.invitation.clone());
+        assert!(was_told_nothing(&line));
+    }
+
+    #[test]
+    fn a_door_of_another_user_is_not_believed() {
+        let door = Door::open().expect("a door");
+        let invitation = door.invitation.clone();
+        let answer = as_user(ANOTHER, move || enter(&invitation, 1, this_process()).err());
+        assert!(
+            matches!(answer, None | Some(Some(MeetError::StrangeLauncher { own: ANOTHER, .. }))),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn who_comes_a_second_time_is_refused() {
+        let door = Door::open().expect("a door");
+        let come = |rank| {
+            let invitation = door.invitation.clone();
+            thread::spawn(move || enter(&invitation, rank, this_process()).err())
+        };
+        let twice = [come(1), come(1)];
+        let guests = thread::scope(|scope| {
+            let guests = scope.spawn(|| door.let_in(0, 3).ok().expect("they come"));
+            // One of them is refused before the last comes.
+            while !twice.iter().any(thread::JoinHandle::is_finished) {
+                thread::yield_now();
+            }
+            let last = come(2);
+            let guests = guests.join().expect("no panic");
+            guests.iter().for_each(|guest| guest.refuse("enough"));
+            last.join().expect("no panic");
+            guests
+        });
+        let ranks: Vec<u32> = guests.iter().map(|guest| guest.rank).collect();
+        assert_eq!(ranks, [1, 2]);
+        let told =
+            twice.map(|rank| rank.join().expect("no panic").expect("not joined").to_string());
+        let refused = told.iter().filter(|text| text.contains("has come already")).count();
+        assert_eq!(refused, 1, "{told:?}");
+    }
+
     #[test]
     fn each_rank_comes_in_once_and_only_those_of_this_host() {
         let process = this_process();
