@@ -72,6 +72,10 @@ enum Show {
     LibraryFolders,
     /// The library.
     Libraries,
+    /// The compiler that is called.
+    Compiler,
+    /// Whose wrapper it is, and of which version: build tools look for a number in it.
+    Version,
 }
 
 /// Options by which MPICH, Open MPI and others are asked what they would do.
@@ -96,6 +100,10 @@ const SHOWS: &[(&str, Show)] = &[
     ("--showme:libdirs", Show::LibraryFolders),
     ("-showme:libs", Show::Libraries),
     ("--showme:libs", Show::Libraries),
+    ("-showme:command", Show::Compiler),
+    ("--showme:command", Show::Compiler),
+    ("-showme:version", Show::Version),
+    ("--showme:version", Show::Version),
 ];
 
 /// Options after which a compiler does not link.
@@ -164,6 +172,11 @@ fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> 
         Some(Show::IncludeFolders) => out::line(spelled(&[home.include.into()])),
         Some(Show::LibraryFolders) => out::line(spelled(&[home.lib.into()])),
         Some(Show::Libraries) => out::line("mpi_abi"),
+        Some(Show::Compiler) => out::line(spelled(&compiler)),
+        Some(Show::Version) => {
+            let (wrapper, version) = (language.wrapper(), env!("CARGO_PKG_VERSION"));
+            out::line(format_args!("{wrapper}: Ferrywire {version} (MPI 5.0)"));
+        }
         None => {
             if links {
                 home.prepare_to_link().map_err(NotCompiled::Home)?;

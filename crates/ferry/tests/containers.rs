@@ -64,12 +64,8 @@ impl Place {
     fn new(name: &str, user: Option<u32>) -> Place {
         let folder = Folder::new(name);
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("ours");
-        let copy = |from: &Path, name: &str| {
-            let path = folder.join(name);
-            fs::copy(from, &path).expect("copied");
-            path
-        };
-        let (ferry, rank) = (copy(Path::new(common::FERRY), "ferry"), copy(&common::me(), "rank"));
+        let ferry = folder.copy(Path::new(common::FERRY), "ferry");
+        let rank = folder.copy(&common::me(), "rank");
         Place { folder, ferry, rank, user }
     }
 

@@ -35,7 +35,7 @@ impl Built {
     fn without_library(name: &str) -> Built {
         let folder = Folder::new(name);
         fs::create_dir_all(folder.join("target")).expect("a folder");
-        fs::copy(FERRY, folder.join("target/ferry")).expect("copied");
+        folder.copy(Path::new(FERRY), "target/ferry");
         Built { folder }
     }
 
@@ -232,6 +232,9 @@ fn wrappers_show_what_they_would_do() {
         assert!(built.run(&mpicc, &[option]).out.ends_with(" -lmpi_abi\n"));
     }
     assert_eq!(built.run(&mpicc, &["-showme:libs"]).out, "mpi_abi\n");
+    assert_eq!(built.run(&mpicc, &["-showme:command"]).out, "cc\n");
+    let version = built.run(&mpicc, &["--showme:version"]).out;
+    assert_eq!(version, concat!("mpicc: Ferrywire ", env!("CARGO_PKG_VERSION"), " (MPI 5.0)\n"));
 
     let mut command = Command::new(&mpicc);
     command.arg("-show").env("FERRY_CC", "ccache gcc");

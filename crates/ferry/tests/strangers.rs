@@ -291,9 +291,8 @@ impl Target {
         let number = TARGETS.fetch_add(1, Ordering::Relaxed);
         let folder = Folder::new(&format!("strangers-{owner}-{number}"));
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("ours");
-        let (ferry, rank) = (folder.join("ferry"), folder.join("rank"));
-        fs::copy(common::FERRY, &ferry).expect("copied");
-        fs::copy(common::me(), &rank).expect("copied");
+        let ferry = folder.copy(Path::new(common::FERRY), "ferry");
+        let rank = folder.copy(&common::me(), "rank");
         let stop = folder.join("stop");
         let mark = format!("{}-{owner}-{number}", std::process::id());
         let mut job = Command::new(&ferry);

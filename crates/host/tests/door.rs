@@ -210,6 +210,13 @@ fn of_user(program: &Path, uid: u32) -> Command {
     command
 }
 
+/// Copies a program. By another process: one that is forked from ours meanwhile, by another test, would have the copy open
+/// to write, and what is open to write cannot be run.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{} is copied", from.display());
+}
+
 /// A job whose last rank is late until callers have come.
 struct Job {
     folder: PathBuf,
@@ -237,10 +244,10 @@ impl Job {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
         // Where users can run them.
         for file in ["mpiexec", "hydra_pmi_proxy"] {
-            fs::copy(peers.join(file), folder.join(file)).expect("copied");
+            copy(&peers.join(file), &folder.join(file));
         }
         let program = folder.join("program");
-        fs::copy(std::env::current_exe().expect("a path"), &program).expect("copied");
+        copy(&std::env::current_exe().expect("a path"), &program);
         let mark = format!("{}-{name}", std::process::id());
         let mut command = of_user(&folder.join("mpiexec"), OWNER);
         command.args(["-n", &RANKS.to_string()]);

@@ -43,6 +43,15 @@ impl Folder {
         self.0.join(name)
     }
 
+    /// Copies a program into it. By another process: one that is forked from ours meanwhile, by another test, would have
+    /// the copy open to write, and what is open to write cannot be run.
+    pub(crate) fn copy(&self, program: &Path, name: &str) -> PathBuf {
+        let path = self.join(name);
+        let copied = Command::new("cp").arg(program).arg(&path).status();
+        assert!(copied.is_ok_and(|status| status.success()), "{} is copied", program.display());
+        path
+    }
+
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(&self.0)
     }
@@ -69,10 +78,6 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ExecutableFileBusy)
-}
-
 /// Runs a command to its end. One that does not end is killed, and the test fails. Its output goes to
 /// files, so that whoever inherits it does not keep us.
 pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
@@ -83,9 +88,10 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     let deadline = Instant::now() + PATIENCE;
     let mut child = loop {
         match command.spawn() {
-            // A limit of processes, and some that have just been killed still count; or a program that was
-            // just copied, and that a process forked at that moment has still open to write.
-            Err(error) if is_passing(&error) && Instant::now() < deadline => {
+            // A limit of processes, and some that have just been killed still count.
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
                 std::thread::yield_now();
             }
             started => break started.expect("the command starts"),
