@@ -15,8 +15,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mpi", &["nic"]),
     ("modules", &["nic"]),
     ("host", &["nic"]),
-    ("ferrywire", &["mpi", "host", "modules"]),
-    ("abi", &["mpi", "host", "modules", "ferrywire"]),
+    ("runtime", &["mpi", "host", "modules"]),
+    ("ferrywire", &["mpi", "host", "modules", "runtime"]),
+    ("abi", &["mpi", "host", "modules", "runtime"]),
     ("ferry", &["nic", "mpi", "host", "modules", "ferrywire", "sim"]),
     ("sim", &["nic", "mpi", "modules"]),
 ];
@@ -152,23 +153,36 @@ fn nic_speaks_no_mpi() {
 }
 
 #[test]
-fn only_one_file_of_abi_waits_for_a_driver() {
-    let Some(abi) = find("abi") else { return };
-    let waits = [
+fn only_the_runtime_asks_a_nic_for_something() {
+    let asks = [
         "wait_around",
         "wait_for_around",
-        ".wait_until(",
-        ".wait_for(",
-        ".perform_schedule(",
-        "driver.perform(",
-        "driver.wait(",
+        ".submit(",
+        "nic.post_",
+        ".rank().perform(",
+        ".rank().wait",
     ];
+    let mut breaches = Vec::new();
+    for front in ["abi", "ferrywire"].into_iter().filter_map(find) {
+        let is_breach = |(_, line): &(String, String)| asks.iter().any(|ask| line.contains(ask));
+        breaches.extend(front.code().filter(is_breach).map(place));
+    }
+    hold(
+        "a front converts; what MPI asks of a NIC, and how it waits for that, is in the runtime",
+        breaches,
+    );
+}
+
+#[test]
+fn only_one_file_of_the_runtime_waits_for_a_driver() {
+    let Some(runtime) = find("runtime") else { return };
+    let waits = ["wait_around", "wait_for_around", "driver.perform", "driver.wait", ".rank().wait"];
     let is_breach = |(place, line): &(String, String)| {
         !place.contains("src/plane.rs") && waits.iter().any(|wait| line.contains(wait))
     };
     hold(
-        "whoever waits looks at all planes if an operator of the user's may wait there: by plane.rs",
-        abi.code().filter(is_breach).map(place).collect(),
+        "whoever waits looks at all planes if a user-defined operator may wait there: by plane.rs",
+        runtime.code().filter(is_breach).map(place).collect(),
     );
 }
 

@@ -35,8 +35,8 @@ use crate::handle::Shared;
 use crate::making;
 use crate::message;
 use crate::op::Combining;
-use crate::plane::{self, Plane};
 use crate::pointer::{Choice, ChoiceMut, In, Out};
+use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Status};
 
@@ -73,9 +73,8 @@ struct Place {
 impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let (schedule, instance) = (self.load(), self.instance);
-        let driver = self.driver(comm);
         // SAFETY: I1.
-        Ok(unsafe { driver.submit(|nic, port| nic.post_schedule(schedule, instance, port)) })
+        Ok(unsafe { self.driver(comm).start_schedule(instance, schedule) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -97,7 +96,7 @@ impl Recipe for Collecting {
     }
 
     fn driver(&self, comm: &Comm) -> Plane {
-        self.space.as_ref().map_or(comm.driver(), |space| space.driver())
+        self.space.as_ref().map_or(comm.plane(), |space| space.plane())
     }
 }
 
@@ -118,11 +117,7 @@ impl Collecting {
     fn perform(&mut self, handle: MPI_Comm, comm: &Comm, instance: u16) -> Result<bool> {
         let schedule = self.load();
         // SAFETY: I1.
-        let (ticket, outcome) = unsafe {
-            plane::perform_schedule(comm.driver(), |nic, port| {
-                nic.post_schedule(schedule, instance, port)
-            })
-        };
+        let (ticket, outcome) = unsafe { comm.plane().perform_schedule(instance, schedule) };
         match outcome {
             Outcome::Done => self.unload(),
             Outcome::Released => self.leave_to_driver(&comm::share_of(handle)?, ticket),
@@ -148,7 +143,7 @@ impl Collecting {
     fn leave_to_driver(&mut self, comm: &Shared<Comm>, ticket: Option<Ticket>) {
         if let Some(ticket) = ticket {
             let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
-            comm.driver().detach(ticket, Some(kept));
+            comm.plane().detach(ticket, Some(kept));
         }
     }
 

@@ -5,9 +5,11 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::nic::{MatchWord, Peer};
+use ferrywire_mpi::agreement::Agreed;
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
 use ferrywire_mpi::numbers::Claim;
+use ferrywire_runtime::{self as runtime, Created};
 
 use crate::attribute::Attributes;
 use crate::buffered::Buffer;
@@ -18,21 +20,22 @@ use crate::constants::{
 };
 use crate::entry::entries;
 use crate::errhandler::Handler;
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Failure, Result};
 use crate::fault;
 use crate::handle::{self, Kind, Object, Shared};
 use crate::info;
-use crate::plane::{Agreed, Plane};
 use crate::pointer::Out;
-use crate::process;
+use crate::process::{self, Plane};
 use crate::types::{MPI_Comm, MPI_Info};
 
 /// A communicator, with all that a program hangs on it.
 pub(crate) struct Comm {
     /// Who takes part.
     pub(crate) members: Members,
+    /// The rank that we are of the job.
+    pub(crate) process: &'static runtime::Process,
     /// The plane that it is in, at all members the same one.
-    driver: Plane,
+    plane: Plane,
     /// What the program has hung on it.
     pub(crate) attributes: Attributes,
     /// Its number goes back when it does.
@@ -61,42 +64,46 @@ impl Kind for Comm {
 impl Drop for Comm {
     fn drop(&mut self) {
         if let Some(group) = self.module {
-            self.driver.unload(group);
+            self.plane.unload(group);
         }
-        fault::on_freed(&self.members, self.claim.take());
+        self.process.on_comm_freed(&self.members, self.claim.take());
     }
 }
 
 impl Comm {
     /// A communicator that is there from the beginning.
-    pub(crate) fn predefined(members: Members, driver: Plane, name: &str) -> Comm {
-        Comm::new(members, driver, None, name, String::new(), None)
+    pub(crate) fn predefined(
+        members: Members,
+        process: &'static runtime::Process,
+        name: &str,
+    ) -> Comm {
+        Comm::new(members, process, process.first_plane(), None, name, String::new(), None)
     }
 
     /// A communicator that was made from another, and treats errors alike.
-    pub(crate) fn made(
-        members: Members,
-        agreed: Agreed,
-        origin: String,
-        parent: &Comm,
-    ) -> Result<Comm> {
-        let driver = agreed.plane()?;
-        let handler = Some(parent.handler());
-        fault::on_made(&members);
-        Ok(Comm::new(members, driver, Some(agreed.claim), "", origin, handler))
+    pub(crate) fn made(created: Created, origin: String, parent: &Comm) -> Result<Comm> {
+        let Created { members, agreed: Agreed { claim, votes } } = created;
+        let process = parent.process;
+        let plane = process.plane_of(claim.number(), votes).map_err(|error| {
+            failure::internal(format!("there is no memory for another network: {error}"))
+        })?;
+        Ok(Comm::new(members, process, plane, Some(claim), "", origin, Some(parent.handler())))
     }
 
     fn new(
         members: Members,
-        driver: Plane,
+        process: &'static runtime::Process,
+        plane: Plane,
         claim: Option<Claim>,
         name: &str,
         origin: String,
         handler: Option<Handler>,
     ) -> Comm {
+        process.on_comm_created(&members);
         Comm {
             members,
-            driver,
+            process,
+            plane,
             attributes: Attributes::default(),
             claim,
             module: None,
@@ -128,8 +135,14 @@ impl Comm {
 
     /// Who does what is asked of it.
     #[inline(always)]
-    pub(crate) fn driver(&self) -> Plane {
-        self.driver
+    pub(crate) fn plane(&self) -> Plane {
+        self.plane
+    }
+
+    /// The same, as the runtime sees it.
+    #[inline(always)]
+    pub(crate) fn runtime(&self) -> runtime::Comm<'_> {
+        runtime::Comm::new(self.plane, &self.members)
     }
 
     /// The collective that was done last, unless another thread has it.

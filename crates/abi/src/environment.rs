@@ -36,7 +36,7 @@ entries! {
 
     fn MPI_Finalize() {
         let process = process::running()?;
-        if !process.driver.is_forked() {
+        if !process.rank().is_forked() {
             // The standard: as if MPI_COMM_SELF were freed, and before anything else.
             process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
         }

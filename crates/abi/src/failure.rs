@@ -9,10 +9,16 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use ferrywire_runtime::{self as runtime, CreateError};
+
 use crate::comm::{self, Comm};
-use crate::constants::{MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
+use crate::constants::{
+    MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER,
+    MPI_ERR_TRUNCATE,
+};
 use crate::errhandler;
 use crate::error;
+use crate::fault::{self, MPIX_ERR_PROC_FAILED};
 use crate::handle::Shared;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Status};
@@ -98,6 +104,35 @@ impl Failure {
             true => *code,
             false => remember(*code, format!("{call}{request}: {why}")),
         }
+    }
+}
+
+impl From<runtime::Failure> for Failure {
+    #[cold]
+    fn from(failure: runtime::Failure) -> Failure {
+        let class = match &failure {
+            runtime::Failure::Truncated { .. } => MPI_ERR_TRUNCATE,
+            runtime::Failure::PeerDown { .. } => MPIX_ERR_PROC_FAILED,
+            // Nothing takes back what a call waits for but a revocation.
+            runtime::Failure::Revoked | runtime::Failure::Cancelled => return fault::revoked(),
+            runtime::Failure::Module(_)
+            | runtime::Failure::Abandoned
+            | runtime::Failure::Unexpected(_) => MPI_ERR_OTHER,
+        };
+        Failure::new(class, failure.to_string())
+    }
+}
+
+impl From<CreateError> for Failure {
+    #[cold]
+    fn from(error: CreateError) -> Failure {
+        let class = match error {
+            CreateError::Failed(failure) => return failure.into(),
+            CreateError::NoFreeNumber => MPI_ERR_OTHER,
+            CreateError::NotInGroup | CreateError::GroupOutside => MPI_ERR_GROUP,
+            CreateError::NoRemoteGroup | CreateError::GroupsOverlap => MPI_ERR_COMM,
+        };
+        Failure::new(class, error.to_string())
     }
 }
 

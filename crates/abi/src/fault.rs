@@ -4,15 +4,10 @@
 //! without its dead. Elsewhere nobody is told of deaths, since the job ends with the first.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use ferrywire_host::nic::Peer;
-use ferrywire_host::{Rank, Residence};
-use ferrywire_mpi::agreement::agree_among_living;
-use ferrywire_mpi::comm::Comm as Members;
-use ferrywire_mpi::council::{Council, Verdict};
 use ferrywire_mpi::group::Group;
-use ferrywire_mpi::numbers::Claim;
+use ferrywire_runtime as runtime;
 
 use crate::comm::{self, Comm, int};
 use crate::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPI_ERR_UNSUPPORTED_OPERATION};
@@ -20,8 +15,6 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::group;
 use crate::handle;
-use crate::making;
-use crate::plane::{self, Plane};
 use crate::pointer::Out;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Group};
@@ -49,54 +42,11 @@ pub(crate) fn pending(peer: Peer) -> Failure {
     Failure::new(MPIX_ERR_PROC_FAILED_PENDING, why)
 }
 
-/// The council of this rank, if the job goes on when ranks die.
-pub(crate) fn open_council(
-    rank: &'static Rank,
-    known: [&Members; 2],
-) -> Option<Arc<Residence<Council>>> {
-    if !rank.is_lasting() {
-        return None;
-    }
-    let me = rank.me();
-    let mut council = Council::new(me);
-    for members in known {
-        council.on_made(members.number(), members.everyone(), members.standing());
-    }
-    let (word, wanted) = (Council::word(me), Council::wanted());
-    Some(Residence::open(rank, council, word, wanted, Council::message_bytes_max(rank.size())))
-}
-
-/// A communicator has been made.
-pub(crate) fn on_made(members: &Members) {
-    if let Ok(council) = council() {
-        council.ask(|council| {
-            council.on_made(members.number(), members.everyone(), members.standing());
-        });
-    }
-}
-
-/// It is gone. Its number is not used again if word of it may still be under way.
-pub(crate) fn on_freed(members: &Members, claim: Option<Claim>) {
-    if let Ok(council) = council() {
-        council.ask(|council| council.on_freed(members.number()));
-    }
-    if let Some(claim) = claim.filter(|_| !members.is_reusable()) {
-        claim.retire();
-    }
-}
-
-fn council() -> Result<&'static Arc<Residence<Council>>> {
-    process::running()?.council.as_ref().ok_or_else(|| {
+impl From<runtime::NotFaultTolerant> for Failure {
+    fn from(_: runtime::NotFaultTolerant) -> Failure {
         let why = "the job ends when a rank dies; start it with `ferry run --on-death continue`";
         Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why)
-    })
-}
-
-/// Takes part in the next agreement of a communicator, and waits for the verdict.
-fn agree(comm: &Comm, words: Vec<u64>) -> Result<Verdict> {
-    let promise = council()?.ask(|council| council.agree(comm.members.number(), words));
-    // SAFETY: nothing is lent.
-    Ok(unsafe { plane::wait_for(Plane::first()?, |_, _| promise.get().cloned()) })
+    }
 }
 
 /// A communicator of those who live.
@@ -107,15 +57,11 @@ fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     }
     // What only this rank finds wrong is told when all have agreed: later agreements have to fit together.
     let place = newcomm.put(MPI_COMM_NULL);
-    let process = process::running()?;
-    let agreed = agree_among_living(&process.numbers, plane::vote()?, |words| agree(comm, words))?;
+    let shrunk = comm.process.shrink(&comm.members)?;
     place?;
-    let (agreed, verdict) = agreed.ok_or_else(making::no_number)?;
-    let group = comm.members.group().without(&verdict.failed);
-    let rank = group.rank_of(process.driver.me()).expect("we live");
-    let members = Members::new(group, rank, agreed.claim.number());
+    let created = shrunk.ok_or(runtime::CreateError::NoFreeNumber)?;
     let origin = format!("what is left of {}", comm.title());
-    let new = Comm::made(members, agreed.into(), origin, comm)?;
+    let new = Comm::made(created, origin, comm)?;
     newcomm.put(MPI_Comm(handle::expose(handle::share(new))))
 }
 
@@ -126,14 +72,13 @@ fn group_of(peers: &[Peer]) -> MPI_Group {
 
 entries! {
     fn MPIX_Comm_revoke(comm: MPI_Comm) on comm {
-        let number = comm::find(comm)?.members.number();
-        council()?.ask(|council| council.revoke(number));
-        Ok(())
+        let comm = comm::find(comm)?;
+        Ok(comm.process.revoke(&comm.members)?)
     }
 
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
         // Somebody may have said so, and nobody has looked.
-        Plane::first()?.turn();
+        process::first_plane()?.turn();
         flag.put(comm::find(comm)?.members.standing().is_revoked().into())
     }
 
@@ -145,7 +90,8 @@ entries! {
         // A flag that is not there is told when all have agreed: later agreements have to fit together.
         let mine = flag.get();
         let bits = mine.as_ref().map_or(!0, |mine| u64::from(mine.cast_unsigned()));
-        let verdict = agree(comm::find(comm)?, vec![bits])?;
+        let comm = comm::find(comm)?;
+        let verdict = comm.process.agree(&comm.members, vec![bits])?;
         mine?;
         let all = verdict.words.first().copied().unwrap_or(0);
         flag.put(u32::try_from(all).unwrap_or(0).cast_signed())?;
@@ -162,21 +108,21 @@ entries! {
     }
 
     fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
-        Plane::first()?.turn();
+        process::first_plane()?.turn();
         failedgrp.put(group_of(&comm::find(comm)?.members.standing().lost()))
     }
 
     fn MPIX_Comm_ack_failed(comm: MPI_Comm, num_to_ack: c_int, num_acked: Out<c_int>) on comm {
-        let number = comm::find(comm)?.members.number();
+        let comm = comm::find(comm)?;
         let count = usize::try_from(num_to_ack).unwrap_or(0);
-        let known = council()?.ask(|council| council.acknowledge(number, count));
+        let known = comm.process.acknowledge_failed(&comm.members, count)?;
         num_acked.put(int(u32::try_from(known).unwrap_or(u32::MAX)))
     }
 
     fn MPIX_Comm_failure_ack(comm: MPI_Comm) on comm {
-        Plane::first()?.turn();
-        let number = comm::find(comm)?.members.number();
-        council()?.ask(|council| council.acknowledge(number, usize::MAX));
+        process::first_plane()?.turn();
+        let comm = comm::find(comm)?;
+        comm.process.acknowledge_failed(&comm.members, usize::MAX)?;
         Ok(())
     }
 

@@ -77,18 +77,12 @@ impl General {
 
 impl Recipe for General {
     fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
-        let counter = self.counter;
-        // SAFETY: it lends nothing.
-        Ok(unsafe { process::running()?.driver.submit(|nic, _| nic.post_wait(counter, 1)) })
+        Ok(process::running()?.runtime.start_wait_for_counter(self.counter))
     }
 
     fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
         self.complete = true;
-        let counter = self.counter;
-        // SAFETY: it lends nothing.
-        unsafe {
-            process::running()?.driver.submit(|nic, port| nic.close_counter(counter, port));
-        }
+        process::running()?.runtime.close_counter(self.counter);
         if self.freed {
             self.let_go()?;
         }
@@ -97,9 +91,7 @@ impl Recipe for General {
 
     fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
         let Some(cancel) = self.cancel else { return Ok(()) };
-        let counter = self.counter;
-        let complete =
-            self.complete || process::running()?.driver.inspect(|nic| nic.counter(counter) > 0);
+        let complete = self.complete || process::running()?.runtime.is_counter_raised(self.counter);
         // SAFETY: I1.
         checked(unsafe { cancel(self.extra.0, complete.into()) })
     }
@@ -127,8 +119,7 @@ entries! {
         extra_state: *mut c_void, request: Out<MPI_Request>,
     ) {
         let process = process::running()?;
-        // SAFETY: it lends nothing.
-        let counter = unsafe { process.driver.submit(|nic, _| nic.open_counter()) };
+        let counter = process.runtime.open_counter();
         let general: Box<dyn Recipe> = Box::new(General {
             query: query_fn,
             free: free_fn,
@@ -148,8 +139,7 @@ entries! {
             let why = "it is no generalised request, or complete already";
             return Err(Failure::new(MPI_ERR_REQUEST, why));
         };
-        // SAFETY: it lends nothing.
-        unsafe { process::running()?.driver.submit(|nic, port| nic.raise(counter, 1, port)) };
+        process::running()?.runtime.raise_counter(counter);
         if freed { request::complete_freed(request) } else { Ok(()) }
     }
 }

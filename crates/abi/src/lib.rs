@@ -12,7 +12,7 @@
 //! | `data.rs`, `datatype.rs` | buffers of the user's as bytes; datatypes |
 //! | `constructor.rs`, `lookup.rs`, `contents.rs` | how datatypes are made, found and taken apart |
 //! | `pack.rs`, `dims.rs` | packing by hand; balanced grids |
-//! | `comm.rs`, `making.rs`, `plane.rs` | communicators; how they are made, and where |
+//! | `comm.rs`, `making.rs` | communicators; how they are made |
 //! | `collective.rs`, `op.rs` | collectives; what reductions do |
 //! | `attribute.rs`, `predefined.rs` | values that programs hang on objects; those that are there from the beginning |
 //! | `environment.rs`, `process.rs` | beginning and end; what all calls have in common |
@@ -57,7 +57,6 @@ mod nonblocking;
 mod number;
 mod op;
 mod pack;
-mod plane;
 mod pointer;
 mod predefined;
 mod probe;

@@ -1,116 +1,71 @@
 //! How communicators are made, and how they end.
 //!
-//! Whoever makes one has to agree with the other members on its number. That takes a small reduction, and
-//! is written once, as a recipe: a call that waits performs it, one that does not begins it.
-//!
 //! Invariants, cited below by number.
-//!   I1. What is lent to a schedule lives in the recipe, or on the stack of a call that waits.
+//!   I1. What is lent to a schedule lives in the recipe.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{Consult, Mask, Mode, Outcome, Peer, Posted, Schedule, Span, Step};
-use ferrywire_mpi::agreement::{Ballot, Promise, ROOM_BYTES, agree_by, agreement};
-use ferrywire_mpi::collective::{self as algorithm, Combiner};
-use ferrywire_mpi::comm::{Comm as Members, TAG_MAX};
-use ferrywire_mpi::group::{self, Group, Want};
-use ferrywire_mpi::numbers::COMMS_MAX;
-use ferrywire_mpi::operation::{self, Number, Operation};
+use ferrywire_host::nic::Posted;
+use ferrywire_mpi::agreement::Promise;
+use ferrywire_mpi::comm::TAG_MAX;
+use ferrywire_mpi::group::Group;
+use ferrywire_mpi::info::Info;
+use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 
 use crate::attribute::Attributes;
 use crate::comm::{self, Comm};
 use crate::constants::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
     MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT,
-    MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_OTHER, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED,
-    MPI_UNEQUAL,
+    MPI_ERR_ARG, MPI_ERR_COMM, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
 use crate::entry::entries;
 use crate::errhandler::{self, Handler};
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Shared};
 use crate::info;
-use crate::message;
-use crate::plane::{self, Agreed, Plane};
 use crate::pointer::{Out, Text};
-use crate::process;
+use crate::process::{self, Plane};
 use crate::request::{End, Next, Recipe, Request};
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, MPI_Status};
 
-/// Those who agree.
-enum Those {
-    /// All of the communicator that the recipe is of, on both sides if it has two, in the call with this instance.
-    Everyone { instance: u16 },
-    /// Some of them, among whom we are `rank`, under a tag.
-    Some { group: Group, rank: u32, tag: u32 },
-}
-
-/// Agrees on the number of a communicator, and makes it.
-struct Agreement<M> {
-    those: Those,
+/// Agrees with all members of a communicator on the number of a duplicate, and makes it.
+struct Duplicating {
+    instance: u16,
     promise: Promise,
     /// What the schedule works in.
     room: Box<[u8]>,
-    /// Makes it. Taken when it is called.
-    make: Option<M>,
+    /// What it begins with, and where it goes. Taken when it is made.
+    copied: Option<Copied>,
 }
 
-impl<M: FnOnce(Agreed) -> Result + Send> Agreement<M> {
-    fn new(those: Those, make: M) -> Agreement<M> {
-        let (promise, room) = (Promise::default(), crate::data::room(ROOM_BYTES as u64));
-        Agreement { those, promise, room, make: Some(make) }
-    }
-}
-
-impl<M: FnOnce(Agreed) -> Result + Send> Recipe for Agreement<M> {
+impl Recipe for Duplicating {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let process = process::running()?;
-        let (me, instance) = match &self.those {
-            Those::Everyone { instance } => (comm.members.member_of_everyone(), *instance),
-            Those::Some { group, rank, tag } => comm.members.part(group, *rank, *tag),
-        };
+        let who = Agreeing::Everyone { instance: self.instance };
         let room = memory::lend_mut(&mut self.room);
-        let (schedule, promise) = agreement(me, &process.numbers, plane::vote()?, room);
-        self.promise = promise;
         // SAFETY: I1.
-        Ok(unsafe {
-            self.driver(comm).submit(|nic, port| nic.post_schedule(schedule.into(), instance, port))
-        })
+        let (posted, promise) = unsafe { comm.runtime().start_agreement(&who, room) };
+        self.promise = promise;
+        Ok(posted)
     }
 
-    fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
-        if end.outcome != Outcome::Done {
-            return Err(message::failed(end.outcome));
-        }
-        let agreed = self.promise.take().ok_or_else(no_number)?;
-        let make = self.make.take().expect("it is made once");
-        make(agreed.into())?;
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        comm.process.done(end.outcome)?;
+        let agreed = self.promise.take().ok_or(CreateError::NoFreeNumber)?;
+        let members = comm.members.renumbered(agreed.claim.number());
+        let origin = format!("a duplicate of {}", comm.title());
+        let Copied { attributes, info, place } = self.copied.take().expect("it is made once");
+        let mut new = Comm::made(Created { members, agreed }, origin, comm)?;
+        new.attributes = attributes;
+        new.set_info(info);
+        place.put(new)?;
         Ok(Next::Over(MPI_Status::EMPTY))
     }
 
-    /// All agreements are in the first plane, where they take turns.
     fn driver(&self, comm: &Comm) -> Plane {
-        Plane::first().unwrap_or(comm.driver())
+        comm.process.first_plane()
     }
-}
-
-#[cold]
-pub(crate) fn no_number() -> Failure {
-    let why = format!(
-        "the members have no number in common that is free: each can have {COMMS_MAX} communicators; free some"
-    );
-    Failure::new(MPI_ERR_OTHER, why)
-}
-
-/// Agrees with everybody of a communicator, or some of them, and makes another one.
-fn agree(
-    comm: Shared<Comm>,
-    those: Those,
-    make: impl FnOnce(Agreed) -> Result + Send + 'static,
-) -> Result {
-    let recipe: Box<dyn Recipe> = Box::new(Agreement::new(those, make));
-    Request::perform(comm, recipe).map(|_| ())
 }
 
 /// An instance for the next persistent collective of a communicator, and the communicator whose number goes with it: the
@@ -125,29 +80,8 @@ pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, 
         if let Some(instance) = current.members.next_persistent_instance() {
             return Ok((Shared::clone(current), instance));
         }
-        let (made, old) = (Made::default(), Shared::clone(comm));
-        let place = made.clone();
-        let those = Those::Everyone { instance: comm.members.next_instance() };
-        agree(Shared::clone(comm), those, move |agreed| {
-            let members = old.members.renumbered(agreed.claim.number());
-            place.put(Comm::made(members, agreed, old.title(), &old)?);
-            Ok(())
-        })?;
-        *space = Some(handle::share(made.take()));
-    }
-}
-
-/// A communicator that the library makes for itself.
-#[derive(Clone, Default)]
-struct Made(Arc<Mutex<Option<Comm>>>);
-
-impl Made {
-    fn put(&self, comm: Comm) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(comm);
-    }
-
-    fn take(&self) -> Comm {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("it was made")
+        let created = comm.runtime().duplicate(comm.members.next_instance())?;
+        *space = Some(handle::share(Comm::made(created, comm.title(), comm)?));
     }
 }
 
@@ -163,9 +97,26 @@ impl Place {
     }
 }
 
-/// What a duplicate begins with.
+impl Place {
+    /// A communicator that was created from another, if there is one.
+    fn put_created(
+        &self,
+        created: Option<Created>,
+        parent: &Comm,
+        origin: impl FnOnce(String) -> String,
+    ) -> Result {
+        match created {
+            None => self.0.put(MPI_COMM_NULL),
+            Some(created) => self.put(Comm::made(created, origin(parent.title()), parent)?),
+        }
+    }
+}
+
+/// What a duplicate begins with, and where it goes.
 struct Copied {
     attributes: Attributes,
+    info: Info,
+    place: Place,
 }
 
 /// The recipe of a duplicate.
@@ -176,351 +127,63 @@ fn duplicate(
     info: Option<MPI_Info>,
 ) -> Result<Box<dyn Recipe>> {
     let instance = comm.members.next_instance();
-    let copied = Copied { attributes: comm.attributes.copy_for_dup(handle.0)? };
+    let attributes = comm.attributes.copy_for_dup(handle.0)?;
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
-    let (place, old) = (Place(newcomm), Shared::clone(comm));
-    let make = move |agreed: Agreed| {
-        let members = old.members.renumbered(agreed.claim.number());
-        let origin = format!("a duplicate of {}", old.title());
-        let mut new = Comm::made(members, agreed, origin, &old)?;
-        new.attributes = copied.attributes;
-        new.set_info(info);
-        place.put(new)
-    };
-    Ok(Box::new(Agreement::new(Those::Everyone { instance }, make)))
+    let copied = Some(Copied { attributes, info, place: Place(newcomm) });
+    let (promise, room) = (Promise::default(), crate::data::room(AGREEMENT_BYTES as u64));
+    Ok(Box::new(Duplicating { instance, promise, room, copied }))
 }
 
 /// Another communicator of the same ranks, which can have a module.
-pub(crate) fn for_module(comm: &Shared<Comm>, instance: u16, name: &str) -> Result<Comm> {
-    let (made, old) = (Made::default(), Shared::clone(comm));
-    let place = made.clone();
-    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
-        let members = old.members.renumbered(agreed.claim.number()).with_module();
-        let origin = format!("a communicator with a module, of {}", old.title());
-        place.put(Comm::made(members, agreed, origin, &old)?.with_module());
-        Ok(())
-    })?;
-    let new = made.take();
+pub(crate) fn for_module(comm: &Comm, instance: u16, name: &str) -> Result<Comm> {
+    let created = comm.runtime().duplicate_with_module(instance)?;
+    let origin = format!("a communicator with a module, of {}", comm.title());
+    let new = Comm::made(created, origin, comm)?.with_module();
     new.set_name(name.into());
     Ok(new)
 }
 
-/// Runs a schedule of a communicator to its end. What it is lent outlives the call. A call has one instance, under which
-/// it runs all its schedules one after the other, so that all ranks count alike whatever errors one of them finds.
-pub(crate) fn run(comm: &Comm, instance: u16, schedule: Schedule) -> Result {
-    let schedule = Arc::new(schedule);
-    // SAFETY: I1.
-    let outcome = unsafe {
-        plane::perform(comm.driver(), |nic, port| nic.post_schedule(schedule, instance, port))
-    };
-    message::sent(outcome)
-}
-
-/// What everybody of a communicator passes, in the order of `everyone`.
-fn gather_from_everyone(comm: &Comm, instance: u16, mine: &[i64]) -> Result<Vec<i64>> {
-    let me = comm.members.member_of_everyone();
-    let mut mine = mine.to_vec();
-    let mut all = vec![0; mine.len() * me.size() as usize];
-    let (mine, all_span) = (lend(&mut mine), lend(&mut all));
-    let mut work = crate::data::room(algorithm::allgather_work_bytes(me, mine.len));
-    let work = memory::lend_mut(&mut work);
-    run(comm, instance, algorithm::allgather(me, mine, all_span, work))?;
-    Ok(all)
-}
-
-/// Numbers as a span.
-fn lend(numbers: &mut [i64]) -> Span {
-    let address = numbers.as_mut_ptr().expose_provenance() as u64;
-    Span::new(memory::MEMORY, address, size_of_val(numbers) as u64)
-}
-
-/// Who is in the same group as we after a split of everybody: those of our side, and those of the other.
+/// Splits a communicator by color.
 fn split(
-    comm: &Shared<Comm>,
+    comm: &Comm,
     instance: u16,
     color: Option<u32>,
     key: c_int,
     newcomm: Out<MPI_Comm>,
 ) -> Result {
-    let mine = [color.map_or(-1, i64::from), i64::from(key)];
-    let all = gather_from_everyone(comm, instance, &mine)?;
-    let wants: Vec<Want> = all
-        .chunks_exact(2)
-        .map(|want| Want {
-            color: u32::try_from(want[0]).ok(),
-            key: i32::try_from(want[1]).expect("it was one"),
-        })
-        .collect();
-    let members = &comm.members;
-    let (ours, theirs) = match members.inter() {
-        None => (wants, None),
-        Some(inter) => {
-            let (ours, theirs) = sides(&wants, members.group().size(), inter.is_first());
-            (ours.to_vec(), Some((theirs.to_vec(), inter.is_first())))
-        }
-    };
-    let me = members.rank();
-    let group = group::split(&ours, me).map(|ranks| members.group().select(&ranks));
-    let remote = theirs.map(|(theirs, first)| {
-        let ranks = color.map(|color| group::of_color(&theirs, color)).unwrap_or_default();
-        (members.targets().select(&ranks), first)
-    });
     newcomm.put(MPI_COMM_NULL)?;
-    let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
-        let Some(group) = group else { return Ok(()) };
-        let rank = rank_in(&group)?;
-        let members = match remote {
-            None => Members::new(group, rank, agreed.claim.number()),
-            // Nobody over there wants the same.
-            Some((remote, _)) if remote.size() == 0 => return Ok(()),
-            Some((remote, first)) => {
-                Members::between(group, rank, remote, first, agreed.claim.number())
-            }
-        };
-        let origin = format!("a split of {}", old.title());
-        place.put(Comm::made(members, agreed, origin, &old)?)
-    })
-}
-
-/// What everybody passed, ours and theirs.
-fn sides<T>(all: &[T], ours: u32, first: bool) -> (&[T], &[T]) {
-    match first {
-        true => all.split_at(ours as usize),
-        false => {
-            let (theirs, ours) = all.split_at(all.len() - ours as usize);
-            (ours, theirs)
-        }
-    }
-}
-
-/// Our rank in a group of which we are a member.
-fn rank_in(group: &Group) -> Result<u32> {
-    let me = process::running()?.driver.me();
-    group.rank_of(me).ok_or_else(|| Failure::new(MPI_ERR_GROUP, "we are not in the group"))
-}
-
-/// A communicator of the members of a group, which everybody of `comm` asks for.
-fn create(comm: &Shared<Comm>, instance: u16, group: Group, newcomm: Out<MPI_Comm>) -> Result {
-    newcomm.put(MPI_COMM_NULL)?;
-    let outside = group.members().any(|peer| comm.members.group().rank_of(peer).is_none());
-    if outside {
-        return Err(Failure::new(
-            MPI_ERR_GROUP,
-            "the group has members that the communicator lacks",
-        ));
-    }
-    let me = process::running()?.driver.me();
-    let rank = group.rank_of(me);
-    let remote = match comm.members.inter() {
-        None => None,
-        Some(inter) => {
-            let first = inter.is_first();
-            let all = gather_from_everyone(comm, instance, &[rank.map_or(-1, i64::from)])?;
-            let (_, theirs) = sides(&all, comm.members.group().size(), first);
-            let mut ranks: Vec<(i64, u32)> = theirs.iter().copied().zip(0..).collect();
-            ranks.retain(|&(rank, _)| rank >= 0);
-            ranks.sort_unstable();
-            let ranks: Vec<u32> = ranks.into_iter().map(|(_, rank)| rank).collect();
-            Some((inter.remote.select(&ranks), first))
-        }
-    };
-    let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
-        let Some(rank) = rank else { return Ok(()) };
-        let members = match remote {
-            None => Members::new(group, rank, agreed.claim.number()),
-            Some((remote, _)) if remote.size() == 0 => return Ok(()),
-            Some((remote, first)) => {
-                Members::between(group, rank, remote, first, agreed.claim.number())
-            }
-        };
-        let origin = format!("a part of {}", old.title());
-        place.put(Comm::made(members, agreed, origin, &old)?)
-    })
+    let created = comm.runtime().split(instance, color, key)?;
+    Place(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
 }
 
 /// A communicator of the members of a group, which only they ask for, under a tag of their own.
 fn create_among(
-    comm: &Shared<Comm>,
+    comm: &Comm,
     group: Group,
     tag: u32,
     newcomm: Out<MPI_Comm>,
     handler: Option<Handler>,
 ) -> Result {
     newcomm.put(MPI_COMM_NULL)?;
-    let Some(rank) = group.rank_of(process::running()?.driver.me()) else { return Ok(()) };
-    let (place, old) = (Place(newcomm), Shared::clone(comm));
-    let those = Those::Some { group: group.clone(), rank, tag };
-    agree(Shared::clone(comm), those, move |agreed| {
-        let members = Members::new(group, rank, agreed.claim.number());
-        let origin = format!("a part of {}", old.title());
-        let new = Comm::made(members, agreed, origin, &old)?;
-        if let Some(handler) = handler {
-            new.set_handler(handler);
-        }
-        place.put(new)
-    })
+    let Some(created) = comm.runtime().create_among(group, tag)? else { return Ok(()) };
+    let new = Comm::made(created, format!("a part of {}", comm.title()), comm)?;
+    if let Some(handler) = handler {
+        new.set_handler(handler);
+    }
+    Place(newcomm).put(new)
 }
 
-/// The leader of a group that is to be one side of a communicator, and how it reaches the other's.
-struct Bridge<'a> {
-    local: &'a Shared<Comm>,
+/// A communicator between two groups. `across` is of the leader's: the communicator of the leaders, the rank of the other
+/// one, and the tag.
+fn bridge(
+    local: &Comm,
     instance: u16,
     leader: u32,
-    /// At the leader: the communicator, the rank of the other leader there, and the tag.
     across: Option<(Shared<Comm>, u32, u32)>,
-}
-
-impl Bridge<'_> {
-    /// Tells the other side something, and everybody here what the other side tells. As many numbers
-    /// go as come.
-    fn exchange(&self, mine: &[i64]) -> Result<Vec<i64>> {
-        let mut theirs = vec![0; mine.len()];
-        if let Some((comm, other, tag)) = &self.across {
-            let mut mine = mine.to_vec();
-            swap(comm, *other, *tag, lend(&mut mine), lend(&mut theirs))?;
-        }
-        let me = self.local.members.member();
-        let schedule = algorithm::broadcast(me, self.leader, lend(&mut theirs));
-        run(self.local, self.instance, schedule)?;
-        Ok(theirs)
-    }
-
-    /// Combines numbers of all members of both sides.
-    fn combine(&self, operation: Operation, mine: &[u64]) -> Result<Vec<u64>> {
-        let me = self.local.members.member();
-        let mut ours: Vec<i64> = mine.iter().map(|word| word.cast_signed()).collect();
-        let mut work = vec![0; mine.len()];
-        let operator = operation::operator(operation, Number::U64).expect("it makes sense");
-        let combiner = Combiner { operator, element_bytes: 8, commutative: true };
-        let bytes = lend(&mut ours);
-        let schedule = algorithm::allreduce(me, combiner, bytes, bytes, lend(&mut work));
-        run(self.local, self.instance, schedule)?;
-        let theirs = self.exchange(&ours)?;
-        let both = ours.iter().zip(theirs);
-        Ok(both
-            .map(|(ours, theirs)| {
-                let mut both = theirs.to_ne_bytes();
-                operation::combine(operator, &ours.to_ne_bytes(), &mut both);
-                u64::from_ne_bytes(both)
-            })
-            .collect())
-    }
-
-    /// The other group, and whether ours comes first where both are counted.
-    fn meet(&self) -> Result<(Group, bool)> {
-        let group = self.local.members.group();
-        let mut ours: Vec<i64> = group.members().map(|peer| i64::from(peer.0)).collect();
-        let sizes = self.exchange(&[ours.len() as i64])?;
-        let theirs = usize::try_from(sizes[0]).unwrap_or(0);
-        let first = ours[self.leader as usize];
-        let size = ours.len();
-        ours.insert(0, first);
-        ours.resize(1 + size.max(theirs), 0);
-        let answer = self.exchange(&ours)?;
-        let peers: Option<Vec<Peer>> =
-            answer[1..=theirs].iter().map(|&peer| u32::try_from(peer).ok().map(Peer)).collect();
-        let peers = peers.ok_or_else(|| crate::failure::internal("a peer that is none"))?;
-        if peers.iter().any(|&peer| group.rank_of(peer).is_some()) {
-            return Err(Failure::new(MPI_ERR_COMM, "the two groups have members in common"));
-        }
-        Ok((Group::of(&peers), first < answer[0]))
-    }
-
-    /// A number and a plane on which both sides agree.
-    fn agree(&self) -> Result<Agreed> {
-        let process = process::running()?;
-        let agreed = agree_by(
-            &process.numbers,
-            plane::vote()?,
-            |stamp| Ok(self.combine(Operation::Max, &[stamp])?[0]),
-            |whom, bytes| self.consult(whom, bytes),
-            |ballot| {
-                let common = self.combine(Operation::BitAnd, ballot)?;
-                Ok(Ballot::try_from(common).expect("as many as were sent"))
-            },
-        );
-        // Whatever came of it, others may have waited for their turn.
-        // SAFETY: it lends nothing.
-        unsafe { process.driver.submit(|nic, port| nic.on_change(port)) };
-        agreed?.map(Agreed::from).ok_or_else(no_number)
-    }
-
-    /// Waits for our turn.
-    fn consult(&self, whom: Arc<dyn Consult>, bytes: &mut [u8]) -> Result {
-        let members = &self.local.members;
-        let mut schedule = Schedule::new(members.group_id(), members.rank());
-        schedule.push(Step::Consult { whom, bytes: memory::lend_mut(bytes) }, &[]);
-        let (driver, instance) = (Plane::first()?, self.instance);
-        // SAFETY: I1.
-        let outcome = unsafe {
-            plane::perform(driver, |nic, port| {
-                nic.on_change(port);
-                nic.post_schedule(schedule.into(), instance, port)
-            })
-        };
-        message::sent(outcome)
-    }
-
-    /// Makes the communicator between the two.
-    fn build(&self, newintercomm: Out<MPI_Comm>, handler: Option<Handler>) -> Result {
-        let (remote, first) = self.meet()?;
-        let agreed = self.agree()?;
-        let members = &self.local.members;
-        let (group, rank) = (members.group().clone(), members.rank());
-        let between = Members::between(group, rank, remote, first, agreed.claim.number());
-        let origin = format!("a bridge from {}", self.local.title());
-        let new = Comm::made(between, agreed, origin, self.local)?;
-        if let Some(handler) = handler {
-            new.set_handler(handler);
-        }
-        Place(newintercomm).put(new)
-    }
-}
-
-/// Exchanges bytes with another rank, apart from everything that users and collectives do.
-fn swap(comm: &Comm, other: u32, tag: u32, mine: Span, theirs: Span) -> Result {
-    let driver = comm.driver();
-    let (peer, out, back) = comm.members.pair(other, tag);
-    // SAFETY: I1.
-    let receive = unsafe {
-        driver.submit(|nic, port| nic.post_receive(Some(peer), back, Mask::EXACT, theirs, port))
-    };
-    // SAFETY: I1.
-    let sent = unsafe {
-        plane::perform(driver, |nic, port| nic.post_send(peer, out, mine, Mode::Standard, port))
-    };
-    let received = match receive {
-        Posted::Done(outcome) => outcome,
-        Posted::Pending(ticket) => plane::wait(driver, ticket),
-    };
-    message::sent(sent)?;
-    match received {
-        Outcome::Received(_) => Ok(()),
-        other => Err(message::failed(other)),
-    }
-}
-
-/// One communicator of both sides of another.
-fn merge(comm: &Shared<Comm>, high: bool, newcomm: Out<MPI_Comm>) -> Result {
-    let instance = comm.members.next_instance();
-    let Some(inter) = comm.members.inter() else {
-        return Err(Failure::new(MPI_ERR_COMM, "the communicator has one side only"));
-    };
-    let all = gather_from_everyone(comm, instance, &[i64::from(high)])?;
-    let (_, theirs) = sides(&all, comm.members.group().size(), inter.is_first());
-    let they_are_high = theirs.first().is_some_and(|&high| high != 0);
-    let ours_first = if they_are_high == high { inter.is_first() } else { !high };
-    let (ours, theirs) = (comm.members.group(), &inter.remote);
-    let group = if ours_first { ours.union(theirs) } else { theirs.union(ours) };
-    let (place, old) = (Place(newcomm), Shared::clone(comm));
-    agree(Shared::clone(comm), Those::Everyone { instance }, move |agreed| {
-        let rank = rank_in(&group)?;
-        let members = Members::new(group, rank, agreed.claim.number());
-        let origin = format!("both sides of {}", old.title());
-        place.put(Comm::made(members, agreed, origin, &old)?)
-    })
+) -> Result<Comm> {
+    let across = across.as_ref().map(|(comm, other, tag)| (comm.runtime(), *other, *tag));
+    let created = Bridge { local: local.runtime(), instance, leader, across }.create()?;
+    Comm::made(created, format!("a bridge from {}", local.title()), local)
 }
 
 /// How alike two communicators are.
@@ -622,7 +285,7 @@ entries! {
             }
         };
         let color = match shared {
-            true => Some(process::running()?.driver.first_here().0),
+            true => Some(process::running()?.rank().first_here().0),
             false => None,
         };
         split(&comm, instance, color, key, newcomm)
@@ -631,24 +294,27 @@ entries! {
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
-        create(&comm, instance, crate::group::find(group)?, newcomm)
+        let group = crate::group::find(group)?;
+        newcomm.put(MPI_COMM_NULL)?;
+        let created = comm.runtime().create(instance, group)?;
+        Place(newcomm).put_created(created, &comm, |title| format!("a part of {title}"))
     }
 
     fn MPI_Comm_create_group(
         comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>,
     ) on comm {
         let group = crate::group::find(group)?;
-        create_among(&comm::share_of(comm)?, group, tag.cast_unsigned(), newcomm, None)
+        create_among(comm::find(comm)?, group, tag.cast_unsigned(), newcomm, None)
     }
 
     fn MPI_Comm_create_from_group(
         group: MPI_Group, stringtag: Text, _info: MPI_Info, errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
     ) {
-        let world = Shared::clone(&process::running()?.world);
+        let world = &process::running()?.world;
         let tag = tag_of(&stringtag.get()?);
         let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
-        create_among(&world, crate::group::find(group)?, tag, newcomm, Some(handler))
+        create_among(world, crate::group::find(group)?, tag, newcomm, Some(handler))
     }
 
     fn MPI_Intercomm_create(
@@ -665,7 +331,7 @@ entries! {
         } else {
             None
         };
-        Bridge { local: &local, instance, leader, across }.build(newintercomm, None)
+        Place(newintercomm).put(bridge(&local, instance, leader, across)?)
     }
 
     fn MPI_Intercomm_create_from_groups(
@@ -688,10 +354,11 @@ entries! {
         let across = (local.members.rank() == leader).then(|| {
             let other = u32::try_from(remote_leader).ok().filter(|&rank| rank < theirs.size());
             let other = other.ok_or_else(|| no_leader(remote_leader))?;
-            Ok((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
+            Ok::<_, Failure>((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
         });
-        let bridge = Bridge { local: &local, instance, leader, across: across.transpose()? };
-        bridge.build(newintercomm, Some(handler))?;
+        let new = bridge(&local, instance, leader, across.transpose()?)?;
+        new.set_handler(handler);
+        Place(newintercomm).put(new)?;
         drop(local);
         free(Out::to(&mut handle))
     }
@@ -699,7 +366,9 @@ entries! {
     fn MPI_Intercomm_merge(
         intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>,
     ) on intercomm {
-        merge(&comm::share_of(intercomm)?, high != 0, newintracomm)
+        let comm = comm::find(intercomm)?;
+        let created = comm.runtime().merge(comm.members.next_instance(), high != 0)?;
+        Place(newintracomm).put_created(Some(created), comm, |title| format!("both sides of {title}"))
     }
 
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {

@@ -1,6 +1,6 @@
 //! Messages: blocking sends and receives, and what all sorts of them have in common.
 //!
-//! The way of a message from here: [`send`] → `plane::perform` → `Driver::perform` → `Nic::post_send` →
+//! The way of a message from here: [`send`] → `Comm::send` of the runtime → `Driver::perform` → `Nic::post_send` →
 //! `Port::transmit` → `Rail::send`.
 //!
 //! Invariants, cited below by number.
@@ -10,15 +10,12 @@ use std::ffi::c_int;
 use std::fmt;
 
 use ferrywire_host::nic::{Fault, Mode, Outcome, Received};
-use ferrywire_modules::ModuleFault;
 
 use crate::comm::{self, Comm};
-use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_OTHER, MPI_ERR_TRUNCATE};
+use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
-use crate::fault::{self, MPIX_ERR_PROC_FAILED};
-use crate::plane;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::sizes::Wide;
@@ -60,11 +57,7 @@ entries! {
         let mut incoming = Incoming::new(data);
         let into = incoming.span();
         // SAFETY: I1.
-        let outcome = unsafe {
-            plane::perform(comm.driver(), |nic, port| {
-                nic.post_receive(wanted.from, wanted.word, wanted.mask, into, port)
-            })
-        };
+        let outcome = unsafe { comm.runtime().receive(wanted, into) };
         let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request));
         status.report_result(got)
     }
@@ -85,16 +78,13 @@ fn send(
     let request = Request { bytes: None, with: With::To(dest), tag, comm };
     let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(request))?;
     let request = Request { bytes: Some(data.bytes()), ..request };
-    let Some((to, word)) = comm.address(dest, tag).map_err(|failure| failure.during(request))?
-    else {
+    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(request))? else {
         return Ok(());
     };
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     // SAFETY: I1.
-    let outcome = unsafe {
-        plane::perform(comm.driver(), |nic, port| nic.post_send(to, word, source, mode, port))
-    };
+    let outcome = unsafe { comm.runtime().send(to, source, mode) };
     sent(outcome).map_err(|failure| failure.during(request))
 }
 
@@ -124,37 +114,12 @@ pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_
     }
 }
 
-/// The one place where a fault becomes an error.
+/// The error of an operation that failed.
 #[cold]
 pub(crate) fn failed(outcome: Outcome) -> Failure {
-    match outcome {
-        Outcome::Failed(Fault::Truncated { word, len, .. }) => {
-            let (source, tag) = (word.source(), word.tag());
-            Failure::new(
-                MPI_ERR_TRUNCATE,
-                format!(
-                    "the message of rank {source} with tag {tag} has {len} bytes, more than there is room for"
-                ),
-            )
-        }
-        Outcome::Failed(Fault::PeerDown(peer)) => {
-            let trouble = process::running().ok().and_then(|process| process.driver.trouble(peer));
-            let rank = peer.0;
-            let why = match trouble {
-                Some(why) => format!("rank {rank} of MPI_COMM_WORLD cannot be reached: {why}"),
-                None => format!("rank {rank} of MPI_COMM_WORLD has left the job"),
-            };
-            Failure::new(MPIX_ERR_PROC_FAILED, why)
-        }
-        // Nobody takes back what a call waits for, but who ends the communicator.
-        Outcome::Failed(Fault::Revoked) | Outcome::Cancelled => fault::revoked(),
-        Outcome::Failed(Fault::Module { word, trap }) => {
-            Failure::new(MPI_ERR_OTHER, ModuleFault::of(word, trap).to_string())
-        }
-        Outcome::Failed(Fault::Abandoned) => {
-            Failure::new(MPI_ERR_OTHER, "another part of it failed")
-        }
-        other => Failure::new(MPI_ERR_OTHER, format!("it ended with {other:?}")),
+    match process::running() {
+        Ok(process) => process.runtime.failure(outcome).into(),
+        Err(not_running) => not_running,
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{self, MODULE_COUNTERS, Outcome, Posted};
+use ferrywire_host::nic::{self, MODULE_COUNTERS};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
 use ferrywire_mpi::collective::{self as algorithm, Combiner};
 use ferrywire_mpi::operation::{self, Number, Operation};
@@ -18,7 +18,6 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Object, Shared};
 use crate::making;
-use crate::plane;
 use crate::pointer::{Choice, Out, Text};
 use crate::types::{MPI_Comm, MPI_Count};
 
@@ -65,7 +64,8 @@ fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> 
     let mut work = crate::data::room(flat.len() as u64);
     let (span, work) = (memory::lend_mut(flat), memory::lend_mut(&mut work));
     let schedule = algorithm::allreduce(comm.members.member(), combiner, span, span, work);
-    making::run(comm, instance, schedule)?;
+    // SAFETY: what it is lent outlives the call.
+    unsafe { comm.runtime().run(instance, schedule) }?;
     Ok(bytes.map(u64::from_ne_bytes))
 }
 
@@ -97,7 +97,7 @@ fn load(
     let new = handle::share(making::for_module(comm, instance, name)?);
     let loaded = start(code).map(|module| {
         let (group, placement) = new.members.module_place();
-        new.driver().load(group, module, placement);
+        new.plane().load(group, module, placement);
     });
     agree(&new, new.members.next_instance(), loaded.err().as_ref(), code)?;
     let watched = Arc::downgrade(&new);
@@ -113,18 +113,19 @@ fn replace(comm: &Comm, instance: u16, code: &[u8]) -> Result {
     // Only when all can: a rank that cannot would be left with the old one.
     agree(comm, instance, started.as_ref().err(), code)?;
     if let Ok(module) = started {
-        comm.driver().replace(group, module);
+        comm.plane().replace(group, module);
     }
     barrier(comm, instance)
 }
 
 fn barrier(comm: &Comm, instance: u16) -> Result {
-    making::run(comm, instance, algorithm::barrier(comm.members.member()))
+    // SAFETY: nothing is lent.
+    Ok(unsafe { comm.runtime().run(instance, algorithm::barrier(comm.members.member())) }?)
 }
 
 fn stats(comm: &Comm) -> Result<Ferry_Module_stats> {
     let group = group_of(comm)?;
-    let seen = comm.driver().module_stats(group).unwrap_or_default();
+    let seen = comm.plane().module_stats(group).unwrap_or_default();
     let text = seen.last_fault.map(|(word, trap)| ModuleFault::of(word, trap).to_string());
     let text = text.unwrap_or_default();
     let mut last_fault = [0; FAULT_BYTES];
@@ -168,7 +169,7 @@ entries! {
         let instance = comm.members.next_instance();
         let group = group_of(comm)?;
         barrier(comm, instance)?;
-        comm.driver().unload(group);
+        comm.plane().unload(group);
         making::free(module_comm)
     }
 
@@ -195,16 +196,9 @@ entries! {
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
         let at_least = u64::try_from(at_least).unwrap_or(0);
-        // SAFETY: it lends nothing.
-        let outcome = unsafe {
-            plane::perform(comm.driver(), |nic, _| match nic.module_counter(group, number) {
-                Some(counter) => nic.post_wait(counter, at_least),
-                None => Posted::Done(Outcome::Cancelled),
-            })
-        };
-        match outcome {
-            Outcome::Done => Ok(()),
-            _ => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
+        match comm.plane().wait_for_module(group, number, at_least) {
+            true => Ok(()),
+            false => Err(Failure::new(MPI_ERR_OTHER, "the module has been unloaded")),
         }
     }
 }

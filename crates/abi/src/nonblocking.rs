@@ -78,10 +78,10 @@ impl Sending {
 
 impl Recipe for Sending {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let Some((to, word)) = self.address(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
+        let Some(to) = self.address(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
         let (source, mode) = (self.data.load(), self.mode);
         // SAFETY: I1.
-        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) })
+        Ok(unsafe { comm.runtime().start_send(to, source, mode) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -125,14 +125,10 @@ impl Receiving {
 
 impl Recipe for Receiving {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let Some(Wanted { from, word, mask }) = self.wanted(comm)? else {
-            return Ok(Posted::Done(Outcome::Done));
-        };
+        let Some(wanted) = self.wanted(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
         let into = self.data.span();
         // SAFETY: I1.
-        Ok(unsafe {
-            comm.driver().submit(|nic, port| nic.post_receive(from, word, mask, into, port))
-        })
+        Ok(unsafe { comm.runtime().start_receive(wanted, into) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -203,14 +199,13 @@ fn begin_to_send(
 ) -> Result<MPI_Request> {
     let data = Data::to_read(buf, count, datatype)?;
     let comm = comm::find(handle)?;
-    let (Some(source), Ok(Some((to, word)))) = (data.straight(), comm.address(dest, tag)) else {
+    let (Some(source), Ok(Some(to))) = (data.straight(), comm.address(dest, tag)) else {
         let comm = comm::share_of(handle)?;
         let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
         return Request::begin(comm, sending);
     };
     // SAFETY: I1.
-    let posted =
-        unsafe { comm.driver().submit(|nic, port| nic.post_send(to, word, source, mode, port)) };
+    let posted = unsafe { comm.runtime().start_send(to, source, mode) };
     let data = Outgoing::straight(source);
     Request::of_posted(posted, handle, || Sending { data, dest, tag, mode })
 }
@@ -232,10 +227,8 @@ fn begin_to_receive(
         let receiving = Receiving::new(&comm, data, source, tag)?;
         return Request::begin(comm, receiving);
     };
-    let Wanted { from, word, mask } = wanted;
     // SAFETY: I1.
-    let posted =
-        unsafe { comm.driver().submit(|nic, port| nic.post_receive(from, word, mask, into, port)) };
+    let posted = unsafe { comm.runtime().start_receive(wanted, into) };
     let data = Incoming::straight(into);
     Request::of_posted(posted, handle, || Receiving { data, source, tag })
 }

@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::Operators;
@@ -18,6 +17,7 @@ use ferrywire_host::nic::Operator;
 use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::datatype::{Basic, Datatype, Memory, Predefined, Sort};
 use ferrywire_mpi::operation::{self, Number, Operation, USER_OPERATOR_MIN};
+use ferrywire_runtime as runtime;
 
 use crate::constants::{
     MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_OP, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC,
@@ -29,6 +29,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
 use crate::pointer::{Choice, ChoiceMut, Out};
+use crate::process;
 use crate::sizes::Wide;
 use crate::types::{MPI_Count, MPI_Datatype, MPI_Op};
 
@@ -108,8 +109,9 @@ impl Combining {
             Op::Users(users) => {
                 let commutative = users.commutative;
                 let (datatype, lasting) = (datatype.clone(), Lasting::new(handle)?);
-                let registered = Registered::new(Reduction { users, datatype, lasting });
-                let operator = Operator(registered.0);
+                let reduction = Reduction { users, datatype, lasting };
+                let registered = Registered::new(reduction, process::running()?.runtime);
+                let operator = Operator(registered.number);
                 let combiner = Combiner { operator, element_bytes, commutative };
                 Ok(Combining { combiner, registered: Some(registered) })
             }
@@ -306,20 +308,14 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many there are.
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether a schedule may want an operator of the user's.
-#[inline]
-pub(crate) fn is_any_in_use() -> bool {
-    IN_USE.load(Ordering::Relaxed) > 0
+/// The number of an operator, while this is alive.
+struct Registered {
+    number: u16,
+    process: &'static runtime::Process,
 }
 
-/// The number of an operator, while this is alive.
-struct Registered(u16);
-
 impl Registered {
-    fn new(reduction: Reduction) -> Registered {
+    fn new(reduction: Reduction, process: &'static runtime::Process) -> Registered {
         let mut registry = registry();
         loop {
             let number = registry.next | USER_OPERATOR_MIN;
@@ -328,8 +324,8 @@ impl Registered {
                 registry.reductions.entry(number)
             {
                 place.insert(Arc::new(reduction));
-                IN_USE.fetch_add(1, Ordering::Relaxed);
-                return Registered(number);
+                process.add_user_operator();
+                return Registered { number, process };
             }
         }
     }
@@ -337,8 +333,8 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        registry().reductions.remove(&self.0);
-        IN_USE.fetch_sub(1, Ordering::Relaxed);
+        registry().reductions.remove(&self.number);
+        self.process.remove_user_operator();
     }
 }
 

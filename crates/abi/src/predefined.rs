@@ -45,7 +45,7 @@ pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
         MPI_IO => &IO,
         MPI_WTIME_IS_GLOBAL => &WTIME_IS_GLOBAL,
         MPI_APPNUM => {
-            let Some(program) = process::running().ok()?.driver.program() else {
+            let Some(program) = process::running().ok()?.rank().program() else {
                 return Some(None);
             };
             APPNUM.0.store(comm::int(program), Ordering::Relaxed);
@@ -54,7 +54,7 @@ pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
         MPI_LASTUSEDCODE => &LAST_USED_CODE,
         MPI_UNIVERSE_SIZE => {
             let process = process::running().ok()?;
-            UNIVERSE_SIZE.0.store(comm::int(process.driver.size()), Ordering::Relaxed);
+            UNIVERSE_SIZE.0.store(comm::int(process.rank().size()), Ordering::Relaxed);
             &UNIVERSE_SIZE
         }
         _ => return None,

@@ -5,8 +5,9 @@
 
 use std::ffi::c_int;
 
-use ferrywire_host::nic::{Nic, Outcome, Posted, Probed, Received, Ticket};
+use ferrywire_host::nic::{Outcome, Posted, Probed, Received, Ticket};
 use ferrywire_mpi::comm::Wanted;
+use ferrywire_runtime as runtime;
 
 use crate::comm::{self, Comm};
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
@@ -15,7 +16,6 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
 use crate::message::{self, Request as Described, With};
-use crate::plane;
 use crate::pointer::{ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -48,33 +48,15 @@ fn look<T>(
     comm: &Comm,
     source: c_int,
     tag: c_int,
-    wait: bool,
-    mut find: impl FnMut(&mut Nic, &mut ferrywire_host::HostPort, Wanted) -> Option<T>,
+    find: impl FnOnce(runtime::Comm<'_>, Wanted) -> std::result::Result<Option<T>, runtime::Failure>,
 ) -> Result<Seen<T>> {
     let described = Described { bytes: None, with: With::From(source), tag, comm };
     let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
     let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
-    let driver = comm.driver();
-    let lost = |nic: &Nic| nic.hopeless(wanted.word, wanted.from);
-    let found = if wait {
-        // SAFETY: I1.
-        Some(unsafe {
-            plane::wait_for(driver, |nic, port| {
-                find(nic, port, wanted).map(Ok).or_else(|| lost(nic).map(Err))
-            })
-        })
-    } else {
-        driver.turn();
-        // SAFETY: I1.
-        unsafe {
-            driver
-                .submit(|nic, port| find(nic, port, wanted).map(Ok).or_else(|| lost(nic).map(Err)))
-        }
-    };
-    match found {
-        None => Ok(Seen::Nothing),
-        Some(Ok(found)) => Ok(Seen::Message(found)),
-        Some(Err(fault)) => Err(message::failed(Outcome::Failed(fault)).during(described)),
+    match find(comm.runtime(), wanted) {
+        Ok(Some(found)) => Ok(Seen::Message(found)),
+        Ok(None) => Ok(Seen::Nothing),
+        Err(failure) => Err(Failure::from(failure).during(described)),
     }
 }
 
@@ -90,9 +72,7 @@ fn take(
     wait: bool,
 ) -> Result<Option<(MPI_Message, MPI_Status)>> {
     let comm = comm::share_of(comm)?;
-    let taken = look(&comm, source, tag, wait, |nic, port, wanted| {
-        nic.take(wanted.word, wanted.mask, port)
-    })?;
+    let taken = look(&comm, source, tag, |comm, wanted| comm.take(wanted, wait))?;
     Ok(match taken {
         Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, MPI_Status::NOBODY)),
         Seen::Nothing => None,
@@ -115,7 +95,7 @@ impl Recipe for Receiving {
         let Some((ticket, _)) = self.taken else { return Ok(Posted::Done(Outcome::Done)) };
         let into = self.data.span();
         // SAFETY: I1: the room is the program's, or in the recipe.
-        Ok(unsafe { comm.driver().submit(|nic, port| nic.post_taken(ticket, into, port)) })
+        Ok(unsafe { comm.runtime().start_taken(ticket, into) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -154,10 +134,7 @@ fn receiving(
 
 entries! {
     fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-        let find = |nic: &mut Nic, port: &mut _, wanted: Wanted| {
-            nic.probe(wanted.word, wanted.mask, port)
-        };
-        match look(comm::find(comm)?, source, tag, true, find)? {
+        match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, true))? {
             Seen::Message(seen) => status.report(status_of(&seen)),
             Seen::Nobody => status.report(MPI_Status::NOBODY),
             Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "a probe ended too early")),
@@ -168,10 +145,7 @@ entries! {
     fn MPI_Iprobe(
         source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>,
     ) on comm {
-        let find = |nic: &mut Nic, port: &mut _, wanted: Wanted| {
-            nic.probe(wanted.word, wanted.mask, port)
-        };
-        let seen = match look(comm::find(comm)?, source, tag, false, find)? {
+        let seen = match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, false))? {
             Seen::Message(seen) => status_of(&seen),
             Seen::Nobody => MPI_Status::NOBODY,
             Seen::Nothing => return flag.put(0),

@@ -2,44 +2,46 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{Rank, Residence, job, meet, stdio};
-use ferrywire_mpi::collective::Home;
+use ferrywire_host::{Rank, job, meet, stdio};
 use ferrywire_mpi::comm::Comm as Members;
-use ferrywire_mpi::council::Council;
 use ferrywire_mpi::group::Group;
-use ferrywire_mpi::numbers::Numbers;
+use ferrywire_runtime as runtime;
 
 use crate::buffered;
 use crate::comm::Comm;
-use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
+use crate::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN, MPI_THREAD_MULTIPLE};
 use crate::error;
 use crate::failure::{self, Failure, Result};
-use crate::fault;
 use crate::handle::{self, Shared};
 use crate::op::OPERATORS;
-use crate::plane::Plane;
 use crate::request;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub(crate) struct Process {
-    /// What we have of the job: stands for the driver of our first NIC, where the predefined
-    /// communicators are.
-    pub(crate) driver: &'static Rank,
+    /// The rank that it is of its job.
+    pub(crate) runtime: &'static runtime::Process,
     /// MPI_COMM_WORLD.
     pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
     pub(crate) itself: Shared<Comm>,
-    /// Which numbers communicators can have.
-    pub(crate) numbers: Arc<Numbers>,
-    /// What settles things among ranks that die, in a job that goes on without them.
-    pub(crate) council: Option<Arc<Residence<Council>>>,
     /// What threads may do.
     pub(crate) thread_level: c_int,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
+}
+
+/// A plane of the process, which lasts as long as that does.
+pub(crate) type Plane = runtime::Plane<'static>;
+
+impl Process {
+    /// The rank that it is of its job.
+    #[inline]
+    pub(crate) fn rank(&self) -> &'static Rank {
+        self.runtime.rank()
+    }
 }
 
 /// There while MPI is: null before, and after.
@@ -70,14 +72,9 @@ fn not_running() -> Failure {
     Failure::new(MPI_ERR_OTHER, why)
 }
 
-/// How the ranks of the job live together.
-pub(crate) fn home() -> Home {
-    match running() {
-        Ok(process) if process.driver.has_other_hosts() => Home::Spread,
-        Ok(process) if process.driver.is_crowded() => Home::Crowded,
-        Ok(_) => Home::Near,
-        Err(_) => Home::Spread,
-    }
+/// The plane of the predefined communicators.
+pub(crate) fn first_plane() -> Result<Plane> {
+    Ok(running()?.runtime.first_plane())
 }
 
 /// Whether MPI_Init has been called.
@@ -103,18 +100,18 @@ pub(crate) fn start(thread_level: c_int) -> Result {
     flush_when_we_panic();
     let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
-    // Every communicator has a reference to its driver, and the program may keep some to the end.
-    let driver: &'static Rank = Box::leak(Box::new(rank));
-    let me = driver.me();
-    let world = Members::new(Group::whole(driver.size()), me.0, WORLD);
+    // Every communicator refers to it, and the program may keep some to the end.
+    let has_threads = thread_level == MPI_THREAD_MULTIPLE;
+    let runtime: &'static runtime::Process =
+        Box::leak(Box::new(runtime::Process::new(rank, ITSELF + 1, has_threads)));
+    let me = runtime.rank().me();
+    let world = Members::new(Group::whole(runtime.rank().size()), me.0, WORLD);
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
-    let council = fault::open_council(driver, [&world, &itself]);
+    let predefined = |members, name| handle::share(Comm::predefined(members, runtime, name));
     let process = Process {
-        driver,
-        world: handle::share(Comm::predefined(world, Plane::first_of(driver), "MPI_COMM_WORLD")),
-        itself: handle::share(Comm::predefined(itself, Plane::first_of(driver), "MPI_COMM_SELF")),
-        numbers: Numbers::new(me, ITSELF + 1),
-        council,
+        runtime,
+        world: predefined(world, "MPI_COMM_WORLD"),
+        itself: predefined(itself, "MPI_COMM_SELF"),
         thread_level,
         main_thread: std::thread::current().id(),
     };
@@ -136,11 +133,11 @@ fn flush_when_we_panic() {
 pub(crate) fn finish() -> Result {
     let process = running()?;
     // A child that ends in order, as those of mpi4py do, leaves the job to its parent.
-    if !process.driver.is_forked() {
+    if !process.rank().is_forked() {
         // MPI 5.0 §11.2.2: what was sent goes on to its end, though the program has nothing to wait for it with.
         request::complete_orphans();
         buffered::complete_all();
-        process.driver.leave();
+        process.rank().leave();
     }
     let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // Swapped, since a variable that is only stored to is optimised away.
@@ -157,7 +154,7 @@ pub(crate) fn abort_for(code: c_int) -> ! {
 /// Ends the job.
 pub(crate) fn abort(code: c_int, text: &str) -> ! {
     match running() {
-        Ok(process) => process.driver.abort(code, text),
+        Ok(process) => process.rank().abort(code, text),
         Err(_) => {
             eprintln!("ferrywire: {text}");
             die(code)

@@ -26,9 +26,8 @@ use crate::fault;
 use crate::general;
 use crate::handle::{self, Kind, Shared};
 use crate::nonblocking::{Again, Receiving, Sending};
-use crate::plane::{self, Plane};
 use crate::pointer::Out;
-use crate::process;
+use crate::process::{self, Plane};
 use crate::sizes;
 use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
 
@@ -80,7 +79,7 @@ pub(crate) trait Recipe: Send {
 
     /// Who knows the ticket of what was posted last.
     fn driver(&self, comm: &Comm) -> Plane {
-        comm.driver()
+        comm.plane()
     }
 
     /// The status that the program shall see, where something of the user's has a say in it.
@@ -240,7 +239,7 @@ impl Request {
             }
             let Progress::Pending(ticket) = self.progress else { return Ok(()) };
             process::running()?;
-            let outcome = plane::wait(self.driver(), ticket);
+            let outcome = self.driver().wait(ticket);
             self.see(ticket, outcome);
         }
     }
@@ -300,7 +299,7 @@ impl Request {
     #[inline]
     pub(crate) fn driver(&self) -> Plane {
         match &self.work {
-            Work::Send(_) | Work::Receive(_) => self.comm.driver(),
+            Work::Send(_) | Work::Receive(_) => self.comm.plane(),
             Work::Other(recipe) => recipe.driver(&self.comm),
         }
     }
@@ -381,7 +380,7 @@ impl Request {
             Work::Receive(receiving) => self.work = Work::Other(Box::new(Again(receiving))),
             again => self.work = again,
         }
-        let outcome = Outcome::Failed(Fault::PeerDown(self.comm.driver().me()));
+        let outcome = Outcome::Failed(Fault::PeerDown(self.comm.plane().me()));
         self.progress = Progress::Part(End { ticket: None, outcome });
         true
     }

@@ -5,7 +5,7 @@ use ferrywire_host::nic::{Outcome, Posted, Ticket};
 use crate::comm::Comm;
 use crate::failure::Result;
 use crate::handle::Shared;
-use crate::plane::Plane;
+use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
 use crate::types::MPI_Status;
 
@@ -61,6 +61,6 @@ impl Recipe for Together {
     }
 
     fn driver(&self, comm: &Comm) -> Plane {
-        self.first().map_or(comm.driver(), Request::driver)
+        self.first().map_or(comm.plane(), Request::driver)
     }
 }

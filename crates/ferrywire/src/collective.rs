@@ -8,12 +8,11 @@
 //!       when it has been released: then it needs nothing but its work space, which the driver keeps.
 //!   I2. A request keeps what its schedule was lent, as `request.rs` says.
 
-use std::sync::Arc;
-
-use ferrywire_host::nic::{Outcome, Posted, Schedule, Span};
+use ferrywire_host::nic::{Outcome, Span};
 use ferrywire_host::{Keep, memory};
-use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::operation::Operation;
+use ferrywire_runtime::{Prepared, Root};
 
 use crate::address::Rank;
 use crate::comm::{Comm, What};
@@ -29,7 +28,7 @@ pub struct Collecting<R> {
     result: R,
     #[expect(dead_code, reason = "it is read by others, until the schedule is over")]
     source: Option<Keep>,
-    work: Vec<u8>,
+    work: Box<[u8]>,
 }
 
 impl<R> sealed::Sealed for Collecting<R> {}
@@ -50,106 +49,26 @@ impl<R: Send + Unpin + 'static> Kept for Collecting<R> {
     }
 }
 
-/// A schedule, and the room that it needs to work in.
-struct Prepared {
-    schedule: Schedule,
-    work: Vec<u8>,
-}
-
-impl Prepared {
-    fn new(work_bytes: u64, make: impl FnOnce(Span) -> Schedule) -> Prepared {
-        let mut work = vec![0; crate::comm::size(work_bytes)];
-        let schedule = make(memory::lend_mut(&mut work));
-        Prepared { schedule, work }
-    }
-}
-
-/// How each collective is made: from spans to a schedule with its room.
 impl Comm {
-    fn prepare_allreduce(&self, combiner: Combiner, bytes: Span) -> Prepared {
-        let me = self.member();
-        Prepared::new(algorithm::allreduce_work_bytes(me, combiner, bytes, bytes), |work| {
-            algorithm::allreduce(me, combiner, bytes, bytes, work)
-        })
-    }
-
-    fn prepare_reduce(&self, root: u32, combiner: Combiner, bytes: Span) -> Prepared {
-        let me = self.member();
-        Prepared::new(algorithm::reduce_work_bytes(me, root, combiner, bytes.len), |work| {
-            algorithm::reduce(me, root, combiner, bytes, work)
-        })
-    }
-
-    fn prepare_scan(&self, combiner: Combiner, bytes: Span) -> Prepared {
-        Prepared::new(bytes.len, |work| algorithm::scan(self.member(), combiner, bytes, work))
-    }
-
-    fn prepare_exscan(&self, combiner: Combiner, bytes: Span) -> Prepared {
-        Prepared::new(algorithm::exscan_work_bytes(bytes.len), |work| {
-            algorithm::exscan(self.member(), combiner, bytes, work)
-        })
-    }
-
-    fn prepare_gather(&self, root: u32, mine: Span, all: Span) -> Prepared {
-        let me = self.member();
-        Prepared::new(algorithm::gather_work_bytes(me, root, mine.len), |work| {
-            algorithm::gather(me, root, mine, all, work)
-        })
-    }
-
-    fn prepare_scatter(&self, root: u32, all: Span, mine: Span) -> Prepared {
-        let me = self.member();
-        Prepared::new(algorithm::scatter_work_bytes(me, root, mine.len), |work| {
-            algorithm::scatter(me, root, all, mine, work)
-        })
-    }
-
-    fn prepare_allgather(&self, mine: Span, all: Span) -> Prepared {
-        let me = self.member();
-        Prepared::new(algorithm::allgather_work_bytes(me, mine.len), |work| {
-            algorithm::allgather(me, mine, all, work)
-        })
-    }
-
-    fn prepare(&self, schedule: Schedule) -> Prepared {
-        Prepared { schedule, work: Vec::new() }
-    }
-
-    /// Runs a prepared schedule, and waits until it is over or its caller is released.
+    /// Runs what was prepared, and waits until it is over or its caller is released.
     ///
     /// # Safety
-    /// What the schedule was made of is borrowed during the call.
+    /// What it was made of is borrowed during the call.
     unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
-        let Prepared { schedule, work } = prepared;
         let (instance, wrong) = self.begin_collective(what);
         if let Some(error) = wrong {
             return Err(error);
         }
-        let (schedule, _waits) = (Arc::new(schedule), self.enter(what));
+        let _waits = self.enter(what);
         // SAFETY: I1, and the caller vouches for it.
-        let posted = unsafe {
-            self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
-        };
-        let outcome = match posted {
-            Posted::Done(outcome) => outcome,
-            Posted::Pending(ticket) => {
-                let outcome = self.driver().wait(ticket);
-                if outcome == Outcome::Released {
-                    self.driver().detach(ticket, Some(Box::new(work)));
-                }
-                outcome
-            }
-        };
-        match outcome {
-            Outcome::Done | Outcome::Released => Ok(()),
-            other => Err(self.error(what, other)),
-        }
+        let done = unsafe { self.runtime().perform(instance, prepared) };
+        done.map_err(|failure| self.error_of(what, failure))
     }
 
-    /// Begins a prepared schedule.
+    /// Begins what was prepared.
     ///
     /// # Safety
-    /// What the schedule was made of is on the heap, in `result` and `source`.
+    /// What it was made of is on the heap, in `result` and `source`.
     unsafe fn begin<R: Send + Unpin + 'static>(
         &self,
         what: What,
@@ -157,19 +76,14 @@ impl Comm {
         result: R,
         source: Option<Keep>,
     ) -> CollectiveRequest<R> {
-        let Prepared { schedule, work } = prepared;
-        let kept = Collecting { result, source, work };
         let (instance, wrong) = self.begin_collective(what);
         // A request has no other way to say so before it is waited for.
         if let Some(error) = wrong {
             panic!("{error}");
         }
-        let schedule = Arc::new(schedule);
         // SAFETY: I2, and the caller vouches for it.
-        let posted = unsafe {
-            self.driver().submit(|nic, port| nic.post_schedule(schedule, instance, port))
-        };
-        Request::new(self, what, posted, kept)
+        let posted = unsafe { self.runtime().start(instance, &prepared) };
+        Request::new(self, what, posted, Collecting { result, source, work: prepared.work })
     }
 
     fn combiner<B: Numbers + ?Sized>(
@@ -215,14 +129,14 @@ impl Comm {
 impl Comm {
     /// Returns when all ranks have called it.
     pub fn barrier(&self) -> Result<(), Error> {
-        let prepared = self.prepare(algorithm::barrier(self.member()));
+        let prepared = self.runtime().barrier();
         // SAFETY: it lends nothing.
         unsafe { self.run(self.what_all("barrier"), prepared) }
     }
 
     /// Like [`barrier`](Comm::barrier), as a future.
     pub fn ibarrier(&self) -> CollectiveRequest<()> {
-        let prepared = self.prepare(algorithm::barrier(self.member()));
+        let prepared = self.runtime().barrier();
         // SAFETY: it lends nothing.
         unsafe { self.begin(self.what_all("ibarrier"), prepared, (), None) }
     }
@@ -244,7 +158,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what::<B::Item>("broadcast", bytes, root.into());
         let root = self.root_of(what)?;
-        let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
+        let prepared = self.runtime().broadcast(Root::Rank(root), bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -258,7 +172,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what::<T>("ibroadcast", bytes, root.into());
         let root = self.root_of(what)?;
-        let prepared = self.prepare(algorithm::broadcast(self.member(), root, bytes));
+        let prepared = self.runtime().broadcast(Root::Rank(root), bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -281,7 +195,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("allreduce", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.prepare_allreduce(combiner, bytes);
+        let prepared = self.runtime().allreduce(combiner, bytes, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -295,7 +209,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what_of_all::<T>("iallreduce", bytes);
         let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.prepare_allreduce(combiner, bytes);
+        let prepared = self.runtime().allreduce(combiner, bytes, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -315,7 +229,7 @@ impl Comm {
         let what = what::<B::Item>("reduce", bytes, root.into());
         let root = self.root_of(what)?;
         let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.prepare_reduce(root, combiner, bytes);
+        let prepared = self.runtime().reduce(Root::Rank(root), combiner, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -332,7 +246,7 @@ impl Comm {
         let what = what::<T>("ireduce", bytes, root.into());
         let root = self.root_of(what)?;
         let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.prepare_reduce(root, combiner, bytes);
+        let prepared = self.runtime().reduce(Root::Rank(root), combiner, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -355,7 +269,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("scan", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.prepare_scan(combiner, bytes);
+        let prepared = self.runtime().scan(combiner, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -369,7 +283,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what_of_all::<T>("iscan", bytes);
         let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.prepare_scan(combiner, bytes);
+        let prepared = self.runtime().scan(combiner, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -383,7 +297,7 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("exscan", bytes);
         let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.prepare_exscan(combiner, bytes);
+        let prepared = self.runtime().exscan(combiner, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -407,7 +321,7 @@ impl Comm {
         let what = what::<B::Item>("gather", mine, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(items)));
-        let prepared = self.prepare_gather(root, mine, lend_some(&mut all));
+        let prepared = self.runtime().gather(Root::Rank(root), mine.len, mine, lend_some(&mut all));
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }?;
         Ok(all)
@@ -423,7 +337,7 @@ impl Comm {
         let what = what::<T>("igather", span, root.into());
         let root = self.root_of(what)?;
         let mut all = (self.rank() == root).then(|| plain::zeroed(self.times_size(mine.len())));
-        let prepared = self.prepare_gather(root, span, lend_some(&mut all));
+        let prepared = self.runtime().gather(Root::Rank(root), span.len, span, lend_some(&mut all));
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) })
     }
@@ -453,7 +367,12 @@ impl Comm {
         if self.rank() == root {
             self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
         }
-        let prepared = self.prepare_scatter(root, memory::lend(plain::bytes(all)), mine);
+        let prepared = self.runtime().scatter(
+            Root::Rank(root),
+            mine.len,
+            memory::lend(plain::bytes(all)),
+            mine,
+        );
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -473,7 +392,12 @@ impl Comm {
         if self.rank() == root {
             self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
         }
-        let prepared = self.prepare_scatter(root, memory::lend(plain::bytes(&all)), span);
+        let prepared = self.runtime().scatter(
+            Root::Rank(root),
+            span.len,
+            memory::lend(plain::bytes(&all)),
+            span,
+        );
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, mine, Some(Box::new(all))) })
     }
@@ -490,7 +414,7 @@ impl Comm {
         let mut all = plain::zeroed(self.times_size(mine.items().len()));
         let mine = memory::lend(plain::bytes(mine.items()));
         let what = what_of_all::<B::Item>("allgather", mine);
-        let prepared = self.prepare_allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
+        let prepared = self.runtime().allgather(mine, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }?;
         Ok(all)
@@ -501,7 +425,7 @@ impl Comm {
         let mut all = plain::zeroed::<T>(self.times_size(mine.len()));
         let span = memory::lend(plain::bytes(&mine));
         let what = what_of_all::<T>("iallgather", span);
-        let prepared = self.prepare_allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
+        let prepared = self.runtime().allgather(span, memory::lend_mut(plain::bytes_mut(&mut all)));
         // SAFETY: I2.
         unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) }
     }
@@ -522,7 +446,7 @@ impl Comm {
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
-        let prepared = self.prepare(algorithm::alltoall(self.member(), source, into, Span::EMPTY));
+        let prepared = self.runtime().alltoall(source, into);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }?;
         Ok(got)
@@ -535,7 +459,7 @@ impl Comm {
         self.check_blocks(what, "what we give", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
-        let prepared = self.prepare(algorithm::alltoall(self.member(), source, into, Span::EMPTY));
+        let prepared = self.runtime().alltoall(source, into);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, got, Some(Box::new(ours))) })
     }

@@ -6,20 +6,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ferrywire_host::nic::{
-    Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed as Seen, Span, Ticket,
-};
-use ferrywire_host::{Driver, HostPort, memory};
-use ferrywire_modules::ModuleFault;
-use ferrywire_mpi::agreement::{ROOM_BYTES, agreement};
-use ferrywire_mpi::collective::{Home, Member};
+use ferrywire_host::memory;
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen, Ticket};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
-use ferrywire_mpi::group::{self, Group, Want};
+use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Claim;
+use ferrywire_runtime::{self as runtime, CreateError, Created, Failure, Plane, Process};
 
 use crate::address::{Rank, Source, TAG_MAX, Tag};
 use crate::error::{Call, Error, Loss, WORLD, With};
-use crate::fault;
 use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
 use crate::watch::{Collective, Entered, Watch};
@@ -58,9 +53,9 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(group) = self.module {
-            self.job.driver.unload(group);
+            self.job.process.first_plane().unload(group);
         }
-        fault::on_freed(&self.job, &self.members, self.claim.take());
+        self.job.process.on_comm_freed(&self.members, self.claim.take());
     }
 }
 
@@ -106,29 +101,40 @@ pub(crate) struct What {
 
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
-        let members = Members::new(Group::whole(job.driver.size()), job.driver.me().0, 0);
-        fault::on_made(&job, &members);
-        let inner = Inner { job, name: WORLD.into(), members, claim: None, module: None };
+        let rank = job.process.rank();
+        let members = Members::new(Group::whole(rank.size()), rank.me().0, 0);
+        Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None })
+    }
+
+    fn new(inner: Inner) -> Comm {
+        inner.job.process.on_comm_created(&inner.members);
         Comm { inner: Arc::new(inner) }
     }
 
-    pub(crate) fn made(&self, name: String, group: Group, claim: Claim) -> Comm {
-        let job = Arc::clone(&self.inner.job);
-        let rank = group.rank_of(job.driver.me()).expect("we are where we want to be");
-        let members = Members::new(group, rank, claim.number());
-        fault::on_made(&job, &members);
-        let (name, claim) = (name.into(), Some(claim));
-        Comm { inner: Arc::new(Inner { job, name, members, claim, module: None }) }
+    /// A communicator that was created from this one.
+    pub(crate) fn made(&self, name: String, created: Created) -> Comm {
+        let Created { members, agreed } = created;
+        let (job, claim) = (Arc::clone(&self.inner.job), Some(agreed.claim));
+        Comm::new(Inner { job, name: name.into(), members, claim, module: None })
     }
 
     /// Another communicator of the same ranks, which can have a module.
     pub(crate) fn dup_for_module(&self, name: &str) -> Result<Comm, Error> {
-        let claim = self.agree_on_number(self.what_all("load_module"))?;
-        let job = Arc::clone(&self.inner.job);
-        let members = self.inner.members.renumbered(claim.number()).with_module();
-        fault::on_made(&job, &members);
-        let (name, module) = (name.into(), Some(members.module_place().0));
-        Ok(Comm { inner: Arc::new(Inner { job, name, members, claim: Some(claim), module }) })
+        let what = self.what_all("load_module");
+        let created = self.runtime().duplicate_with_module(self.next_instance());
+        let Created { members, agreed } = created.map_err(|error| self.not_created(what, error))?;
+        let (job, claim) = (Arc::clone(&self.inner.job), Some(agreed.claim));
+        let module = Some(members.module_place().0);
+        Ok(Comm::new(Inner { job, name: name.into(), members, claim, module }))
+    }
+
+    /// The error of a communicator that could not be created.
+    fn not_created(&self, what: What, error: CreateError) -> Error {
+        match error {
+            CreateError::Failed(failure) => self.error_of(what, failure),
+            CreateError::NoFreeNumber => Error::TooManyComms { call: self.call(what) },
+            other => unreachable!("a group of our own: {other}"),
+        }
     }
 
     pub(crate) fn members(&self) -> &Members {
@@ -169,9 +175,10 @@ impl Comm {
     /// });
     /// ```
     pub fn dup(&self) -> Result<Comm, Error> {
-        let claim = self.agree_on_number(self.what_all("dup"))?;
-        let group = self.inner.members.group().clone();
-        Ok(self.made(format!("dup of {}", self.name()), group, claim))
+        let what = self.what_all("dup");
+        let created = self.runtime().duplicate(self.next_instance());
+        let created = created.map_err(|error| self.not_created(what, error))?;
+        Ok(self.made(format!("dup of {}", self.name()), created))
     }
 
     /// Splits the ranks: those who pass the same color come together, in the order of their keys, and
@@ -188,31 +195,15 @@ impl Comm {
     /// ```
     pub fn split(&self, color: impl Into<Option<u32>>, key: i32) -> Result<Option<Comm>, Error> {
         let color = color.into();
-        let mine = [i64::from(color.is_some()), color.unwrap_or(0).into(), key.into()];
-        let all = self.allgather(&mine)?;
-        let claim = self.agree_on_number(self.what_all("split"))?;
-        let wants: Vec<Want> = all.iter().map(want).collect();
-        let Some(ranks) = group::split(&wants, self.rank()) else { return Ok(None) };
-        let name = format!("split {} of {}", color.unwrap_or(0), self.name());
-        Ok(Some(self.made(name, self.inner.members.group().select(&ranks), claim)))
-    }
-
-    /// A number that no communicator of any rank here has.
-    fn agree_on_number(&self, what: What) -> Result<Claim, Error> {
-        let Inner { job, members, .. } = &*self.inner;
-        let mut room = [0; ROOM_BYTES];
-        let span = memory::lend_mut(&mut room);
-        let (schedule, promise) = agreement(members.member(), &job.numbers, 0, span);
-        let (schedule, instance) = (Arc::new(schedule), members.next_instance());
-        // SAFETY: I1.
-        let outcome = unsafe {
-            self.driver().perform(|nic, port| nic.post_schedule(schedule, instance, port))
-        };
-        self.sent(what, outcome)?;
-        match promise.take() {
-            Some(agreed) => Ok(agreed.claim),
-            None => Err(Error::TooManyComms { call: self.call(what) }),
+        let what = self.what_all("split");
+        let (instance, wrong) = self.begin_collective(what);
+        if let Some(error) = wrong {
+            return Err(error);
         }
+        let created = self.runtime().split(instance, color, key);
+        let created = created.map_err(|error| self.not_created(what, error))?;
+        let name = || format!("split {} of {}", color.unwrap_or(0), self.name());
+        Ok(created.map(|created| self.made(name(), created)))
     }
 
     /// Sends, and returns when the buffer may be used again. That may be before it is received, or
@@ -258,13 +249,11 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = plain::bytes(data.items());
         let what = What::sending::<B::Item>(name, bytes, to, tag);
-        let (peer, word) = self.address(what, to, tag)?;
+        let to = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
         let _waits = self.enter(what);
         // SAFETY: I1.
-        let outcome = unsafe {
-            self.driver().perform(|nic, port| nic.post_send(peer, word, source, mode, port))
-        };
+        let outcome = unsafe { self.runtime().send(to, source, mode) };
         self.sent(what, outcome)
     }
 
@@ -283,7 +272,7 @@ impl Comm {
         let into = memory::lend_mut(bytes);
         let _waits = self.enter(what);
         // SAFETY: I1.
-        let outcome = unsafe { self.driver().perform(self.post_receive(wanted, into)) };
+        let outcome = unsafe { self.runtime().receive(wanted, into) };
         self.received(what, B::UNIT, outcome)
     }
 
@@ -330,8 +319,11 @@ impl Comm {
     ) -> Result<(Vec<T>, Status), Error> {
         let what = What::of_any_length::<T>(name, from, tag);
         let wanted = self.wanted(what, from, tag)?;
-        let (ticket, seen) =
-            self.wait_for(what, wanted, |nic, port| nic.take(wanted.word, wanted.mask, port))?;
+        let waits = self.enter(what);
+        let taken = self.runtime().take(wanted, true);
+        drop(waits);
+        let taken = taken.map_err(|failure| self.error_of(what, failure))?;
+        let (ticket, seen) = taken.expect("a message was waited for");
         let bytes = size(seen.len);
         let whole = bytes.is_multiple_of(unit::<T>());
         // What is no whole number of items is received nowhere, so that it is not in the way.
@@ -349,7 +341,10 @@ impl Comm {
     fn receive_taken(&self, ticket: Ticket, into: &mut [u8]) -> Outcome {
         let into = memory::lend_mut(into);
         // SAFETY: I1.
-        unsafe { self.driver().perform(|nic, port| nic.post_taken(ticket, into, port)) }
+        match unsafe { self.runtime().start_taken(ticket, into) } {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.plane().wait(ticket),
+        }
     }
 
     /// Sends and receives at the same time, so that two ranks that do it with each other both get on.
@@ -391,9 +386,10 @@ impl Comm {
         let (from, tag) = (from.into(), tag.into());
         let what = What { item: None, ..What::of_any_length::<u8>("probe", from, tag) };
         let wanted = self.wanted(what, from, tag)?;
-        let seen =
-            self.wait_for(what, wanted, |nic, port| nic.probe(wanted.word, wanted.mask, port))?;
-        Ok(probed(seen))
+        let _waits = self.enter(what);
+        let seen = self.runtime().probe(wanted, true);
+        let seen = seen.map_err(|failure| self.error_of(what, failure))?;
+        Ok(probed(seen.expect("a message was waited for")))
     }
 
     /// Says what message could be received now, if there is one.
@@ -405,78 +401,29 @@ impl Comm {
         let (from, tag) = (from.into(), tag.into());
         let what = What { item: None, ..What::of_any_length::<u8>("iprobe", from, tag) };
         let wanted = self.wanted(what, from, tag)?;
-        self.driver().turn();
-        // SAFETY: it lends nothing.
-        let looked = unsafe {
-            self.driver().submit(|nic, port| {
-                let seen = nic.probe(wanted.word, wanted.mask, port);
-                seen.map(Ok).or_else(|| self.hopeless(nic, wanted).map(Err))
-            })
-        };
-        match looked {
-            None => Ok(None),
-            Some(Ok(seen)) => Ok(Some(probed(seen))),
-            Some(Err(fault)) => Err(self.error(what, Outcome::Failed(fault))),
-        }
-    }
-
-    /// Looks until it finds something, or until there is nothing to be found any more.
-    fn wait_for<T>(
-        &self,
-        what: What,
-        wanted: Wanted,
-        mut find: impl FnMut(&mut Nic, &mut HostPort) -> Option<T>,
-    ) -> Result<T, Error> {
-        let _waits = self.enter(what);
-        // SAFETY: it lends nothing.
-        let found = unsafe {
-            self.driver().wait_for(|nic, port| {
-                find(nic, port).map(Ok).or_else(|| self.hopeless(nic, wanted).map(Err))
-            })
-        };
-        found.map_err(|fault| self.error(what, Outcome::Failed(fault)))
-    }
-
-    /// Why what is wanted will not come, if so.
-    fn hopeless(&self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
-        let lost = || self.inner.job.lost.peer().filter(|_| wanted.from.is_none());
-        nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
-    }
-
-    /// What posts a receive.
-    pub(crate) fn post_receive(
-        &self,
-        wanted: Wanted,
-        into: Span,
-    ) -> impl FnOnce(&mut Nic, &mut HostPort) -> Posted + '_ {
-        let Wanted { from, word, mask } = wanted;
-        move |nic, port| {
-            // From anybody: the NIC does not know that nobody will send any more.
-            if from.is_none()
-                && let Some(peer) = self.inner.job.lost.peer()
-            {
-                return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
-            }
-            nic.post_receive(from, word, mask, into, port)
-        }
+        let seen = self.runtime().probe(wanted, false);
+        Ok(seen.map_err(|failure| self.error_of(what, failure))?.map(probed))
     }
 
     pub(crate) fn job(&self) -> &Arc<Job> {
         &self.inner.job
     }
 
-    pub(crate) fn driver(&self) -> &Driver {
-        &self.inner.job.driver
+    /// The rank that we are of the job.
+    pub(crate) fn process(&self) -> &Process {
+        &self.inner.job.process
     }
 
-    /// We, as collectives want to know.
-    pub(crate) fn member(&self) -> Member<'_> {
-        let home = match self.driver() {
-            driver if driver.has_other_hosts() => Home::Spread,
-            driver if driver.is_crowded() => Home::Crowded,
-            _ => Home::Near,
-        };
-        Member { home, ..self.inner.members.member() }
+    /// Who does what is asked of it.
+    #[inline(always)]
+    pub(crate) fn plane(&self) -> Plane<'_> {
+        self.process().first_plane()
+    }
+
+    /// The same, as the runtime sees it.
+    #[inline(always)]
+    pub(crate) fn runtime(&self) -> runtime::Comm<'_> {
+        runtime::Comm::new(self.plane(), &self.inner.members)
     }
 
     /// Counts a collective that this rank leaves out: it has found an error before the collective began.
@@ -570,7 +517,7 @@ impl Comm {
     /// Whether a message has been received as what it was sent.
     pub(crate) fn check_type(&self, what: What, word: MatchWord) -> Result<(), Error> {
         let Some((watch, received)) = self.type_watch(what) else { return Ok(()) };
-        match watch.on_received(self.driver().me(), word, received) {
+        match watch.on_received(self.plane().me(), word, received) {
             None => Ok(()),
             Some(sent) => Err(Error::WrongType {
                 call: self.call(what),
@@ -602,35 +549,36 @@ impl Comm {
     /// Says that this rank waits in a call, until what this gives is dropped.
     pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
         let watch = self.inner.job.watch.as_deref()?;
-        Some(watch.enter(self.driver().me().0, self.call(what)))
+        Some(watch.enter(self.plane().me().0, self.call(what)))
     }
 
-    /// The one place where a fault becomes an error.
+    /// The error of an operation that failed.
     pub(crate) fn error(&self, what: What, outcome: Outcome) -> Error {
-        match outcome {
-            Outcome::Failed(Fault::Truncated { len, .. }) => {
-                Error::Truncated { call: self.call(what), bytes: len }
-            }
-            Outcome::Failed(Fault::PeerDown(peer)) => self.lost(what, peer),
-            Outcome::Failed(Fault::Module { word, trap }) => {
-                let fault = ModuleFault::of(word, trap);
-                Error::Module { call: self.call(what), why: fault.to_string() }
-            }
-            Outcome::Failed(Fault::Revoked) => Error::Revoked { call: self.call(what) },
-            _ if self.is_revoked() => Error::Revoked { call: self.call(what) },
-            _ => Error::Cancelled { call: self.call(what) },
+        self.error_of(what, self.process().failure(outcome))
+    }
+
+    /// The same, when it is known why.
+    pub(crate) fn error_of(&self, what: What, failure: Failure) -> Error {
+        let call = self.call(what);
+        match failure {
+            Failure::Truncated { bytes, .. } => Error::Truncated { call, bytes },
+            Failure::PeerDown { peer, unreachable } => self.lost(call, peer, unreachable),
+            Failure::Module(fault) => Error::Module { call, why: fault.to_string() },
+            Failure::Revoked => Error::Revoked { call },
+            _ if self.is_revoked() => Error::Revoked { call },
+            _ => Error::Cancelled { call },
         }
     }
 
-    fn lost(&self, what: What, peer: Peer) -> Error {
+    fn lost(&self, call: Box<Call>, peer: Peer, unreachable: Option<String>) -> Error {
         let Inner { job, members, .. } = &*self.inner;
-        let (peer, loss) = match (job.lost.peer(), job.driver.trouble(peer)) {
+        let (peer, loss) = match (job.process.lost(), unreachable) {
             (Some(culprit), _) if job.lost.is_late() => (culprit, Loss::TimedOut),
             (Some(culprit), _) => (culprit, Loss::Panicked),
             (None, Some(why)) => (peer, Loss::Unreachable(why)),
             (None, None) => (peer, Loss::Left),
         };
-        let (call, rank) = (self.call(what), members.group().rank_of(peer));
+        let rank = members.group().rank_of(peer);
         Error::RankLost { call, rank, world_rank: peer.0, loss }
     }
 
@@ -672,13 +620,6 @@ impl fmt::Debug for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, rank {} of {}", self.name(), self.rank(), self.size())
     }
-}
-
-/// What a rank wants of a split, as it travelled.
-fn want(sent: &[i64; 3]) -> Want {
-    let [wants, color, key] = *sent;
-    let color = u32::try_from(color).expect("it was one");
-    Want { color: (wants != 0).then_some(color), key: i32::try_from(key).expect("it was one") }
 }
 
 fn probed(seen: Seen) -> Probed {

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use ferrywire_host::nic::Peer;
 use ferrywire_host::{Operators, job};
 use ferrywire_mpi::operation::combine;
+use ferrywire_runtime::Lost;
 
-use crate::job::{Job, Lost};
+use crate::job::Job;
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -94,7 +95,7 @@ fn run<R>(
     let end = catch_unwind(AssertUnwindSafe(|| program(&world)));
     if end.is_err() && world.job().lost.name(rank) {
         end_all(all, rank);
-        world.job().driver.bury();
+        world.process().rank().bury();
     }
     if let Some(watch) = watch {
         watch.on_ended(rank);
@@ -105,7 +106,7 @@ fn run<R>(
 /// Whatever ranks ask for fails from now on, since this one is lost.
 fn end_all(all: &[Weak<Job>], lost: u32) {
     let there: Vec<Arc<Job>> = all.iter().filter_map(Weak::upgrade).collect();
-    job::end(there.iter().map(|job| &*job.driver), Peer(lost));
+    job::end(there.iter().map(|job| job.process.rank()), Peer(lost));
 }
 
 /// What looks after a job whose ranks may wait for ever.

@@ -67,7 +67,7 @@ impl Comm {
         let comm = self.dup_for_module(name)?;
         let loaded = start(code).map(|module| {
             let (group, placement) = comm.members().module_place();
-            comm.driver().load(group, module, placement);
+            comm.plane().load(group, module, placement);
         });
         comm.agree_on_module("load_module", loaded.err().as_ref(), code)?;
         Ok(Module { comm })
@@ -102,7 +102,7 @@ impl Module {
         // Only when all can: a rank that cannot would be left with the old one.
         self.comm.agree_on_module("replace", started.as_ref().err(), code)?;
         if let (Ok(module), Some(group)) = (started, self.comm.module_group()) {
-            self.comm.driver().replace(group, module);
+            self.comm.plane().replace(group, module);
         }
         self.comm.barrier()
     }
@@ -111,7 +111,7 @@ impl Module {
     pub fn unload(self) -> Result<(), Error> {
         self.comm.barrier()?;
         if let Some(group) = self.comm.module_group() {
-            self.comm.driver().unload(group);
+            self.comm.plane().unload(group);
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Module {
     /// What it has done at this rank.
     pub fn stats(&self) -> ModuleStats {
         let group = self.comm.module_group();
-        let Some(seen) = group.and_then(|group| self.comm.driver().module_stats(group)) else {
+        let Some(seen) = group.and_then(|group| self.comm.plane().module_stats(group)) else {
             return ModuleStats::default();
         };
         ModuleStats {
@@ -138,7 +138,7 @@ impl Module {
 
     /// Waits until a counter that the module raises, from 0 to 7, is at least this.
     pub fn wait(&self, counter: u32, at_least: u64) -> Result<(), Error> {
-        let reached = |group| self.comm.driver().wait_for_module(group, counter, at_least);
+        let reached = |group| self.comm.plane().wait_for_module(group, counter, at_least);
         if self.comm.module_group().is_some_and(reached) {
             return Ok(());
         }

@@ -160,14 +160,11 @@ impl Comm {
         let data = data.into_vec();
         let bytes = plain::bytes(&data);
         let what = What::sending::<B::Item>("isend", bytes, to, tag);
-        let (peer, word) = self.address(what, to, tag)?;
+        let to = self.address(what, to, tag)?;
         let source = memory::lend(bytes);
         let kept = Sending(data);
         // SAFETY: I1.
-        let posted = unsafe {
-            self.driver()
-                .submit(|nic, port| nic.post_send(peer, word, source, Mode::Standard, port))
-        };
+        let posted = unsafe { self.runtime().start_send(to, source, Mode::Standard) };
         Ok(Request::new(self, what, posted, kept))
     }
 
@@ -186,7 +183,7 @@ impl Comm {
         let into = memory::lend_mut(bytes);
         let kept = Receiving(items);
         // SAFETY: I1.
-        let posted = unsafe { self.driver().submit(self.post_receive(wanted, into)) };
+        let posted = unsafe { self.runtime().start_receive(wanted, into) };
         Ok(Request::new(self, what, posted, kept))
     }
 }
@@ -204,7 +201,7 @@ impl<K: Kept> Request<K> {
     pub fn wait(mut self) -> Result<K::Output, Error> {
         if let State::Open(ticket) = self.state {
             let waits = self.comm.enter(self.what);
-            let outcome = self.comm.driver().wait(ticket);
+            let outcome = self.comm.plane().wait(ticket);
             drop(waits);
             self.end(ticket, outcome);
         }
@@ -214,7 +211,7 @@ impl<K: Kept> Request<K> {
     /// Gives the result if it is over, and nothing if it is not. The result is given once.
     pub fn test(&mut self) -> Option<Result<K::Output, Error>> {
         if let State::Open(ticket) = self.state {
-            let outcome = self.comm.driver().test(ticket)?;
+            let outcome = self.comm.plane().test(ticket)?;
             self.end(ticket, outcome);
         }
         match self.state {
@@ -228,7 +225,7 @@ impl<K: Kept> Request<K> {
         self.state = State::Over(outcome);
         if outcome == Outcome::Released {
             let keep = self.kept.as_mut().and_then(K::still_needed);
-            self.comm.driver().detach(ticket, keep);
+            self.comm.plane().detach(ticket, keep);
         }
     }
 
@@ -246,7 +243,7 @@ impl<K: Kept> Future for Request<K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Open(ticket) = self.state {
-            match self.comm.driver().poll(ticket, context.waker()) {
+            match self.comm.plane().poll(ticket, context.waker()) {
                 Poll::Ready(outcome) => self.end(ticket, outcome),
                 Poll::Pending => return Poll::Pending,
             }
@@ -258,11 +255,11 @@ impl<K: Kept> Future for Request<K> {
 impl<K: Kept> Drop for Request<K> {
     fn drop(&mut self) {
         let State::Open(ticket) = self.state else { return };
-        let driver = self.comm.driver();
+        let plane = self.comm.plane();
         if K::REVOCABLE {
-            driver.cancel(ticket);
+            plane.cancel(ticket);
         }
         let keep = self.kept.take().map(|kept| Box::new(kept) as Keep);
-        driver.detach(ticket, keep);
+        plane.detach(ticket, keep);
     }
 }

@@ -151,13 +151,13 @@ impl Comm {
         let mut failed = scope.failed.take();
         let open = scope.open.take().slots;
         if result.is_err() {
-            open.iter().flatten().for_each(|&(ticket, _)| self.driver().cancel(ticket));
+            open.iter().flatten().for_each(|&(ticket, _)| self.plane().cancel(ticket));
         }
         let left = || open.iter().flatten();
         let mut ends = Vec::new();
         let mut whats = left().map(|&(_, what)| what);
         let waits = left().next().and_then(|&(_, what)| self.enter(what));
-        self.driver().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
+        self.plane().wait_each(left().map(|&(ticket, _)| ticket), |outcome| {
             let what = whats.next().expect("one for each ticket");
             if outcome != Outcome::Done {
                 ends.push((what, outcome));
@@ -190,17 +190,13 @@ impl<'scope> Scope<'scope, '_> {
         let (to, tag) = (to.into(), tag.into());
         let bytes = plain::bytes(data.items());
         let what = What::sending::<B::Item>("send", bytes, to, tag);
-        let (peer, word) = match self.comm.address(what, to, tag) {
+        let to = match self.comm.address(what, to, tag) {
             Ok(address) => address,
             Err(error) => return self.scoped(State::Refused(error), what, 1),
         };
         let source = memory::lend(bytes);
         // SAFETY: I1.
-        let posted = unsafe {
-            self.comm
-                .driver()
-                .submit(|nic, port| nic.post_send(peer, word, source, Mode::Standard, port))
-        };
+        let posted = unsafe { self.comm.runtime().start_send(to, source, Mode::Standard) };
         self.posted(posted, what, 1)
     }
 
@@ -220,7 +216,7 @@ impl<'scope> Scope<'scope, '_> {
         };
         let into = memory::lend_mut(bytes);
         // SAFETY: I1.
-        let posted = unsafe { self.comm.driver().submit(self.comm.post_receive(wanted, into)) };
+        let posted = unsafe { self.comm.runtime().start_receive(wanted, into) };
         self.posted(posted, what, B::UNIT)
     }
 
@@ -250,7 +246,7 @@ impl<R: ScopedResult> Scoped<'_, R> {
             State::Open(slot) => {
                 let ticket = self.open.borrow().ticket(slot);
                 let waits = self.comm.enter(self.what);
-                let outcome = self.comm.driver().wait(ticket);
+                let outcome = self.comm.plane().wait(ticket);
                 drop(waits);
                 self.open.borrow_mut().release(slot);
                 outcome
@@ -269,8 +265,8 @@ impl<R: ScopedResult> Scoped<'_, R> {
             return false;
         };
         let ticket = self.open.borrow().ticket(slot);
-        self.comm.driver().cancel(ticket);
-        let outcome = self.comm.driver().wait(ticket);
+        self.comm.plane().cancel(ticket);
+        let outcome = self.comm.plane().wait(ticket);
         self.open.borrow_mut().release(slot);
         outcome == Outcome::Cancelled
     }

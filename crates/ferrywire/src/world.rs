@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use ferrywire_host::{Operators, Rank, job};
 use ferrywire_mpi::operation::combine;
+use ferrywire_runtime::Lost;
 
 use crate::comm::Comm;
 use crate::error::Error;
-use crate::job::{Job, Lost};
+use crate::job::Job;
 
 /// The communicator of all ranks of the job, and the job itself.
 ///
@@ -33,7 +34,7 @@ impl World {
 
     /// Ends the whole job, with a code and a reason for those who started it.
     pub fn abort(&self, code: i32, reason: impl fmt::Display) -> ! {
-        self.comm.job().driver.abort(code, &reason.to_string())
+        self.comm.process().rank().abort(code, &reason.to_string())
     }
 }
 

@@ -134,7 +134,7 @@ impl Driver {
     ///
     /// # Safety
     /// As for [`Driver::submit`].
-    #[inline]
+    #[inline(always)]
     pub unsafe fn perform_schedule(
         &self,
         ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,

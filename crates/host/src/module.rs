@@ -1,6 +1,6 @@
 //! Modules of a rank, as the threads of its application handle them.
 
-use ferrywire_nic::{Module, ModuleStats, Outcome, Placement, Posted};
+use ferrywire_nic::{Module, ModuleStats, Placement};
 
 use crate::driver::Driver;
 
@@ -27,18 +27,5 @@ impl Driver {
     /// What a module has done, if it is loaded.
     pub fn module_stats(&self, group: u16) -> Option<ModuleStats> {
         self.inspect(|nic| nic.module_stats(group))
-    }
-
-    /// Waits until a counter of a module is at least this. False if there is no such counter, or the module
-    /// is unloaded meanwhile.
-    pub fn wait_for_module(&self, group: u16, counter: u32, at_least: u64) -> bool {
-        // SAFETY: nothing is lent.
-        let outcome = unsafe {
-            self.perform(|nic, _| match nic.module_counter(group, counter) {
-                Some(counter) => nic.post_wait(counter, at_least),
-                None => Posted::Done(Outcome::Cancelled),
-            })
-        };
-        outcome == Outcome::Done
     }
 }

@@ -1,12 +1,11 @@
 //! What collectives are built from: memory of the user's as spans, blocks for each rank, roots.
 
 use std::ffi::c_int;
-use std::sync::Arc;
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{Schedule, Span};
-use ferrywire_mpi::collective::Member;
-use ferrywire_mpi::collective::inter::{Root, Sides};
+use ferrywire_host::nic::Span;
+use ferrywire_mpi::collective::inter::Root as Side;
+use ferrywire_runtime::{self as runtime, Prepared, Root};
 
 use super::{Collecting, Kept, Place};
 use crate::comm::Comm;
@@ -18,7 +17,6 @@ use crate::datatype;
 use crate::failure::{Failure, Result};
 use crate::op::Combining;
 use crate::pointer::In;
-use crate::process;
 use crate::sizes::{self, Wide};
 use crate::types::MPI_Datatype;
 
@@ -87,16 +85,19 @@ impl<'a> Build<'a> {
         Ok((self.give(send), self.get(receive)))
     }
 
-    pub(super) fn me(&self) -> Member<'a> {
-        Member { home: process::home(), ..self.comm.members.member() }
+    /// The communicator, as the runtime sees it.
+    pub(super) fn comm(&self) -> runtime::Comm<'a> {
+        self.comm.runtime()
     }
 
-    /// Both groups, between which it goes on, if there are two.
-    pub(super) fn sides(&self) -> Option<Sides<'a>> {
-        let members = &self.comm.members;
-        let inter = members.inter()?;
-        let (group_id, rank) = (members.group_id(), members.rank());
-        Some(Sides { group_id, ours: members.group(), theirs: &inter.remote, rank })
+    /// Our rank.
+    pub(super) fn rank(&self) -> u32 {
+        self.comm.members.rank()
+    }
+
+    /// Whether it goes on between two groups.
+    pub(super) fn is_between(&self) -> bool {
+        self.comm.members.inter().is_some()
     }
 
     /// How many ranks blocks come from or go to.
@@ -104,17 +105,11 @@ impl<'a> Build<'a> {
         self.comm.members.targets().size()
     }
 
-    pub(super) fn done(
-        self,
-        work_bytes: u64,
-        combining: Option<Combining>,
-        schedule: impl FnOnce(Span) -> Schedule,
-    ) -> Result<Collecting> {
+    pub(super) fn done(self, prepared: Prepared, combining: Option<Combining>) -> Collecting {
         let Build { places, contribution, bytes, .. } = self;
-        let mut work = room(work_bytes);
-        let schedule = Arc::new(schedule(memory::lend_mut(&mut work)));
+        let Prepared { schedule, work } = prepared;
         let kept = Kept { work, combining };
-        Ok(Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes })
+        Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes }
     }
 }
 
@@ -131,32 +126,28 @@ fn apart(send: &Data, receive: &Data) -> Result {
     Ok(())
 }
 
-/// The root of a collective within a group.
-pub(super) fn root_within(comm: &Comm, root: c_int) -> Result<u32> {
-    let size = comm.members.group().size();
+/// The root of a collective.
+pub(super) fn root_of(comm: &Comm, root: c_int) -> Result<Root> {
+    let size = comm.members.targets().size();
     let rank = u32::try_from(root).ok().filter(|&rank| rank < size);
-    rank.ok_or_else(|| {
-        let why = match size {
-            1 => format!("the root is {root}, but there is only rank 0"),
-            _ => format!("the root is {root}, but there are ranks 0 to {}", size - 1),
-        };
-        Failure::new(MPI_ERR_ROOT, why)
-    })
+    match (comm.members.inter().is_some(), rank) {
+        (false, Some(rank)) => Ok(Root::Rank(rank)),
+        (true, _) if root == MPI_ROOT => Ok(Root::Between(Side::Us)),
+        (true, _) if root == MPI_PROC_NULL => Ok(Root::Between(Side::Ours)),
+        (true, Some(rank)) => Ok(Root::Between(Side::Theirs(rank))),
+        (between, None) => Err(no_such_root(root, size, between)),
+    }
 }
 
-/// The root of a collective between two groups.
-pub(super) fn root_between(comm: &Comm, root: c_int) -> Result<Root> {
-    let size = comm.members.targets().size();
-    match (root, u32::try_from(root)) {
-        (MPI_ROOT, _) => Ok(Root::Us),
-        (MPI_PROC_NULL, _) => Ok(Root::Ours),
-        (_, Ok(rank)) if rank < size => Ok(Root::Theirs(rank)),
-        _ => {
-            let last = size.saturating_sub(1);
-            let why = format!("the root is {root}, but the other group has ranks 0 to {last}");
-            Err(Failure::new(MPI_ERR_ROOT, why))
-        }
-    }
+#[cold]
+fn no_such_root(root: c_int, size: u32, between: bool) -> Failure {
+    let last = size.saturating_sub(1);
+    let why = match (between, last) {
+        (true, _) => format!("the root is {root}, but the other group has ranks 0 to {last}"),
+        (false, 0) => format!("the root is {root}, but there is only rank 0"),
+        (false, _) => format!("the root is {root}, but there are ranks 0 to {last}"),
+    };
+    Failure::new(MPI_ERR_ROOT, why)
 }
 
 pub(super) fn is_in_place(address: u64) -> bool {
@@ -239,10 +230,6 @@ impl TypedBlocks {
         })
         .collect()
     }
-}
-
-pub(super) fn at(spans: &[Span]) -> impl Fn(u32) -> Span + Copy + '_ {
-    |rank| spans[rank as usize]
 }
 
 /// The part of a rank in a span of equal blocks.

@@ -3,13 +3,11 @@
 use std::ffi::c_int;
 
 use ferrywire_host::nic::Span;
-use ferrywire_mpi::collective as algorithm;
-use ferrywire_mpi::collective::inter::{self, Root, Sides};
+use ferrywire_mpi::collective::inter::Root as Side;
+use ferrywire_runtime::Root;
 
 use super::Collecting;
-use super::build::{
-    Blocks, Build, TypedBlocks, agree, all_blocks, at, is_in_place, part, root_between, root_within,
-};
+use super::build::{Blocks, Build, TypedBlocks, agree, all_blocks, is_in_place, part, root_of};
 use crate::comm::Comm;
 use crate::data::Data;
 use crate::failure::Result;
@@ -18,14 +16,13 @@ use crate::sizes::{self, Wide};
 use crate::types::MPI_Datatype;
 
 /// What those of a root's group do who are not the root.
-pub(super) fn idle(build: Build<'_>, sides: Sides<'_>) -> Result<Collecting> {
-    build.done(0, None, |_| inter::broadcast(sides, Root::Ours, Span::EMPTY))
+pub(super) fn idle(build: Build<'_>) -> Collecting {
+    let prepared = build.comm().broadcast(Root::Between(Side::Ours), Span::EMPTY);
+    build.done(prepared, None)
 }
 
 pub(super) fn barrier(comm: &Comm) -> Result<Collecting> {
-    let build = Build::new(comm);
-    let (me, sides) = (build.me(), build.sides());
-    build.done(0, None, |_| sides.map_or_else(|| algorithm::barrier(me), inter::barrier))
+    Ok(Build::new(comm).done(comm.runtime().barrier(), None))
 }
 
 pub(super) fn broadcast(
@@ -36,19 +33,14 @@ pub(super) fn broadcast(
     root: c_int,
 ) -> Result<Collecting> {
     let mut build = Build::new(comm);
-    if let Some(sides) = build.sides() {
-        let root = root_between(comm, root)?;
-        if root == Root::Ours {
-            return idle(build, sides);
-        }
-        let data = Data::to_write(buffer, count, datatype)?;
-        let bytes = build.place(data, root == Root::Us, root != Root::Us);
-        return build.done(0, None, |_| inter::broadcast(sides, root, bytes));
+    let root = root_of(comm, root)?;
+    if root == Root::Between(Side::Ours) {
+        return Ok(idle(build));
     }
-    let (me, root) = (build.me(), root_within(comm, root)?);
     let data = Data::to_write(buffer, count, datatype)?;
-    let bytes = build.place(data, me.rank == root, me.rank != root);
-    build.done(0, None, |_| algorithm::broadcast(me, root, bytes))
+    let is_root = root == Root::Between(Side::Us) || root == Root::Rank(build.rank());
+    let bytes = build.place(data, is_root, !is_root);
+    Ok(build.done(comm.runtime().broadcast(root, bytes), None))
 }
 
 /// What one rank sends and what it receives, where all blocks are alike.
@@ -83,93 +75,74 @@ impl<C: Wide> Even<C> {
 pub(super) fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
-    if let Some(sides) = build.sides() {
-        let root = root_between(comm, root)?;
-        let (mine, all, len) = match root {
-            Root::Us => {
-                let all = build.get(even.all_received(blocks)?);
-                (Span::EMPTY, all, all.len / u64::from(blocks.max(1)))
-            }
-            Root::Ours => (Span::EMPTY, Span::EMPTY, 0),
-            Root::Theirs(_) => {
-                let mine = build.give(even.sent()?);
-                (mine, Span::EMPTY, mine.len)
-            }
-        };
-        let work = inter::gather_work_bytes(sides, root, len);
-        return build.done(work, None, |work| inter::gather(sides, root, len, mine, all, work));
-    }
-    let (me, root) = (build.me(), root_within(comm, root)?);
-    let (mine, all) = if me.rank != root {
-        (build.give(even.sent()?), Span::EMPTY)
-    } else if is_in_place(even.sendbuf) {
-        let all = build.change(even.all_received(blocks)?);
-        (part(all, root, blocks), all)
-    } else {
-        (build.give(even.sent()?), build.get(even.all_received(blocks)?))
+    let root = root_of(comm, root)?;
+    let (mine, all, len) = match root {
+        Root::Between(Side::Us) => {
+            let all = build.get(even.all_received(blocks)?);
+            (Span::EMPTY, all, all.len / u64::from(blocks.max(1)))
+        }
+        Root::Between(Side::Ours) => (Span::EMPTY, Span::EMPTY, 0),
+        Root::Rank(root) if root == build.rank() => {
+            let (mine, all) = match is_in_place(even.sendbuf) {
+                true => {
+                    let all = build.change(even.all_received(blocks)?);
+                    (part(all, root, blocks), all)
+                }
+                false => (build.give(even.sent()?), build.get(even.all_received(blocks)?)),
+            };
+            agree(mine, part(all, root, blocks))?;
+            (mine, all, mine.len)
+        }
+        Root::Between(Side::Theirs(_)) | Root::Rank(_) => {
+            let mine = build.give(even.sent()?);
+            (mine, Span::EMPTY, mine.len)
+        }
     };
-    if me.rank == root {
-        agree(mine, part(all, root, blocks))?;
-    }
-    let work = algorithm::gather_work_bytes(me, root, mine.len);
-    build.done(work, None, |work| algorithm::gather(me, root, mine, all, work))
+    Ok(build.done(comm.runtime().gather(root, len, mine, all), None))
 }
 
 pub(super) fn scatter<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
-    if let Some(sides) = build.sides() {
-        let root = root_between(comm, root)?;
-        let (all, mine, len) = match root {
-            Root::Us => {
-                let all = build.give(even.all_sent(blocks)?);
-                (all, Span::EMPTY, all.len / u64::from(blocks.max(1)))
-            }
-            Root::Ours => (Span::EMPTY, Span::EMPTY, 0),
-            Root::Theirs(_) => {
-                let mine = build.get(even.received()?);
-                (Span::EMPTY, mine, mine.len)
-            }
-        };
-        let work = inter::scatter_work_bytes(sides, root, len);
-        return build.done(work, None, |work| inter::scatter(sides, root, len, all, mine, work));
-    }
-    let (me, root) = (build.me(), root_within(comm, root)?);
-    let (all, mine) = if me.rank != root {
-        (Span::EMPTY, build.get(even.received()?))
-    } else {
-        let all = build.give(even.all_sent(blocks)?);
-        match is_in_place(even.recvbuf) {
-            true => (all, part(all, root, blocks)),
-            false => (all, build.get(even.received()?)),
+    let root = root_of(comm, root)?;
+    let (all, mine, len) = match root {
+        Root::Between(Side::Us) => {
+            let all = build.give(even.all_sent(blocks)?);
+            (all, Span::EMPTY, all.len / u64::from(blocks.max(1)))
+        }
+        Root::Between(Side::Ours) => (Span::EMPTY, Span::EMPTY, 0),
+        Root::Rank(root) if root == build.rank() => {
+            let all = build.give(even.all_sent(blocks)?);
+            let mine = match is_in_place(even.recvbuf) {
+                true => part(all, root, blocks),
+                false => build.get(even.received()?),
+            };
+            agree(part(all, root, blocks), mine)?;
+            (all, mine, mine.len)
+        }
+        Root::Between(Side::Theirs(_)) | Root::Rank(_) => {
+            let mine = build.get(even.received()?);
+            (Span::EMPTY, mine, mine.len)
         }
     };
-    if me.rank == root {
-        agree(part(all, root, blocks), mine)?;
-    }
-    let work = algorithm::scatter_work_bytes(me, root, mine.len);
-    build.done(work, None, |work| algorithm::scatter(me, root, all, mine, work))
+    Ok(build.done(comm.runtime().scatter(root, len, all, mine), None))
 }
 
 pub(super) fn allgather<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
-    if let Some(sides) = build.sides() {
-        let mine = build.give(even.sent()?);
-        let all = build.get(even.all_received(blocks)?);
-        return build.done(0, None, |_| inter::allgather(sides, mine, all));
-    }
-    let me = build.me();
-    let (mine, all) = match is_in_place(even.sendbuf) {
+    let (rank, between) = (build.rank(), build.is_between());
+    let (mine, all) = match is_in_place(even.sendbuf) && !between {
         true => {
             let all = build.change(even.all_received(blocks)?);
-            (part(all, me.rank, blocks), all)
+            (part(all, rank, blocks), all)
         }
         false => (build.give(even.sent()?), build.get(even.all_received(blocks)?)),
     };
-    agree(mine, part(all, me.rank, blocks))?;
-    let work = algorithm::allgather_work_bytes(me, mine.len);
-    build.done(work, None, |work| algorithm::allgather(me, mine, all, work))
+    if !between {
+        agree(mine, part(all, rank, blocks))?;
+    }
+    Ok(build.done(comm.runtime().allgather(mine, all), None))
 }
 
 pub(super) fn alltoall<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting> {
@@ -182,13 +155,10 @@ pub(super) fn alltoall<C: Wide>(comm: &Comm, even: Even<C>) -> Result<Collecting
         }
         false => (build.give(even.all_sent(blocks)?), build.get(even.all_received(blocks)?)),
     };
-    if let Some(sides) = build.sides() {
-        return build.done(0, None, |_| inter::alltoall(sides, source, into));
+    if !build.is_between() {
+        agree(part(source, build.rank(), blocks), part(into, build.rank(), blocks))?;
     }
-    let me = build.me();
-    agree(part(source, me.rank, blocks), part(into, me.rank, blocks))?;
-    let work = algorithm::alltoall_work_bytes(source, into);
-    build.done(work, None, |work| algorithm::alltoall(me, source, into, work))
+    Ok(build.done(comm.runtime().alltoall(source, into), None))
 }
 
 pub(super) fn gatherv<C: Wide, D: Wide>(
@@ -201,28 +171,24 @@ pub(super) fn gatherv<C: Wide, D: Wide>(
     let blocks = build.blocks();
     let sent = || Data::new(sendbuf, sizes::count(sendcount)?, sendtype);
     let received = || Blocks::new(recvbuf, counts, displs, blocks, recvtype);
-    if let Some(sides) = build.sides() {
-        let root = root_between(comm, root)?;
-        let (mine, all) = match root {
-            Root::Us => (Span::EMPTY, received()?.each(|data| build.get(data))?),
-            Root::Ours => (Span::EMPTY, Vec::new()),
-            Root::Theirs(_) => (build.give(sent()?), Vec::new()),
-        };
-        return build.done(0, None, |_| inter::gather_blocks(sides, root, mine, at(&all)));
-    }
-    let (me, root) = (build.me(), root_within(comm, root)?);
-    let (mine, all) = if me.rank != root {
-        (build.give(sent()?), Vec::new())
-    } else if is_in_place(sendbuf) {
-        let all = received()?.each(|data| build.change(data))?;
-        (all[root as usize], all)
-    } else {
-        (build.give(sent()?), received()?.each(|data| build.get(data))?)
+    let root = root_of(comm, root)?;
+    let (mine, all) = match root {
+        Root::Between(Side::Us) => (Span::EMPTY, received()?.each(|data| build.get(data))?),
+        Root::Between(Side::Ours) => (Span::EMPTY, Vec::new()),
+        Root::Rank(root) if root == build.rank() => {
+            let (mine, all) = match is_in_place(sendbuf) {
+                true => {
+                    let all = received()?.each(|data| build.change(data))?;
+                    (all[root as usize], all)
+                }
+                false => (build.give(sent()?), received()?.each(|data| build.get(data))?),
+            };
+            agree(mine, all[root as usize])?;
+            (mine, all)
+        }
+        Root::Between(Side::Theirs(_)) | Root::Rank(_) => (build.give(sent()?), Vec::new()),
     };
-    if me.rank == root {
-        agree(mine, all[root as usize])?;
-    }
-    build.done(0, None, |_| algorithm::gather_blocks(me, root, mine, at(&all)))
+    Ok(build.done(comm.runtime().gather_blocks(root, mine, &all), None))
 }
 
 pub(super) fn scatterv<C: Wide, D: Wide>(
@@ -235,29 +201,22 @@ pub(super) fn scatterv<C: Wide, D: Wide>(
     let blocks = build.blocks();
     let sent = || Blocks::new(sendbuf, counts, displs, blocks, sendtype);
     let received = || Data::new(recvbuf, sizes::count(recvcount)?, recvtype);
-    if let Some(sides) = build.sides() {
-        let root = root_between(comm, root)?;
-        let (all, mine) = match root {
-            Root::Us => (sent()?.each(|data| build.give(data))?, Span::EMPTY),
-            Root::Ours => (Vec::new(), Span::EMPTY),
-            Root::Theirs(_) => (Vec::new(), build.get(received()?)),
-        };
-        return build.done(0, None, |_| inter::scatter_blocks(sides, root, at(&all), mine));
-    }
-    let (me, root) = (build.me(), root_within(comm, root)?);
-    let (all, mine) = if me.rank != root {
-        (Vec::new(), build.get(received()?))
-    } else {
-        let all = sent()?.each(|data| build.give(data))?;
-        match is_in_place(recvbuf) {
-            true => (all.clone(), all[root as usize]),
-            false => (all, build.get(received()?)),
+    let root = root_of(comm, root)?;
+    let (all, mine) = match root {
+        Root::Between(Side::Us) => (sent()?.each(|data| build.give(data))?, Span::EMPTY),
+        Root::Between(Side::Ours) => (Vec::new(), Span::EMPTY),
+        Root::Rank(root) if root == build.rank() => {
+            let all = sent()?.each(|data| build.give(data))?;
+            let mine = match is_in_place(recvbuf) {
+                true => all[root as usize],
+                false => build.get(received()?),
+            };
+            agree(all[root as usize], mine)?;
+            (all, mine)
         }
+        Root::Between(Side::Theirs(_)) | Root::Rank(_) => (Vec::new(), build.get(received()?)),
     };
-    if me.rank == root {
-        agree(all[root as usize], mine)?;
-    }
-    build.done(0, None, |_| algorithm::scatter_blocks(me, root, at(&all), mine))
+    Ok(build.done(comm.runtime().scatter_blocks(root, &all, mine), None))
 }
 
 pub(super) fn allgatherv<C: Wide, D: Wide>(
@@ -268,34 +227,28 @@ pub(super) fn allgatherv<C: Wide, D: Wide>(
     let mut build = Build::new(comm);
     let received = Blocks::new(recvbuf, counts, displs, build.blocks(), recvtype)?;
     let sent = || Data::new(sendbuf, sizes::count(sendcount)?, sendtype);
-    if let Some(sides) = build.sides() {
-        let mine = build.give(sent()?);
-        let all = received.each(|data| build.get(data))?;
-        let work = inter::allgather_blocks_work_bytes(sides, at(&all));
-        return build.done(work, None, |work| inter::allgather_blocks(sides, mine, at(&all), work));
-    }
-    let me = build.me();
-    let (mine, all) = match is_in_place(sendbuf) {
+    let (rank, between) = (build.rank() as usize, build.is_between());
+    let (mine, all) = match is_in_place(sendbuf) && !between {
         true => {
             let all = received.each(|data| build.change(data))?;
-            (all[me.rank as usize], all)
+            (all[rank], all)
         }
         false => (build.give(sent()?), received.each(|data| build.get(data))?),
     };
-    agree(mine, all[me.rank as usize])?;
-    let work = algorithm::allgather_blocks_work_bytes(me, at(&all));
-    build.done(work, None, |work| algorithm::allgather_blocks(me, mine, at(&all), work))
+    if !between {
+        agree(mine, all[rank])?;
+    }
+    Ok(build.done(comm.runtime().allgather_blocks(mine, &all), None))
 }
 
 /// An alltoall of blocks that are in place already.
 pub(super) fn alltoall_spans(build: Build<'_>, to: &[Span], from: &[Span]) -> Result<Collecting> {
-    if let Some(sides) = build.sides() {
-        return build.done(0, None, |_| inter::alltoall_blocks(sides, at(to), at(from)));
+    if !build.is_between() {
+        let rank = build.rank() as usize;
+        agree(to[rank], from[rank])?;
     }
-    let me = build.me();
-    agree(to[me.rank as usize], from[me.rank as usize])?;
-    let work = algorithm::alltoall_blocks_work_bytes(me, at(to), at(from));
-    build.done(work, None, |work| algorithm::alltoall_blocks(me, at(to), at(from), work))
+    let prepared = build.comm().alltoall_blocks(to, from);
+    Ok(build.done(prepared, None))
 }
 
 pub(super) fn alltoallv<C: Wide, D: Wide>(

@@ -10,8 +10,8 @@ use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle;
-use crate::plane::{self, Plane};
 use crate::pointer::{In, Out};
+use crate::process::{self, Plane};
 use crate::sizes;
 use crate::types::{MPI_Request, MPI_Status};
 
@@ -75,8 +75,8 @@ impl Several {
     /// The plane that all are in, if it is one.
     #[inline]
     fn common_driver(self) -> Result<Option<Plane>> {
-        let first = Plane::first()?;
-        if plane::is_one() {
+        let first = process::first_plane()?;
+        if process::running()?.runtime.has_one_plane() {
             return Ok(Some(first));
         }
         let mut drivers = self.active().map(|(_, request)| request.driver());
@@ -90,7 +90,10 @@ impl Several {
     }
 
     /// Those of a plane.
-    fn within(self, driver: Plane) -> impl Iterator<Item = (usize, &'static mut Request)> {
+    fn within(
+        self,
+        driver: ferrywire_runtime::Plane<'_>,
+    ) -> impl Iterator<Item = (usize, &'static mut Request)> {
         self.active().filter(move |(_, request)| request.driver().is(driver))
     }
 
@@ -119,7 +122,7 @@ impl Several {
                 return self.active().try_for_each(|(_, request)| request.run_out());
             };
             let mut place = 0;
-            plane::wait_until(driver, |finished| {
+            driver.wait_until(|finished| {
                 // Others may wait for the next part to be posted.
                 if self.parted && self.parts().any(|part| part.observe(finished) && !part.is_over())
                 {
@@ -154,12 +157,12 @@ impl Several {
         }
         loop {
             let place = if let Some(driver) = self.common_driver()? {
-                plane::wait_until(driver, |finished| {
+                driver.wait_until(|finished| {
                     self.active()
                         .find_map(|(place, request)| request.observe(finished).then_some(place))
                 })
             } else {
-                plane::wait_anywhere(|driver, finished| {
+                process::running()?.runtime.wait_anywhere(|driver, finished| {
                     self.within(driver)
                         .find_map(|(place, request)| request.observe(finished).then_some(place))
                 })

@@ -113,7 +113,7 @@ answers! {
         told(|| {
             let Handle(control) = **handle::find::<Handle>(handle.0)?;
             let process = process::running().map_err(|_| error(MPI_T_ERR_NOT_ACCESSIBLE))?;
-            let value = process.driver.inspect(|nic| (control.read)(nic.limits()));
+            let value = process.rank().inspect(|nic| (control.read)(nic.limits()));
             buf.place::<u64>().put(value)
         })
     }

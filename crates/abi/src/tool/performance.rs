@@ -162,7 +162,7 @@ impl Source {
             Source::TurnsByAgent => driver.turns().by_agent,
             Source::ShareOfAgent => driver.turns().all,
         };
-        process::running().map_or(0, |process| process.driver.drivers().map(of).sum())
+        process::running().map_or(0, |process| process.rank().drivers().map(of).sum())
     }
 }
 

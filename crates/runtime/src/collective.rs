@@ -1,0 +1,279 @@
+//! Collectives: from spans to a schedule and the memory that it works in, whether a communicator has one group or two.
+
+use std::sync::Arc;
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::{Outcome, Posted, Schedule, Span};
+use ferrywire_mpi::collective::inter::{self, Sides};
+use ferrywire_mpi::collective::{self as algorithm, Combiner};
+
+use crate::comm::Comm;
+use crate::failure::Failure;
+
+/// A collective that can be started.
+pub struct Prepared {
+    /// What the NIC does.
+    pub schedule: Arc<Schedule>,
+    /// The memory that the schedule works in, which lives until it is over.
+    pub work: Box<[u8]>,
+}
+
+/// The root of a collective.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Root {
+    /// A rank of the group of a communicator that has one.
+    Rank(u32),
+    /// In a communicator that has two groups.
+    Between(inter::Root),
+}
+
+impl Prepared {
+    fn new(work_bytes: u64, schedule: impl FnOnce(Span) -> Schedule) -> Prepared {
+        let bytes = usize::try_from(work_bytes).expect("a program has as much in memory");
+        let mut work: Box<[u8]> = vec![0; bytes].into();
+        let schedule = Arc::new(schedule(memory::lend_mut(&mut work)));
+        Prepared { schedule, work }
+    }
+
+    fn without_work(schedule: Schedule) -> Prepared {
+        Prepared { schedule: Arc::new(schedule), work: Box::default() }
+    }
+}
+
+impl<'a> Comm<'a> {
+    /// Starts a collective under an instance.
+    ///
+    /// # Safety
+    /// What it was made of is lent, and what was prepared lives, until it is over.
+    pub unsafe fn start(self, instance: u16, prepared: &Prepared) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane().start_schedule(instance, Arc::clone(&prepared.schedule)) }
+    }
+
+    /// Runs a collective, and waits until it is over or this rank is released: then the rest goes on without it.
+    ///
+    /// # Safety
+    /// What it was made of is lent until this returns.
+    pub unsafe fn perform(self, instance: u16, prepared: Prepared) -> Result<(), Failure> {
+        let Prepared { schedule, work } = prepared;
+        // SAFETY: the caller's promise.
+        let (ticket, outcome) = unsafe { self.plane().perform_schedule(instance, schedule) };
+        match (outcome, ticket) {
+            (Outcome::Released, Some(ticket)) => {
+                self.plane().detach(ticket, Some(Box::new(work)));
+                Ok(())
+            }
+            (outcome, _) => self.process().done(outcome),
+        }
+    }
+
+    /// Both groups, if there are two.
+    fn sides(self) -> Option<Sides<'a>> {
+        let members = self.members();
+        let inter = members.inter()?;
+        let (group_id, rank) = (members.group_id(), members.rank());
+        Some(Sides { group_id, ours: members.group(), theirs: &inter.remote, rank })
+    }
+
+    /// Both groups, of a collective whose root is said in terms of them.
+    fn expect_sides(self) -> Sides<'a> {
+        self.sides().expect("a root between two groups is of a communicator that has two")
+    }
+
+    /// Nobody leaves before everybody has come.
+    pub fn barrier(self) -> Prepared {
+        Prepared::without_work(match self.sides() {
+            Some(sides) => inter::barrier(sides),
+            None => algorithm::barrier(self.member()),
+        })
+    }
+
+    /// Everybody gets the bytes of the root.
+    pub fn broadcast(self, root: Root, bytes: Span) -> Prepared {
+        Prepared::without_work(match root {
+            Root::Between(root) => inter::broadcast(self.expect_sides(), root, bytes),
+            Root::Rank(root) => algorithm::broadcast(self.member(), root, bytes),
+        })
+    }
+
+    /// The root gets the blocks of all, each of `len` bytes.
+    pub fn gather(self, root: Root, len: u64, mine: Span, all: Span) -> Prepared {
+        match root {
+            Root::Between(root) => {
+                let sides = self.expect_sides();
+                Prepared::new(inter::gather_work_bytes(sides, root, len), |work| {
+                    inter::gather(sides, root, len, mine, all, work)
+                })
+            }
+            Root::Rank(root) => {
+                let me = self.member();
+                Prepared::new(algorithm::gather_work_bytes(me, root, len), |work| {
+                    algorithm::gather(me, root, mine, all, work)
+                })
+            }
+        }
+    }
+
+    /// Everybody gets its block of the root's, each of `len` bytes.
+    pub fn scatter(self, root: Root, len: u64, all: Span, mine: Span) -> Prepared {
+        match root {
+            Root::Between(root) => {
+                let sides = self.expect_sides();
+                Prepared::new(inter::scatter_work_bytes(sides, root, len), |work| {
+                    inter::scatter(sides, root, len, all, mine, work)
+                })
+            }
+            Root::Rank(root) => {
+                let me = self.member();
+                Prepared::new(algorithm::scatter_work_bytes(me, root, len), |work| {
+                    algorithm::scatter(me, root, all, mine, work)
+                })
+            }
+        }
+    }
+
+    /// Everybody gets the blocks of all, which are of one length.
+    pub fn allgather(self, mine: Span, all: Span) -> Prepared {
+        if let Some(sides) = self.sides() {
+            return Prepared::without_work(inter::allgather(sides, mine, all));
+        }
+        let me = self.member();
+        Prepared::new(algorithm::allgather_work_bytes(me, mine.len), |work| {
+            algorithm::allgather(me, mine, all, work)
+        })
+    }
+
+    /// Everybody gets a block of everybody's, all of one length.
+    pub fn alltoall(self, source: Span, into: Span) -> Prepared {
+        if let Some(sides) = self.sides() {
+            return Prepared::without_work(inter::alltoall(sides, source, into));
+        }
+        let me = self.member();
+        Prepared::new(algorithm::alltoall_work_bytes(source, into), |work| {
+            algorithm::alltoall(me, source, into, work)
+        })
+    }
+
+    /// The root gets the blocks of all, of any lengths. Only the root says where.
+    pub fn gather_blocks(self, root: Root, mine: Span, all: &[Span]) -> Prepared {
+        Prepared::without_work(match root {
+            Root::Between(root) => inter::gather_blocks(self.expect_sides(), root, mine, at(all)),
+            Root::Rank(root) => algorithm::gather_blocks(self.member(), root, mine, at(all)),
+        })
+    }
+
+    /// Everybody gets its block of the root's, of any length. Only the root says where from.
+    pub fn scatter_blocks(self, root: Root, all: &[Span], mine: Span) -> Prepared {
+        Prepared::without_work(match root {
+            Root::Between(root) => inter::scatter_blocks(self.expect_sides(), root, at(all), mine),
+            Root::Rank(root) => algorithm::scatter_blocks(self.member(), root, at(all), mine),
+        })
+    }
+
+    /// Everybody gets the blocks of all, of any lengths.
+    pub fn allgather_blocks(self, mine: Span, all: &[Span]) -> Prepared {
+        if let Some(sides) = self.sides() {
+            return Prepared::new(inter::allgather_blocks_work_bytes(sides, at(all)), |work| {
+                inter::allgather_blocks(sides, mine, at(all), work)
+            });
+        }
+        let me = self.member();
+        Prepared::new(algorithm::allgather_blocks_work_bytes(me, at(all)), |work| {
+            algorithm::allgather_blocks(me, mine, at(all), work)
+        })
+    }
+
+    /// Everybody gets a block of everybody's, of any lengths.
+    pub fn alltoall_blocks(self, to: &[Span], from: &[Span]) -> Prepared {
+        if let Some(sides) = self.sides() {
+            return Prepared::without_work(inter::alltoall_blocks(sides, at(to), at(from)));
+        }
+        let me = self.member();
+        Prepared::new(algorithm::alltoall_blocks_work_bytes(me, at(to), at(from)), |work| {
+            algorithm::alltoall_blocks(me, at(to), at(from), work)
+        })
+    }
+
+    /// The root gets what all contributions combine to. `bytes` are those of the contribution, and at the root of the
+    /// result.
+    pub fn reduce(self, root: Root, combiner: Combiner, bytes: Span) -> Prepared {
+        match root {
+            Root::Between(root) => {
+                let sides = self.expect_sides();
+                let work_bytes = inter::reduce_work_bytes(sides, root, combiner, bytes.len);
+                Prepared::new(work_bytes, |work| inter::reduce(sides, root, combiner, bytes, work))
+            }
+            Root::Rank(root) => {
+                let me = self.member();
+                let work_bytes = algorithm::reduce_work_bytes(me, root, combiner, bytes.len);
+                Prepared::new(work_bytes, |work| algorithm::reduce(me, root, combiner, bytes, work))
+            }
+        }
+    }
+
+    /// Everybody gets what all contributions combine to, of the other group if there are two.
+    pub fn allreduce(self, combiner: Combiner, mine: Span, result: Span) -> Prepared {
+        if let Some(sides) = self.sides() {
+            let work_bytes = inter::allreduce_work_bytes(sides, combiner, mine.len);
+            return Prepared::new(work_bytes, |work| {
+                inter::allreduce(sides, combiner, mine, result, work)
+            });
+        }
+        let me = self.member();
+        Prepared::new(algorithm::allreduce_work_bytes(me, combiner, mine, result), |work| {
+            algorithm::allreduce(me, combiner, mine, result, work)
+        })
+    }
+
+    /// Everybody gets what the contributions up to its own combine to, in the place of its own.
+    pub fn scan(self, combiner: Combiner, bytes: Span) -> Prepared {
+        let me = self.member();
+        Prepared::new(bytes.len, |work| algorithm::scan(me, combiner, bytes, work))
+    }
+
+    /// The same without its own.
+    pub fn exscan(self, combiner: Combiner, bytes: Span) -> Prepared {
+        let me = self.member();
+        Prepared::new(algorithm::exscan_work_bytes(bytes.len), |work| {
+            algorithm::exscan(me, combiner, bytes, work)
+        })
+    }
+
+    /// Everybody gets its block of what all contributions combine to. Blocks are of one length.
+    pub fn reduce_scatter_block(self, combiner: Combiner, all: Span, mine: Span) -> Prepared {
+        if let Some(sides) = self.sides() {
+            let work_bytes = inter::reduce_scatter_work_bytes(sides, combiner, all.len);
+            return Prepared::new(work_bytes, |work| {
+                inter::reduce_scatter_block(sides, combiner, all, mine, work)
+            });
+        }
+        let me = self.member();
+        Prepared::new(algorithm::reduce_scatter_block_work_bytes(me, mine.len), |work| {
+            algorithm::reduce_scatter_block(me, combiner, all, mine, work)
+        })
+    }
+
+    /// The same with blocks of these lengths.
+    pub fn reduce_scatter(
+        self,
+        combiner: Combiner,
+        all: Span,
+        lens: &[u64],
+        mine: Span,
+    ) -> Prepared {
+        if let Some(sides) = self.sides() {
+            let work_bytes = inter::reduce_scatter_work_bytes(sides, combiner, all.len);
+            return Prepared::new(work_bytes, |work| {
+                inter::reduce_scatter(sides, combiner, all, lens, mine, work)
+            });
+        }
+        let me = self.member();
+        Prepared::new(algorithm::reduce_scatter_work_bytes(me, lens), |work| {
+            algorithm::reduce_scatter(me, combiner, all, lens, mine, work)
+        })
+    }
+}
+
+fn at(spans: &[Span]) -> impl Fn(u32) -> Span + Copy + '_ {
+    |rank| spans[rank as usize]
+}

@@ -1,0 +1,172 @@
+//! A communicator, and what is done in it: messages, probes, schedules.
+//!
+//! A front keeps what a communicator consists of, together with whatever it hangs on it, and makes a [`Comm`] of that for
+//! the time of a call.
+
+use ferrywire_host::HostPort;
+use ferrywire_host::nic::{
+    Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed, Schedule, Span, Ticket,
+};
+use ferrywire_mpi::collective::Member;
+use ferrywire_mpi::comm::{Comm as Members, Wanted};
+use std::sync::Arc;
+
+use crate::failure::Failure;
+use crate::plane::Plane;
+use crate::process::Process;
+
+/// A communicator during a call: who takes part, and in which plane.
+#[derive(Clone, Copy)]
+pub struct Comm<'a> {
+    plane: Plane<'a>,
+    members: &'a Members,
+}
+
+impl<'a> Comm<'a> {
+    /// The communicator of these members, which is in this plane at all of them.
+    #[inline(always)]
+    pub fn new(plane: Plane<'a>, members: &'a Members) -> Comm<'a> {
+        Comm { plane, members }
+    }
+
+    /// The rank that we are of the job.
+    #[inline(always)]
+    pub fn process(self) -> &'a Process {
+        self.plane.process()
+    }
+
+    /// The plane that it is in.
+    #[inline(always)]
+    pub fn plane(self) -> Plane<'a> {
+        self.plane
+    }
+
+    /// Who takes part.
+    #[inline(always)]
+    pub fn members(self) -> &'a Members {
+        self.members
+    }
+
+    /// This rank, as the algorithms of collectives describe it.
+    pub fn member(self) -> Member<'a> {
+        Member { home: self.process().home(), ..self.members.member() }
+    }
+
+    /// Sends, and waits until the memory may be used again.
+    ///
+    /// # Safety
+    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    #[inline(always)]
+    pub unsafe fn send(self, (to, word): (Peer, MatchWord), source: Span, mode: Mode) -> Outcome {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane.perform(|nic, port| nic.post_send(to, word, source, mode, port)) }
+    }
+
+    /// Begins to send.
+    ///
+    /// # Safety
+    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    #[inline(always)]
+    pub unsafe fn start_send(
+        self,
+        (to, word): (Peer, MatchWord),
+        source: Span,
+        mode: Mode,
+    ) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane.submit(|nic, port| nic.post_send(to, word, source, mode, port)) }
+    }
+
+    /// Receives, and waits for the message.
+    ///
+    /// # Safety
+    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    #[inline(always)]
+    pub unsafe fn receive(self, wanted: Wanted, into: Span) -> Outcome {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane.perform(|nic, port| self.post_receive(nic, port, wanted, into)) }
+    }
+
+    /// Begins to receive.
+    ///
+    /// # Safety
+    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    #[inline(always)]
+    pub unsafe fn start_receive(self, wanted: Wanted, into: Span) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane.submit(|nic, port| self.post_receive(nic, port, wanted, into)) }
+    }
+
+    #[inline(always)]
+    fn post_receive(
+        self,
+        nic: &mut Nic,
+        port: &mut HostPort,
+        Wanted { from, word, mask }: Wanted,
+        into: Span,
+    ) -> Posted {
+        if from.is_none()
+            && let Some(peer) = self.process().lost()
+        {
+            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
+        }
+        nic.post_receive(from, word, mask, into, port)
+    }
+
+    /// Begins to receive a message that has been [taken](Comm::take).
+    ///
+    /// # Safety
+    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    pub unsafe fn start_taken(self, ticket: Ticket, into: Span) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.plane.submit(|nic, port| nic.post_taken(ticket, into, port)) }
+    }
+
+    /// What could be received. Waits for it, or looks once.
+    pub fn probe(self, wanted: Wanted, wait: bool) -> Result<Option<Probed>, Failure> {
+        self.find(wanted, wait, |nic, port| nic.probe(wanted.word, wanted.mask, port))
+    }
+
+    /// Takes a message, so that nobody else can receive it. Waits for it, or looks once.
+    pub fn take(self, wanted: Wanted, wait: bool) -> Result<Option<(Ticket, Probed)>, Failure> {
+        self.find(wanted, wait, |nic, port| nic.take(wanted.word, wanted.mask, port))
+    }
+
+    fn find<T>(
+        self,
+        wanted: Wanted,
+        wait: bool,
+        mut find: impl FnMut(&mut Nic, &mut HostPort) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let look = |nic: &mut Nic, port: &mut HostPort| {
+            find(nic, port).map(Ok).or_else(|| self.hopeless(nic, wanted).map(Err))
+        };
+        let found = if wait {
+            // SAFETY: nothing is lent.
+            Some(unsafe { self.plane.wait_for(look) })
+        } else {
+            self.plane.turn();
+            // SAFETY: nothing is lent.
+            unsafe { self.plane.submit(look) }
+        };
+        found.transpose().map_err(|fault| self.process().failure(Outcome::Failed(fault)))
+    }
+
+    /// Why a message will not come, if so.
+    fn hopeless(self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
+        let lost = || self.process().lost().filter(|_| wanted.from.is_none());
+        nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
+    }
+
+    /// Runs a schedule, and waits until it is over.
+    ///
+    /// # Safety
+    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    pub unsafe fn run(self, instance: u16, schedule: Schedule) -> Result<(), Failure> {
+        let schedule = Arc::new(schedule);
+        // SAFETY: the caller's promise.
+        let outcome =
+            unsafe { self.plane.perform(|nic, port| nic.post_schedule(schedule, instance, port)) };
+        self.process().done(outcome)
+    }
+}

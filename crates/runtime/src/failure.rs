@@ -1,0 +1,92 @@
+//! The one place where a fault of the NIC becomes an error that a front can report.
+
+use std::fmt;
+
+use ferrywire_host::nic::{Fault, Outcome, Peer};
+use ferrywire_modules::ModuleFault;
+
+use crate::process::Process;
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// The message is longer than the buffer.
+    Truncated {
+        /// The rank that sent it.
+        source: u32,
+        /// Its tag.
+        tag: u32,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A process that the operation needs has left the job or died.
+    PeerDown {
+        /// Which.
+        peer: Peer,
+        /// Why it cannot be reached, if it did not go by itself.
+        unreachable: Option<String>,
+    },
+    /// The communicator is revoked.
+    Revoked,
+    /// The operation was cancelled.
+    Cancelled,
+    /// A module ended the message.
+    Module(ModuleFault),
+    /// Another part of the operation failed.
+    Abandoned,
+    /// Something that the operation cannot end with.
+    Unexpected(Outcome),
+}
+
+impl Process {
+    /// Nothing, or why an operation failed that has no result.
+    #[inline]
+    pub fn done(&self, outcome: Outcome) -> Result<(), Failure> {
+        match outcome {
+            Outcome::Done => Ok(()),
+            other => Err(self.failure(other)),
+        }
+    }
+
+    /// Why an operation failed that ended with `outcome`.
+    #[cold]
+    pub fn failure(&self, outcome: Outcome) -> Failure {
+        match outcome {
+            Outcome::Failed(Fault::Truncated { word, len, .. }) => {
+                Failure::Truncated { source: word.source(), tag: word.tag(), bytes: len }
+            }
+            Outcome::Failed(Fault::PeerDown(peer)) => {
+                Failure::PeerDown { peer, unreachable: self.rank().trouble(peer) }
+            }
+            Outcome::Failed(Fault::Revoked) => Failure::Revoked,
+            Outcome::Failed(Fault::Module { word, trap }) => {
+                Failure::Module(ModuleFault::of(word, trap))
+            }
+            Outcome::Failed(Fault::Abandoned) => Failure::Abandoned,
+            Outcome::Cancelled => Failure::Cancelled,
+            other => Failure::Unexpected(other),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Truncated { source, tag, bytes } => write!(
+                f,
+                "the message of rank {source} with tag {tag} has {bytes} bytes, more than there is room for"
+            ),
+            Failure::PeerDown { peer, unreachable: Some(why) } => {
+                write!(f, "rank {} of MPI_COMM_WORLD cannot be reached: {why}", peer.0)
+            }
+            Failure::PeerDown { peer, unreachable: None } => {
+                write!(f, "rank {} of MPI_COMM_WORLD has left the job", peer.0)
+            }
+            Failure::Revoked => write!(f, "the communicator is revoked"),
+            Failure::Cancelled => write!(f, "it was cancelled"),
+            Failure::Module(fault) => write!(f, "{fault}"),
+            Failure::Abandoned => write!(f, "another part of it failed"),
+            Failure::Unexpected(outcome) => write!(f, "it ended with {outcome:?}"),
+        }
+    }
+}

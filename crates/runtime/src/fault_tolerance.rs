@@ -1,0 +1,86 @@
+//! What a program can do when ranks die, in a job that goes on without them. The terms are those of User Level Failure
+//! Mitigation.
+//!
+//! Everything is decided by the council of crate `mpi`, which runs beside the application.
+
+use std::sync::Arc;
+
+use ferrywire_host::{Rank, Residence};
+use ferrywire_mpi::agreement::agree_among_living;
+use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_mpi::council::{Council, Verdict};
+use ferrywire_mpi::numbers::Claim;
+
+use crate::comm_create::Created;
+use crate::process::Process;
+
+/// The job ends when a rank dies, so nothing can be decided without the dead.
+#[derive(Clone, Copy, Debug)]
+pub struct NotFaultTolerant;
+
+/// The council of a rank.
+pub(crate) fn open_council(rank: &'static Rank) -> Arc<Residence<Council>> {
+    let me = rank.me();
+    let (word, wanted) = (Council::word(me), Council::wanted());
+    Residence::open(rank, Council::new(me), word, wanted, Council::message_bytes_max(rank.size()))
+}
+
+impl Process {
+    /// A communicator has been created.
+    pub fn on_comm_created(&self, members: &Members) {
+        if let Some(council) = &self.council {
+            council.ask(|council| {
+                council.on_made(members.number(), members.everyone(), members.standing());
+            });
+        }
+    }
+
+    /// A communicator has been freed. Its number is not used again if a revocation of it may still be on its way.
+    pub fn on_comm_freed(&self, members: &Members, claim: Option<Claim>) {
+        if let Some(council) = &self.council {
+            council.ask(|council| council.on_freed(members.number()));
+        }
+        if let Some(claim) = claim.filter(|_| !members.is_reusable()) {
+            claim.retire();
+        }
+    }
+
+    /// Ends everything in a communicator, at all ranks.
+    pub fn revoke(&self, members: &Members) -> Result<(), NotFaultTolerant> {
+        self.council()?.ask(|council| council.revoke(members.number()));
+        Ok(())
+    }
+
+    /// The program knows of the first `count` deaths in a communicator. Returns of how many it knows.
+    pub fn acknowledge_failed(
+        &self,
+        members: &Members,
+        count: usize,
+    ) -> Result<usize, NotFaultTolerant> {
+        Ok(self.council()?.ask(|council| council.acknowledge(members.number(), count)))
+    }
+
+    /// Takes part in the next agreement of a communicator, and waits for the decision of all living members.
+    pub fn agree(&self, members: &Members, words: Vec<u64>) -> Result<Verdict, NotFaultTolerant> {
+        let promise = self.council()?.ask(|council| council.agree(members.number(), words));
+        // SAFETY: nothing is lent.
+        Ok(unsafe { self.first_plane().wait_for(|_, _| promise.get().cloned()) })
+    }
+
+    /// Agrees with all living members of a communicator on another one without the dead. None: they have no number in
+    /// common that is free.
+    pub fn shrink(&self, members: &Members) -> Result<Option<Created>, NotFaultTolerant> {
+        let agreed = agree_among_living(self.numbers(), self.plane_vote(), |words| {
+            self.agree(members, words)
+        })?;
+        Ok(agreed.map(|(agreed, verdict)| {
+            let group = members.group().without(&verdict.failed);
+            let rank = group.rank_of(self.rank().me()).expect("we live");
+            Created { members: Members::new(group, rank, agreed.claim.number()), agreed }
+        }))
+    }
+
+    fn council(&self) -> Result<&Arc<Residence<Council>>, NotFaultTolerant> {
+        self.council.as_ref().ok_or(NotFaultTolerant)
+    }
+}

@@ -1,0 +1,281 @@
+//! Asking the NIC of a plane for something, and waiting for it, where a rank may have several planes.
+//!
+//! Threads that use communicators of different planes never wait for each other's lock. That pays only if a program has
+//! several threads and the machine has cores for them, so everything stays in the first plane unless all members of a
+//! new communicator vote for another ([`Process::plane_vote`]).
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use ferrywire_host::nic::{
+    Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Ticket,
+};
+use ferrywire_host::{Driver, Finished, HostPort, Keep, PLANES, wait_around, wait_for_around};
+
+use crate::process::Process;
+
+/// A plane of this process: one NIC and its driver.
+#[derive(Clone, Copy)]
+pub struct Plane<'a> {
+    process: &'a Process,
+    driver: &'a Driver,
+}
+
+impl<'a> Plane<'a> {
+    #[inline(always)]
+    pub(crate) fn new(process: &'a Process, driver: &'a Driver) -> Plane<'a> {
+        Plane { process, driver }
+    }
+
+    /// Whose it is.
+    #[inline(always)]
+    pub fn process(self) -> &'a Process {
+        self.process
+    }
+
+    /// Asks the NIC for something.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn submit<T>(self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { self.driver.submit(ask) }
+    }
+
+    /// Asks for something, and waits until it is over.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn perform(
+        self,
+        ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
+    ) -> Outcome {
+        // SAFETY: the caller's promise.
+        unsafe { self.perform_with_ticket(ask) }.1
+    }
+
+    /// The same, and returns the ticket, if there was one: a released schedule goes on under it.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    unsafe fn perform_with_ticket(
+        self,
+        ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
+    ) -> (Option<Ticket>, Outcome) {
+        if !self.process.must_look_around() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.driver.perform_schedule(ask) };
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.submit(ask) } {
+            Posted::Done(outcome) => (None, outcome),
+            Posted::Pending(ticket) => (Some(ticket), self.wait(ticket)),
+        }
+    }
+
+    /// Starts a schedule under an instance of its communicator.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`], until the schedule is over.
+    pub unsafe fn start_schedule(self, instance: u16, schedule: Arc<Schedule>) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(|nic, port| nic.post_schedule(schedule, instance, port)) }
+    }
+
+    /// Runs a schedule, and waits until it is over or its caller is released. Returns its ticket, if it had one: a
+    /// released schedule goes on under it.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`], until the schedule is over.
+    #[inline]
+    pub unsafe fn perform_schedule(
+        self,
+        instance: u16,
+        schedule: Arc<Schedule>,
+    ) -> (Option<Ticket>, Outcome) {
+        // SAFETY: the caller's promise.
+        unsafe { self.perform_with_ticket(|nic, port| nic.post_schedule(schedule, instance, port)) }
+    }
+
+    /// Waits until an operation is over.
+    #[inline]
+    pub fn wait(self, ticket: Ticket) -> Outcome {
+        match self.process.must_look_around() {
+            false => self.driver.wait(ticket),
+            true => self.wait_until(|finished| finished.take(ticket)),
+        }
+    }
+
+    /// Waits for all of these, and tells how each of them ended, in their order.
+    pub fn wait_each(self, tickets: impl Iterator<Item = Ticket>, told: impl FnMut(Outcome)) {
+        self.driver.wait_each(tickets, told);
+    }
+
+    /// Waits until `look` finds what it wants among the outcomes. It must not call a driver.
+    #[inline]
+    pub fn wait_until<T>(self, mut look: impl FnMut(&mut Finished<'_>) -> Option<T>) -> T {
+        if !self.process.must_look_around() {
+            return self.driver.wait_until(look);
+        }
+        self.process.wait_anywhere(|other, finished| match self.is(other) {
+            true => look(finished),
+            false => None,
+        })
+    }
+
+    /// Looks into the NIC until `find` finds something there.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    pub(crate) unsafe fn wait_for<T>(
+        self,
+        mut find: impl FnMut(&mut Nic, &mut HostPort) -> Option<T>,
+    ) -> T {
+        if !self.process.must_look_around() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.driver.wait_for(find) };
+        }
+        let drivers: Vec<&Driver> = self.process.drivers().collect();
+        // SAFETY: the caller's promise.
+        unsafe {
+            wait_for_around(&drivers, |at, nic, port| {
+                match std::ptr::eq(drivers[at], self.driver) {
+                    true => find(nic, port),
+                    false => None,
+                }
+            })
+        }
+    }
+
+    /// Turns once, and lets `look` see which outcomes are there. It must not call a driver.
+    #[inline]
+    pub fn look<T>(self, look: impl FnOnce(&mut Finished<'_>) -> T) -> T {
+        self.turn_others();
+        self.driver.look(look)
+    }
+
+    /// Turns once, and returns how an operation ended, if it has.
+    pub fn test(self, ticket: Ticket) -> Option<Outcome> {
+        self.look(|finished| finished.take(ticket))
+    }
+
+    /// The same for a task, which is woken when the operation is over.
+    pub fn poll(self, ticket: Ticket, waker: &Waker) -> Poll<Outcome> {
+        self.driver.poll(ticket, waker)
+    }
+
+    /// Turns once.
+    pub fn turn(self) {
+        self.turn_others();
+        self.driver.turn();
+    }
+
+    /// Turns the other planes, if a user-defined operator may wait there.
+    #[inline]
+    fn turn_others(self) {
+        if self.process.must_look_around() {
+            let others = self.process.drivers().filter(|other| !std::ptr::eq(*other, self.driver));
+            others.for_each(Driver::turn);
+        }
+    }
+
+    /// Nobody will ask how an operation ended. `keep` is dropped when it has.
+    pub fn detach(self, ticket: Ticket, keep: Option<Keep>) {
+        self.driver.detach(ticket, keep);
+    }
+
+    /// Cancels an operation, if it is not too late; either way it ends.
+    pub fn cancel(self, ticket: Ticket) {
+        self.driver.cancel(ticket);
+    }
+
+    /// The process that we are, among all of the job.
+    pub fn me(self) -> Peer {
+        self.driver.me()
+    }
+
+    /// Messages of `group` go to `module` from now on.
+    pub fn load(self, group: u16, module: Box<dyn Module>, placement: Placement) {
+        self.driver.load(group, module, placement);
+    }
+
+    /// Another module takes over.
+    pub fn replace(self, group: u16, module: Box<dyn Module>) {
+        self.driver.replace(group, module);
+    }
+
+    /// Unloads a module.
+    pub fn unload(self, group: u16) {
+        self.driver.unload(group);
+    }
+
+    /// What a module has done, if it is loaded.
+    pub fn module_stats(self, group: u16) -> Option<ModuleStats> {
+        self.driver.module_stats(group)
+    }
+
+    /// Waits until a counter of a module is at least `at_least`. False if there is no such counter, or the module is
+    /// unloaded meanwhile.
+    pub fn wait_for_module(self, group: u16, counter: u32, at_least: u64) -> bool {
+        // SAFETY: nothing is lent.
+        let outcome = unsafe {
+            self.perform(|nic, _| match nic.module_counter(group, counter) {
+                Some(counter) => nic.post_wait(counter, at_least),
+                None => Posted::Done(Outcome::Cancelled),
+            })
+        };
+        outcome == Outcome::Done
+    }
+
+    /// Whether it is the same plane.
+    #[inline]
+    pub fn is(self, other: Plane<'_>) -> bool {
+        std::ptr::eq(self.driver, other.driver)
+    }
+}
+
+impl Process {
+    /// The plane of a communicator with this number, on whose votes all members have agreed. It is opened if it has not
+    /// been used yet, which fails if there is no memory for it.
+    pub fn plane_of(&self, number: u16, votes: u64) -> io::Result<Plane<'_>> {
+        let driver = self.rank().plane(plane_number(number, votes != 0))?;
+        Ok(Plane::new(self, driver))
+    }
+
+    /// Whether no plane is open but the first.
+    #[inline]
+    pub fn has_one_plane(&self) -> bool {
+        self.rank().has_one_plane()
+    }
+
+    /// Waits until `look` finds what it wants among the outcomes of any plane. It must not call a driver.
+    pub fn wait_anywhere<T>(
+        &self,
+        mut look: impl FnMut(Plane<'_>, &mut Finished<'_>) -> Option<T>,
+    ) -> T {
+        let drivers: Vec<&Driver> = self.drivers().collect();
+        wait_around(&drivers, |at, finished| look(Plane::new(self, drivers[at]), finished))
+    }
+}
+
+/// The number of the plane of a communicator, if it may be in any.
+fn plane_number(comm: u16, anywhere: bool) -> u32 {
+    // The predefined communicators have the first for themselves.
+    if anywhere { 1 + u32::from(comm) % (PLANES - 1) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_in_different_planes() {
+        let planes: Vec<u32> = (2..8).map(|number| plane_number(number, true)).collect();
+        assert_eq!(planes, [3, 1, 2, 3, 1, 2]);
+        assert_eq!(plane_number(7, false), 0);
+    }
+}
