@@ -15,7 +15,7 @@ use crate::data::{Data, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{Object, Shared};
-use crate::message::{Request as Described, With};
+use crate::message;
 use crate::nonblocking::{self, Sending};
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
@@ -154,8 +154,7 @@ impl Recipe for Buffering {
         let bytes = copy.bytes();
         let sending = Sending::new(comm, copy, self.dest, self.tag, Mode::Standard)?;
         let request = Request::new(Shared::clone(comm), sending, false);
-        let described =
-            Described { bytes: Some(bytes), with: With::To(self.dest), tag: self.tag, comm };
+        let described = message::sending(comm, self.dest, self.tag, Some(bytes));
         with_buffer(comm, |buffer| buffer.send(bytes, request))
             .map_err(|failure| failure.during(described))?;
         Ok(Posted::Done(Outcome::Done))

@@ -17,6 +17,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use ferrywire_host::nic::{Fault, Outcome, Posted, Schedule, Span, Ticket};
+use ferrywire_runtime::{Call, With};
 
 pub(crate) use self::asked::Asked;
 use self::movement::{
@@ -157,7 +158,8 @@ impl Collecting {
             }
             other => message::failed(other),
         };
-        failure.during(format_args!(" of {} bytes, in {}", self.bytes, comm.title()))
+        let (comm, bytes) = (Some(comm), Some(self.bytes));
+        failure.during(Call { name: "", comm, peer: With::All, tag: None, bytes })
     }
 }
 

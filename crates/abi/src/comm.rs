@@ -1,6 +1,7 @@
 //! Communicators as C sees them.
 
 use std::ffi::c_int;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -252,6 +253,13 @@ impl Comm {
 #[cold]
 fn no_such_tag() -> Failure {
     Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))
+}
+
+/// What errors call it.
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.title())
+    }
 }
 
 /// What a handle names.

@@ -7,9 +7,10 @@
 //!   I1. A blocking call has its buffers until it returns, and returns when the operation is over.
 
 use std::ffi::c_int;
-use std::fmt;
 
 use ferrywire_host::nic::{Fault, Mode, Outcome, Received};
+
+use ferrywire_runtime::{Call, Rank, Source, Tag, With};
 
 use crate::comm::{self, Comm};
 use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -45,11 +46,11 @@ entries! {
         comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::find(comm)?;
-        let request = Request { bytes: None, with: With::From(source), tag, comm };
+        let call = receiving(comm, source, tag, None);
         let data = Data::to_write(buf, count, datatype);
-        let data = data.map_err(|failure| failure.during(request))?;
-        let request = Request { bytes: Some(data.bytes()), ..request };
-        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(request))?
+        let data = data.map_err(|failure| failure.during(call))?;
+        let call = Call { bytes: Some(data.bytes()), ..call };
+        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(call))?
         else {
             status.report(MPI_Status::NOBODY);
             return Ok(());
@@ -58,7 +59,7 @@ entries! {
         let into = incoming.span();
         // SAFETY: I1.
         let outcome = unsafe { comm.runtime().receive(wanted, into) };
-        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(request));
+        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call));
         status.report_result(got)
     }
 }
@@ -75,17 +76,17 @@ fn send(
     mode: Mode,
 ) -> Result {
     let comm = comm::find(comm)?;
-    let request = Request { bytes: None, with: With::To(dest), tag, comm };
-    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(request))?;
-    let request = Request { bytes: Some(data.bytes()), ..request };
-    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(request))? else {
+    let call = sending(comm, dest, tag, None);
+    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(call))?;
+    let call = Call { bytes: Some(data.bytes()), ..call };
+    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(call))? else {
         return Ok(());
     };
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     // SAFETY: I1.
     let outcome = unsafe { comm.runtime().send(to, source, mode) };
-    sent(outcome).map_err(|failure| failure.during(request))
+    sent(outcome).map_err(|failure| failure.during(call))
 }
 
 /// What a send came to.
@@ -123,42 +124,23 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-/// What a call was asked for, in the words of an error.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    /// Bytes that go, or that there is room for.
-    pub(crate) bytes: Option<u64>,
-    /// The other side.
-    pub(crate) with: With,
-    /// The tag.
-    pub(crate) tag: c_int,
-    /// The communicator.
-    pub(crate) comm: &'a Comm,
+/// A call that sends, as errors describe it.
+#[inline]
+pub(crate) fn sending(comm: &Comm, dest: c_int, tag: c_int, bytes: Option<u64>) -> Call<&Comm> {
+    let (peer, tag) = (With::To(Rank(dest.into())), Some(Tag::Number(tag.into())));
+    Call { name: "", comm: Some(comm), peer, tag, bytes }
 }
 
-/// The other side of a message.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum With {
-    /// Who gets it.
-    To(c_int),
-    /// Who sends it.
-    From(c_int),
-}
-
-impl fmt::Display for Request<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(bytes) = self.bytes {
-            write!(f, " of {bytes} byte{}", if bytes == 1 { "" } else { "s" })?;
-        }
-        match self.with {
-            With::To(rank) => write!(f, " to rank {rank}")?,
-            With::From(MPI_ANY_SOURCE) => write!(f, " from any rank")?,
-            With::From(rank) => write!(f, " from rank {rank}")?,
-        }
-        match (self.tag, self.with) {
-            (MPI_ANY_TAG, With::From(_)) => write!(f, ", any tag")?,
-            (tag, _) => write!(f, ", tag {tag}")?,
-        }
-        write!(f, ", in {}", self.comm.title())
-    }
+/// A call that receives.
+#[inline]
+pub(crate) fn receiving(comm: &Comm, source: c_int, tag: c_int, bytes: Option<u64>) -> Call<&Comm> {
+    let source = match source {
+        MPI_ANY_SOURCE => Source::Any,
+        rank => Source::Rank(rank.into()),
+    };
+    let tag = match tag {
+        MPI_ANY_TAG => Tag::Any,
+        tag => Tag::Number(tag.into()),
+    };
+    Call { name: "", comm: Some(comm), peer: With::From(source), tag: Some(tag), bytes }
 }

@@ -8,6 +8,7 @@ use std::ffi::c_int;
 
 use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_mpi::comm::Wanted;
+use ferrywire_runtime::Call;
 
 use crate::comm::{self, Comm};
 use crate::constants::MPI_ANY_SOURCE;
@@ -16,7 +17,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::fault;
 use crate::handle::Shared;
-use crate::message::{self, With};
+use crate::message;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::request::{End, Next, Recipe, Request, Work};
 use crate::sizes::Wide;
@@ -70,9 +71,8 @@ impl Sending {
         }
     }
 
-    fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
-        let (with, bytes) = (With::To(self.dest), Some(self.data.bytes()));
-        message::Request { bytes, with, tag: self.tag, comm }
+    fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
+        message::sending(comm, self.dest, self.tag, Some(self.data.bytes()))
     }
 }
 
@@ -117,9 +117,8 @@ impl Receiving {
         }
     }
 
-    fn described<'a>(&self, comm: &'a Comm) -> message::Request<'a> {
-        let (with, bytes) = (With::From(self.source), Some(self.data.bytes()));
-        message::Request { bytes, with, tag: self.tag, comm }
+    fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
+        message::receiving(comm, self.source, self.tag, Some(self.data.bytes()))
     }
 }
 
@@ -176,13 +175,12 @@ fn sending(
 
 /// Says of a failure that it was about a message to somebody.
 pub(crate) fn to(comm: &Comm, dest: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
-    move |failure| failure.during(message::Request { bytes: None, with: With::To(dest), tag, comm })
+    move |failure| failure.during(message::sending(comm, dest, tag, None))
 }
 
 /// Says of a failure that it was about a message from somebody.
 fn from(comm: &Comm, source: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
-    let with = With::From(source);
-    move |failure| failure.during(message::Request { bytes: None, with, tag, comm })
+    move |failure| failure.during(message::receiving(comm, source, tag, None))
 }
 
 /// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:

@@ -15,7 +15,7 @@ use crate::data::{Data, Incoming};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
-use crate::message::{self, Request as Described, With};
+use crate::message;
 use crate::pointer::{ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
@@ -50,7 +50,7 @@ fn look<T>(
     tag: c_int,
     find: impl FnOnce(runtime::Comm<'_>, Wanted) -> std::result::Result<Option<T>, runtime::Failure>,
 ) -> Result<Seen<T>> {
-    let described = Described { bytes: None, with: With::From(source), tag, comm };
+    let described = message::receiving(comm, source, tag, None);
     let wanted = comm.wanted(source, tag).map_err(|failure| failure.during(described))?;
     let Some(wanted) = wanted else { return Ok(Seen::Nobody) };
     match find(comm.runtime(), wanted) {
@@ -103,8 +103,7 @@ impl Recipe for Receiving {
         let got = message::received(&mut self.data, end.outcome);
         got.map(Next::Over).map_err(|failure| {
             let (source, tag) = (seen.word.source().cast_signed(), seen.word.tag().cast_signed());
-            let (bytes, with) = (Some(self.data.bytes()), With::From(source));
-            failure.during(Described { bytes, with, tag, comm })
+            failure.during(message::receiving(comm, source, tag, Some(self.data.bytes())))
         })
     }
 }

@@ -12,11 +12,10 @@ use ferrywire_host::nic::{Outcome, Span};
 use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::operation::Operation;
-use ferrywire_runtime::{Prepared, Root};
+use ferrywire_runtime::{Prepared, Rank, Root, With};
 
-use crate::address::Rank;
 use crate::comm::{Comm, What};
-use crate::error::{Error, With};
+use crate::error::Error;
 use crate::plain::{self, Buffer, Number, Numbers, Plain};
 use crate::request::{End, Kept, Request, sealed};
 
@@ -470,7 +469,7 @@ impl Comm {
     }
 
     fn root_of(&self, what: What) -> Result<u32, Error> {
-        let With::Root(root) = what.with else { unreachable!("it has a root") };
+        let With::Root(root) = what.peer else { unreachable!("it has a root") };
         self.rank_of(what, root.0).map_err(|error| self.refused(error))
     }
 
@@ -484,12 +483,12 @@ impl Comm {
 
 fn what_of_all<T: Plain>(name: &'static str, bytes: Span) -> What {
     let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
-    What { name, bytes, with: With::All, tag: None, item }
+    What { name, bytes, peer: With::All, tag: None, item }
 }
 
 fn what<T: Plain>(name: &'static str, bytes: Span, root: Rank) -> What {
     let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
-    What { name, bytes, with: With::Root(root), tag: None, item }
+    What { name, bytes, peer: With::Root(root), tag: None, item }
 }
 
 fn lend_some<T: Plain>(items: &mut Option<Vec<T>>) -> Span {

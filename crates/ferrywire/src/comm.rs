@@ -11,10 +11,12 @@ use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Claim;
-use ferrywire_runtime::{self as runtime, CreateError, Created, Failure, Plane, Process};
+use ferrywire_runtime::{
+    self as runtime, CreateError, Created, Failure, Plane, Process, Rank, Source, TAG_MAX, Tag,
+    With,
+};
 
-use crate::address::{Rank, Source, TAG_MAX, Tag};
-use crate::error::{Call, Error, Loss, WORLD, With};
+use crate::error::{Call, Error, Loss, WORLD};
 use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
 use crate::watch::{Collective, Entered, Watch};
@@ -93,7 +95,7 @@ impl Probed {
 pub(crate) struct What {
     pub(crate) name: &'static str,
     pub(crate) bytes: Option<u64>,
-    pub(crate) with: With,
+    pub(crate) peer: With,
     pub(crate) tag: Option<Tag>,
     /// The type of its items, if it has any.
     pub(crate) item: Option<&'static str>,
@@ -583,20 +585,21 @@ impl Comm {
     }
 
     pub(crate) fn what_all(&self, name: &'static str) -> What {
-        What { name, bytes: None, with: With::All, tag: None, item: None }
+        What { name, bytes: None, peer: With::All, tag: None, item: None }
     }
 
     #[cold]
     pub(crate) fn call(&self, what: What) -> Box<Call> {
-        let What { name, bytes, with, tag, .. } = what;
-        Box::new(Call { name, comm: Arc::clone(&self.inner.name), bytes, with, tag })
+        let What { name, bytes, peer, tag, .. } = what;
+        let comm = (&*self.inner.name != WORLD).then(|| Arc::clone(&self.inner.name));
+        Box::new(Call { name, comm, peer, tag, bytes })
     }
 }
 
 impl What {
     pub(crate) fn sending<T: Plain>(name: &'static str, bytes: &[u8], to: Rank, tag: Tag) -> What {
         let (bytes, item) = (Some(bytes.len() as u64), Some(T::type_name()));
-        What { name, bytes, with: With::To(to), tag: Some(tag), item }
+        What { name, bytes, peer: With::To(to), tag: Some(tag), item }
     }
 
     pub(crate) fn receiving<T: Plain>(
@@ -612,7 +615,7 @@ impl What {
     /// A receive of whatever length the message has.
     pub(crate) fn of_any_length<T: Plain>(name: &'static str, from: Source, tag: Tag) -> What {
         let item = Some(T::type_name());
-        What { name, bytes: None, with: With::From(from), tag: Some(tag), item }
+        What { name, bytes: None, peer: With::From(from), tag: Some(tag), item }
     }
 }
 

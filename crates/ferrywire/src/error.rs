@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Operation};
-
-use crate::address::{Rank, Source, TAG_MAX, Tag};
+use ferrywire_runtime::TAG_MAX;
 
 /// Why a call did not do what it was asked to.
 #[derive(Clone, Eq, PartialEq)]
@@ -137,33 +136,8 @@ pub enum Loss {
     Unreachable(String),
 }
 
-/// What was asked for.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Call {
-    /// The name of the call.
-    pub name: &'static str,
-    /// The communicator.
-    pub comm: Arc<str>,
-    /// Bytes that were to be sent, or could be received.
-    pub bytes: Option<u64>,
-    /// With whom.
-    pub with: With,
-    /// Under which tag.
-    pub tag: Option<Tag>,
-}
-
-/// The other side of a call.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum With {
-    /// Everybody.
-    All,
-    /// Everybody, and this root.
-    Root(Rank),
-    /// Bytes go to this one.
-    To(Rank),
-    /// Bytes come from here.
-    From(Source),
-}
+/// What was asked for. The communicator is named unless it is the world.
+pub type Call = ferrywire_runtime::Call<Arc<str>>;
 
 impl std::error::Error for Error {}
 
@@ -177,7 +151,7 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Truncated { call, bytes } if call.is_collective() => write!(
+            Error::Truncated { call, bytes } if call.peer.is_all() => write!(
                 f,
                 "{call}: another rank has {bytes} bytes; all ranks must pass buffers that fit"
             ),
@@ -191,7 +165,7 @@ impl fmt::Display for Error {
                 "{call}: the message has {bytes} bytes, which is no whole number of items of \
                  {item_bytes} bytes; receive the type that was sent"
             ),
-            Error::WrongType { call, rank, theirs, ours } if call.is_collective() => write!(
+            Error::WrongType { call, rank, theirs, ours } if call.peer.is_all() => write!(
                 f,
                 "{call}: rank {rank} calls {theirs}, this one {ours}; all ranks must call the same, with the same type"
             ),
@@ -251,34 +225,6 @@ impl fmt::Display for Loss {
             Loss::TimedOut => write!(f, "has not ended in time (FERRY_LOCAL_TIMEOUT)"),
             Loss::Unreachable(why) => write!(f, "cannot be reached: {why}"),
         }
-    }
-}
-
-impl Call {
-    fn is_collective(&self) -> bool {
-        matches!(self.with, With::All | With::Root(_))
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.name)?;
-        if let Some(bytes) = self.bytes {
-            write!(f, " of {bytes} byte{}", if bytes == 1 { "" } else { "s" })?;
-        }
-        match self.with {
-            With::All => {}
-            With::Root(root) => write!(f, " with root {}", root.0)?,
-            With::To(rank) => write!(f, " to {rank}")?,
-            With::From(source) => write!(f, " from {source}")?,
-        }
-        if let Some(tag) = self.tag {
-            write!(f, ", {tag}")?;
-        }
-        if &*self.comm != WORLD {
-            write!(f, ", in {}", self.comm)?;
-        }
-        Ok(())
     }
 }
 

@@ -107,7 +107,6 @@
 //! });
 //! ```
 
-mod address;
 mod collective;
 mod comm;
 mod error;
@@ -123,15 +122,15 @@ mod value;
 mod watch;
 mod world;
 
-pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
 pub use collective::{Collecting, CollectiveRequest};
 pub use comm::{Comm, Probed, Status};
-pub use error::{Call, Error, Loss, With};
+pub use error::{Call, Error, Loss};
 pub use fault::Agreed;
 pub use ferrywire_derive::Plain;
 pub use ferrywire_host::nic::Trap;
 pub use ferrywire_modules::ModuleFault;
 pub use ferrywire_mpi::operation::Operation;
+pub use ferrywire_runtime::{ANY, Any, Rank, Source, TAG_MAX, Tag, With};
 pub use local::local;
 pub use module::{Module, ModuleStats};
 pub use plain::{Buffer, Number, Numbers, Plain};

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
 use ferrywire_host::{Keep, memory};
+use ferrywire_runtime::{Rank, Source, Tag};
 
-use crate::address::{Rank, Source, Tag};
 use crate::comm::{Comm, Status, What};
 use crate::error::Error;
 use crate::plain::{self, Plain};

@@ -14,8 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Mode, Outcome, Posted, Ticket};
+use ferrywire_runtime::{Rank, Source, Tag};
 
-use crate::address::{Rank, Source, Tag};
 use crate::comm::{Comm, Status, What};
 use crate::error::Error;
 use crate::plain::{self, Buffer};

@@ -1,11 +1,11 @@
 //! Values of any type that serde can serialise, in the compact format of postcard.
 
+use ferrywire_runtime::{Rank, Source, Tag, With};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::address::{Rank, Source, Tag};
 use crate::comm::{Comm, Status, What};
-use crate::error::{Error, With};
+use crate::error::Error;
 
 impl Comm {
     /// Sends a value.
@@ -32,7 +32,7 @@ impl Comm {
         let what = What {
             name: "send_value",
             bytes: None,
-            with: With::To(to),
+            peer: With::To(to),
             tag: Some(tag),
             item: None,
         };
@@ -70,7 +70,7 @@ impl Comm {
         let what = What {
             name: "broadcast_value",
             bytes: None,
-            with: With::Root(root),
+            peer: With::Root(root),
             tag: None,
             item: None,
         };

@@ -5,6 +5,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `address.rs`, `call.rs` | ranks and tags as callers pass them; what a call was asked for, in errors |
 //! | `process.rs` | this process as a rank of its job |
 //! | `comm.rs` | communicators: messages, probes, schedules |
 //! | `comm_create.rs` | how communicators are created: agreement on numbers, split, merge, bridges |
@@ -14,6 +15,8 @@
 //! | `failure.rs` | the one place where a fault of the NIC becomes an error |
 //! | `fault_tolerance.rs` | revoke, shrink and agree, when ranks have died |
 
+mod address;
+mod call;
 mod collective;
 mod comm;
 mod comm_create;
@@ -23,6 +26,8 @@ mod fault_tolerance;
 mod plane;
 mod process;
 
+pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
+pub use call::{Call, With};
 pub use collective::{Prepared, Root};
 pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
