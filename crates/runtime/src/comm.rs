@@ -3,13 +3,14 @@
 //! A front keeps what a communicator consists of, together with whatever it hangs on it, and makes a [`Comm`] of that for
 //! the time of a call.
 
+use std::sync::Arc;
+
 use ferrywire_host::HostPort;
 use ferrywire_host::nic::{
     Fault, MatchWord, Mode, Nic, Outcome, Peer, Posted, Probed, Schedule, Span, Ticket,
 };
 use ferrywire_mpi::collective::Member;
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
-use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::plane::Plane;
