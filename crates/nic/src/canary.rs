@@ -35,6 +35,8 @@ pub enum Bug {
     CreditAstray,
     /// Peers are forgotten while the places of others are in use.
     ForgetsUnderWay,
+    /// A probe sees a held message that a receive is waiting for.
+    ShownTwice,
     /// A module takes a message while one that it has let through waits for room.
     PassingIgnored,
     /// A put that goes on in chunks begins anew, though a part of it has arrived.

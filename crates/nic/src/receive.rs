@@ -180,8 +180,7 @@ impl<V: Variant> Nic<V> {
         }
         let seen = self.probe_held(queue, word, mask, port)?;
         let ticket = self.open(Owner::User, None, State::Waiting);
-        self.await_held(ticket, queue, seen.from, seen.word);
-        self.invite_for_receive(queue, Some(seen.from), port);
+        self.await_held(ticket, queue, seen.from, seen.word, port);
         self.settle(port);
         Some((ticket, seen))
     }
@@ -206,8 +205,15 @@ impl<V: Variant> Nic<V> {
         seen
     }
 
-    /// Puts a taken message that has not come yet into the posted queue.
-    pub(crate) fn await_held(&mut self, ticket: Ticket, queue: u16, from: Peer, word: MatchWord) {
+    /// Puts a taken message that has not come yet into the posted queue, and asks its sender for it.
+    fn await_held(
+        &mut self,
+        ticket: Ticket,
+        queue: u16,
+        from: Peer,
+        word: MatchWord,
+        port: &mut impl Port,
+    ) {
         let word = word.to_match();
         let pair = &mut self.queues[usize::from(queue)];
         pair.searches.on_receive(word, Mask::EXACT);
@@ -215,6 +221,7 @@ impl<V: Variant> Nic<V> {
             unreachable!("what is held is not stored");
         };
         self.op_mut(ticket).state = State::Taking { from, queue, cell };
+        self.invite_for_receive(queue, Some(from), port);
     }
 
     /// Receives a message that [`Nic::take`] has taken. The ticket stays the same.
@@ -386,7 +393,7 @@ impl<V: Variant> Nic<V> {
         let store = &mut self.queues[usize::from(queue)].store;
         if !secured && store.room() < eager_bytes(len) {
             self.refuse(at, queue, port);
-            return self.await_held(ticket, queue, from, word);
+            return self.await_held(ticket, queue, from, word, port);
         }
         let body = Body::Whole { first: store.fill(payload), len, synchronous };
         let message = store.keep(Stored { from, word, body, secured, cell: None });
@@ -605,11 +612,19 @@ impl<V: Variant> Nic<V> {
     }
 
     /// A receive waits that nothing stored satisfies: what is held might.
+    ///
+    /// A sweep that is under way may pass by what this receive will get in the next one. Whatever it still shows is
+    /// not for probes.
     #[inline(never)]
     fn invite_for_receive(&mut self, queue: u16, from: Option<Peer>, port: &mut impl Port) {
         for turn in 0..self.queues[usize::from(queue)].refused.len() {
             let peer = self.queues[usize::from(queue)].refused[turn];
             if from.is_none_or(|from| from == peer) {
+                if let Some(at) = self.peers.find(peer)
+                    && !V::has(Bug::ShownTwice)
+                {
+                    self.peers[at].lane(queue).swept_for = 0;
+                }
                 self.invite(peer, queue, port);
             }
         }

@@ -108,6 +108,13 @@ pub const CANARIES: &[Canary] = &[
         asserted: false,
     },
     Canary {
+        name: "shown-twice",
+        what: "a probe sees a held message that a receive is waiting for",
+        fault: Fault::Nic(Bug::ShownTwice),
+        first: 70_001_000,
+        asserted: false,
+    },
+    Canary {
         name: "passing-ignored",
         what: "a module takes a message while one that it has let through waits for room",
         fault: Fault::Nic(Bug::PassingIgnored),

@@ -287,8 +287,10 @@ pub struct Script {
     /// Messages to be taken back when it next wakes.
     regretted: Vec<Ticket>,
     finishing: bool,
-    /// Whether it fetches what is left by probing for it, again and again.
+    /// Whether it probes again and again for what it has not found, and fetches what is left like that.
     probing: bool,
+    /// What it has probed for last, in vain.
+    missed: Option<(MatchWord, Mask)>,
     /// For each point-to-point group, messages not received yet, by those whom they need.
     missing: BTreeMap<u16, BTreeMap<Ranks, u64>>,
     /// What our module has seen and done.
@@ -340,6 +342,7 @@ impl Script {
             tasks,
             next: 0,
             probing: random.percent(10),
+            missed: None,
             random,
             posts: 0,
             pending: BTreeMap::new(),
@@ -519,6 +522,7 @@ impl Script {
             if seen.is_some() {
                 self.complain("a probe saw what could not be taken");
             }
+            self.missed = Some((word, mask)).filter(|_| self.probing && !self.finishing);
             return;
         };
         // What is held is looked for by the first of the two, and may be seen by the second only.
@@ -898,6 +902,12 @@ impl<V: Variant> Application<V> for Script {
             self.open_window(context);
         }
         self.take_back(context);
+        if let Some((word, mask)) = self.missed.take() {
+            self.take(word, mask, context);
+            if self.missed.is_some() && self.random.percent(90) {
+                return context.wake_in(self.random.between(100, 2_000));
+            }
+        }
         for _ in 0..self.random.between(1, 4) {
             let Some(&task) = self.tasks.get(self.next) else {
                 self.take_back(context);

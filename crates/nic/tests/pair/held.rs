@@ -591,3 +591,29 @@ fn a_probe_does_not_see_past_an_older_held_message() {
     let seen = world.probe(1, word(0, 9), Mask::EXACT).expect("it has been shown");
     assert_eq!(seen.len, 5);
 }
+
+/// A receive that is posted while a sweep is under way gets what the sweep has passed by, and a probe does not see it.
+#[test]
+fn a_probe_does_not_see_what_a_receive_waits_for() {
+    let step = |world: &mut World| world.deliver_next(1, 0) || world.deliver_next(0, 1);
+    for steps in 0..12 {
+        let mut world = crowded(PLAIN);
+        for (tag, text) in [(1, &b"other"[..]), (2, b"first"), (2, b"the second")] {
+            world.send_text(0, 1, tag, text);
+        }
+        world.run_until_quiet();
+        assert_eq!(world.probe(1, word(0, 2), Mask::EXACT), None, "it has to be asked for");
+        for _ in 0..steps {
+            step(&mut world);
+        }
+        let into = world.room(1, 5);
+        let receive = world.receive(1, 0, 2, into);
+        let mut seen = None;
+        while step(&mut world) {
+            seen = world.probe(1, word(0, 2), Mask::EXACT);
+            assert!(seen.is_none_or(|seen| seen.len == 10), "after {steps} frames");
+        }
+        world.assert_received(1, receive, into, b"first");
+        assert!(seen.is_some(), "after {steps} frames");
+    }
+}
