@@ -4,7 +4,7 @@
 #[path = "../../crates/nic/tests/common/lent.rs"]
 pub mod lent;
 
-use ferrywire_nic::{Limits, Mask, MatchWord, Mode, Nic, Peer, Posted, RailId, Seal};
+use ferrywire_nic::{Mask, MatchWord, Mode, Nic, Peer, Posted, RailId, Seal};
 use lent::{Lent, OPEN, OPEN_BYTES, Use};
 
 pub const JOB: u32 = 7;
@@ -18,17 +18,7 @@ pub struct Player {
 
 impl Player {
     pub fn new(me: Peer, reliable: bool) -> Player {
-        let limits = Limits {
-            unexpected_bytes_max: 4096,
-            eager_bytes_max: 256,
-            credit_bytes: 1024,
-            early_bytes_max: 1000,
-            // Short, so that peers part and are forgotten within a few events.
-            silence_ns_max: 1_000_000_000,
-            idle_ns_max: 2_000_000_000,
-            ..Limits::default()
-        };
-        let mut nic = Nic::new(me, JOB, limits);
+        let mut nic = Nic::new(me, JOB, lent::limits());
         nic.open_region(OPEN, OPEN_BYTES);
         nic.open_counter();
         Player { nic, port: Lent::new(reliable), pending: Vec::new() }

@@ -407,10 +407,6 @@ impl Comm {
         Ok(seen.map_err(|failure| self.error_of(what, failure))?.map(probed))
     }
 
-    pub(crate) fn job(&self) -> &Arc<Job> {
-        &self.inner.job
-    }
-
     /// The rank that we are of the job.
     pub(crate) fn process(&self) -> &Process {
         &self.inner.job.process
@@ -574,8 +570,8 @@ impl Comm {
 
     fn lost(&self, call: Box<Call>, peer: Peer, unreachable: Option<String>) -> Error {
         let Inner { job, members, .. } = &*self.inner;
-        let (peer, loss) = match (job.process.lost(), unreachable) {
-            (Some(culprit), _) if job.lost.is_late() => (culprit, Loss::TimedOut),
+        let (peer, loss) = match (job.process.lost().peer(), unreachable) {
+            (Some(culprit), _) if job.process.lost().is_late() => (culprit, Loss::TimedOut),
             (Some(culprit), _) => (culprit, Loss::Panicked),
             (None, Some(why)) => (peer, Loss::Unreachable(why)),
             (None, None) => (peer, Loss::Left),

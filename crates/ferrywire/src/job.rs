@@ -10,15 +10,13 @@ use crate::watch::Watch;
 /// A rank in its job. When the last communicator goes, so does this, and the rank leaves the job.
 pub(crate) struct Job {
     pub(crate) process: Process,
-    pub(crate) lost: Arc<Lost>,
     /// What knows of all ranks, if they share this process and are watched.
     pub(crate) watch: Option<Arc<Watch>>,
 }
 
 impl Job {
     pub(crate) fn new(rank: Rank, lost: Arc<Lost>, watch: Option<Arc<Watch>>) -> Job {
-        let process = Process::new(rank, PREDEFINED, false).sharing(Arc::clone(&lost));
-        Job { process, lost, watch }
+        Job { process: Process::new(rank, PREDEFINED, false).sharing(lost), watch }
     }
 }
 

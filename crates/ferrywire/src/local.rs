@@ -93,7 +93,7 @@ fn run<R>(
     let watch = job.watch.clone();
     let world = World::new(job);
     let end = catch_unwind(AssertUnwindSafe(|| program(&world)));
-    if end.is_err() && world.job().lost.name(rank) {
+    if end.is_err() && world.process().lost().name(rank) {
         end_all(all, rank);
         world.process().rank().bury();
     }

@@ -5,10 +5,10 @@
 mod lent;
 
 use ferrywire_nic::{
-    Envelope, Key, Kind, Limits, Marks, Mask, MatchWord, Mode, Nic, Operator, Peer, Posted, RailId,
-    Region, Seal, Span, Ticket,
+    Envelope, Key, Kind, Marks, Mask, MatchWord, Mode, Nic, Operator, Peer, Posted, RailId, Region,
+    Seal, Span, Ticket,
 };
-use lent::{Lent, OPEN, OPEN_BYTES, RAIL, Use};
+use lent::{Lent, OPEN, OPEN_BYTES, RAIL, Use, limits};
 use proptest::prelude::*;
 
 const JOB: u32 = 7;
@@ -243,17 +243,4 @@ fn frame(envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
     let mut head = [0; Envelope::BYTES_MAX];
     let len = envelope.emit(&mut head);
     [&head[..len], payload].concat()
-}
-
-fn limits() -> Limits {
-    Limits {
-        unexpected_bytes_max: 4096,
-        eager_bytes_max: 256,
-        credit_bytes: 1024,
-        early_bytes_max: 1000,
-        // Short, so that peers part and are forgotten within a few events.
-        silence_ns_max: 1_000_000_000,
-        idle_ns_max: 2_000_000_000,
-        ..Limits::default()
-    }
 }

@@ -107,7 +107,7 @@ impl<'a> Comm<'a> {
         into: Span,
     ) -> Posted {
         if from.is_none()
-            && let Some(peer) = self.process().lost()
+            && let Some(peer) = self.process().lost().peer()
         {
             return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
         }
@@ -155,7 +155,7 @@ impl<'a> Comm<'a> {
 
     /// Why a message will not come, if so.
     fn hopeless(self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
-        let lost = || self.process().lost().filter(|_| wanted.from.is_none());
+        let lost = || self.process().lost().peer().filter(|_| wanted.from.is_none());
         nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
     }
 

@@ -53,27 +53,14 @@ impl<'a> Plane<'a> {
         self,
         ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
     ) -> Outcome {
-        // SAFETY: the caller's promise.
-        unsafe { self.perform_with_ticket(ask) }.1
-    }
-
-    /// The same, and returns the ticket, if there was one: a released schedule goes on under it.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    unsafe fn perform_with_ticket(
-        self,
-        ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
-    ) -> (Option<Ticket>, Outcome) {
         if !self.process.must_look_around() {
             // SAFETY: the caller's promise.
-            return unsafe { self.driver.perform_schedule(ask) };
+            return unsafe { self.driver.perform(ask) };
         }
         // SAFETY: the caller's promise.
         match unsafe { self.submit(ask) } {
-            Posted::Done(outcome) => (None, outcome),
-            Posted::Pending(ticket) => (Some(ticket), self.wait(ticket)),
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.wait(ticket),
         }
     }
 
@@ -97,8 +84,17 @@ impl<'a> Plane<'a> {
         instance: u16,
         schedule: Arc<Schedule>,
     ) -> (Option<Ticket>, Outcome) {
+        if !self.process.must_look_around() {
+            let ask =
+                |nic: &mut Nic, port: &mut HostPort| nic.post_schedule(schedule, instance, port);
+            // SAFETY: the caller's promise.
+            return unsafe { self.driver.perform_schedule(ask) };
+        }
         // SAFETY: the caller's promise.
-        unsafe { self.perform_with_ticket(|nic, port| nic.post_schedule(schedule, instance, port)) }
+        match unsafe { self.start_schedule(instance, schedule) } {
+            Posted::Done(outcome) => (None, outcome),
+            Posted::Pending(ticket) => (Some(ticket), self.wait(ticket)),
+        }
     }
 
     /// Waits until an operation is over.
@@ -111,8 +107,11 @@ impl<'a> Plane<'a> {
     }
 
     /// Waits for all of these, and tells how each of them ended, in their order.
-    pub fn wait_each(self, tickets: impl Iterator<Item = Ticket>, told: impl FnMut(Outcome)) {
-        self.driver.wait_each(tickets, told);
+    pub fn wait_each(self, tickets: impl Iterator<Item = Ticket>, mut told: impl FnMut(Outcome)) {
+        match self.process.must_look_around() {
+            false => self.driver.wait_each(tickets, told),
+            true => tickets.for_each(|ticket| told(self.wait(ticket))),
+        }
     }
 
     /// Waits until `look` finds what it wants among the outcomes. It must not call a driver.

@@ -24,7 +24,7 @@ pub struct Process {
     /// Whether several threads call at the same time, so that more than one plane may pay.
     has_threads: bool,
     user_operators: AtomicUsize,
-    lost: Option<Arc<Lost>>,
+    lost: Arc<Lost>,
 }
 
 /// Where the rank lives.
@@ -68,21 +68,21 @@ impl Process {
             council,
             has_threads,
             user_operators: AtomicUsize::new(0),
-            lost: None,
+            lost: Lost::nobody(),
         }
     }
 
     /// The same, as one of several ranks in this process: they are lost together.
     #[must_use]
     pub fn sharing(mut self, lost: Arc<Lost>) -> Process {
-        self.lost = Some(lost);
+        self.lost = lost;
         self
     }
 
     /// The rank because of which the job cannot go on, if there is one.
     #[inline]
-    pub fn lost(&self) -> Option<Peer> {
-        self.lost.as_ref()?.peer()
+    pub fn lost(&self) -> &Lost {
+        &self.lost
     }
 
     /// The rank.

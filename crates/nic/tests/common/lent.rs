@@ -4,12 +4,26 @@
 use std::collections::BTreeMap;
 
 use ferrywire_nic::{
-    Envelope, Key, Operator, Outcome, Peer, Port, Posted, Progress, Promises, RailId, Region, Sent,
-    Span, StepRef, Ticket, Time,
+    Envelope, Key, Limits, Operator, Outcome, Peer, Port, Posted, Progress, Promises, RailId,
+    Region, Sent, Span, StepRef, Ticket, Time,
 };
 
 /// The rail that leads to every peer.
 pub(crate) const RAIL: RailId = RailId(0);
+
+/// Limits that a few short messages reach.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        unexpected_bytes_max: 4096,
+        eager_bytes_max: 256,
+        credit_bytes: 1024,
+        early_bytes_max: 1000,
+        // Short, so that peers part and are forgotten within a few events.
+        silence_ns_max: 1_000_000_000,
+        idle_ns_max: 2_000_000_000,
+        ..Limits::default()
+    }
+}
 
 /// The longest frame.
 pub(crate) const FRAME_BYTES_MAX: u32 = 250;
