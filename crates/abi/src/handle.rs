@@ -10,14 +10,16 @@
 //!       during the call.
 //!   I2. What [`expose_owned`] gave a handle to is used by one thread at a time: the standard says so.
 
-use std::collections::HashMap;
+mod numbers;
+
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::failure::{Failure, Result};
+use numbers::Numbers;
 
 /// Something that C has handles of.
 pub(crate) trait Kind {
@@ -29,11 +31,37 @@ pub(crate) trait Kind {
     const NAME: &'static str;
 }
 
-/// An object with its mark.
+/// An object with its head.
 #[repr(C)]
 pub(crate) struct Object<T> {
-    mark: AtomicU32,
+    head: Head,
     value: T,
+}
+
+/// What every object begins with.
+#[repr(C)]
+struct Head {
+    /// Of which kind it is.
+    mark: AtomicU32,
+    /// Its integer; zero as long as nobody has asked for one.
+    number: AtomicU32,
+}
+
+impl Head {
+    #[inline]
+    fn new<T: Kind>() -> Head {
+        Head { mark: AtomicU32::new(T::MARK), number: AtomicU32::new(0) }
+    }
+
+    /// The handle names nothing any more.
+    #[inline]
+    fn retire(&self) {
+        self.mark.store(FREED, Ordering::Relaxed);
+        let number = self.number.load(Ordering::Relaxed);
+        if number != 0 {
+            NUMBERS.release(number);
+        }
+    }
 }
 
 impl<T> Deref for Object<T> {
@@ -50,7 +78,7 @@ pub(crate) type Shared<T> = Arc<Object<T>>;
 
 /// An object that has no handle yet.
 pub(crate) fn share<T: Kind>(value: T) -> Shared<T> {
-    Arc::new(Object { mark: AtomicU32::new(T::MARK), value })
+    Arc::new(Object { head: Head::new::<T>(), value })
 }
 
 /// A handle of an object.
@@ -64,10 +92,10 @@ pub(crate) fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
     if handle <= PREDEFINED_MAX || !handle.is_multiple_of(align_of::<Object<T>>()) {
         return Err(wrong::<T>(handle));
     }
-    let mark: *const AtomicU32 = std::ptr::with_exposed_provenance(handle);
-    // SAFETY: I1: whatever its kind, it begins with a mark.
-    let mark = unsafe { &*mark };
-    if mark.load(Ordering::Relaxed) != T::MARK {
+    let head: *const Head = std::ptr::with_exposed_provenance(handle);
+    // SAFETY: I1: whatever its kind, it begins with a head.
+    let head = unsafe { &*head };
+    if head.mark.load(Ordering::Relaxed) != T::MARK {
         return Err(wrong::<T>(handle));
     }
     let object: *const Object<T> = std::ptr::with_exposed_provenance(handle);
@@ -87,8 +115,7 @@ pub(crate) fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
 /// Takes the program's share back: the handle names nothing any more.
 pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
-    object.mark.store(FREED, Ordering::Relaxed);
-    forget(handle);
+    object.head.retire();
     // SAFETY: I1: this is the share that `expose` gave to the program, and it is taken once.
     Ok(unsafe { Arc::from_raw(object) })
 }
@@ -96,8 +123,7 @@ pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
 /// Gives a share back that came from [`release`] or [`share_of`]. The handle names the object until the last is given back.
 pub(crate) fn retire<T: Kind>(mut object: Shared<T>) {
     if let Some(last) = Arc::get_mut(&mut object) {
-        *last.mark.get_mut() = FREED;
-        forget(Arc::as_ptr(&object).addr());
+        last.head.retire();
     }
 }
 
@@ -120,7 +146,7 @@ pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
 /// The same, in memory that is there.
 #[inline]
 pub(crate) fn expose_owned_in<T: Kind>(mut room: Room<T>, value: T) -> usize {
-    room.write(Object { mark: AtomicU32::new(T::MARK), value });
+    room.write(Object { head: Head::new::<T>(), value });
     Box::into_raw(room).expose_provenance()
 }
 
@@ -135,8 +161,7 @@ pub(crate) fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
 
 /// Takes it back.
 pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
-    find::<T>(handle)?.mark.store(FREED, Ordering::Relaxed);
-    forget(handle);
+    find::<T>(handle)?.head.retire();
     let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
     // SAFETY: I1, I2: it came from a Box.
     let object = unsafe { Box::from_raw(object) };
@@ -146,8 +171,7 @@ pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
 /// Ends it where it is, and gives its memory back.
 #[inline]
 pub(crate) fn discard_owned<T: Kind>(handle: usize) -> Result<Room<T>> {
-    find::<T>(handle)?.mark.store(FREED, Ordering::Relaxed);
-    forget(handle);
+    find::<T>(handle)?.head.retire();
     let object: *mut MaybeUninit<Object<T>> = std::ptr::with_exposed_provenance_mut(handle);
     // SAFETY: I1, I2: it came from a Box.
     let mut room = unsafe { Box::from_raw(object) };
@@ -194,65 +218,42 @@ fn predefined(handle: usize) -> &'static str {
     }
 }
 
-/// Handles as numbers that fit an int, for languages that have no pointers. Given when asked for.
-#[derive(Default)]
-struct Numbers {
-    of: HashMap<usize, c_int>,
-    by: HashMap<c_int, usize>,
-    next: c_int,
-}
-
-/// Whether any have been given.
-static NUMBERED: AtomicBool = AtomicBool::new(false);
-
-/// The handle is not used any more.
-#[inline]
-fn forget(handle: usize) {
-    if NUMBERED.load(Ordering::Relaxed) {
-        numbers().forget(handle);
-    }
-}
-
-impl Numbers {
-    #[cold]
-    fn forget(&mut self, handle: usize) {
-        if let Some(number) = self.of.remove(&handle) {
-            self.by.remove(&number);
-        }
-    }
-}
-
-fn numbers() -> std::sync::MutexGuard<'static, Numbers> {
-    static NUMBERS: LazyLock<Mutex<Numbers>> = LazyLock::new(Mutex::default);
-    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The number of a handle.
+/// The integer of a handle.
 pub(crate) fn to_int(handle: usize) -> c_int {
-    if let Some(number) = c_int::try_from(handle).ok().filter(|_| handle <= PREDEFINED_MAX) {
-        return number;
-    }
-    NUMBERED.store(true, Ordering::Relaxed);
-    let mut numbers = numbers();
-    if let Some(&number) = numbers.of.get(&handle) {
-        return number;
-    }
-    let number = numbers.next.max(FIRST_NUMBER);
-    numbers.next = number + 1;
-    numbers.of.insert(handle, number);
-    numbers.by.insert(number, handle);
-    number
+    let predefined = c_int::try_from(handle).ok().filter(|_| handle <= PREDEFINED_MAX);
+    predefined.unwrap_or_else(|| number_of(handle).cast_signed())
 }
 
-/// The handle of a number; a null pointer if there is none.
+/// The handle of an integer; a null pointer if there is none.
 pub(crate) fn from_int(number: c_int) -> usize {
     match usize::try_from(number) {
         Ok(handle) if handle <= PREDEFINED_MAX => handle,
-        _ => numbers().by.get(&number).copied().unwrap_or(0),
+        _ => NUMBERS.find(number.cast_unsigned()),
+    }
+}
+
+static NUMBERS: Numbers = Numbers::new();
+
+/// The integer of an object, which it is given when this is first asked for.
+fn number_of(handle: usize) -> u32 {
+    let head: *const Head = std::ptr::with_exposed_provenance(handle);
+    // SAFETY: I1: whatever its kind, it begins with a head.
+    let number = unsafe { &(*head).number };
+    match number.load(Ordering::Relaxed) {
+        0 => {}
+        known => return known,
+    }
+    let claimed = NUMBERS.claim(handle);
+    match number.compare_exchange(0, claimed, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => claimed,
+        // Another thread asked at the same time.
+        Err(known) => {
+            NUMBERS.release(claimed);
+            known
+        }
     }
 }
 
 /// The largest handle that is no address: the standard reserves the first page.
 pub(crate) const PREDEFINED_MAX: usize = 4095;
-const FIRST_NUMBER: c_int = 4096;
 const FREED: u32 = 0xdead_beef;

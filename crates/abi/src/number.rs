@@ -1,4 +1,4 @@
-//! Handles as numbers that fit an int, for languages that have no pointers.
+//! Handles as integers, for languages that have no pointers.
 
 use std::ffi::c_int;
 

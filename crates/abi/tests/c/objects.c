@@ -227,6 +227,14 @@ static void numbers(void) {
     /* A handle as a number, and back. */
     CHECK(MPI_Type_fromint(MPI_Type_toint(type)) == type);
     CHECK(MPI_Comm_fromint(MPI_Comm_toint(MPI_COMM_WORLD)) == MPI_COMM_WORLD);
+    /* An object keeps its integer, and after it is freed the integer names nothing. */
+    MPI_Info info;
+    CHECK(MPI_Info_create(&info) == MPI_SUCCESS);
+    int number = MPI_Info_toint(info);
+    CHECK(number > 0 && MPI_Info_toint(info) == number && number != MPI_Type_toint(type));
+    CHECK(MPI_Info_fromint(number) == info);
+    CHECK(MPI_Info_free(&info) == MPI_SUCCESS);
+    CHECK(MPI_Info_fromint(number) == (MPI_Info)0);
     OK(MPI_Type_free(&type));
     OK(MPI_Alloc_mem(100, MPI_INFO_NULL, &memory));
     memset(memory, 1, 100);
