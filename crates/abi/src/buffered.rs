@@ -4,11 +4,12 @@
 //! own, and use the program's buffer only as a measure of how much may be under way: whoever is beyond
 //! it gets an error, as the standard asks. MPI_BUFFER_AUTOMATIC lifts that bound.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError, Weak};
 
 use ferrywire_host::nic::{Mode, Outcome, Posted};
 
+use crate::argument::{MessageTag, PeerRank};
 use crate::comm::{self, Comm};
 use crate::constants::{MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_ERR_BUFFER};
 use crate::data::{Data, Outgoing};
@@ -21,8 +22,9 @@ use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
 use crate::sizes::{self, Wide};
+use crate::status::Status;
 use crate::together::Together;
-use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request};
 
 /// The buffer that is attached to something, and what is under way in it.
 #[derive(Default)]
@@ -144,8 +146,8 @@ fn process_buffer() -> std::sync::MutexGuard<'static, Buffer> {
 /// A buffered send: it is over as soon as the bytes are copied.
 struct Buffering {
     data: Data,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
 }
 
 impl Recipe for Buffering {
@@ -161,7 +163,7 @@ impl Recipe for Buffering {
     }
 
     fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
-        Ok(Next::Over(MPI_Status::EMPTY))
+        Ok(Next::Over(Status::EMPTY))
     }
 }
 
@@ -170,8 +172,8 @@ fn buffering(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
     let data = Data::to_read(buf, count, datatype).map_err(nonblocking::to(comm, dest, tag))?;
     Ok(Box::new(Buffering { data, dest, tag }))
@@ -185,7 +187,7 @@ fn flushing(buffer: &mut Buffer, comm: Shared<Comm>) -> Result<MPI_Request> {
 
 entries! {
     fn MPI_Bsend / MPI_Bsend_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
         let comm = comm::share_of(comm)?;
         let recipe = buffering(&comm, buf, count, datatype, dest, tag)?;
@@ -193,7 +195,7 @@ entries! {
     }
 
     fn MPI_Ibsend / MPI_Ibsend_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
@@ -202,7 +204,7 @@ entries! {
     }
 
     fn MPI_Bsend_init / MPI_Bsend_init_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;

@@ -13,7 +13,6 @@ mod build;
 mod movement;
 mod reduction;
 
-use std::ffi::c_int;
 use std::sync::Arc;
 
 use ferrywire_host::nic::{Fault, Outcome, Posted, Schedule, Span, Ticket};
@@ -27,6 +26,7 @@ use self::movement::{
 use self::reduction::{
     Reduced, allreduce, exscan, reduce, reduce_scatter, reduce_scatter_block, scan,
 };
+use crate::argument::RootRank;
 use crate::comm::{self, Comm};
 use crate::constants::MPI_ERR_TRUNCATE;
 use crate::data::Data;
@@ -39,7 +39,8 @@ use crate::op::Combining;
 use crate::pointer::{Choice, ChoiceMut, In, Out};
 use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
-use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request, MPI_Status};
+use crate::status::Status;
+use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
 
 /// A schedule, and the memory that it uses.
 pub(crate) struct Collecting {
@@ -82,11 +83,11 @@ impl Recipe for Collecting {
         match end.outcome {
             Outcome::Done => {
                 self.unload();
-                Ok(Next::Over(MPI_Status::EMPTY))
+                Ok(Next::Over(Status::EMPTY))
             }
             Outcome::Released => {
                 self.leave_to_driver(comm, end.ticket);
-                Ok(Next::Over(MPI_Status::EMPTY))
+                Ok(Next::Over(Status::EMPTY))
             }
             other => Err(self.failed(comm, other)),
         }
@@ -273,13 +274,13 @@ entries! {
 
 collectives! {
     MPI_Bcast / MPI_Bcast_c, MPI_Ibcast / MPI_Ibcast_c, MPI_Bcast_init / MPI_Bcast_init_c
-    (buffer: ChoiceMut, count: Size, datatype: MPI_Datatype, root: c_int)
+    (buffer: ChoiceMut, count: Size, datatype: MPI_Datatype, root: RootRank)
     |comm| broadcast(comm, buffer, count, datatype, root);
 
     MPI_Gather / MPI_Gather_c, MPI_Igather / MPI_Igather_c, MPI_Gather_init / MPI_Gather_init_c
     (
         sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
-        recvcount: Size, recvtype: MPI_Datatype, root: c_int,
+        recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
     )
     |comm| {
         let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
@@ -291,7 +292,7 @@ collectives! {
     MPI_Scatter_init / MPI_Scatter_init_c
     (
         sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
-        recvcount: Size, recvtype: MPI_Datatype, root: c_int,
+        recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
     )
     |comm| {
         let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
@@ -325,7 +326,7 @@ collectives! {
     MPI_Gatherv_init / MPI_Gatherv_init_c
     (
         sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
-        recvcounts: In<Size>, displs: In<Displacement>, recvtype: MPI_Datatype, root: c_int,
+        recvcounts: In<Size>, displs: In<Displacement>, recvtype: MPI_Datatype, root: RootRank,
     )
     |comm| {
         let sent = (sendbuf.address(), sendcount, sendtype);
@@ -336,7 +337,7 @@ collectives! {
     MPI_Scatterv_init / MPI_Scatterv_init_c
     (
         sendbuf: Choice, sendcounts: In<Size>, displs: In<Displacement>, sendtype: MPI_Datatype,
-        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, root: c_int,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
     )
     |comm| {
         let received = (recvbuf.address(), recvcount, recvtype);
@@ -381,7 +382,7 @@ collectives! {
     MPI_Reduce / MPI_Reduce_c, MPI_Ireduce / MPI_Ireduce_c, MPI_Reduce_init / MPI_Reduce_init_c
     (
         sendbuf: Choice, recvbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op,
-        root: c_int,
+        root: RootRank,
     )
     |comm| {
         let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());

@@ -12,12 +12,13 @@ use ferrywire_mpi::info::Info;
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_runtime::{self as runtime, Created};
 
+use crate::argument::{MessageTag, PeerRank, SourceRank};
 use crate::attribute::Attributes;
 use crate::buffered::Buffer;
 use crate::collective::{Asked, Collecting};
 use crate::constants::{
-    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM,
-    MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, MPI_UNDEFINED,
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG,
+    MPI_UNDEFINED,
 };
 use crate::entry::entries;
 use crate::errhandler::Handler;
@@ -200,7 +201,11 @@ impl Comm {
 
     /// Where a message goes, and what it says of itself. None: to nobody.
     #[inline(always)]
-    pub(crate) fn address(&self, dest: c_int, tag: c_int) -> Result<Option<(Peer, MatchWord)>> {
+    pub(crate) fn address(
+        &self,
+        dest: PeerRank,
+        tag: MessageTag,
+    ) -> Result<Option<(Peer, MatchWord)>> {
         let tag = self.tag(tag)?;
         match self.target(dest)? {
             None => Ok(None),
@@ -210,11 +215,11 @@ impl Comm {
 
     /// What a receive insists on. None: it is from nobody.
     #[inline(always)]
-    pub(crate) fn wanted(&self, source: c_int, tag: c_int) -> Result<Option<Wanted>> {
-        let tag = if tag == MPI_ANY_TAG { None } else { Some(self.tag(tag)?) };
-        let from = match source {
-            MPI_ANY_SOURCE => None,
-            source => match self.target(source)? {
+    pub(crate) fn wanted(&self, source: SourceRank, tag: MessageTag) -> Result<Option<Wanted>> {
+        let tag = if tag.is_any() { None } else { Some(self.tag(tag)?) };
+        let from = match source.peer() {
+            None => None,
+            Some(source) => match self.target(source)? {
                 None => return Ok(None),
                 from => from,
             },
@@ -224,11 +229,10 @@ impl Comm {
 
     /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
     #[inline(always)]
-    pub(crate) fn target(&self, rank: c_int) -> Result<Option<u32>> {
-        match u32::try_from(rank) {
-            Ok(rank) if rank < self.members.reach() => Ok(Some(rank)),
-            _ if rank == MPI_PROC_NULL => Ok(None),
-            _ => Err(self.no_such_rank()),
+    pub(crate) fn target(&self, rank: PeerRank) -> Result<Option<u32>> {
+        match rank.below(self.members.reach()) {
+            None if !rank.is_null() => Err(self.no_such_rank()),
+            target => Ok(target),
         }
     }
 
@@ -245,8 +249,8 @@ impl Comm {
     }
 
     #[inline]
-    fn tag(&self, tag: c_int) -> Result<u32> {
-        u32::try_from(tag).ok().filter(|&tag| tag <= TAG_MAX).ok_or_else(no_such_tag)
+    fn tag(&self, tag: MessageTag) -> Result<u32> {
+        tag.up_to(TAG_MAX).ok_or_else(no_such_tag)
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! entries! {
 //!     fn MPI_Ssend / MPI_Ssend_c (buf: Choice, count: Size, datatype: MPI_Datatype,
-//!         dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
+//!         dest: PeerRank, tag: MessageTag, comm: MPI_Comm) on comm {
 //!         …
 //!         Ok(())
 //!     }

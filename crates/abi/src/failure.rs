@@ -21,7 +21,8 @@ use crate::error;
 use crate::fault::{self, MPIX_ERR_PROC_FAILED};
 use crate::handle::Shared;
 use crate::process;
-use crate::types::{MPI_Comm, MPI_Status};
+use crate::status::Status;
+use crate::types::MPI_Comm;
 
 /// What a function comes to.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
@@ -37,7 +38,7 @@ struct Inner {
     /// The communicator that it belongs to, where the call does not say.
     comm: Option<Shared<Comm>>,
     /// What there is to say of the message that it is about.
-    status: Option<MPI_Status>,
+    status: Option<Status>,
 }
 
 impl Failure {
@@ -66,13 +67,13 @@ impl Failure {
 
     /// The same, of the message with this status.
     #[must_use]
-    pub(crate) fn of_message(mut self, status: MPI_Status) -> Failure {
+    pub(crate) fn of_message(mut self, status: Status) -> Failure {
         self.0.status = Some(status);
         self
     }
 
     /// The status of the message that it is about, if there is one.
-    pub(crate) fn status(&self) -> Option<MPI_Status> {
+    pub(crate) fn status(&self) -> Option<Status> {
         self.0.status
     }
 

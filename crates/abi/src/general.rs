@@ -20,6 +20,7 @@ use crate::handle::Shared;
 use crate::pointer::Out;
 use crate::process;
 use crate::request::{self, End, Next, Recipe, Request};
+use crate::status::Status;
 use crate::types::{MPI_Request, MPI_Status};
 
 type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
@@ -86,7 +87,7 @@ impl Recipe for General {
         if self.freed {
             self.let_go()?;
         }
-        Ok(Next::Over(MPI_Status::EMPTY))
+        Ok(Next::Over(Status::EMPTY))
     }
 
     fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
@@ -96,10 +97,13 @@ impl Recipe for General {
         checked(unsafe { cancel(self.extra.0, complete.into()) })
     }
 
-    fn query(&mut self, status: &mut MPI_Status) -> Result {
+    fn query(&mut self, status: &mut Status) -> Result {
         let Some(query) = self.query else { return Ok(()) };
+        let mut shown = MPI_Status::from(*status);
         // SAFETY: I1.
-        checked(unsafe { query(self.extra.0, status) })
+        let result = checked(unsafe { query(self.extra.0, &raw mut shown) });
+        *status = shown.into();
+        result
     }
 
     fn freed(&mut self) -> Result {

@@ -26,6 +26,7 @@
 //! | `entry.rs`, `sizes.rs`, `pointer.rs`, `handle.rs`, `status.rs` | how C is spoken |
 //! | `types.rs`, `constants.rs`, `unsupported.rs` | names of the standard; what is not there yet |
 
+mod argument;
 mod attribute;
 mod buffered;
 mod collective;

@@ -13,6 +13,7 @@ use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
 use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 
+use crate::argument::{MessageTag, PeerRank};
 use crate::attribute::Attributes;
 use crate::comm::{self, Comm};
 use crate::constants::{
@@ -28,7 +29,8 @@ use crate::info;
 use crate::pointer::{Out, Text};
 use crate::process::{self, Plane};
 use crate::request::{End, Next, Recipe, Request};
-use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, MPI_Status};
+use crate::status::Status;
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
 
 /// Agrees with all members of a communicator on the number of a duplicate, and makes it.
 struct Duplicating {
@@ -60,7 +62,7 @@ impl Recipe for Duplicating {
         new.attributes = attributes;
         new.set_info(info);
         place.put(new)?;
-        Ok(Next::Over(MPI_Status::EMPTY))
+        Ok(Next::Over(Status::EMPTY))
     }
 
     fn driver(&self, comm: &Comm) -> Plane {
@@ -301,10 +303,10 @@ entries! {
     }
 
     fn MPI_Comm_create_group(
-        comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>,
+        comm: MPI_Comm, group: MPI_Group, tag: MessageTag, newcomm: Out<MPI_Comm>,
     ) on comm {
         let group = crate::group::find(group)?;
-        create_among(comm::find(comm)?, group, tag.cast_unsigned(), newcomm, None)
+        create_among(comm::find(comm)?, group, tag.bits(), newcomm, None)
     }
 
     fn MPI_Comm_create_from_group(
@@ -318,8 +320,8 @@ entries! {
     }
 
     fn MPI_Intercomm_create(
-        local_comm: MPI_Comm, local_leader: c_int, peer_comm: MPI_Comm, remote_leader: c_int,
-        tag: c_int, newintercomm: Out<MPI_Comm>,
+        local_comm: MPI_Comm, local_leader: PeerRank, peer_comm: MPI_Comm, remote_leader: PeerRank,
+        tag: MessageTag, newintercomm: Out<MPI_Comm>,
     ) on local_comm {
         let local = comm::share_of(local_comm)?;
         let instance = local.members.next_instance();
@@ -327,7 +329,7 @@ entries! {
         let across = if local.members.rank() == leader {
             let peers = comm::share_of(peer_comm)?;
             let other = peers.target(remote_leader)?.ok_or_else(|| no_leader(remote_leader))?;
-            Some((peers, other, tag.cast_unsigned()))
+            Some((peers, other, tag.bits()))
         } else {
             None
         };
@@ -335,8 +337,8 @@ entries! {
     }
 
     fn MPI_Intercomm_create_from_groups(
-        local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group,
-        remote_leader: c_int, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
+        local_group: MPI_Group, local_leader: PeerRank, remote_group: MPI_Group,
+        remote_leader: PeerRank, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
         newintercomm: Out<MPI_Comm>,
     ) {
         let _ = info;
@@ -352,7 +354,7 @@ entries! {
         let instance = local.members.next_instance();
         let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
         let across = (local.members.rank() == leader).then(|| {
-            let other = u32::try_from(remote_leader).ok().filter(|&rank| rank < theirs.size());
+            let other = remote_leader.below(theirs.size());
             let other = other.ok_or_else(|| no_leader(remote_leader))?;
             Ok::<_, Failure>((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
         });
@@ -390,6 +392,6 @@ entries! {
 }
 
 #[cold]
-fn no_leader(rank: c_int) -> Failure {
+fn no_leader(rank: PeerRank) -> Failure {
     Failure::new(MPI_ERR_ARG, format!("rank {rank} cannot lead"))
 }

@@ -6,43 +6,42 @@
 //! Invariants, cited below by number.
 //!   I1. A blocking call has its buffers until it returns, and returns when the operation is over.
 
-use std::ffi::c_int;
-
 use ferrywire_host::nic::{Fault, Mode, Outcome, Received};
 
-use ferrywire_runtime::{Call, Rank, Source, Tag, With};
+use ferrywire_runtime::{Call, Source, Tag, With};
 
+use crate::argument::{MessageTag, PeerRank, SourceRank};
 use crate::comm::{self, Comm};
-use crate::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::process;
 use crate::sizes::Wide;
+use crate::status::Status;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Status};
 
 entries! {
     fn MPI_Send / MPI_Send_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
         send(buf, count, datatype, dest, tag, comm, Mode::Standard)
     }
 
     fn MPI_Ssend / MPI_Ssend_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
         send(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
     }
 
     fn MPI_Rsend / MPI_Rsend_c (
-        buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
         send(buf, count, datatype, dest, tag, comm, Mode::Ready)
     }
 
     fn MPI_Recv / MPI_Recv_c (
-        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
         comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::find(comm)?;
@@ -52,7 +51,7 @@ entries! {
         let call = Call { bytes: Some(data.bytes()), ..call };
         let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(call))?
         else {
-            status.report(MPI_Status::NOBODY);
+            status.report(Status::NOBODY);
             return Ok(());
         };
         let mut incoming = Incoming::new(data);
@@ -70,8 +69,8 @@ fn send(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result {
@@ -100,16 +99,16 @@ pub(crate) fn sent(outcome: Outcome) -> Result {
 
 /// What a receive came to. What has come is put where it belongs.
 #[inline]
-pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<MPI_Status> {
+pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<Status> {
     match outcome {
         Outcome::Received(got) => {
             incoming.unload(got.len);
-            Ok(MPI_Status::of(&got))
+            Ok(Status::of(&got))
         }
         Outcome::Failed(Fault::Truncated { word, .. }) => {
             let len = incoming.bytes();
             incoming.unload(len);
-            Err(failed(outcome).of_message(MPI_Status::of(&Received { word, len })))
+            Err(failed(outcome).of_message(Status::of(&Received { word, len })))
         }
         other => Err(failed(other)),
     }
@@ -126,21 +125,24 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
 
 /// A call that sends, as errors describe it.
 #[inline]
-pub(crate) fn sending(comm: &Comm, dest: c_int, tag: c_int, bytes: Option<u64>) -> Call<&Comm> {
-    let (peer, tag) = (With::To(Rank(dest.into())), Some(Tag::Number(tag.into())));
+pub(crate) fn sending(
+    comm: &Comm,
+    dest: PeerRank,
+    tag: MessageTag,
+    bytes: Option<u64>,
+) -> Call<&Comm> {
+    let (peer, tag) = (With::To(dest.into()), Some(tag.number()));
     Call { name: "", comm: Some(comm), peer, tag, bytes }
 }
 
 /// A call that receives.
 #[inline]
-pub(crate) fn receiving(comm: &Comm, source: c_int, tag: c_int, bytes: Option<u64>) -> Call<&Comm> {
-    let source = match source {
-        MPI_ANY_SOURCE => Source::Any,
-        rank => Source::Rank(rank.into()),
-    };
-    let tag = match tag {
-        MPI_ANY_TAG => Tag::Any,
-        tag => Tag::Number(tag.into()),
-    };
-    Call { name: "", comm: Some(comm), peer: With::From(source), tag: Some(tag), bytes }
+pub(crate) fn receiving(
+    comm: &Comm,
+    source: impl Into<Source>,
+    tag: impl Into<Tag>,
+    bytes: Option<u64>,
+) -> Call<&Comm> {
+    let (peer, tag) = (With::From(source.into()), Some(tag.into()));
+    Call { name: "", comm: Some(comm), peer, tag, bytes }
 }

@@ -4,14 +4,12 @@
 //!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
 //!       packed lives in the recipe.
 
-use std::ffi::c_int;
-
 use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_mpi::comm::Wanted;
 use ferrywire_runtime::Call;
 
+use crate::argument::{MessageTag, PeerRank, SourceRank};
 use crate::comm::{self, Comm};
-use crate::constants::MPI_ANY_SOURCE;
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
@@ -21,22 +19,23 @@ use crate::message;
 use crate::pointer::{Choice, ChoiceMut, Out};
 use crate::request::{End, Next, Recipe, Request, Work};
 use crate::sizes::Wide;
+use crate::status::Status;
 use crate::together::Together;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
 
 /// A message that goes.
 pub(crate) struct Sending {
     data: Outgoing,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
     mode: Mode,
 }
 
 /// A message that is to come.
 pub(crate) struct Receiving {
     data: Incoming,
-    source: c_int,
-    tag: c_int,
+    source: SourceRank,
+    tag: MessageTag,
 }
 
 impl Sending {
@@ -44,8 +43,8 @@ impl Sending {
     pub(crate) fn new(
         comm: &Comm,
         data: Outgoing,
-        dest: c_int,
-        tag: c_int,
+        dest: PeerRank,
+        tag: MessageTag,
         mode: Mode,
     ) -> Result<Sending> {
         let sending = Sending { data, dest, tag, mode };
@@ -61,12 +60,10 @@ impl Sending {
 
     /// What it came to.
     #[inline]
-    pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
+    pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<Status> {
         match outcome {
-            Outcome::Done => Ok(MPI_Status::EMPTY),
-            Outcome::Cancelled if !comm.members.standing().is_revoked() => {
-                Ok(MPI_Status::CANCELLED)
-            }
+            Outcome::Done => Ok(Status::EMPTY),
+            Outcome::Cancelled if !comm.members.standing().is_revoked() => Ok(Status::CANCELLED),
             other => Err(message::failed(other).during(self.described(comm))),
         }
     }
@@ -91,7 +88,12 @@ impl Recipe for Sending {
 
 impl Receiving {
     /// What is to come from where.
-    pub(crate) fn new(comm: &Comm, data: Data, source: c_int, tag: c_int) -> Result<Receiving> {
+    pub(crate) fn new(
+        comm: &Comm,
+        data: Data,
+        source: SourceRank,
+        tag: MessageTag,
+    ) -> Result<Receiving> {
         let receiving = Receiving { data: Incoming::new(data), source, tag };
         receiving.wanted(comm)?;
         Ok(receiving)
@@ -105,11 +107,11 @@ impl Receiving {
 
     /// What it came to.
     #[inline]
-    pub(crate) fn end(&mut self, comm: &Comm, outcome: Outcome) -> Result<MPI_Status> {
+    pub(crate) fn end(&mut self, comm: &Comm, outcome: Outcome) -> Result<Status> {
         match outcome {
-            Outcome::Done => Ok(MPI_Status::NOBODY),
-            Outcome::Cancelled => Ok(MPI_Status::CANCELLED),
-            Outcome::Failed(Fault::PeerDown(peer)) if self.source == MPI_ANY_SOURCE => {
+            Outcome::Done => Ok(Status::NOBODY),
+            Outcome::Cancelled => Ok(Status::CANCELLED),
+            Outcome::Failed(Fault::PeerDown(peer)) if self.source.is_any() => {
                 Err(fault::pending(peer).during(self.described(comm)))
             }
             outcome => message::received(&mut self.data, outcome)
@@ -164,8 +166,8 @@ fn sending(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
     comm: &Comm,
     mode: Mode,
 ) -> Result<Sending> {
@@ -174,12 +176,12 @@ fn sending(
 }
 
 /// Says of a failure that it was about a message to somebody.
-pub(crate) fn to(comm: &Comm, dest: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
+pub(crate) fn to(comm: &Comm, dest: PeerRank, tag: MessageTag) -> impl FnOnce(Failure) -> Failure {
     move |failure| failure.during(message::sending(comm, dest, tag, None))
 }
 
 /// Says of a failure that it was about a message from somebody.
-fn from(comm: &Comm, source: c_int, tag: c_int) -> impl FnOnce(Failure) -> Failure {
+fn from(comm: &Comm, source: SourceRank, tag: MessageTag) -> impl FnOnce(Failure) -> Failure {
     move |failure| failure.during(message::receiving(comm, source, tag, None))
 }
 
@@ -190,8 +192,8 @@ fn begin_to_send(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
+    dest: PeerRank,
+    tag: MessageTag,
     handle: MPI_Comm,
     mode: Mode,
 ) -> Result<MPI_Request> {
@@ -214,8 +216,8 @@ fn begin_to_receive(
     buf: ChoiceMut,
     count: impl Wide,
     datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
+    source: SourceRank,
+    tag: MessageTag,
     handle: MPI_Comm,
 ) -> Result<MPI_Request> {
     let comm = comm::find(handle)?;
@@ -236,14 +238,14 @@ macro_rules! sends {
     ($($now:ident / $now_large:ident, $later:ident / $later_large:ident: $mode:expr;)*) => {
         entries! { $(
             fn $now / $now_large (
-                buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag,
                 comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
                 request.put(begin_to_send(buf, count, datatype, dest, tag, comm, $mode)?)
             }
 
             fn $later / $later_large (
-                buf: Choice, count: Size, datatype: MPI_Datatype, dest: c_int, tag: c_int,
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag,
                 comm: MPI_Comm, request: Out<MPI_Request>,
             ) on comm {
                 let comm = comm::share_of(comm)?;
@@ -262,14 +264,14 @@ sends! {
 
 entries! {
     fn MPI_Irecv / MPI_Irecv_c (
-        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         request.put(begin_to_receive(buf, count, datatype, source, tag, comm)?)
     }
 
     fn MPI_Recv_init / MPI_Recv_init_c (
-        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: c_int, tag: c_int,
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
@@ -279,9 +281,9 @@ entries! {
     }
 
     fn MPI_Sendrecv / MPI_Sendrecv_c (
-        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int,
-        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: c_int,
-        recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: SourceRank,
+        recvtag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::share_of(comm)?;
         let out = Data::to_read(sendbuf, sendcount, sendtype);
@@ -293,9 +295,9 @@ entries! {
     }
 
     fn MPI_Isendrecv / MPI_Isendrecv_c (
-        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int,
-        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: c_int,
-        recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: SourceRank,
+        recvtag: MessageTag, comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
         let out = Data::to_read(sendbuf, sendcount, sendtype);
@@ -307,8 +309,8 @@ entries! {
     }
 
     fn MPI_Sendrecv_replace / MPI_Sendrecv_replace_c (
-        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: c_int, sendtag: c_int,
-        source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>,
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        source: SourceRank, recvtag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
@@ -317,8 +319,8 @@ entries! {
     }
 
     fn MPI_Isendrecv_replace / MPI_Isendrecv_replace_c (
-        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: c_int, sendtag: c_int,
-        source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        source: SourceRank, recvtag: MessageTag, comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
         let comm = comm::share_of(comm)?;
         let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
@@ -331,11 +333,11 @@ entries! {
 fn exchange(
     comm: &Shared<Comm>,
     out: Outgoing,
-    dest: c_int,
-    sendtag: c_int,
+    dest: PeerRank,
+    sendtag: MessageTag,
     back: Data,
-    source: c_int,
-    recvtag: c_int,
+    source: SourceRank,
+    recvtag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
     let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
     let receiving = Receiving::new(comm, back, source, recvtag)?;
@@ -347,10 +349,10 @@ fn exchange(
 fn replace(
     comm: &Shared<Comm>,
     data: Data,
-    dest: c_int,
-    sendtag: c_int,
-    source: c_int,
-    recvtag: c_int,
+    dest: PeerRank,
+    sendtag: MessageTag,
+    source: SourceRank,
+    recvtag: MessageTag,
 ) -> Result<Box<dyn Recipe>> {
     exchange(comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
 }

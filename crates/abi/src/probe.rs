@@ -9,6 +9,7 @@ use ferrywire_host::nic::{Outcome, Posted, Probed, Received, Ticket};
 use ferrywire_mpi::comm::Wanted;
 use ferrywire_runtime as runtime;
 
+use crate::argument::{MessageTag, SourceRank};
 use crate::comm::{self, Comm};
 use crate::constants::{MPI_ERR_OTHER, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
 use crate::data::{Data, Incoming};
@@ -20,6 +21,7 @@ use crate::pointer::{ChoiceMut, Out};
 use crate::process;
 use crate::request::{End, Next, Recipe, Request};
 use crate::sizes::Wide;
+use crate::status::Status;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, MPI_Status};
 
 /// A message that has been taken, and that nobody else can receive any more.
@@ -46,8 +48,8 @@ enum Seen<T> {
 /// Looks once, or until there is something.
 fn look<T>(
     comm: &Comm,
-    source: c_int,
-    tag: c_int,
+    source: SourceRank,
+    tag: MessageTag,
     find: impl FnOnce(runtime::Comm<'_>, Wanted) -> std::result::Result<Option<T>, runtime::Failure>,
 ) -> Result<Seen<T>> {
     let described = message::receiving(comm, source, tag, None);
@@ -60,21 +62,21 @@ fn look<T>(
     }
 }
 
-fn status_of(seen: &Probed) -> MPI_Status {
-    MPI_Status::of(&Received { word: seen.word, len: seen.len })
+fn status_of(seen: &Probed) -> Status {
+    Status::of(&Received { word: seen.word, len: seen.len })
 }
 
 /// Takes a message. None: there is none.
 fn take(
     comm: MPI_Comm,
-    source: c_int,
-    tag: c_int,
+    source: SourceRank,
+    tag: MessageTag,
     wait: bool,
-) -> Result<Option<(MPI_Message, MPI_Status)>> {
+) -> Result<Option<(MPI_Message, Status)>> {
     let comm = comm::share_of(comm)?;
     let taken = look(&comm, source, tag, |comm, wanted| comm.take(wanted, wait))?;
     Ok(match taken {
-        Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, MPI_Status::NOBODY)),
+        Seen::Nobody => Some((MPI_MESSAGE_NO_PROC, Status::NOBODY)),
         Seen::Nothing => None,
         Seen::Message((ticket, seen)) => {
             let message = handle::expose_owned(Message { comm, ticket, seen });
@@ -99,10 +101,10 @@ impl Recipe for Receiving {
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
-        let Some((_, seen)) = self.taken else { return Ok(Next::Over(MPI_Status::NOBODY)) };
+        let Some((_, seen)) = self.taken else { return Ok(Next::Over(Status::NOBODY)) };
         let got = message::received(&mut self.data, end.outcome);
         got.map(Next::Over).map_err(|failure| {
-            let (source, tag) = (seen.word.source().cast_signed(), seen.word.tag().cast_signed());
+            let (source, tag) = (seen.word.source(), seen.word.tag());
             failure.during(message::receiving(comm, source, tag, Some(self.data.bytes())))
         })
     }
@@ -132,21 +134,21 @@ fn receiving(
 }
 
 entries! {
-    fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+    fn MPI_Probe(source: SourceRank, tag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
         match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, true))? {
             Seen::Message(seen) => status.report(status_of(&seen)),
-            Seen::Nobody => status.report(MPI_Status::NOBODY),
+            Seen::Nobody => status.report(Status::NOBODY),
             Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "a probe ended too early")),
         }
         Ok(())
     }
 
     fn MPI_Iprobe(
-        source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>,
+        source: SourceRank, tag: MessageTag, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>,
     ) on comm {
         let seen = match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, false))? {
             Seen::Message(seen) => status_of(&seen),
-            Seen::Nobody => MPI_Status::NOBODY,
+            Seen::Nobody => Status::NOBODY,
             Seen::Nothing => return flag.put(0),
         };
         status.report(seen);
@@ -154,7 +156,7 @@ entries! {
     }
 
     fn MPI_Mprobe(
-        source: c_int, tag: c_int, comm: MPI_Comm, message: Out<MPI_Message>,
+        source: SourceRank, tag: MessageTag, comm: MPI_Comm, message: Out<MPI_Message>,
         status: Out<MPI_Status>,
     ) on comm {
         let taken = take(comm, source, tag, true)?;
@@ -164,7 +166,7 @@ entries! {
     }
 
     fn MPI_Improbe(
-        source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>,
+        source: SourceRank, tag: MessageTag, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>,
         status: Out<MPI_Status>,
     ) on comm {
         match take(comm, source, tag, false)? {

@@ -29,7 +29,8 @@ use crate::nonblocking::{Again, Receiving, Sending};
 use crate::pointer::Out;
 use crate::process::{self, Plane};
 use crate::sizes;
-use crate::types::{MPI_Comm, MPI_Request, MPI_Status};
+use crate::status::Status;
+use crate::types::{MPI_Comm, MPI_Request};
 
 /// Something that was begun, or can be.
 pub(crate) struct Request {
@@ -83,7 +84,7 @@ pub(crate) trait Recipe: Send {
     }
 
     /// The status that the program shall see, where something of the user's has a say in it.
-    fn query(&mut self, _status: &mut MPI_Status) -> Result {
+    fn query(&mut self, _status: &mut Status) -> Result {
         Ok(())
     }
 
@@ -151,7 +152,7 @@ pub(crate) struct End {
 /// How a recipe goes on.
 pub(crate) enum Next {
     /// It is over.
-    Over(MPI_Status),
+    Over(Status),
     /// Another part of it has been posted.
     Then(Posted),
 }
@@ -164,7 +165,7 @@ enum Progress {
     /// A part is over, and has not been finished.
     Part(End),
     /// It is over, and the program does not know yet.
-    Over(MPI_Status),
+    Over(Status),
 }
 
 impl Request {
@@ -203,7 +204,7 @@ impl Request {
     }
 
     /// Begins something, and waits until it is over.
-    pub(crate) fn perform(comm: Shared<Comm>, work: impl Into<Work>) -> Result<MPI_Status> {
+    pub(crate) fn perform(comm: Shared<Comm>, work: impl Into<Work>) -> Result<Status> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
         request.wait()
@@ -225,7 +226,7 @@ impl Request {
     }
 
     /// Waits until it is over.
-    pub(crate) fn wait(&mut self) -> Result<MPI_Status> {
+    pub(crate) fn wait(&mut self) -> Result<Status> {
         self.run_out()?;
         self.finish()
     }
@@ -283,7 +284,7 @@ impl Request {
                 Ok(Next::Then(posted)) => Progress::of(posted),
                 Err(failure) => {
                     self.failure = Some(failure.of_comm(&self.comm));
-                    Progress::Over(MPI_Status::EMPTY)
+                    Progress::Over(Status::EMPTY)
                 }
             };
         }
@@ -342,7 +343,7 @@ impl Request {
 
     /// Hands out what came of it.
     #[inline(always)]
-    fn finish(&mut self) -> Result<MPI_Status> {
+    fn finish(&mut self) -> Result<Status> {
         let progress = self.progress;
         self.progress = Progress::Idle;
         match progress {
@@ -354,12 +355,12 @@ impl Request {
                 self.work.recipe().query(&mut status)?;
                 Ok(status)
             }
-            _ => Ok(MPI_Status::EMPTY),
+            _ => Ok(Status::EMPTY),
         }
     }
 
     #[inline(always)]
-    fn end_message(&mut self, outcome: Outcome) -> Result<MPI_Status> {
+    fn end_message(&mut self, outcome: Outcome) -> Result<Status> {
         let result = match &mut self.work {
             Work::Send(sending) => sending.end(&self.comm, outcome),
             Work::Receive(receiving) => receiving.end(&self.comm, outcome),
@@ -404,7 +405,7 @@ impl Recipe for Nothing {
     }
 
     fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
-        Ok(Next::Over(MPI_Status::EMPTY))
+        Ok(Next::Over(Status::EMPTY))
     }
 }
 

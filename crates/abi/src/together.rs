@@ -7,7 +7,7 @@ use crate::failure::Result;
 use crate::handle::Shared;
 use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
-use crate::types::MPI_Status;
+use crate::status::Status;
 
 /// Several parts, of which the last says what the whole came to. They may be in different planes.
 pub(crate) struct Together {
@@ -46,7 +46,7 @@ impl Recipe for Together {
         }
         match self.pending() {
             Posted::Done(_) => {
-                let mut status = MPI_Status::EMPTY;
+                let mut status = Status::EMPTY;
                 for part in &mut self.parts {
                     status = part.wait()?;
                 }

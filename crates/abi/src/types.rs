@@ -27,7 +27,7 @@ handles! {
 pub type MPI_T_cb_safety = c_int;
 pub type MPI_T_source_order = c_int;
 
-/// What a receive got. `internal` is ours: the bytes in two halves, and whether it was cancelled.
+/// What a receive got. `internal` is ours: `status.rs` says what is in it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct MPI_Status {

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use crate::argument::RootRank;
 use crate::handle::PREDEFINED_MAX;
 use crate::pointer::{Choice, ChoiceMut, In};
 use crate::types::{MPI_Datatype, MPI_Op};
@@ -60,6 +61,12 @@ impl Argument for Choice {
 impl Argument for ChoiceMut {
     fn number(&self) -> Option<u64> {
         Some(self.address())
+    }
+}
+
+impl Argument for RootRank {
+    fn number(&self) -> Option<u64> {
+        Some(self.bits().into())
     }
 }
 

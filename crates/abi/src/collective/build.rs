@@ -1,17 +1,14 @@
 //! What collectives are built from: memory of the user's as spans, blocks for each rank, roots.
 
-use std::ffi::c_int;
-
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::inter::Root as Side;
 use ferrywire_runtime::{self as runtime, Prepared, Root};
 
 use super::{Collecting, Kept, Place};
+use crate::argument::RootRank;
 use crate::comm::Comm;
-use crate::constants::{
-    MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_PROC_NULL, MPI_ROOT,
-};
+use crate::constants::{MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
 use crate::data::{Data, room};
 use crate::datatype;
 use crate::failure::{Failure, Result};
@@ -127,20 +124,19 @@ fn apart(send: &Data, receive: &Data) -> Result {
 }
 
 /// The root of a collective.
-pub(super) fn root_of(comm: &Comm, root: c_int) -> Result<Root> {
+pub(super) fn root_of(comm: &Comm, root: RootRank) -> Result<Root> {
     let size = comm.members.targets().size();
-    let rank = u32::try_from(root).ok().filter(|&rank| rank < size);
-    match (comm.members.inter().is_some(), rank) {
+    match (comm.members.inter().is_some(), root.below(size)) {
         (false, Some(rank)) => Ok(Root::Rank(rank)),
-        (true, _) if root == MPI_ROOT => Ok(Root::Between(Side::Us)),
-        (true, _) if root == MPI_PROC_NULL => Ok(Root::Between(Side::Ours)),
+        (true, _) if root.is_caller() => Ok(Root::Between(Side::Us)),
+        (true, _) if root.is_null() => Ok(Root::Between(Side::Ours)),
         (true, Some(rank)) => Ok(Root::Between(Side::Theirs(rank))),
         (between, None) => Err(no_such_root(root, size, between)),
     }
 }
 
 #[cold]
-fn no_such_root(root: c_int, size: u32, between: bool) -> Failure {
+fn no_such_root(root: RootRank, size: u32, between: bool) -> Failure {
     let last = size.saturating_sub(1);
     let why = match (between, last) {
         (true, _) => format!("the root is {root}, but the other group has ranks 0 to {last}"),

@@ -1,13 +1,12 @@
 //! Collectives that move bytes: from the arguments of a call to what does it.
 
-use std::ffi::c_int;
-
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::inter::Root as Side;
 use ferrywire_runtime::Root;
 
 use super::Collecting;
 use super::build::{Blocks, Build, TypedBlocks, agree, all_blocks, is_in_place, part, root_of};
+use crate::argument::RootRank;
 use crate::comm::Comm;
 use crate::data::Data;
 use crate::failure::Result;
@@ -30,7 +29,7 @@ pub(super) fn broadcast(
     buffer: ChoiceMut,
     count: impl Wide,
     datatype: MPI_Datatype,
-    root: c_int,
+    root: RootRank,
 ) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let root = root_of(comm, root)?;
@@ -72,7 +71,7 @@ impl<C: Wide> Even<C> {
     }
 }
 
-pub(super) fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting> {
+pub(super) fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: RootRank) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
     let root = root_of(comm, root)?;
@@ -101,7 +100,7 @@ pub(super) fn gather<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result
     Ok(build.done(comm.runtime().gather(root, len, mine, all), None))
 }
 
-pub(super) fn scatter<C: Wide>(comm: &Comm, even: Even<C>, root: c_int) -> Result<Collecting> {
+pub(super) fn scatter<C: Wide>(comm: &Comm, even: Even<C>, root: RootRank) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
     let root = root_of(comm, root)?;
@@ -165,7 +164,7 @@ pub(super) fn gatherv<C: Wide, D: Wide>(
     comm: &Comm,
     (sendbuf, sendcount, sendtype): (u64, C, MPI_Datatype),
     (recvbuf, counts, displs, recvtype): (u64, In<C>, In<D>, MPI_Datatype),
-    root: c_int,
+    root: RootRank,
 ) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();
@@ -195,7 +194,7 @@ pub(super) fn scatterv<C: Wide, D: Wide>(
     comm: &Comm,
     (sendbuf, counts, displs, sendtype): (u64, In<C>, In<D>, MPI_Datatype),
     (recvbuf, recvcount, recvtype): (u64, C, MPI_Datatype),
-    root: c_int,
+    root: RootRank,
 ) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let blocks = build.blocks();

@@ -1,7 +1,5 @@
 //! Collectives that combine: from the arguments of a call to what does it.
 
-use std::ffi::c_int;
-
 use ferrywire_mpi::collective::Combiner;
 use ferrywire_mpi::collective::inter::Root as Side;
 use ferrywire_runtime::Root;
@@ -9,6 +7,7 @@ use ferrywire_runtime::Root;
 use super::Collecting;
 use super::build::{Build, all_blocks, is_in_place, root_of};
 use super::movement::idle;
+use crate::argument::RootRank;
 use crate::comm::Comm;
 use crate::constants::{MPI_ERR_ARG, MPI_ERR_COMM};
 use crate::data::Data;
@@ -51,7 +50,11 @@ impl<C: Wide> Reduced<C> {
     }
 }
 
-pub(super) fn reduce<C: Wide>(comm: &Comm, reduced: Reduced<C>, root: c_int) -> Result<Collecting> {
+pub(super) fn reduce<C: Wide>(
+    comm: &Comm,
+    reduced: Reduced<C>,
+    root: RootRank,
+) -> Result<Collecting> {
     let mut build = Build::new(comm);
     let root = root_of(comm, root)?;
     let bytes = match root {

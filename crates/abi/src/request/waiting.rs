@@ -13,6 +13,7 @@ use crate::handle;
 use crate::pointer::{In, Out};
 use crate::process::{self, Plane};
 use crate::sizes;
+use crate::status::Status;
 use crate::types::{MPI_Request, MPI_Status};
 
 /// Several requests of the program's.
@@ -181,7 +182,7 @@ impl Several {
         index: Out<c_int>,
         flag: Out<c_int>,
         status: Out<MPI_Status>,
-        status_at: impl FnOnce(Out<MPI_Request>) -> Result<MPI_Status>,
+        status_at: impl FnOnce(Out<MPI_Request>) -> Result<Status>,
     ) -> Result {
         let idle = !self.is_any_active();
         self.test_all()?;
@@ -190,7 +191,7 @@ impl Several {
         flag.put((idle || over.is_some()).into())?;
         match over {
             Some(place) => status.report(status_at(self.places.at(place))?),
-            None if idle => status.put_if_wanted(MPI_Status::EMPTY),
+            None if idle => status.report_all(Status::EMPTY),
             None => {}
         }
         Ok(())
@@ -210,12 +211,13 @@ impl Several {
                 Ok(status) => status,
                 Err(failure) => {
                     let error = failure.register(call);
-                    let failure_status = failure.status().unwrap_or(MPI_Status::EMPTY);
+                    let mut status = failure.status().unwrap_or(Status::EMPTY);
+                    status.error = error;
                     if first.is_none() {
                         first = Some((place, failure));
                         (0..nth).for_each(|nth| statuses.at(nth).report_error(MPI_SUCCESS));
                     }
-                    MPI_Status { error, ..failure_status }
+                    status
                 }
             };
             statuses.at(nth).report(status);
@@ -237,7 +239,7 @@ entries! {
                 status.report_result(finish(request))
             }
             None => {
-                status.put_if_wanted(finish(request)?);
+                status.report_all(finish(request)?);
                 Ok(())
             }
         }
@@ -261,7 +263,7 @@ entries! {
         match over {
             Some(place) => status.report_result(finish(array_of_requests.at(place))),
             None => {
-                status.put_if_wanted(MPI_Status::EMPTY);
+                status.report_all(Status::EMPTY);
                 Ok(())
             }
         }
@@ -281,7 +283,7 @@ entries! {
 
     fn MPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
         let Some(active) = find(request.get()?)?.filter(|request| request.is_active()) else {
-            status.put_if_wanted(finish(request)?);
+            status.report_all(finish(request)?);
             return flag.put(1);
         };
         if !active.test()? {
@@ -380,16 +382,16 @@ entries! {
 
 /// Hands out what came of a request that is over. The request goes, unless it is persistent.
 #[inline(always)]
-fn finish(place: Out<MPI_Request>) -> Result<MPI_Status> {
+fn finish(place: Out<MPI_Request>) -> Result<Status> {
     match place.get()? {
         MPI_REQUEST_NULL => {}
         DONE => place.put(MPI_REQUEST_NULL)?,
         handle => return finish_object(place, handle),
     }
-    Ok(MPI_Status::EMPTY)
+    Ok(Status::EMPTY)
 }
 
-fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<MPI_Status> {
+fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<Status> {
     let request: &mut Request = handle::find_owned(handle.0)?;
     let result = request.finish();
     let stays = result.as_ref().err().is_some_and(|failure| request.stays(failure));
@@ -419,10 +421,10 @@ fn finish_some(
 }
 
 /// The status of a request that is over, which stays as it is.
-fn status_of(request: MPI_Request) -> Result<MPI_Status> {
-    let Some(request) = find(request)? else { return Ok(MPI_Status::EMPTY) };
+fn status_of(request: MPI_Request) -> Result<Status> {
+    let Some(request) = find(request)? else { return Ok(Status::EMPTY) };
     let (Progress::Over(mut status), None) = (request.progress, &request.failure) else {
-        return Ok(MPI_Status::EMPTY);
+        return Ok(Status::EMPTY);
     };
     request.work.recipe().query(&mut status)?;
     Ok(status)

@@ -156,7 +156,8 @@ fn to_c(kind: &str, sizes: Sizes) -> Type {
         ("()", _) => plain("void", 0, false),
         ("c_void", _) => plain("void", 0, false),
         ("c_char", _) => plain("char", 0, false),
-        ("c_int", _) | ("Size" | "Displacement", Sizes::Small) => plain("int", 0, false),
+        ("c_int" | "PeerRank" | "SourceRank" | "RootRank" | "MessageTag", _)
+        | ("Size" | "Displacement", Sizes::Small) => plain("int", 0, false),
         ("f64" | "c_double", _) => plain("double", 0, false),
         ("Size" | "Address", Sizes::Large) => plain("MPI_Count", 0, false),
         ("Displacement", Sizes::Large) | ("Address", Sizes::Small) => plain("MPI_Aint", 0, false),
