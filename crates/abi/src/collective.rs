@@ -28,6 +28,7 @@ use self::reduction::{
 };
 use crate::argument::RootRank;
 use crate::comm::{self, Comm};
+use crate::communicator::Plane;
 use crate::constants::MPI_ERR_TRUNCATE;
 use crate::data::Data;
 use crate::entry::entries;
@@ -37,7 +38,6 @@ use crate::making;
 use crate::message;
 use crate::op::Combining;
 use crate::pointer::{Choice, ChoiceMut, In, Out};
-use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
 use crate::status::Status;
 use crate::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};

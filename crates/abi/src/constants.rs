@@ -423,3 +423,10 @@ handles! {
 pub const MPI_IN_PLACE: usize = 1;
 /// The address that asks the library to find room for buffered sends itself.
 pub const MPI_BUFFER_AUTOMATIC: usize = 2;
+
+/// A rank has died, and what was asked for cannot be done without it.
+pub const MPIX_ERR_PROC_FAILED: c_int = 101;
+/// A rank has died who might have sent what is to be received from anybody.
+pub const MPIX_ERR_PROC_FAILED_PENDING: c_int = 102;
+/// The communicator is revoked.
+pub const MPIX_ERR_REVOKED: c_int = 103;

@@ -60,7 +60,7 @@ macro_rules! entry {
         fn body($($arg: $type),*) -> std::ffi::c_int {
             match attempt($($arg),*) {
                 Ok(()) => $crate::constants::MPI_SUCCESS,
-                Err(failure) => $crate::failure::raise(
+                Err(failure) => $crate::raise::raise(
                     failure,
                     stringify!($name),
                     $crate::entry::owner!($($object)?),
@@ -115,7 +115,7 @@ macro_rules! unsupported {
                     $crate::constants::MPI_ERR_UNSUPPORTED_OPERATION,
                     concat!("Ferrywire does not have ", stringify!($name), " yet"),
                 );
-                $crate::failure::raise(failure, stringify!($name), $crate::failure::Owner::Nothing)
+                $crate::raise::raise(failure, stringify!($name), None)
             }
             // Whatever the arguments are, they are not looked at.
             #[unsafe(export_name = stringify!($name))]
@@ -133,10 +133,10 @@ macro_rules! unsupported {
 /// Whose error handler is called.
 macro_rules! owner {
     () => {
-        $crate::failure::Owner::Nothing
+        None
     };
     ($object:ident) => {
-        $crate::failure::Owner::from($object)
+        Some($object)
     };
 }
 

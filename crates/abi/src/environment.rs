@@ -1,32 +1,41 @@
 //! Beginning, end, and what a program may ask about the library.
 
 use std::ffi::{c_char, c_int};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use ferrywire_host::{job, meet, stdio};
+use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
+use ferrywire_runtime as runtime;
 
-use crate::comm;
+use crate::buffered;
+use crate::comm::{self, Comm};
 use crate::constants::{
-    MPI_COMM_SELF, MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION,
-    MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_VERSION,
+    MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_OTHER, MPI_MAX_LIBRARY_VERSION_STRING,
+    MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_VERSION,
 };
 use crate::entry::{answers, entries};
+use crate::failure::{self, Failure, Result};
+use crate::handle;
 use crate::info;
+use crate::op::OPERATORS;
 use crate::pointer::{Out, TextOut};
-use crate::process;
+use crate::process::{self, Process};
+use crate::request;
 use crate::types::{MPI_Comm, MPI_Info};
 
 entries! {
     fn MPI_Init(_argc: Out<c_int>, _argv: Out<*mut *mut c_char>) {
-        process::start(MPI_THREAD_SINGLE)
+        start(MPI_THREAD_SINGLE)
     }
 
     fn MPI_Init_thread(
         _argc: Out<c_int>, _argv: Out<*mut *mut c_char>, required: c_int, provided: Out<c_int>,
     ) {
         let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
-        process::start(level)?;
+        start(level)?;
         provided.put(level)
     }
 
@@ -40,7 +49,7 @@ entries! {
             // The standard: as if MPI_COMM_SELF were freed, and before anything else.
             process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
         }
-        process::finish()
+        finish()
     }
 
     fn MPI_Finalized(flag: Out<c_int>) {
@@ -84,6 +93,62 @@ entries! {
     }
 }
 
+/// Joins the job.
+fn start(thread_level: c_int) -> Result {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if process::is_started() {
+        return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
+    }
+    if std::env::var_os(meet::VARIABLE).is_some() {
+        stdio::buffer_lines();
+    }
+    flush_when_we_panic();
+    let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
+        .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
+    // Every communicator refers to it, and the program may keep some to the end.
+    let has_threads = thread_level == MPI_THREAD_MULTIPLE;
+    let runtime: &'static runtime::Process =
+        Box::leak(Box::new(runtime::Process::new(rank, ITSELF + 1, has_threads)));
+    let me = runtime.rank().me();
+    let world = Members::new(Group::whole(runtime.rank().size()), me.0, WORLD);
+    let itself = Members::new(Group::of(&[me]), 0, ITSELF);
+    let predefined =
+        |members, handle, name| handle::share(Comm::predefined(members, runtime, handle, name));
+    let process = Process {
+        runtime,
+        world: predefined(world, MPI_COMM_WORLD, "MPI_COMM_WORLD"),
+        itself: predefined(itself, MPI_COMM_SELF, "MPI_COMM_SELF"),
+        thread_level,
+        main_thread: std::thread::current().id(),
+    };
+    process::begin(process);
+    Ok(())
+}
+
+/// A panic in this library, which has a standard library of its own, aborts the process.
+fn flush_when_we_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        stdio::flush_all();
+    }));
+}
+
+/// Leaves the job, when everybody has taken what we sent.
+fn finish() -> Result {
+    let process = process::running()?;
+    // A child that ends in order, as those of mpi4py do, leaves the job to its parent.
+    if !process.rank().is_forked() {
+        // MPI 5.0 §11.2.2: what was sent goes on to its end, though the program has nothing to wait for it with.
+        request::complete_orphans();
+        buffered::complete_all();
+        process.rank().leave();
+    }
+    process::end();
+    Ok(())
+}
+
 answers! {
     fn MPI_Wtime() -> f64 {
         beginning().elapsed().as_secs_f64()
@@ -115,3 +180,8 @@ fn beginning() -> Instant {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
     *BEGINNING.get_or_init(Instant::now)
 }
+
+/// The number of MPI_COMM_WORLD.
+const WORLD: u16 = 0;
+/// The number of MPI_COMM_SELF.
+const ITSELF: u16 = 1;

@@ -16,7 +16,7 @@ use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle::{self, Kind, Shared};
 use crate::pointer::Out;
-use crate::process;
+use crate::raise;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// What to do.
@@ -94,15 +94,17 @@ pub(crate) fn expose(handler: &Handler) -> MPI_Errhandler {
     }
 }
 
-/// Does with an error of an object what the handler says.
-pub(crate) fn call(handler: &Handler, object: usize, code: c_int) {
+/// Does with an error of an object what the handler says. True if it says that the job has to end.
+#[must_use]
+pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
     match handler {
-        Handler::Return => {}
-        Handler::Fatal | Handler::Abort => process::abort_for(code),
+        Handler::Return => false,
+        Handler::Fatal | Handler::Abort => true,
         Handler::Users(users) => {
             let (mut object, mut code) = (object, code);
             // SAFETY: I1.
             unsafe { (users.function)(&raw mut object, &raw mut code) };
+            false
         }
     }
 }
@@ -141,6 +143,12 @@ fn no_session() -> Failure {
     Failure::new(MPI_ERR_SESSION, "it is no session")
 }
 
+fn call_or_abort(handler: &Handler, object: usize, code: c_int) {
+    if call(handler, object, code) {
+        raise::abort(code);
+    }
+}
+
 entries! {
     fn MPI_Comm_create_errhandler(
         comm_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
@@ -158,7 +166,7 @@ entries! {
     }
 
     fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) on comm {
-        call(&comm::find(comm)?.handler(), comm.0, errorcode);
+        call_or_abort(&comm::find(comm)?.handler(), comm.0, errorcode);
         Ok(())
     }
 
@@ -197,7 +205,7 @@ entries! {
 
     fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) {
         let handler = of_file(fh)?.clone();
-        call(&handler, fh.0, errorcode);
+        call_or_abort(&handler, fh.0, errorcode);
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::constants::*;
 use crate::entry::entries;
 use crate::failure::{self, Failure, Result};
-use crate::fault::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use crate::pointer::{Out, Text, TextOut};
 use crate::predefined;
 

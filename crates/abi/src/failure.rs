@@ -1,31 +1,35 @@
-//! What goes wrong, and who is told.
+//! What goes wrong.
 //!
-//! A failure says what is wrong; the call in which it happened adds what it was asked for; the error
-//! handler of the communicator decides what becomes of it. The code that a call returns names the very
+//! A failure says what is wrong, and the call in which it happened adds what it was asked for. Who is told is in
+//! `raise.rs`. The code that a call returns names the very
 //! occurrence, so that `MPI_Error_string` can tell it in full.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ferrywire_host::nic::Peer;
 use ferrywire_runtime::{self as runtime, CreateError};
 
-use crate::comm::{self, Comm};
 use crate::constants::{
     MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER,
-    MPI_ERR_TRUNCATE,
+    MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_OPERATION, MPIX_ERR_PROC_FAILED,
+    MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
 };
-use crate::errhandler;
-use crate::error;
-use crate::fault::{self, MPIX_ERR_PROC_FAILED};
-use crate::handle::Shared;
-use crate::process;
 use crate::status::Status;
-use crate::types::MPI_Comm;
 
 /// What a function comes to.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// What has an error handler.
+pub(crate) trait Owner: Send + Sync {
+    /// What errors call it.
+    fn title(&self) -> String;
+
+    /// Tells its error handler. True if that says that the job has to end.
+    fn tell(&self, code: c_int) -> bool;
+}
 
 /// Something that went wrong.
 pub(crate) struct Failure(Box<Inner>);
@@ -35,8 +39,8 @@ struct Inner {
     /// What was asked for, to stand behind the name of the call.
     request: String,
     why: String,
-    /// The communicator that it belongs to, where the call does not say.
-    comm: Option<Shared<Comm>>,
+    /// What it belongs to, where the call does not say.
+    owner: Option<Arc<dyn Owner>>,
     /// What there is to say of the message that it is about.
     status: Option<Status>,
 }
@@ -47,7 +51,7 @@ impl Failure {
     pub(crate) fn new(class: c_int, why: impl Into<String>) -> Failure {
         let why = why.into();
         let request = String::new();
-        Failure(Box::new(Inner { code: class, request, why, comm: None, status: None }))
+        Failure(Box::new(Inner { code: class, request, why, owner: None, status: None }))
     }
 
     /// An error that user code has returned, or that has been through a handler.
@@ -77,11 +81,16 @@ impl Failure {
         self.0.status
     }
 
-    /// The same, of this communicator.
+    /// The same, of what belongs to this communicator.
     #[must_use]
-    pub(crate) fn of_comm(mut self, comm: &Shared<Comm>) -> Failure {
-        self.0.comm = Some(Shared::clone(comm));
+    pub(crate) fn of(mut self, owner: Arc<dyn Owner>) -> Failure {
+        self.0.owner = Some(owner);
         self
+    }
+
+    /// What it belongs to, if that is known.
+    pub(crate) fn owner(&self) -> Option<Arc<dyn Owner>> {
+        self.0.owner.clone()
     }
 
     /// The error of a call that completes several requests, of which the one at `place` is the first to
@@ -115,7 +124,7 @@ impl From<runtime::Failure> for Failure {
             runtime::Failure::Truncated { .. } => MPI_ERR_TRUNCATE,
             runtime::Failure::PeerDown { .. } => MPIX_ERR_PROC_FAILED,
             // Nothing takes back what a call waits for but a revocation.
-            runtime::Failure::Revoked | runtime::Failure::Cancelled => return fault::revoked(),
+            runtime::Failure::Revoked | runtime::Failure::Cancelled => return revoked(),
             runtime::Failure::Module(_)
             | runtime::Failure::Abandoned
             | runtime::Failure::Unexpected(_) => MPI_ERR_OTHER,
@@ -135,55 +144,6 @@ impl From<CreateError> for Failure {
         };
         Failure::new(class, error.to_string())
     }
-}
-
-/// Whose error handler is called.
-#[derive(Clone, Copy)]
-pub(crate) enum Owner {
-    /// Nobody's in particular: see [`for_nothing`].
-    Nothing,
-    /// That of a communicator.
-    Comm(MPI_Comm),
-}
-
-impl From<MPI_Comm> for Owner {
-    fn from(comm: MPI_Comm) -> Owner {
-        Owner::Comm(comm)
-    }
-}
-
-/// Tells the error handler, and answers the code that the call returns.
-#[cold]
-#[inline(never)]
-pub(crate) fn raise(failure: Failure, call: &str, owner: Owner) -> c_int {
-    // A request has its communicator, whether or not the program has freed that meanwhile.
-    let named = match (&failure.0.comm, owner) {
-        (Some(comm), _) => Some(Shared::clone(comm)),
-        (None, Owner::Comm(comm)) => comm::share_of(comm).ok(),
-        (None, Owner::Nothing) => None,
-    };
-    let failure = match &named {
-        Some(comm) => failure.during(format_args!(" in {}", comm.title())),
-        None => failure,
-    };
-    let code = failure.register(call);
-    match named.map_or_else(for_nothing, Ok) {
-        Ok(comm) => errhandler::call(&comm.handler(), comm::handle_of(&comm).0, code),
-        Err(_) => {
-            // Nobody has said what to do with errors, since MPI is not there yet, or not any more.
-            eprintln!("ferrywire: {}", error::text(code));
-            process::die(class_of(code));
-        }
-    }
-    code
-}
-
-/// Whose handler gets errors of calls without a communicator. MPI 4 says MPI_COMM_SELF; programs that were written for
-/// earlier versions set that of MPI_COMM_WORLD only, so it is that one until the program says something of MPI_COMM_SELF.
-fn for_nothing() -> Result<Shared<Comm>> {
-    let process = process::running()?;
-    let itself = process.itself.has_own_handler();
-    Ok(Shared::clone(if itself { &process.itself } else { &process.world }))
 }
 
 /// The failures of late, by their number.
@@ -212,6 +172,29 @@ pub(crate) fn text_of(code: c_int) -> Option<String> {
 /// The error class of a code of ours; other codes are their own class, or the user knows it.
 pub(crate) fn class_of(code: c_int) -> c_int {
     if code & OCCURRENCE == 0 { code } else { code & MPI_ERR_LASTCODE }
+}
+
+/// Of a call in a revoked communicator.
+#[cold]
+pub(crate) fn revoked() -> Failure {
+    Failure::new(MPIX_ERR_REVOKED, "the communicator is revoked")
+}
+
+/// Of a receive from anybody, when the program does not know of a death.
+#[cold]
+pub(crate) fn pending(peer: Peer) -> Failure {
+    let rank = peer.0;
+    let why = format!(
+        "rank {rank} of MPI_COMM_WORLD has left the job, and might have sent it; MPIX_Comm_ack_failed lets it go on"
+    );
+    Failure::new(MPIX_ERR_PROC_FAILED_PENDING, why)
+}
+
+impl From<runtime::NotFaultTolerant> for Failure {
+    fn from(_: runtime::NotFaultTolerant) -> Failure {
+        let why = "the job ends when a rank dies; start it with `ferry run --on-death continue`";
+        Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why)
+    }
 }
 
 /// Something that is ours to mend.

@@ -10,7 +10,7 @@ use ferrywire_mpi::group::Group;
 use ferrywire_runtime as runtime;
 
 use crate::comm::{self, Comm, int};
-use crate::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPI_ERR_UNSUPPORTED_OPERATION};
+use crate::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPIX_ERR_PROC_FAILED};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::group;
@@ -18,36 +18,6 @@ use crate::handle;
 use crate::pointer::Out;
 use crate::process;
 use crate::types::{MPI_Comm, MPI_Group};
-
-/// A rank has died, and what was asked for cannot be done without it.
-pub(crate) const MPIX_ERR_PROC_FAILED: c_int = 101;
-/// A rank has died who might have sent what is to be received from anybody.
-pub(crate) const MPIX_ERR_PROC_FAILED_PENDING: c_int = 102;
-/// The communicator is revoked.
-pub(crate) const MPIX_ERR_REVOKED: c_int = 103;
-
-/// Of a call in a revoked communicator.
-#[cold]
-pub(crate) fn revoked() -> Failure {
-    Failure::new(MPIX_ERR_REVOKED, "the communicator is revoked")
-}
-
-/// Of a receive from anybody, when the program does not know of a death.
-#[cold]
-pub(crate) fn pending(peer: Peer) -> Failure {
-    let rank = peer.0;
-    let why = format!(
-        "rank {rank} of MPI_COMM_WORLD has left the job, and might have sent it; MPIX_Comm_ack_failed lets it go on"
-    );
-    Failure::new(MPIX_ERR_PROC_FAILED_PENDING, why)
-}
-
-impl From<runtime::NotFaultTolerant> for Failure {
-    fn from(_: runtime::NotFaultTolerant) -> Failure {
-        let why = "the job ends when a rank dies; start it with `ferry run --on-death continue`";
-        Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why)
-    }
-}
 
 /// A communicator of those who live.
 fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {

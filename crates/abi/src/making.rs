@@ -16,6 +16,7 @@ use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created}
 use crate::argument::{MessageTag, PeerRank};
 use crate::attribute::Attributes;
 use crate::comm::{self, Comm};
+use crate::communicator::Plane;
 use crate::constants::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
     MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT,
@@ -27,7 +28,7 @@ use crate::failure::{Failure, Result};
 use crate::handle::{self, Shared};
 use crate::info;
 use crate::pointer::{Out, Text};
-use crate::process::{self, Plane};
+use crate::process;
 use crate::request::{End, Next, Recipe, Request};
 use crate::status::Status;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};

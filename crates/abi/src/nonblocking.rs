@@ -12,8 +12,7 @@ use crate::argument::{MessageTag, PeerRank, SourceRank};
 use crate::comm::{self, Comm};
 use crate::data::{Data, Incoming, Outgoing};
 use crate::entry::entries;
-use crate::failure::{Failure, Result};
-use crate::fault;
+use crate::failure::{self, Failure, Result};
 use crate::handle::Shared;
 use crate::message;
 use crate::pointer::{Choice, ChoiceMut, Out};
@@ -112,7 +111,7 @@ impl Receiving {
             Outcome::Done => Ok(Status::NOBODY),
             Outcome::Cancelled => Ok(Status::CANCELLED),
             Outcome::Failed(Fault::PeerDown(peer)) if self.source.is_any() => {
-                Err(fault::pending(peer).during(self.described(comm)))
+                Err(failure::pending(peer).during(self.described(comm)))
             }
             outcome => message::received(&mut self.data, outcome)
                 .map_err(|failure| failure.during(self.described(comm))),

@@ -19,15 +19,15 @@ use ferrywire_host::Finished;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
 
 use crate::comm::{self, Comm, Hold};
-use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
+use crate::communicator::Plane;
+use crate::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL, MPIX_ERR_PROC_FAILED_PENDING};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
-use crate::fault;
 use crate::general;
 use crate::handle::{self, Kind, Shared};
 use crate::nonblocking::{Again, Receiving, Sending};
 use crate::pointer::Out;
-use crate::process::{self, Plane};
+use crate::process;
 use crate::sizes;
 use crate::status::Status;
 use crate::types::{MPI_Comm, MPI_Request};
@@ -219,7 +219,11 @@ impl Request {
     /// Begins.
     pub(crate) fn start(&mut self) -> Result {
         self.cancelled = false;
-        let posted = self.work.recipe().start(&self.comm).map_err(|f| f.of_comm(&self.comm))?;
+        let posted = self
+            .work
+            .recipe()
+            .start(&self.comm)
+            .map_err(|failure| failure.of(self.comm.owner()))?;
         self.progress = Progress::of(posted);
         self.go_on();
         Ok(())
@@ -283,7 +287,7 @@ impl Request {
                 Ok(Next::Over(status)) => Progress::Over(status),
                 Ok(Next::Then(posted)) => Progress::of(posted),
                 Err(failure) => {
-                    self.failure = Some(failure.of_comm(&self.comm));
+                    self.failure = Some(failure.of(self.comm.owner()));
                     Progress::Over(Status::EMPTY)
                 }
             };
@@ -366,14 +370,14 @@ impl Request {
             Work::Receive(receiving) => receiving.end(&self.comm, outcome),
             Work::Other(_) => unreachable!("it goes on before it is over"),
         };
-        result.map_err(|failure| failure.of_comm(&self.comm))
+        result.map_err(|failure| failure.of(self.comm.owner()))
     }
 
     /// Whether it stays the program's though it has failed: a receive from anybody that waits for word that the program
     /// knows who has died.
     #[cold]
     fn stays(&mut self, failure: &Failure) -> bool {
-        if failure.code() != fault::MPIX_ERR_PROC_FAILED_PENDING {
+        if failure.code() != MPIX_ERR_PROC_FAILED_PENDING {
             return false;
         }
         let nobody: Box<dyn Recipe> = Box::new(Nothing);

@@ -3,9 +3,9 @@
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
 
 use crate::comm::Comm;
+use crate::communicator::Plane;
 use crate::failure::Result;
 use crate::handle::Shared;
-use crate::process::Plane;
 use crate::request::{End, Next, Recipe, Request};
 use crate::status::Status;
 

@@ -6,12 +6,13 @@
 use std::ffi::c_int;
 
 use super::{DONE, Progress, Request, distinct, find, spare};
+use crate::communicator::Plane;
 use crate::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
 use crate::entry::entries;
 use crate::failure::{Failure, Result};
 use crate::handle;
 use crate::pointer::{In, Out};
-use crate::process::{self, Plane};
+use crate::process;
 use crate::sizes;
 use crate::status::Status;
 use crate::types::{MPI_Request, MPI_Status};
