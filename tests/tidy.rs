@@ -81,6 +81,28 @@ fn crates_import_only_what_the_table_allows() {
     );
 }
 
+/// Folders of `abi`, each of which may name those after it.
+const ABI_LAYERS: [&str; 3] = ["calls", "objects", "convert"];
+
+#[test]
+fn abi_converts_before_it_calls() {
+    let Some(abi) = find("abi") else { return };
+    let mut breaches = Vec::new();
+    for (place, line) in abi.code() {
+        let layer = ABI_LAYERS.iter().position(|layer| place.contains(&format!("/src/{layer}/")));
+        let Some(layer) = layer else { continue };
+        for above in &ABI_LAYERS[..layer] {
+            if line.contains(&format!("crate::{above}::")) {
+                breaches.push(format!("{place} names {above}"));
+            }
+        }
+    }
+    hold(
+        "arrows go from calls to objects to convert, so that another front can share them",
+        breaches,
+    );
+}
+
 #[test]
 fn nic_depends_on_no_crate_of_ours_and_on_at_most_two_others() {
     let Some(nic) = find("nic") else { return };

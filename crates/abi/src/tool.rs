@@ -18,13 +18,13 @@ mod performance;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::constants::{
+use crate::calls::entry::answers;
+use crate::convert::constants::{
     MPI_SUCCESS, MPI_T_ERR_CANNOT_INIT, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_INDEX,
     MPI_T_ERR_INVALID_NAME, MPI_T_ERR_NOT_INITIALIZED, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
-use crate::entry::answers;
-use crate::failure::{Failure, Result};
-use crate::pointer::{Out, Text, TextOut};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::{Out, Text, TextOut};
 
 /// How often the interface has been initialised, and not finalised.
 static USERS: AtomicU32 = AtomicU32::new(0);

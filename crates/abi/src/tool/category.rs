@@ -5,10 +5,10 @@ use std::ffi::c_int;
 use super::control::CONTROLS;
 use super::performance::VARIABLES;
 use super::{error, index_of, int, item, name_of, put_text, told};
-use crate::constants::MPI_T_ERR_INVALID;
-use crate::entry::answers;
-use crate::failure::Result;
-use crate::pointer::{Out, Text, TextOut};
+use crate::calls::entry::answers;
+use crate::convert::constants::MPI_T_ERR_INVALID;
+use crate::convert::failure::Result;
+use crate::convert::pointer::{Out, Text, TextOut};
 
 /// A category.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,15 +6,15 @@ use std::ffi::{c_int, c_void};
 use ferrywire_host::nic::Limits;
 
 use super::{error, index_of, int, item, name_of, put_text, told};
-use crate::constants::{
+use crate::calls::entry::answers;
+use crate::convert::constants::{
     MPI_T_BIND_NO_OBJECT, MPI_T_ERR_CVAR_SET_NEVER, MPI_T_ERR_INVALID_HANDLE,
     MPI_T_ERR_NOT_ACCESSIBLE, MPI_T_SCOPE_CONSTANT, MPI_T_VERBOSITY_TUNER_BASIC, MPI_UNSIGNED_LONG,
 };
-use crate::entry::answers;
-use crate::handle::{self, Kind};
-use crate::pointer::{Choice, ChoiceMut, Out, Text, TextOut};
-use crate::process;
-use crate::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
+use crate::convert::handle::{self, Kind};
+use crate::convert::pointer::{Choice, ChoiceMut, Out, Text, TextOut};
+use crate::convert::types::{MPI_Datatype, MPI_T_cvar_handle, MPI_T_enum};
+use crate::objects::process;
 
 /// A control variable.
 pub(super) struct Control {

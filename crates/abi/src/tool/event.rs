@@ -4,10 +4,12 @@
 use std::ffi::{c_int, c_void};
 
 use super::{error, name_of, told};
-use crate::constants::{MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_INVALID_NAME};
-use crate::entry::answers;
-use crate::pointer::{ChoiceMut, Out, Text, TextOut};
-use crate::types::{
+use crate::calls::entry::answers;
+use crate::convert::constants::{
+    MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_INVALID_NAME,
+};
+use crate::convert::pointer::{ChoiceMut, Out, Text, TextOut};
+use crate::convert::types::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_Info, MPI_T_cb_safety, MPI_T_enum, MPI_T_event_instance,
     MPI_T_event_registration, MPI_T_source_order,
 };

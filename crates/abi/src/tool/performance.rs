@@ -12,19 +12,19 @@ use ferrywire_host::nic::{Holdings, Stats};
 
 use super::category::Category;
 use super::{error, index_of, int, item, name_of, put_text, told};
-use crate::constants::{
+use crate::calls::entry::answers;
+use crate::convert::constants::{
     MPI_DOUBLE, MPI_T_BIND_NO_OBJECT, MPI_T_ERR_INVALID, MPI_T_ERR_INVALID_HANDLE,
     MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_PVAR_NO_ATOMIC, MPI_T_ERR_PVAR_NO_STARTSTOP,
     MPI_T_ERR_PVAR_NO_WRITE, MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL,
     MPI_T_PVAR_CLASS_PERCENTAGE, MPI_T_PVAR_CLASS_SIZE, MPI_T_VERBOSITY_USER_BASIC,
     MPI_UNSIGNED_LONG,
 };
-use crate::entry::answers;
-use crate::failure::Result;
-use crate::handle::{self, Kind, Shared};
-use crate::pointer::{Choice, ChoiceMut, Out, Text, TextOut};
-use crate::process;
-use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
+use crate::convert::failure::Result;
+use crate::convert::handle::{self, Kind, Shared};
+use crate::convert::pointer::{Choice, ChoiceMut, Out, Text, TextOut};
+use crate::convert::types::{MPI_Datatype, MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
+use crate::objects::process;
 
 /// A performance variable.
 pub(super) struct Variable {

@@ -1,0 +1,245 @@
+//! What collectives are built from: memory of the user's as spans, blocks for each rank, roots.
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::Span;
+use ferrywire_mpi::collective::inter::Root as Side;
+use ferrywire_runtime::{self as runtime, Prepared, Root};
+
+use crate::convert::argument::RootRank;
+use crate::convert::constants::{MPI_ERR_BUFFER, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::In;
+use crate::convert::sizes::{self, Wide};
+use crate::convert::types::MPI_Datatype;
+use crate::objects::collecting::{Collecting, Kept, Place};
+use crate::objects::comm::Comm;
+use crate::objects::data::{Data, room};
+use crate::objects::datatype;
+use crate::objects::op::Combining;
+
+/// Memory of a collective that is being built.
+pub(super) struct Build<'a> {
+    comm: &'a Comm,
+    places: Vec<Place>,
+    contribution: Option<(Data, Span)>,
+    bytes: u64,
+}
+
+impl<'a> Build<'a> {
+    pub(super) fn new(comm: &'a Comm) -> Build<'a> {
+        Build { comm, places: Vec::new(), contribution: None, bytes: 0 }
+    }
+
+    /// Data that goes.
+    pub(super) fn give(&mut self, data: Data) -> Span {
+        self.place(data, true, false)
+    }
+
+    /// Data that comes.
+    pub(super) fn get(&mut self, data: Data) -> Span {
+        self.place(data, false, true)
+    }
+
+    /// Data that is changed.
+    pub(super) fn change(&mut self, data: Data) -> Span {
+        self.place(data, true, true)
+    }
+
+    pub(super) fn place(&mut self, data: Data, goes: bool, comes: bool) -> Span {
+        self.bytes = self.bytes.max(data.bytes());
+        data.straight().unwrap_or_else(|| self.pack(data, goes, comes))
+    }
+
+    /// Data that comes where other data is read until all is over.
+    pub(super) fn get_aside(&mut self, data: Data) -> Span {
+        self.pack(data, false, true)
+    }
+
+    pub(super) fn pack(&mut self, data: Data, goes: bool, comes: bool) -> Span {
+        let mut packed = room(data.bytes());
+        let span = memory::lend_mut(&mut packed);
+        self.places.push(Place { data, packed, goes, comes });
+        span
+    }
+
+    /// The contribution to a reduction, in the place where its result will be.
+    pub(super) fn contribute(&mut self, send: Option<Data>, receive: Data) -> Result<Span> {
+        let Some(send) = send else { return Ok(self.change(receive)) };
+        apart(&send, &receive)?;
+        let into = self.get(receive);
+        self.contribution = Some((send, into));
+        Ok(into)
+    }
+
+    /// The contribution to a reduction, which is only read, and the place of its result: the same if the
+    /// program says so.
+    pub(super) fn lend_both(&mut self, send: Option<Data>, receive: Data) -> Result<(Span, Span)> {
+        let Some(send) = send else {
+            let both = self.change(receive);
+            return Ok((both, both));
+        };
+        apart(&send, &receive)?;
+        Ok((self.give(send), self.get(receive)))
+    }
+
+    /// The communicator, as the runtime sees it.
+    pub(super) fn comm(&self) -> runtime::Comm<'a> {
+        self.comm.runtime()
+    }
+
+    /// Our rank.
+    pub(super) fn rank(&self) -> u32 {
+        self.comm.members.rank()
+    }
+
+    /// Whether it goes on between two groups.
+    pub(super) fn is_between(&self) -> bool {
+        self.comm.members.inter().is_some()
+    }
+
+    /// How many ranks blocks come from or go to.
+    pub(super) fn blocks(&self) -> u32 {
+        self.comm.members.targets().size()
+    }
+
+    pub(super) fn done(self, prepared: Prepared, combining: Option<Combining>) -> Collecting {
+        let Build { places, contribution, bytes, .. } = self;
+        let Prepared { schedule, work } = prepared;
+        let kept = Kept { work, combining };
+        Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes }
+    }
+}
+
+/// Two buffers of a reduction have no bytes in common.
+fn apart(send: &Data, receive: &Data) -> Result {
+    if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
+        && send.offset < receive.offset + receive.len
+        && receive.offset < send.offset + send.len
+    {
+        let why =
+            "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
+        return Err(Failure::new(MPI_ERR_BUFFER, why));
+    }
+    Ok(())
+}
+
+/// The root of a collective.
+pub(super) fn root_of(comm: &Comm, root: RootRank) -> Result<Root> {
+    let size = comm.members.targets().size();
+    match (comm.members.inter().is_some(), root.below(size)) {
+        (false, Some(rank)) => Ok(Root::Rank(rank)),
+        (true, _) if root.is_caller() => Ok(Root::Between(Side::Us)),
+        (true, _) if root.is_null() => Ok(Root::Between(Side::Ours)),
+        (true, Some(rank)) => Ok(Root::Between(Side::Theirs(rank))),
+        (between, None) => Err(no_such_root(root, size, between)),
+    }
+}
+
+#[cold]
+fn no_such_root(root: RootRank, size: u32, between: bool) -> Failure {
+    let last = size.saturating_sub(1);
+    let why = match (between, last) {
+        (true, _) => format!("the root is {root}, but the other group has ranks 0 to {last}"),
+        (false, 0) => format!("the root is {root}, but there is only rank 0"),
+        (false, _) => format!("the root is {root}, but there are ranks 0 to {last}"),
+    };
+    Failure::new(MPI_ERR_ROOT, why)
+}
+
+pub(super) fn is_in_place(address: u64) -> bool {
+    address == MPI_IN_PLACE as u64
+}
+
+/// `blocks` blocks of `count` elements.
+pub(super) fn all_blocks(
+    address: u64,
+    count: impl Wide,
+    blocks: u32,
+    datatype: MPI_Datatype,
+) -> Result<Data> {
+    let count = sizes::count(count)?;
+    Data::new(address, count * u64::from(blocks), datatype)
+}
+
+/// A block for each rank, `displs` elements from the beginning.
+pub(super) struct Blocks {
+    address: u64,
+    counts: Vec<i64>,
+    displs: Vec<i64>,
+    extent: i64,
+    datatype: MPI_Datatype,
+}
+
+impl Blocks {
+    pub(super) fn new<C: Wide, D: Wide>(
+        address: u64,
+        counts: In<C>,
+        displs: In<D>,
+        ranks: u32,
+        datatype: MPI_Datatype,
+    ) -> Result<Blocks> {
+        let counts = sizes::wide_all(counts, ranks as usize)?;
+        let displs = sizes::wide_all(displs, ranks as usize)?;
+        let extent = datatype::find_committed(datatype)?.extent();
+        Ok(Blocks { address, counts, displs, extent, datatype })
+    }
+
+    pub(super) fn at(&self, rank: u32) -> Result<Data> {
+        let rank = rank as usize;
+        let offset = self.displs[rank].wrapping_mul(self.extent);
+        let address = self.address.wrapping_add_signed(offset);
+        Data::new(address, sizes::count(self.counts[rank])?, self.datatype)
+    }
+
+    pub(super) fn each(&self, mut place: impl FnMut(Data) -> Span) -> Result<Vec<Span>> {
+        (0..).take(self.counts.len()).map(|rank| Ok(place(self.at(rank)?))).collect()
+    }
+}
+
+/// Blocks with a datatype each, at offsets in bytes.
+pub(super) struct TypedBlocks {
+    address: u64,
+    counts: Vec<i64>,
+    displs: Vec<i64>,
+    datatypes: Vec<MPI_Datatype>,
+}
+
+impl TypedBlocks {
+    pub(super) fn new<C: Wide, D: Wide>(
+        address: u64,
+        counts: In<C>,
+        displs: In<D>,
+        datatypes: In<MPI_Datatype>,
+        ranks: u32,
+    ) -> Result<TypedBlocks> {
+        let counts = sizes::wide_all(counts, ranks as usize)?;
+        let displs = sizes::wide_all(displs, ranks as usize)?;
+        let datatypes = datatypes.slice(ranks as usize)?.to_vec();
+        Ok(TypedBlocks { address, counts, displs, datatypes })
+    }
+
+    pub(super) fn each(&self, mut place: impl FnMut(Data) -> Span) -> Result<Vec<Span>> {
+        let each = self.counts.iter().zip(&self.displs).zip(&self.datatypes);
+        each.map(|((&count, &displ), &datatype)| {
+            let address = self.address.wrapping_add_signed(displ);
+            Ok(place(Data::new(address, sizes::count(count)?, datatype)?))
+        })
+        .collect()
+    }
+}
+
+/// The part of a rank in a span of equal blocks.
+pub(super) fn part(all: Span, rank: u32, blocks: u32) -> Span {
+    let len = all.len / u64::from(blocks.max(1));
+    all.part(u64::from(rank) * len, len)
+}
+
+/// What a rank sends to itself has to be what it receives from itself.
+pub(super) fn agree(sent: Span, received: Span) -> Result {
+    if sent.len == received.len {
+        return Ok(());
+    }
+    let (sent, received) = (sent.len, received.len);
+    let why = format!("this rank sends itself {sent} bytes where it expects {received}");
+    Err(Failure::new(MPI_ERR_TRUNCATE, why))
+}

@@ -1,0 +1,376 @@
+//! Collectives: what all ranks of a communicator do together.
+//!
+//! Each is built once, as a schedule and the memory that it uses, and started in three ways: at once
+//! and waited for, at once, or when the program says so. How it is done is decided in crate `mpi`; how a call
+//! becomes a schedule is in `movement.rs` and `reduction.rs`, out of what `build.rs` has.
+//!
+//! Invariants, cited below by number.
+//!   I1. Spans of a schedule are memory of the program's, which it leaves alone until the call or the request
+//!       is over, or memory that the recipe or, after a release, the driver keeps.
+
+use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
+use ferrywire_runtime::{Call, With};
+
+use super::movement::{
+    Even, allgather, allgatherv, alltoall, alltoallv, alltoallw, barrier, broadcast, gather,
+    gatherv, scatter, scatterv,
+};
+use super::reduction::{
+    Reduced, allreduce, exscan, reduce, reduce_scatter, reduce_scatter_block, scan,
+};
+use crate::calls::communicators::comm_create;
+use crate::calls::entry::entries;
+use crate::convert::argument::RootRank;
+use crate::convert::constants::MPI_ERR_TRUNCATE;
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::Shared;
+use crate::convert::pointer::{Choice, ChoiceMut, In, Out};
+use crate::convert::status::Status;
+use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Op, MPI_Request};
+use crate::objects::collecting::{Collecting, Space};
+use crate::objects::collective_cache::CacheKey;
+use crate::objects::comm::{self, Comm};
+use crate::objects::communicator::Plane;
+use crate::objects::message;
+use crate::objects::recipe::{End, Next, Recipe};
+use crate::objects::request::Request;
+
+impl Recipe for Collecting {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        let (schedule, instance) = (self.load(), self.instance);
+        // SAFETY: I1.
+        Ok(unsafe { self.driver(comm).start_schedule(instance, schedule) })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        match end.outcome {
+            Outcome::Done => {
+                self.unload();
+                Ok(Next::Over(Status::EMPTY))
+            }
+            Outcome::Released => {
+                self.leave_to_driver(comm, end.ticket);
+                Ok(Next::Over(Status::EMPTY))
+            }
+            other => Err(self.failed(comm, other)),
+        }
+    }
+
+    fn may_be_released(&self) -> bool {
+        self.space.is_none()
+    }
+
+    fn driver(&self, comm: &Comm) -> Plane {
+        self.space.as_ref().map_or(comm.plane(), |space| space.plane)
+    }
+}
+
+impl Collecting {
+    /// Does it, and waits. False if it cannot be done again: after a release the driver has what it
+    /// worked in.
+    fn perform(&mut self, handle: MPI_Comm, comm: &Comm, instance: u16) -> Result<bool> {
+        let schedule = self.load();
+        // SAFETY: I1.
+        let (ticket, outcome) = unsafe { comm.plane().perform_schedule(instance, schedule) };
+        match outcome {
+            Outcome::Done => self.unload(),
+            Outcome::Released => self.leave_to_driver(&comm::share_of(handle)?, ticket),
+            other => return Err(self.failed(comm, other)),
+        }
+        Ok(outcome == Outcome::Done)
+    }
+
+    /// The driver keeps what the schedule needs until that is over.
+    fn leave_to_driver(&mut self, comm: &Shared<Comm>, ticket: Option<Ticket>) {
+        if let Some(ticket) = ticket {
+            let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
+            comm.plane().detach(ticket, Some(kept));
+        }
+    }
+
+    #[cold]
+    fn failed(&self, comm: &Comm, outcome: Outcome) -> Failure {
+        let failure = match outcome {
+            Outcome::Failed(Fault::Truncated { word, len }) => {
+                let source = word.source();
+                let why = format!("rank {source} sends {len} bytes, more than are expected here");
+                Failure::new(MPI_ERR_TRUNCATE, why)
+            }
+            other => message::failed(other),
+        };
+        let (comm, bytes) = (Some(comm), Some(self.bytes));
+        failure.during(Call { name: "", comm, peer: With::All, tag: None, bytes })
+    }
+}
+
+/// Starts a collective in the three ways that there are. A function of the standard for each: one that
+/// waits, one that does not, one that the program starts.
+macro_rules! collectives {
+    ($(
+        $now:ident / $now_large:ident, $begun:ident / $begun_large:ident,
+        $prepared:ident / $prepared_large:ident
+        ($($arg:ident: $type:ty),* $(,)?) $build:expr;
+    )*) => {
+        entries! { $(
+            fn $now / $now_large ($($arg: $type,)* comm: MPI_Comm) on comm {
+                let asked = CacheKey::new(stringify!($now))$(.with(&$arg))*;
+                perform(comm, asked, $build)
+            }
+
+            fn $begun / $begun_large (
+                $($arg: $type,)* comm: MPI_Comm, request: Out<MPI_Request>,
+            ) on comm {
+                let comm = comm::share_of(comm)?;
+                begin(comm, request, $build)
+            }
+
+            fn $prepared / $prepared_large (
+                $($arg: $type,)* comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>,
+            ) on comm {
+                let comm = comm::share_of(comm)?;
+                prepare(comm, request, $build)
+            }
+        )* }
+    };
+}
+
+// Whoever calls a collective takes an instance before anything else, so that all ranks of a communicator count alike
+// though one of them may find an error by itself.
+
+/// Builds a collective. If that fails here, the others may have begun it.
+fn or_left_out(
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> impl FnOnce(&Comm) -> Result<Collecting> {
+    |comm| build(comm).inspect_err(|_| comm.members.leave_out())
+}
+
+/// Does it now, and waits. What is asked for twice in a row is built once.
+fn perform(
+    handle: MPI_Comm,
+    asked: CacheKey,
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> Result {
+    let comm = comm::find(handle)?;
+    let instance = comm.members.next_instance();
+    let build = or_left_out(build);
+    // It is ours while it runs. Another thread that comes meanwhile builds its own.
+    let Some(mut latest) = comm.latest().filter(|_| asked.is_all) else {
+        return build(comm)?.perform(handle, comm, instance).map(drop);
+    };
+    let collecting = match &mut *latest {
+        Some((before, collecting)) if before.is(&asked) => collecting,
+        other => &mut other.insert((asked, build(comm)?)).1,
+    };
+    let performed = collecting.perform(handle, comm, instance);
+    if !matches!(performed, Ok(true)) || collecting.memory_bytes() > LATEST_BYTES_MAX {
+        *latest = None;
+    }
+    performed.map(drop)
+}
+
+/// What a communicator may keep for the collective that it did last. Beyond this, making the memory anew costs
+/// little beside what is done with it.
+const LATEST_BYTES_MAX: usize = 1 << 20;
+
+/// Begins it now.
+fn begin(
+    comm: Shared<Comm>,
+    request: Out<MPI_Request>,
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> Result {
+    let instance = comm.members.next_instance();
+    let build = or_left_out(build);
+    let recipe: Box<dyn Recipe> = Box::new(Collecting { instance, ..build(&comm)? });
+    request.put(Request::begin(comm, recipe)?)
+}
+
+/// Leaves it to the program to begin it.
+fn prepare(
+    comm: Shared<Comm>,
+    request: Out<MPI_Request>,
+    build: impl FnOnce(&Comm) -> Result<Collecting>,
+) -> Result {
+    let (space, instance) = comm_create::persistent_instance(&comm)?;
+    let build = or_left_out(build);
+    let collecting = Collecting { instance, ..build(&space)? };
+    let recipe: Box<dyn Recipe> = Box::new(Collecting {
+        space: Some(Space { plane: space.plane(), kept: space }),
+        ..collecting
+    });
+    request.put(Request::prepare(comm, recipe))
+}
+
+entries! {
+    fn MPI_Barrier(comm: MPI_Comm) on comm {
+        perform(comm, CacheKey::new("MPI_Barrier"), barrier)
+    }
+
+    fn MPI_Ibarrier(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+        begin(comm::share_of(comm)?, request, barrier)
+    }
+
+    fn MPI_Barrier_init(comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>) on comm {
+        prepare(comm::share_of(comm)?, request, barrier)
+    }
+}
+
+collectives! {
+    MPI_Bcast / MPI_Bcast_c, MPI_Ibcast / MPI_Ibcast_c, MPI_Bcast_init / MPI_Bcast_init_c
+    (buffer: ChoiceMut, count: Size, datatype: MPI_Datatype, root: RootRank)
+    |comm| broadcast(comm, buffer, count, datatype, root);
+
+    MPI_Gather / MPI_Gather_c, MPI_Igather / MPI_Igather_c, MPI_Gather_init / MPI_Gather_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
+    )
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        let even = Even { sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype };
+        gather(comm, even, root)
+    };
+
+    MPI_Scatter / MPI_Scatter_c, MPI_Iscatter / MPI_Iscatter_c,
+    MPI_Scatter_init / MPI_Scatter_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
+    )
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        let even = Even { sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype };
+        scatter(comm, even, root)
+    };
+
+    MPI_Allgather / MPI_Allgather_c, MPI_Iallgather / MPI_Iallgather_c,
+    MPI_Allgather_init / MPI_Allgather_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcount: Size, recvtype: MPI_Datatype,
+    )
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        allgather(comm, Even { sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype })
+    };
+
+    MPI_Alltoall / MPI_Alltoall_c, MPI_Ialltoall / MPI_Ialltoall_c,
+    MPI_Alltoall_init / MPI_Alltoall_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcount: Size, recvtype: MPI_Datatype,
+    )
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        alltoall(comm, Even { sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype })
+    };
+
+    MPI_Gatherv / MPI_Gatherv_c, MPI_Igatherv / MPI_Igatherv_c,
+    MPI_Gatherv_init / MPI_Gatherv_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcounts: In<Size>, displs: In<Displacement>, recvtype: MPI_Datatype, root: RootRank,
+    )
+    |comm| {
+        let sent = (sendbuf.address(), sendcount, sendtype);
+        gatherv(comm, sent, (recvbuf.address(), recvcounts, displs, recvtype), root)
+    };
+
+    MPI_Scatterv / MPI_Scatterv_c, MPI_Iscatterv / MPI_Iscatterv_c,
+    MPI_Scatterv_init / MPI_Scatterv_init_c
+    (
+        sendbuf: Choice, sendcounts: In<Size>, displs: In<Displacement>, sendtype: MPI_Datatype,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, root: RootRank,
+    )
+    |comm| {
+        let received = (recvbuf.address(), recvcount, recvtype);
+        scatterv(comm, (sendbuf.address(), sendcounts, displs, sendtype), received, root)
+    };
+
+    MPI_Allgatherv / MPI_Allgatherv_c, MPI_Iallgatherv / MPI_Iallgatherv_c,
+    MPI_Allgatherv_init / MPI_Allgatherv_init_c
+    (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, recvbuf: ChoiceMut,
+        recvcounts: In<Size>, displs: In<Displacement>, recvtype: MPI_Datatype,
+    )
+    |comm| {
+        let sent = (sendbuf.address(), sendcount, sendtype);
+        allgatherv(comm, sent, (recvbuf.address(), recvcounts, displs, recvtype))
+    };
+
+    MPI_Alltoallv / MPI_Alltoallv_c, MPI_Ialltoallv / MPI_Ialltoallv_c,
+    MPI_Alltoallv_init / MPI_Alltoallv_init_c
+    (
+        sendbuf: Choice, sendcounts: In<Size>, sdispls: In<Displacement>, sendtype: MPI_Datatype,
+        recvbuf: ChoiceMut, recvcounts: In<Size>, rdispls: In<Displacement>,
+        recvtype: MPI_Datatype,
+    )
+    |comm| {
+        let sent = (sendbuf.address(), sendcounts, sdispls, sendtype);
+        alltoallv(comm, sent, (recvbuf.address(), recvcounts, rdispls, recvtype))
+    };
+
+    MPI_Alltoallw / MPI_Alltoallw_c, MPI_Ialltoallw / MPI_Ialltoallw_c,
+    MPI_Alltoallw_init / MPI_Alltoallw_init_c
+    (
+        sendbuf: Choice, sendcounts: In<Size>, sdispls: In<Displacement>,
+        sendtypes: In<MPI_Datatype>, recvbuf: ChoiceMut, recvcounts: In<Size>,
+        rdispls: In<Displacement>, recvtypes: In<MPI_Datatype>,
+    )
+    |comm| {
+        let sent = (sendbuf.address(), sendcounts, sdispls, sendtypes);
+        alltoallw(comm, sent, (recvbuf.address(), recvcounts, rdispls, recvtypes))
+    };
+
+    MPI_Reduce / MPI_Reduce_c, MPI_Ireduce / MPI_Ireduce_c, MPI_Reduce_init / MPI_Reduce_init_c
+    (
+        sendbuf: Choice, recvbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op,
+        root: RootRank,
+    )
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        reduce(comm, Reduced { sendbuf, recvbuf, count, datatype, op }, root)
+    };
+
+    MPI_Allreduce / MPI_Allreduce_c, MPI_Iallreduce / MPI_Iallreduce_c,
+    MPI_Allreduce_init / MPI_Allreduce_init_c
+    (sendbuf: Choice, recvbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op)
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        allreduce(comm, Reduced { sendbuf, recvbuf, count, datatype, op })
+    };
+
+    MPI_Scan / MPI_Scan_c, MPI_Iscan / MPI_Iscan_c, MPI_Scan_init / MPI_Scan_init_c
+    (sendbuf: Choice, recvbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op)
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        scan(comm, Reduced { sendbuf, recvbuf, count, datatype, op })
+    };
+
+    MPI_Exscan / MPI_Exscan_c, MPI_Iexscan / MPI_Iexscan_c, MPI_Exscan_init / MPI_Exscan_init_c
+    (sendbuf: Choice, recvbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op)
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        exscan(comm, Reduced { sendbuf, recvbuf, count, datatype, op })
+    };
+
+    MPI_Reduce_scatter_block / MPI_Reduce_scatter_block_c,
+    MPI_Ireduce_scatter_block / MPI_Ireduce_scatter_block_c,
+    MPI_Reduce_scatter_block_init / MPI_Reduce_scatter_block_init_c
+    (sendbuf: Choice, recvbuf: ChoiceMut, recvcount: Size, datatype: MPI_Datatype, op: MPI_Op)
+    |comm| {
+        let (sendbuf, recvbuf) = (sendbuf.address(), recvbuf.address());
+        let count = recvcount;
+        reduce_scatter_block(comm, Reduced { sendbuf, recvbuf, count, datatype, op })
+    };
+
+    MPI_Reduce_scatter / MPI_Reduce_scatter_c, MPI_Ireduce_scatter / MPI_Ireduce_scatter_c,
+    MPI_Reduce_scatter_init / MPI_Reduce_scatter_init_c
+    (
+        sendbuf: Choice, recvbuf: ChoiceMut, recvcounts: In<Size>, datatype: MPI_Datatype,
+        op: MPI_Op,
+    )
+    |comm| {
+        let buffers = (sendbuf.address(), recvbuf.address(), recvcounts);
+        reduce_scatter(comm, buffers, datatype, op)
+    };
+}

@@ -1,0 +1,62 @@
+//! Operations of the program's, and reductions within a process.
+
+use std::ffi::c_int;
+
+use crate::calls::entry::entries;
+use crate::convert::constants::{MPI_ERR_OP, MPI_OP_NULL};
+use crate::convert::failure::Failure;
+use crate::convert::handle;
+use crate::convert::pointer::{Choice, ChoiceMut, Out};
+use crate::convert::sizes::Wide;
+use crate::convert::types::{MPI_Datatype, MPI_Op};
+use crate::objects::data::Data;
+use crate::objects::op::{
+    Combining, Function, LargeFunction, Op, UserFunction, Users, combine, find, name_of,
+};
+use crate::objects::process;
+
+entries! {
+    fn MPI_Op_create(user_fn: Option<Function>, commute: c_int, op: Out<MPI_Op>) {
+        let function = user_fn.ok_or_else(no_function).map(UserFunction::Small)?;
+        op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+    }
+
+    fn MPI_Op_create_c(user_fn: Option<LargeFunction>, commute: c_int, op: Out<MPI_Op>) {
+        let function = user_fn.ok_or_else(no_function).map(UserFunction::Large)?;
+        op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+    }
+
+    fn MPI_Op_free(op: Out<MPI_Op>) {
+        let freed = op.get()?;
+        if let Op::Ours(_) = find(freed)? {
+            let why = format!("{} is predefined, and cannot be freed", name_of(freed));
+            return Err(Failure::new(MPI_ERR_OP, why));
+        }
+        drop(handle::take::<Users>(freed.0)?);
+        op.put(MPI_OP_NULL)
+    }
+
+    fn MPI_Op_commutative(op: MPI_Op, commute: Out<c_int>) {
+        commute.put(match find(op)? {
+            Op::Ours(operation) => operation.is_commutative().into(),
+            Op::Users(users) => users.commutative.into(),
+        })
+    }
+
+    fn MPI_Reduce_local / MPI_Reduce_local_c (
+        inbuf: Choice, inoutbuf: ChoiceMut, count: Size, datatype: MPI_Datatype, op: MPI_Op,
+    ) {
+        let combining = Combining::new(op, datatype, process::running()?.runtime)?;
+        let source = Data::to_read(inbuf, count, datatype)?.packed();
+        let both = Data::to_write(inoutbuf, count.wide(), datatype)?;
+        let mut result = both.packed();
+        combine(combining.combiner.operator, &source, &mut result);
+        both.unpack(&result);
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_function() -> Failure {
+    Failure::new(MPI_ERR_OP, "the function is a null pointer")
+}

@@ -1,0 +1,399 @@
+//! How communicators are made, and how they end.
+//!
+//! Invariants, cited below by number.
+//!   I1. What is lent to a schedule lives in the recipe.
+
+use std::ffi::c_int;
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::Posted;
+use ferrywire_mpi::agreement::Promise;
+use ferrywire_mpi::comm::TAG_MAX;
+use ferrywire_mpi::group::Group;
+use ferrywire_mpi::info::Info;
+use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
+
+use crate::calls::entry::entries;
+use crate::convert::argument::{MessageTag, PeerRank};
+use crate::convert::constants::{
+    MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+    MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT,
+    MPI_ERR_ARG, MPI_ERR_COMM, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::{self, Shared};
+use crate::convert::pointer::{Out, Text};
+use crate::convert::status::Status;
+use crate::convert::types::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request};
+use crate::objects::attribute::Attributes;
+use crate::objects::comm::{self, Comm};
+use crate::objects::communicator::Plane;
+use crate::objects::errhandler::{self, Handler};
+use crate::objects::info;
+use crate::objects::process;
+use crate::objects::recipe::{End, Next, Recipe};
+use crate::objects::request::Request;
+
+/// Agrees with all members of a communicator on the number of a duplicate, and makes it.
+struct Duplicating {
+    instance: u16,
+    promise: Promise,
+    /// What the schedule works in.
+    room: Box<[u8]>,
+    /// What it begins with, and where it goes. Taken when it is made.
+    copied: Option<Copied>,
+}
+
+impl Recipe for Duplicating {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        let who = Agreeing::Everyone { instance: self.instance };
+        let room = memory::lend_mut(&mut self.room);
+        // SAFETY: I1.
+        let (posted, promise) = unsafe { comm.runtime().start_agreement(&who, room) };
+        self.promise = promise;
+        Ok(posted)
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        comm.process.done(end.outcome)?;
+        let agreed = self.promise.take().ok_or(CreateError::NoFreeNumber)?;
+        let members = comm.members.renumbered(agreed.claim.number());
+        let origin = format!("a duplicate of {}", comm.title());
+        let Copied { attributes, info, place } = self.copied.take().expect("it is made once");
+        let mut new = Comm::made(Created { members, agreed }, origin, comm)?;
+        new.attributes = attributes;
+        new.set_info(info);
+        place.put(new)?;
+        Ok(Next::Over(Status::EMPTY))
+    }
+
+    fn driver(&self, comm: &Comm) -> Plane {
+        comm.process.first_plane()
+    }
+}
+
+/// An instance for the next persistent collective of a communicator, and the communicator whose number goes with it: the
+/// same, or one that stands for nothing else. Ranks may start persistent collectives in any order, so that no two that
+/// live may have an instance in common, and nobody knows which of them live at other ranks. So an instance is given
+/// away once, and when there are no more, all ranks agree on a further number. It is free again when the last
+/// collective under it has gone.
+pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, u16)> {
+    let mut space = comm.space();
+    loop {
+        let current = space.as_ref().unwrap_or(comm);
+        if let Some(instance) = current.members.next_persistent_instance() {
+            return Ok((Shared::clone(current), instance));
+        }
+        let created = comm.runtime().duplicate(comm.members.next_instance())?;
+        *space = Some(handle::share(Comm::made(created, comm.title(), comm)?));
+    }
+}
+
+/// A place for the new communicator, which the program keeps until it is there.
+struct Place(Out<MPI_Comm>);
+
+// SAFETY: the program keeps it for us, whichever thread fills it.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn put(&self, comm: Comm) -> Result {
+        self.0.put(MPI_Comm(handle::expose(handle::share(comm))))
+    }
+}
+
+impl Place {
+    /// A communicator that was created from another, if there is one.
+    fn put_created(
+        &self,
+        created: Option<Created>,
+        parent: &Comm,
+        origin: impl FnOnce(String) -> String,
+    ) -> Result {
+        match created {
+            None => self.0.put(MPI_COMM_NULL),
+            Some(created) => self.put(Comm::made(created, origin(parent.title()), parent)?),
+        }
+    }
+}
+
+/// What a duplicate begins with, and where it goes.
+struct Copied {
+    attributes: Attributes,
+    info: Info,
+    place: Place,
+}
+
+/// The recipe of a duplicate.
+fn duplicate(
+    handle: MPI_Comm,
+    comm: &Shared<Comm>,
+    newcomm: Out<MPI_Comm>,
+    info: Option<MPI_Info>,
+) -> Result<Box<dyn Recipe>> {
+    let instance = comm.members.next_instance();
+    let attributes = comm.attributes.copy_for_dup(handle.0)?;
+    let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
+    let copied = Some(Copied { attributes, info, place: Place(newcomm) });
+    let (promise, room) = (Promise::default(), crate::objects::data::room(AGREEMENT_BYTES as u64));
+    Ok(Box::new(Duplicating { instance, promise, room, copied }))
+}
+
+/// Another communicator of the same ranks, which can have a module.
+pub(crate) fn for_module(comm: &Comm, instance: u16, name: &str) -> Result<Comm> {
+    let created = comm.runtime().duplicate_with_module(instance)?;
+    let origin = format!("a communicator with a module, of {}", comm.title());
+    let new = Comm::made(created, origin, comm)?.with_module();
+    new.set_name(name.into());
+    Ok(new)
+}
+
+/// Splits a communicator by color.
+fn split(
+    comm: &Comm,
+    instance: u16,
+    color: Option<u32>,
+    key: c_int,
+    newcomm: Out<MPI_Comm>,
+) -> Result {
+    newcomm.put(MPI_COMM_NULL)?;
+    let created = comm.runtime().split(instance, color, key)?;
+    Place(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
+}
+
+/// A communicator of the members of a group, which only they ask for, under a tag of their own.
+fn create_among(
+    comm: &Comm,
+    group: Group,
+    tag: u32,
+    newcomm: Out<MPI_Comm>,
+    handler: Option<Handler>,
+) -> Result {
+    newcomm.put(MPI_COMM_NULL)?;
+    let Some(created) = comm.runtime().create_among(group, tag)? else { return Ok(()) };
+    let new = Comm::made(created, format!("a part of {}", comm.title()), comm)?;
+    if let Some(handler) = handler {
+        new.set_handler(handler);
+    }
+    Place(newcomm).put(new)
+}
+
+/// A communicator between two groups. `across` is of the leader's: the communicator of the leaders, the rank of the other
+/// one, and the tag.
+fn bridge(
+    local: &Comm,
+    instance: u16,
+    leader: u32,
+    across: Option<(Shared<Comm>, u32, u32)>,
+) -> Result<Comm> {
+    let across = across.as_ref().map(|(comm, other, tag)| (comm.runtime(), *other, *tag));
+    let created = Bridge { local: local.runtime(), instance, leader, across }.create()?;
+    Comm::made(created, format!("a bridge from {}", local.title()), local)
+}
+
+/// How alike two communicators are.
+fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
+    let (first, second) = (comm::find(one)?, comm::find(other)?);
+    if std::ptr::eq(first, second) {
+        return Ok(MPI_IDENT);
+    }
+    let (first, second) = (&first.members, &second.members);
+    if first.inter().is_some() != second.inter().is_some() {
+        return Ok(MPI_UNEQUAL);
+    }
+    let groups = [(first.group(), second.group()), (first.targets(), second.targets())];
+    Ok(if groups.iter().all(|(one, other)| one == other) {
+        MPI_CONGRUENT
+    } else if groups.iter().all(|(one, other)| one.has_same_members(other)) {
+        MPI_SIMILAR
+    } else {
+        MPI_UNEQUAL
+    })
+}
+
+pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
+    let handle = comm.get()?;
+    if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
+        return Err(Failure::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
+    }
+    comm::find(handle)?.attributes.delete_all(handle.0)?;
+    handle::take::<Comm>(handle.0)?;
+    comm.put(MPI_COMM_NULL)
+}
+
+/// A number for a string that all who pass it have in common.
+fn tag_of(text: &str) -> u32 {
+    // The FNV-1a hash: alike on all ranks, whatever library they use. A tag has 24 bits, and gets them all.
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = text.bytes().fold(0x811c_9dc5, mix);
+    hash >> 24 ^ hash & TAG_MAX
+}
+
+entries! {
+    fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
+        let old = comm::share_of(comm)?;
+        let recipe = duplicate(comm, &old, newcomm, None)?;
+        Request::perform(old, recipe).map(|_| ())
+    }
+
+    fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+        let old = comm::share_of(comm)?;
+        let recipe = duplicate(comm, &old, newcomm, Some(info))?;
+        Request::perform(old, recipe).map(|_| ())
+    }
+
+    fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        let old = comm::share_of(comm)?;
+        let recipe = duplicate(comm, &old, newcomm, None)?;
+        request.put(Request::begin(old, recipe)?)
+    }
+
+    fn MPI_Comm_idup_with_info(
+        comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
+    ) on comm {
+        let old = comm::share_of(comm)?;
+        let recipe = duplicate(comm, &old, newcomm, Some(info))?;
+        request.put(Request::begin(old, recipe)?)
+    }
+
+    fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
+        let color = match (color, u32::try_from(color)) {
+            (MPI_UNDEFINED, _) => None,
+            (_, Ok(color)) => Some(color),
+            _ => {
+                let why = format!("the color is {color}, and must be MPI_UNDEFINED or at least 0");
+                return Err(Failure::new(MPI_ERR_ARG, why));
+            }
+        };
+        split(&comm, instance, color, key, newcomm)
+    }
+
+    fn MPI_Comm_split_type(
+        comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
+        // Ranks of a host share its memory; what other parts it has is not ours to know.
+        let hints = info::hints(info)?;
+        let resource = hints.value("mpi_hw_resource_type");
+        let shared = match split_type {
+            MPI_COMM_TYPE_SHARED => true,
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
+                resource == Some("mpi_shared_memory")
+            }
+            MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => false,
+            other => {
+                let why = format!("{other} is no way to split a communicator");
+                return Err(Failure::new(MPI_ERR_ARG, why));
+            }
+        };
+        let color = match shared {
+            true => Some(process::running()?.rank().first_here().0),
+            false => None,
+        };
+        split(&comm, instance, color, key, newcomm)
+    }
+
+    fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
+        let comm = comm::share_of(comm)?;
+        let instance = comm.members.next_instance();
+        let group = crate::objects::group::find(group)?;
+        newcomm.put(MPI_COMM_NULL)?;
+        let created = comm.runtime().create(instance, group)?;
+        Place(newcomm).put_created(created, &comm, |title| format!("a part of {title}"))
+    }
+
+    fn MPI_Comm_create_group(
+        comm: MPI_Comm, group: MPI_Group, tag: MessageTag, newcomm: Out<MPI_Comm>,
+    ) on comm {
+        let group = crate::objects::group::find(group)?;
+        create_among(comm::find(comm)?, group, tag.bits(), newcomm, None)
+    }
+
+    fn MPI_Comm_create_from_group(
+        group: MPI_Group, stringtag: Text, _info: MPI_Info, errhandler: MPI_Errhandler,
+        newcomm: Out<MPI_Comm>,
+    ) {
+        let world = &process::running()?.world;
+        let tag = tag_of(&stringtag.get()?);
+        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
+        create_among(world, crate::objects::group::find(group)?, tag, newcomm, Some(handler))
+    }
+
+    fn MPI_Intercomm_create(
+        local_comm: MPI_Comm, local_leader: PeerRank, peer_comm: MPI_Comm, remote_leader: PeerRank,
+        tag: MessageTag, newintercomm: Out<MPI_Comm>,
+    ) on local_comm {
+        let local = comm::share_of(local_comm)?;
+        let instance = local.members.next_instance();
+        let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
+        let across = if local.members.rank() == leader {
+            let peers = comm::share_of(peer_comm)?;
+            let other = peers.target(remote_leader)?.ok_or_else(|| no_leader(remote_leader))?;
+            Some((peers, other, tag.bits()))
+        } else {
+            None
+        };
+        Place(newintercomm).put(bridge(&local, instance, leader, across)?)
+    }
+
+    fn MPI_Intercomm_create_from_groups(
+        local_group: MPI_Group, local_leader: PeerRank, remote_group: MPI_Group,
+        remote_leader: PeerRank, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
+        newintercomm: Out<MPI_Comm>,
+    ) {
+        let _ = info;
+        let process = process::running()?;
+        let (ours, theirs) = (crate::objects::group::find(local_group)?, crate::objects::group::find(remote_group)?);
+        let tag = tag_of(&stringtag.get()?);
+        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
+        // A communicator of our side for the time being.
+        let mut handle = MPI_COMM_NULL;
+        let place = Out::to(&mut handle);
+        create_among(&process.world, ours.clone(), tag, place, None)?;
+        let local = comm::share_of(handle)?;
+        let instance = local.members.next_instance();
+        let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
+        let across = (local.members.rank() == leader).then(|| {
+            let other = remote_leader.below(theirs.size());
+            let other = other.ok_or_else(|| no_leader(remote_leader))?;
+            Ok::<_, Failure>((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
+        });
+        let new = bridge(&local, instance, leader, across.transpose()?)?;
+        new.set_handler(handler);
+        Place(newintercomm).put(new)?;
+        drop(local);
+        free(Out::to(&mut handle))
+    }
+
+    fn MPI_Intercomm_merge(
+        intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>,
+    ) on intercomm {
+        let comm = comm::find(intercomm)?;
+        let created = comm.runtime().merge(comm.members.next_instance(), high != 0)?;
+        Place(newintracomm).put_created(Some(created), comm, |title| format!("both sides of {title}"))
+    }
+
+    fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
+        result.put(compare(comm1, comm2)?)
+    }
+
+    fn MPI_Comm_free(comm: Out<MPI_Comm>) {
+        free(comm)
+    }
+
+    fn MPI_Comm_disconnect(comm: Out<MPI_Comm>) {
+        // Everything that is under way has to be over; what others still send us is theirs to wait for.
+        free(comm)
+    }
+
+    fn MPI_Comm_get_parent(parent: Out<MPI_Comm>) {
+        parent.put(MPI_COMM_NULL)
+    }
+}
+
+#[cold]
+fn no_leader(rank: PeerRank) -> Failure {
+    Failure::new(MPI_ERR_ARG, format!("rank {rank} cannot lead"))
+}

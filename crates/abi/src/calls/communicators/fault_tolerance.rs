@@ -1,0 +1,102 @@
+//! What a program can do when ranks die: `mpi-ext.h`. The names are those of User Level Failure Mitigation.
+//!
+//! Everything is settled by the council of crate `mpi`, which lives beside the application in a job that goes on
+//! without its dead. Elsewhere nobody is told of deaths, since the job ends with the first.
+
+use std::ffi::c_int;
+
+use ferrywire_host::nic::Peer;
+use ferrywire_mpi::group::Group;
+use ferrywire_runtime as runtime;
+
+use crate::calls::entry::entries;
+use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPIX_ERR_PROC_FAILED};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle;
+use crate::convert::pointer::Out;
+use crate::convert::types::{MPI_Comm, MPI_Group};
+use crate::objects::comm::{self, Comm, int};
+use crate::objects::group;
+use crate::objects::process;
+
+/// A communicator of those who live.
+fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
+    if comm.members.inter().is_some() {
+        let why = "only communicators of one group can be shrunk";
+        return Err(Failure::new(MPI_ERR_COMM, why));
+    }
+    // What only this rank finds wrong is told when all have agreed: later agreements have to fit together.
+    let place = newcomm.put(MPI_COMM_NULL);
+    let shrunk = comm.process.shrink(&comm.members)?;
+    place?;
+    let created = shrunk.ok_or(runtime::CreateError::NoFreeNumber)?;
+    let origin = format!("what is left of {}", comm.title());
+    let new = Comm::made(created, origin, comm)?;
+    newcomm.put(MPI_Comm(handle::expose(handle::share(new))))
+}
+
+/// Processes as a group that the program frees.
+fn group_of(peers: &[Peer]) -> MPI_Group {
+    group::create(Group::of(peers))
+}
+
+entries! {
+    fn MPIX_Comm_revoke(comm: MPI_Comm) on comm {
+        let comm = comm::find(comm)?;
+        Ok(comm.process.revoke(&comm.members)?)
+    }
+
+    fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
+        // Somebody may have said so, and nobody has looked.
+        process::first_plane()?.turn();
+        flag.put(comm::find(comm)?.members.standing().is_revoked().into())
+    }
+
+    fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
+        shrink(comm::find(comm)?, newcomm)
+    }
+
+    fn MPIX_Comm_agree(comm: MPI_Comm, flag: Out<c_int>) on comm {
+        // A flag that is not there is told when all have agreed: later agreements have to fit together.
+        let mine = flag.get();
+        let bits = mine.as_ref().map_or(!0, |mine| u64::from(mine.cast_unsigned()));
+        let comm = comm::find(comm)?;
+        let verdict = comm.process.agree(&comm.members, vec![bits])?;
+        mine?;
+        let all = verdict.words.first().copied().unwrap_or(0);
+        flag.put(u32::try_from(all).unwrap_or(0).cast_signed())?;
+        match verdict.is_news {
+            false => Ok(()),
+            true => {
+                let why = format!(
+                    "ranks have died that not all have acknowledged: {:?}; the flag is agreed on all the same",
+                    verdict.failed
+                );
+                Err(Failure::new(MPIX_ERR_PROC_FAILED, why))
+            }
+        }
+    }
+
+    fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
+        process::first_plane()?.turn();
+        failedgrp.put(group_of(&comm::find(comm)?.members.standing().lost()))
+    }
+
+    fn MPIX_Comm_ack_failed(comm: MPI_Comm, num_to_ack: c_int, num_acked: Out<c_int>) on comm {
+        let comm = comm::find(comm)?;
+        let count = usize::try_from(num_to_ack).unwrap_or(0);
+        let known = comm.process.acknowledge_failed(&comm.members, count)?;
+        num_acked.put(int(u32::try_from(known).unwrap_or(u32::MAX)))
+    }
+
+    fn MPIX_Comm_failure_ack(comm: MPI_Comm) on comm {
+        process::first_plane()?.turn();
+        let comm = comm::find(comm)?;
+        comm.process.acknowledge_failed(&comm.members, usize::MAX)?;
+        Ok(())
+    }
+
+    fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
+        failedgrp.put(group_of(&comm::find(comm)?.members.standing().acknowledged()))
+    }
+}

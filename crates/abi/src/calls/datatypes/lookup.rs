@@ -1,0 +1,66 @@
+//! Predefined datatypes that are found by what they are, not by name.
+
+use std::ffi::c_int;
+
+use ferrywire_mpi::datatype::{Class, Datatype};
+
+use crate::calls::datatypes::constructor::refused;
+use crate::calls::entry::entries;
+use crate::convert::constants::{
+    MPI_DATATYPE_NULL, MPI_ERR_ARG, MPI_ERR_TYPE, MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER,
+    MPI_TYPECLASS_REAL, MPI_UNDEFINED,
+};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::Out;
+use crate::convert::types::MPI_Datatype;
+use crate::objects::datatype::{expose, find};
+
+entries! {
+    fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
+        newtype.put(expose(Datatype::f90_real(asked(p), asked(r)).map_err(refused)?, true))
+    }
+
+    fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
+        newtype.put(expose(Datatype::f90_complex(asked(p), asked(r)).map_err(refused)?, true))
+    }
+
+    fn MPI_Type_create_f90_integer(r: c_int, newtype: Out<MPI_Datatype>) {
+        newtype.put(expose(Datatype::f90_integer(r).map_err(refused)?, true))
+    }
+
+    fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: Out<MPI_Datatype>) {
+        let class = class_of(typeclass)?;
+        // No type has as many bytes as a negative number would be.
+        let bytes = u64::try_from(size).unwrap_or(u64::MAX);
+        let found = Datatype::match_size(class, bytes);
+        let found = found.map_err(|error| refused(error).during(format_args!(" of {size} bytes")))?;
+        datatype.put(expose(found, true))
+    }
+
+    fn MPI_Type_get_value_index(
+        value_type: MPI_Datatype, index_type: MPI_Datatype, pair_type: Out<MPI_Datatype>,
+    ) {
+        let (value, index) = (find(value_type)?, find(index_type)?);
+        if value.predefined().is_none() || index.predefined().is_none() {
+            return Err(Failure::new(MPI_ERR_TYPE, "value and index must be predefined datatypes"));
+        }
+        // Programs know pairs by their names, and some cannot do with one that has none.
+        let pair = Datatype::value_index(value, index).ok().filter(|pair| pair.name().is_some());
+        pair_type.put(pair.map_or(MPI_DATATYPE_NULL, |pair| expose(pair, true)))
+    }
+}
+
+/// A precision or a range, unless anything will do.
+fn asked(number: c_int) -> Option<c_int> {
+    Some(number).filter(|&number| number != MPI_UNDEFINED)
+}
+
+fn class_of(typeclass: c_int) -> Result<Class> {
+    match typeclass {
+        MPI_TYPECLASS_INTEGER => Ok(Class::Integer),
+        MPI_TYPECLASS_REAL => Ok(Class::Real),
+        MPI_TYPECLASS_COMPLEX => Ok(Class::Complex),
+        logical if logical == Class::Logical as c_int => Ok(Class::Logical),
+        other => Err(Failure::new(MPI_ERR_ARG, format!("{other} is no class of types"))),
+    }
+}

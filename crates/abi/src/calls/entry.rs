@@ -1,0 +1,143 @@
+//! How a function of the standard is written: once, and called by two names, or by four.
+//!
+//! ```text
+//! entries! {
+//!     fn MPI_Ssend / MPI_Ssend_c (buf: Choice, count: Size, datatype: MPI_Datatype,
+//!         dest: PeerRank, tag: MessageTag, comm: MPI_Comm) on comm {
+//!         …
+//!         Ok(())
+//!     }
+//! }
+//! ```
+//!
+//! makes MPI_Ssend and PMPI_Ssend with a count of 32 bits, and MPI_Ssend_c and PMPI_Ssend_c with one of 64.
+//! In a body `Size`, `Displacement` and `Address` are the types that the two differ in. The body
+//! answers a [`crate::convert::failure::Result`]; a failure goes to the error handler of what stands after `on`,
+//! or, without it, where errors go that belong to nothing in particular.
+
+/// Functions of the standard. See the module.
+macro_rules! entries {
+    ($(
+        fn $name:ident $(/ $large:ident)? ($($args:tt)*) $(on $object:ident)? $body:block
+    )*) => {
+        $($crate::calls::entry::twins! { [$name $($large)?] ($($args)*) [$($object)?] $body })*
+    };
+}
+
+/// A function, and the one with large counts if there is one.
+macro_rules! twins {
+    ([$name:ident] $args:tt $object:tt $body:block) => {
+        const _: () = {
+            #[allow(
+                unused_imports,
+                reason = "not every function has arguments of these types"
+            )]
+            use $crate::convert::sizes::small::{Address, Displacement, Size};
+            $crate::calls::entry::entry! { $name $args $object $body }
+        };
+    };
+    ([$name:ident $large:ident] $args:tt $object:tt $body:block) => {
+        $crate::calls::entry::twins! { [$name] $args $object $body }
+        const _: () = {
+            #[allow(
+                unused_imports,
+                reason = "not every function has arguments of these types"
+            )]
+            use $crate::convert::sizes::large::{Address, Displacement, Size};
+            $crate::calls::entry::entry! { $large $args $object $body }
+        };
+    };
+}
+
+/// One function under its two names.
+macro_rules! entry {
+    ($name:ident ($($arg:ident: $type:ty),* $(,)?) [$($object:ident)?] $body:block) => {
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        fn attempt($($arg: $type),*) -> $crate::convert::failure::Result $body
+        #[inline(always)]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        fn body($($arg: $type),*) -> std::ffi::c_int {
+            match attempt($($arg),*) {
+                Ok(()) => $crate::convert::constants::MPI_SUCCESS,
+                Err(failure) => $crate::objects::raise::raise(
+                    failure,
+                    stringify!($name),
+                    $crate::calls::entry::owner!($($object)?),
+                ),
+            }
+        }
+        #[unsafe(export_name = stringify!($name))]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        extern "C" fn by_name($($arg: $type),*) -> std::ffi::c_int {
+            body($($arg),*)
+        }
+        #[unsafe(export_name = concat!("P", stringify!($name)))]
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        extern "C" fn by_profiling_name($($arg: $type),*) -> std::ffi::c_int {
+            body($($arg),*)
+        }
+    };
+}
+
+/// Functions that return what their body answers, and raise nothing: they cannot fail, or their errors go
+/// to no handler.
+macro_rules! answers {
+    ($(
+        $(#[$note:meta])*
+        fn $name:ident ($($arg:ident: $type:ty),* $(,)?) -> $answer:ty $body:block
+    )*) => { $(
+        const _: () = {
+            $(#[$note])*
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+            fn body($($arg: $type),*) -> $answer $body
+            #[unsafe(export_name = stringify!($name))]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+            extern "C" fn by_name($($arg: $type),*) -> $answer {
+                body($($arg),*)
+            }
+            #[unsafe(export_name = concat!("P", stringify!($name)))]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+            extern "C" fn by_profiling_name($($arg: $type),*) -> $answer {
+                body($($arg),*)
+            }
+        };
+    )* };
+}
+
+/// Functions that are not there yet: each says so, by name, through the error handler.
+macro_rules! unsupported {
+    ($($name:ident)*) => { $(
+        const _: () = {
+            fn body() -> std::ffi::c_int {
+                let failure = $crate::convert::failure::Failure::new(
+                    $crate::convert::constants::MPI_ERR_UNSUPPORTED_OPERATION,
+                    concat!("Ferrywire does not have ", stringify!($name), " yet"),
+                );
+                $crate::objects::raise::raise(failure, stringify!($name), None)
+            }
+            // Whatever the arguments are, they are not looked at.
+            #[unsafe(export_name = stringify!($name))]
+            extern "C" fn by_name() -> std::ffi::c_int {
+                body()
+            }
+            #[unsafe(export_name = concat!("P", stringify!($name)))]
+            extern "C" fn by_profiling_name() -> std::ffi::c_int {
+                body()
+            }
+        };
+    )* };
+}
+
+/// Whose error handler is called.
+macro_rules! owner {
+    () => {
+        None
+    };
+    ($object:ident) => {
+        Some($object)
+    };
+}
+
+pub(crate) use {answers, entries, entry, owner, twins, unsupported};

@@ -1,0 +1,134 @@
+//! Error handlers of communicators, and of what is not there yet.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::calls::entry::entries;
+use crate::convert::constants::{
+    MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERR_WIN, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT,
+    MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
+};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle;
+use crate::convert::pointer::Out;
+use crate::convert::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
+use crate::objects::comm;
+use crate::objects::errhandler::{
+    Function, Handler, Sort, Users, call, create, expose, find, free,
+};
+use crate::objects::raise;
+
+/// What becomes of errors of files that do not say so themselves.
+static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
+
+fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
+    match file {
+        MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
+        _ => Err(Failure::new(MPI_ERR_FILE, "it is no file")),
+    }
+}
+
+fn no_window() -> Failure {
+    Failure::new(MPI_ERR_WIN, "it is no window")
+}
+
+fn no_session() -> Failure {
+    Failure::new(MPI_ERR_SESSION, "it is no session")
+}
+
+fn call_or_abort(handler: &Handler, object: usize, code: c_int) {
+    if call(handler, object, code) {
+        raise::abort(code);
+    }
+}
+
+entries! {
+    fn MPI_Comm_create_errhandler(
+        comm_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Comm, comm_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
+        comm::find(comm)?.set_handler(find(Sort::Comm, errhandler)?);
+        Ok(())
+    }
+
+    fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
+        errhandler.put(expose(&comm::find(comm)?.handler()))
+    }
+
+    fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) on comm {
+        call_or_abort(&comm::find(comm)?.handler(), comm.0, errorcode);
+        Ok(())
+    }
+
+    fn MPI_Win_create_errhandler(
+        win_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Win, win_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Win_set_errhandler(_win: MPI_Win, _errhandler: MPI_Errhandler) {
+        Err(no_window())
+    }
+
+    fn MPI_Win_get_errhandler(_win: MPI_Win, _errhandler: Out<MPI_Errhandler>) {
+        Err(no_window())
+    }
+
+    fn MPI_Win_call_errhandler(_win: MPI_Win, _errorcode: c_int) {
+        Err(no_window())
+    }
+
+    fn MPI_File_create_errhandler(
+        file_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::File, file_errhandler_fn, errhandler)
+    }
+
+    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
+        *of_file(file)? = find(Sort::File, errhandler)?;
+        Ok(())
+    }
+
+    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
+        errhandler.put(expose(&*of_file(file)?))
+    }
+
+    fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) {
+        let handler = of_file(fh)?.clone();
+        call_or_abort(&handler, fh.0, errorcode);
+        Ok(())
+    }
+
+    fn MPI_Session_create_errhandler(
+        session_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        create(Sort::Session, session_errhandler_fn, errhandler)
+    }
+
+    fn MPI_Session_set_errhandler(_session: MPI_Session, _errhandler: MPI_Errhandler) {
+        Err(no_session())
+    }
+
+    fn MPI_Session_get_errhandler(_session: MPI_Session, _errhandler: Out<MPI_Errhandler>) {
+        Err(no_session())
+    }
+
+    fn MPI_Session_call_errhandler(_session: MPI_Session, _errorcode: c_int) {
+        Err(no_session())
+    }
+
+    fn MPI_Errhandler_free(errhandler: Out<MPI_Errhandler>) {
+        match errhandler.get()? {
+            // The program gets these, too, when it asks for a handler.
+            MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => {}
+            MPI_Errhandler(address) => {
+                free(handle::find(address)?)?;
+                drop(handle::release::<Users>(address)?);
+            }
+        }
+        errhandler.put(MPI_ERRHANDLER_NULL)
+    }
+}

@@ -1,0 +1,59 @@
+//! Memory that a program asks for, and addresses.
+
+use std::ffi::{c_int, c_void};
+
+use crate::calls::entry::{answers, entries};
+use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_INFO_VALUE, MPI_ERR_NO_MEM};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::{Choice, Out};
+use crate::convert::types::{MPI_Aint, MPI_Info};
+use crate::objects::info;
+
+/// The alignment that a program insists on, or that of a line of the cache.
+fn alignment(info: MPI_Info) -> Result<usize> {
+    let hints = info::hints(info)?;
+    let Some(wanted) = hints.value("mpi_minimum_memory_alignment") else {
+        return Ok(ALIGNMENT_MIN);
+    };
+    let bytes = wanted.parse().ok().filter(|bytes: &usize| bytes.is_power_of_two());
+    let why = || format!("mpi_minimum_memory_alignment is \"{wanted}\", not a power of two");
+    Ok(bytes.ok_or_else(|| Failure::new(MPI_ERR_INFO_VALUE, why()))?.max(ALIGNMENT_MIN))
+}
+
+entries! {
+    fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Out<*mut c_void>) {
+        let bytes = usize::try_from(size)
+            .map_err(|_| Failure::new(MPI_ERR_ARG, format!("the size is {size}")))?;
+        let alignment = alignment(info)?;
+        let mut base = std::ptr::null_mut();
+        // Nothing at all has an address, too.
+        // SAFETY: the alignment is a power of two, and there is room for the address.
+        let code: c_int = unsafe { libc::posix_memalign(&raw mut base, alignment, bytes.max(1)) };
+        if code != 0 {
+            return Err(Failure::new(MPI_ERR_NO_MEM, format!("{bytes} bytes cannot be had")));
+        }
+        baseptr.put(base)
+    }
+
+    fn MPI_Free_mem(base: *mut c_void) {
+        // SAFETY: the program says that it is from `MPI_Alloc_mem`, and was not freed.
+        unsafe { libc::free(base) };
+        Ok(())
+    }
+
+    fn MPI_Get_address(location: Choice, address: Out<MPI_Aint>) {
+        address.put(location.0.expose_provenance().cast_signed())
+    }
+}
+
+answers! {
+    fn MPI_Aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
+        base.wrapping_add(disp)
+    }
+
+    fn MPI_Aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
+        addr1.wrapping_sub(addr2)
+    }
+}
+
+const ALIGNMENT_MIN: usize = 64;

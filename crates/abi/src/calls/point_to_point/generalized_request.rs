@@ -1,0 +1,150 @@
+//! Generalised requests: the program says when they are over.
+//!
+//! Each waits for a counter of the NIC, which `MPI_Grequest_complete` raises: so whoever waits for one
+//! waits as for everything else.
+//!
+//! Invariants, cited below by number.
+//!   I1. The functions and the state are the program's, who vouches for them.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use ferrywire_host::nic::{Counter, Posted, Ticket};
+
+use crate::calls::entry::entries;
+use crate::convert::constants::{MPI_ERR_REQUEST, MPI_SUCCESS};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::Shared;
+use crate::convert::pointer::Out;
+use crate::convert::status::Status;
+use crate::convert::types::{MPI_Request, MPI_Status};
+use crate::objects::comm::Comm;
+use crate::objects::process;
+use crate::objects::recipe::{End, Next, Recipe};
+use crate::objects::request::{self, Request};
+
+type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
+type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+
+/// State of the program's, which it may share among threads.
+#[derive(Clone, Copy)]
+struct Extra(*mut c_void);
+
+// SAFETY: it is never followed here; I1.
+unsafe impl Send for Extra {}
+
+/// Something that the program does by itself.
+struct General {
+    query: Option<Query>,
+    free: Option<Free>,
+    cancel: Option<Cancel>,
+    extra: Extra,
+    counter: Counter,
+    complete: bool,
+    freed: bool,
+}
+
+/// A generalised request that the program has not completed.
+struct Open {
+    counter: Counter,
+    /// The program has freed it, and nobody waits.
+    freed: bool,
+}
+
+/// Those that are open, by their handles: another thread may wait for the request at the moment when the program
+/// completes it.
+static OPEN: LazyLock<Mutex<HashMap<usize, Open>>> = LazyLock::new(Mutex::default);
+
+fn open() -> MutexGuard<'static, HashMap<usize, Open>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the program may still complete the request that it frees now. If so, its handle stays a name for it until
+/// then.
+pub(crate) fn outlives_free(request: MPI_Request) -> bool {
+    let mut all = open();
+    let open = all.get_mut(&request.0);
+    open.map(|open| open.freed = true).is_some()
+}
+
+impl General {
+    fn let_go(&mut self) -> Result {
+        let Some(free) = self.free.take() else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { free(self.extra.0) })
+    }
+}
+
+impl Recipe for General {
+    fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
+        Ok(process::running()?.runtime.start_wait_for_counter(self.counter))
+    }
+
+    fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
+        self.complete = true;
+        process::running()?.runtime.close_counter(self.counter);
+        if self.freed {
+            self.let_go()?;
+        }
+        Ok(Next::Over(Status::EMPTY))
+    }
+
+    fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
+        let Some(cancel) = self.cancel else { return Ok(()) };
+        let complete = self.complete || process::running()?.runtime.is_counter_raised(self.counter);
+        // SAFETY: I1.
+        checked(unsafe { cancel(self.extra.0, complete.into()) })
+    }
+
+    fn query(&mut self, status: &mut Status) -> Result {
+        let Some(query) = self.query else { return Ok(()) };
+        let mut shown = MPI_Status::from(*status);
+        // SAFETY: I1.
+        let result = checked(unsafe { query(self.extra.0, &raw mut shown) });
+        *status = shown.into();
+        result
+    }
+
+    fn freed(&mut self) -> Result {
+        self.freed = true;
+        if self.complete { self.let_go() } else { Ok(()) }
+    }
+}
+
+/// What a function of the program's returned.
+fn checked(code: c_int) -> Result {
+    if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
+}
+
+entries! {
+    fn MPI_Grequest_start(
+        query_fn: Option<Query>, free_fn: Option<Free>, cancel_fn: Option<Cancel>,
+        extra_state: *mut c_void, request: Out<MPI_Request>,
+    ) {
+        let process = process::running()?;
+        let counter = process.runtime.open_counter();
+        let general: Box<dyn Recipe> = Box::new(General {
+            query: query_fn,
+            free: free_fn,
+            cancel: cancel_fn,
+            extra: Extra(extra_state),
+            counter,
+            complete: false,
+            freed: false,
+        });
+        let handle = Request::begin(Shared::clone(&process.itself), general)?;
+        open().insert(handle.0, Open { counter, freed: false });
+        request.put(handle)
+    }
+
+    fn MPI_Grequest_complete(request: MPI_Request) {
+        let Some(Open { counter, freed }) = open().remove(&request.0) else {
+            let why = "it is no generalised request, or complete already";
+            return Err(Failure::new(MPI_ERR_REQUEST, why));
+        };
+        process::running()?.runtime.raise_counter(counter);
+        if freed { request::complete_freed(request) } else { Ok(()) }
+    }
+}

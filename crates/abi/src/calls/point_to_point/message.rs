@@ -1,0 +1,89 @@
+//! Messages: blocking sends and receives, and what all sorts of them have in common.
+//!
+//! The way of a message from here: [`send`] → `Comm::send` of the runtime → `Driver::perform` → `Nic::post_send` →
+//! `Port::transmit` → `Rail::send`.
+//!
+//! Invariants, cited below by number.
+//!   I1. A blocking call has its buffers until it returns, and returns when the operation is over.
+
+use ferrywire_host::nic::Mode;
+
+use ferrywire_runtime::Call;
+
+use crate::calls::entry::entries;
+use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
+use crate::convert::failure::Result;
+use crate::convert::pointer::{Choice, ChoiceMut, Out};
+use crate::convert::sizes::Wide;
+use crate::convert::status::Status;
+use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Status};
+use crate::objects::comm;
+use crate::objects::data::{Data, Incoming, Outgoing};
+use crate::objects::message::{received, receiving, sending, sent};
+
+entries! {
+    fn MPI_Send / MPI_Send_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Standard)
+    }
+
+    fn MPI_Ssend / MPI_Ssend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
+    }
+
+    fn MPI_Rsend / MPI_Rsend_c (
+        buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
+    ) on comm {
+        send(buf, count, datatype, dest, tag, comm, Mode::Ready)
+    }
+
+    fn MPI_Recv / MPI_Recv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
+        comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::find(comm)?;
+        let call = receiving(comm, source, tag, None);
+        let data = Data::to_write(buf, count, datatype);
+        let data = data.map_err(|failure| failure.during(call))?;
+        let call = Call { bytes: Some(data.bytes()), ..call };
+        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(call))?
+        else {
+            status.report(Status::NOBODY);
+            return Ok(());
+        };
+        let mut incoming = Incoming::new(data);
+        let into = incoming.span();
+        // SAFETY: I1.
+        let outcome = unsafe { comm.runtime().receive(wanted, into) };
+        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call));
+        status.report_result(got)
+    }
+}
+
+/// Sends, and waits until the buffer may be used again.
+#[inline]
+fn send(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: PeerRank,
+    tag: MessageTag,
+    comm: MPI_Comm,
+    mode: Mode,
+) -> Result {
+    let comm = comm::find(comm)?;
+    let call = sending(comm, dest, tag, None);
+    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(call))?;
+    let call = Call { bytes: Some(data.bytes()), ..call };
+    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(call))? else {
+        return Ok(());
+    };
+    let mut outgoing = Outgoing::new(data);
+    let source = outgoing.load();
+    // SAFETY: I1.
+    let outcome = unsafe { comm.runtime().send(to, source, mode) };
+    sent(outcome).map_err(|failure| failure.during(call))
+}

@@ -1,0 +1,207 @@
+//! Messages that go on by themselves: non-blocking and persistent ones.
+//!
+//! Invariants, cited below by number.
+//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
+//!       packed lives in the recipe.
+
+use ferrywire_host::nic::Mode;
+
+use crate::calls::entry::entries;
+use crate::calls::point_to_point::combined::Combined;
+use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
+use crate::convert::failure::Result;
+use crate::convert::handle::Shared;
+use crate::convert::pointer::{Choice, ChoiceMut, Out};
+use crate::convert::sizes::Wide;
+use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Status};
+use crate::objects::comm::{self, Comm};
+use crate::objects::data::{Data, Incoming, Outgoing};
+use crate::objects::message::{Receiving, Sending, from, to};
+use crate::objects::recipe::Recipe;
+use crate::objects::request::{Request, Work};
+
+/// A send that has not been started.
+fn sending(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: PeerRank,
+    tag: MessageTag,
+    comm: &Comm,
+    mode: Mode,
+) -> Result<Sending> {
+    let data = Data::to_read(buf, count, datatype).map_err(to(comm, dest, tag))?;
+    Sending::new(comm, Outgoing::new(data), dest, tag, mode)
+}
+
+/// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:
+/// most often it is gone by then.
+#[inline]
+fn begin_to_send(
+    buf: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    dest: PeerRank,
+    tag: MessageTag,
+    handle: MPI_Comm,
+    mode: Mode,
+) -> Result<MPI_Request> {
+    let data = Data::to_read(buf, count, datatype)?;
+    let comm = comm::find(handle)?;
+    let (Some(source), Ok(Some(to))) = (data.straight(), comm.address(dest, tag)) else {
+        let comm = comm::share_of(handle)?;
+        let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
+        return Request::begin(comm, sending);
+    };
+    // SAFETY: I1.
+    let posted = unsafe { comm.runtime().start_send(to, source, mode) };
+    let data = Outgoing::straight(source);
+    Request::of_posted(posted, handle, || Sending { data, dest, tag, mode })
+}
+
+/// Begins to receive, in the same way.
+#[inline]
+fn begin_to_receive(
+    buf: ChoiceMut,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+    source: SourceRank,
+    tag: MessageTag,
+    handle: MPI_Comm,
+) -> Result<MPI_Request> {
+    let comm = comm::find(handle)?;
+    let data = Data::to_write(buf, count, datatype).map_err(from(comm, source, tag))?;
+    let (Some(into), Ok(Some(wanted))) = (data.straight(), comm.wanted(source, tag)) else {
+        let comm = comm::share_of(handle)?;
+        let receiving = Receiving::new(&comm, data, source, tag)?;
+        return Request::begin(comm, receiving);
+    };
+    // SAFETY: I1.
+    let posted = unsafe { comm.runtime().start_receive(wanted, into) };
+    let data = Incoming::straight(into);
+    Request::of_posted(posted, handle, || Receiving { data, source, tag })
+}
+
+/// Defines the non-blocking and the persistent call of a mode.
+macro_rules! sends {
+    ($($now:ident / $now_large:ident, $later:ident / $later_large:ident: $mode:expr;)*) => {
+        entries! { $(
+            fn $now / $now_large (
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag,
+                comm: MPI_Comm, request: Out<MPI_Request>,
+            ) on comm {
+                request.put(begin_to_send(buf, count, datatype, dest, tag, comm, $mode)?)
+            }
+
+            fn $later / $later_large (
+                buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag,
+                comm: MPI_Comm, request: Out<MPI_Request>,
+            ) on comm {
+                let comm = comm::share_of(comm)?;
+                let sending = sending(buf, count, datatype, dest, tag, &comm, $mode)?;
+                request.put(Request::prepare(comm, sending))
+            }
+        )* }
+    };
+}
+
+sends! {
+    MPI_Isend / MPI_Isend_c, MPI_Send_init / MPI_Send_init_c: Mode::Standard;
+    MPI_Issend / MPI_Issend_c, MPI_Ssend_init / MPI_Ssend_init_c: Mode::Synchronous;
+    MPI_Irsend / MPI_Irsend_c, MPI_Rsend_init / MPI_Rsend_init_c: Mode::Ready;
+}
+
+entries! {
+    fn MPI_Irecv / MPI_Irecv_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
+        comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        request.put(begin_to_receive(buf, count, datatype, source, tag, comm)?)
+    }
+
+    fn MPI_Recv_init / MPI_Recv_init_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, source: SourceRank, tag: MessageTag,
+        comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype).map_err(from(&comm, source, tag))?;
+        let receiving = Receiving::new(&comm, data, source, tag)?;
+        request.put(Request::prepare(comm, receiving))
+    }
+
+    fn MPI_Sendrecv / MPI_Sendrecv_c (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: SourceRank,
+        recvtag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let out = Data::to_read(sendbuf, sendcount, sendtype);
+        let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype);
+        let back = back.map_err(from(&comm, source, recvtag))?;
+        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        status.report_result(Request::perform(comm, both))
+    }
+
+    fn MPI_Isendrecv / MPI_Isendrecv_c (
+        sendbuf: Choice, sendcount: Size, sendtype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        recvbuf: ChoiceMut, recvcount: Size, recvtype: MPI_Datatype, source: SourceRank,
+        recvtag: MessageTag, comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let out = Data::to_read(sendbuf, sendcount, sendtype);
+        let out = Outgoing::new(out.map_err(to(&comm, dest, sendtag))?);
+        let back = Data::to_write(recvbuf, recvcount, recvtype);
+        let back = back.map_err(from(&comm, source, recvtag))?;
+        let both = exchange(&comm, out, dest, sendtag, back, source, recvtag)?;
+        request.put(Request::begin(comm, both)?)
+    }
+
+    fn MPI_Sendrecv_replace / MPI_Sendrecv_replace_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        source: SourceRank, recvtag: MessageTag, comm: MPI_Comm, status: Out<MPI_Status>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
+        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        status.report_result(Request::perform(comm, both))
+    }
+
+    fn MPI_Isendrecv_replace / MPI_Isendrecv_replace_c (
+        buf: ChoiceMut, count: Size, datatype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
+        source: SourceRank, recvtag: MessageTag, comm: MPI_Comm, request: Out<MPI_Request>,
+    ) on comm {
+        let comm = comm::share_of(comm)?;
+        let data = Data::to_write(buf, count, datatype).map_err(to(&comm, dest, sendtag))?;
+        let both = replace(&comm, data, dest, sendtag, source, recvtag)?;
+        request.put(Request::begin(comm, both)?)
+    }
+}
+
+/// A message there and one back, at the same time.
+fn exchange(
+    comm: &Shared<Comm>,
+    out: Outgoing,
+    dest: PeerRank,
+    sendtag: MessageTag,
+    back: Data,
+    source: SourceRank,
+    recvtag: MessageTag,
+) -> Result<Box<dyn Recipe>> {
+    let sending = Sending::new(comm, out, dest, sendtag, Mode::Standard)?;
+    let receiving = Receiving::new(comm, back, source, recvtag)?;
+    let part = |work: Work| Request::new(Shared::clone(comm), work, false);
+    Ok(Combined::recipe(vec![part(sending.into()), part(receiving.into())]))
+}
+
+/// The same from and to one buffer: what goes is copied first.
+fn replace(
+    comm: &Shared<Comm>,
+    data: Data,
+    dest: PeerRank,
+    sendtag: MessageTag,
+    source: SourceRank,
+    recvtag: MessageTag,
+) -> Result<Box<dyn Recipe>> {
+    exchange(comm, Outgoing::copied(data.clone()), dest, sendtag, data, source, recvtag)
+}

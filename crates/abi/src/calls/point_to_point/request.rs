@@ -1,0 +1,63 @@
+//! Requests: start them, cancel them, free them.
+
+use std::ffi::c_int;
+
+use crate::calls::entry::entries;
+use crate::calls::point_to_point::generalized_request;
+use crate::convert::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle;
+use crate::convert::pointer::Out;
+use crate::convert::sizes;
+use crate::convert::types::MPI_Request;
+use crate::objects::request::{DONE, Request, find, keep_orphan};
+
+entries! {
+    fn MPI_Request_free(request: Out<MPI_Request>) {
+        let handle = request.get()?;
+        if handle == DONE {
+            return request.put(MPI_REQUEST_NULL);
+        }
+        if generalized_request::outlives_free(handle) {
+            request.put(MPI_REQUEST_NULL)?;
+            return handle::find_owned::<Request>(handle.0)?.freed();
+        }
+        let mut freed: Request = handle::take_owned(handle.0)?;
+        request.put(MPI_REQUEST_NULL)?;
+        freed.freed()?;
+        keep_orphan(freed);
+        Ok(())
+    }
+
+    fn MPI_Cancel(request: Out<MPI_Request>) {
+        let handle = request.get()?;
+        match find(handle)? {
+            Some(request) => request.cancel(),
+            None if handle == DONE => Ok(()),
+            None => {
+                Err(Failure::new(MPI_ERR_REQUEST, "MPI_REQUEST_NULL cannot be cancelled"))
+            }
+        }
+    }
+
+    fn MPI_Start(request: Out<MPI_Request>) {
+        start(request.get()?)
+    }
+
+    fn MPI_Startall(count: c_int, array_of_requests: Out<MPI_Request>) {
+        let requests = array_of_requests.slice(sizes::length(count)?)?;
+        requests.iter().try_for_each(|&request| start(request))
+    }
+}
+
+fn start(request: MPI_Request) -> Result {
+    let startable = find(request)?.filter(|request| request.persistent);
+    match startable {
+        Some(request) if !request.is_active() => request.start(),
+        Some(_) => Err(Failure::new(
+            MPI_ERR_REQUEST,
+            "the request is active already: wait until it is over",
+        )),
+        None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")),
+    }
+}

@@ -1,0 +1,3 @@
+//! Process topologies.
+
+pub(crate) mod dims;

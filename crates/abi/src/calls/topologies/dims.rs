@@ -1,0 +1,46 @@
+//! Grids of processes that are as square as can be.
+
+use std::ffi::c_int;
+
+use ferrywire_mpi::grid;
+
+use crate::calls::entry::entries;
+use crate::convert::constants::MPI_ERR_DIMS;
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::Out;
+use crate::convert::sizes;
+
+entries! {
+    fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: Out<c_int>) {
+        let dims = dims.slice(sizes::length(ndims)?)?;
+        let sides = grid::balanced(positive(nnodes)?, &wanted(dims)?);
+        let Some(sides) = sides else {
+            let fixed = dims.iter().filter(|&&side| side > 0).map(|side| side.to_string());
+            let fixed = fixed.collect::<Vec<_>>().join(" and ");
+            let why = match fixed.is_empty() {
+                true => format!("{nnodes} processes are no grid without dimensions"),
+                false => format!("{nnodes} processes are no grid with sides of {fixed}"),
+            };
+            return Err(Failure::new(MPI_ERR_DIMS, why));
+        };
+        for (side, balanced) in dims.iter_mut().zip(sides) {
+            *side = c_int::try_from(balanced).expect("no side is longer than all processes");
+        }
+        Ok(())
+    }
+}
+
+fn positive(count: c_int) -> Result<u32> {
+    let failure = || Failure::new(MPI_ERR_DIMS, format!("{count} processes are no grid"));
+    u32::try_from(count).ok().filter(|&count| count > 0).ok_or_else(failure)
+}
+
+/// The sides that are given; none where they are to be found.
+fn wanted(dims: &[c_int]) -> Result<Vec<Option<u32>>> {
+    let wanted = dims.iter().map(|&side| match u32::try_from(side) {
+        Ok(0) => Ok(None),
+        Ok(side) => Ok(Some(side)),
+        Err(_) => Err(Failure::new(MPI_ERR_DIMS, format!("a side is {side}"))),
+    });
+    wanted.collect()
+}

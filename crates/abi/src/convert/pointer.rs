@@ -1,0 +1,222 @@
+//! Pointers that come from C, as the types that C meant.
+//!
+//! Invariants, cited below by number.
+//!   I1. Values of these types come from callers in C, who vouch for what the standard says of the
+//!       argument: it is null, or it points to as many valid items as the call is told, and nobody else
+//!       writes there during the call.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::convert::constants::MPI_ERR_ARG;
+use crate::convert::failure::{Failure, Result};
+
+/// Where one result, or an array of results, goes.
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+/// One argument behind a pointer, or an array of them.
+#[repr(transparent)]
+pub(crate) struct In<T>(*const T);
+
+/// A string.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Text(*const c_char);
+
+/// Where a string goes.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct TextOut(*mut c_char);
+
+/// A buffer of the user's that is read.
+#[derive(Clone, Copy, Eq, PartialEq)]
+#[repr(transparent)]
+pub(crate) struct Choice(pub(crate) *const c_void);
+
+/// A buffer of the user's that is written.
+#[derive(Clone, Copy, Eq, PartialEq)]
+#[repr(transparent)]
+pub(crate) struct ChoiceMut(pub(crate) *mut c_void);
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T> Out<T> {
+    /// Writes the result.
+    #[inline]
+    pub(crate) fn put(self, value: T) -> Result {
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+
+    /// Writes the result, if the caller wants it.
+    #[inline]
+    pub(crate) fn put_if_wanted(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: I1.
+            unsafe { self.0.write(value) };
+        }
+    }
+
+    /// What is there now, where an argument is both given and returned.
+    #[inline]
+    pub(crate) fn get(self) -> Result<T>
+    where
+        T: Copy,
+    {
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1.
+        Ok(unsafe { self.0.read() })
+    }
+
+    /// The item `at` of an array of which the caller has said that it is as long.
+    #[inline]
+    pub(crate) fn at(self, at: usize) -> Out<T> {
+        Out(if self.0.is_null() { self.0 } else { self.0.wrapping_add(at) })
+    }
+
+    /// A place of our own.
+    pub(crate) fn to(place: &mut T) -> Out<T> {
+        Out(place)
+    }
+
+    /// Whether there is nothing to write to.
+    #[inline]
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The array of `len` items.
+    pub(crate) fn slice<'a>(self, len: usize) -> Result<&'a mut [T]> {
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.0, len) })
+    }
+
+    /// The pointer itself.
+    pub(crate) fn raw(self) -> *mut T {
+        self.0
+    }
+}
+
+impl<T> In<T> {
+    /// The same array where it is looked at only, as the calls that also write it do.
+    pub(crate) fn as_out(self) -> Out<T> {
+        Out(self.0.cast_mut())
+    }
+
+    /// The array of `len` items.
+    #[inline]
+    pub(crate) fn slice<'a>(self, len: usize) -> Result<&'a [T]> {
+        if len == 0 {
+            return Ok(&[]);
+        }
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1.
+        Ok(unsafe { std::slice::from_raw_parts(self.0, len) })
+    }
+
+    /// Whether nothing was given.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+impl Text {
+    /// The string. What is not UTF-8 in it is replaced.
+    pub(crate) fn get(self) -> Result<String> {
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1: it ends with a zero.
+        let text = unsafe { CStr::from_ptr(self.0) };
+        Ok(text.to_string_lossy().into_owned())
+    }
+}
+
+impl TextOut {
+    /// Whether there is nothing to write to.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Writes as much of `text` as fits into `room` bytes, the zero at its end included, and answers how
+    /// many bytes that were, without the zero.
+    pub(crate) fn put(self, text: &str, room: usize) -> Result<usize> {
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        let mut len = text.len().min(room.saturating_sub(1));
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        // SAFETY: I1: the standard says how much room there is.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), self.0.cast(), len) };
+        // SAFETY: the same.
+        unsafe { self.0.wrapping_add(len).write(0) };
+        Ok(len)
+    }
+
+    /// Writes as much of `text` as fits into `room` bytes, and how much that was.
+    pub(crate) fn put_counted(self, text: &str, room: c_int, len: Out<c_int>) -> Result {
+        let written = self.put(text, usize::try_from(room).unwrap_or(0))?;
+        len.put(c_int::try_from(written).expect("the room is an int"))
+    }
+}
+
+impl Choice {
+    /// What is there, if the caller knows what that is.
+    pub(crate) fn items<T>(self) -> In<T> {
+        In(self.0.cast())
+    }
+
+    /// Its address.
+    #[inline]
+    pub(crate) fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+}
+
+impl ChoiceMut {
+    /// A place for what the caller knows that it gets.
+    pub(crate) fn place<T>(self) -> Out<T> {
+        Out(self.0.cast())
+    }
+
+    /// Its address.
+    #[inline]
+    pub(crate) fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+}
+
+#[cold]
+fn null_pointer() -> Failure {
+    Failure::new(MPI_ERR_ARG, "an argument is a null pointer, where a result or an array is to be")
+}

@@ -1,0 +1,20 @@
+//! What handles name, and what calls have in common.
+
+pub(crate) mod attribute;
+pub(crate) mod collecting;
+pub(crate) mod collective_cache;
+pub(crate) mod comm;
+pub(crate) mod communicator;
+pub(crate) mod data;
+pub(crate) mod datatype;
+pub(crate) mod errhandler;
+pub(crate) mod error;
+pub(crate) mod group;
+pub(crate) mod info;
+pub(crate) mod message;
+pub(crate) mod op;
+pub(crate) mod predefined;
+pub(crate) mod process;
+pub(crate) mod raise;
+pub(crate) mod recipe;
+pub(crate) mod request;

@@ -1,0 +1,289 @@
+//! Attributes: values that a program hangs on its objects, by keys that it makes.
+//!
+//! A key says what becomes of its values when an object is duplicated or freed: functions of the
+//! program's, which may call anything, so none is called while a lock is held.
+//!
+//! Invariants, cited below by number.
+//!   I1. The functions are the program's, and so is what they are called with; it vouches for both. All
+//!       handles are alike in C, so one type of function does for the keys of all sorts of objects.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::convert::constants::{MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID, MPI_SUCCESS, MPI_WIN_MODEL};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::Out;
+
+/// Called for each attribute of an object that is duplicated. Says whether the copy has it, and its value.
+pub(crate) type Copy = unsafe extern "C" fn(
+    usize,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut *mut c_void,
+    *mut c_int,
+) -> c_int;
+
+/// Called for each attribute that is deleted, or whose object is freed.
+pub(crate) type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// What a key belongs to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sort {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Type,
+    /// Windows.
+    Win,
+}
+
+/// A pointer of the program's, which is never followed here.
+#[derive(Clone, Copy)]
+struct Word(*mut c_void);
+
+// SAFETY: it is a number to us.
+unsafe impl Send for Word {}
+// SAFETY: the same.
+unsafe impl Sync for Word {}
+
+struct Key {
+    number: c_int,
+    sort: Sort,
+    copy: Option<Copy>,
+    delete: Option<Delete>,
+    extra: Word,
+}
+
+impl Key {
+    /// The value that a copy of the object `handle` has; none if it has none.
+    fn copy(&self, handle: usize, value: Word) -> Result<Option<Word>> {
+        let Some(copy) = self.copy else { return Ok(None) };
+        if copy as usize == DUP_FUNCTION {
+            return Ok(Some(value));
+        }
+        let (mut copied, mut wanted) = (std::ptr::null_mut(), 0);
+        // SAFETY: I1.
+        let code = unsafe {
+            copy(handle, self.number, self.extra.0, value.0, &raw mut copied, &raw mut wanted)
+        };
+        checked(code)?;
+        Ok((wanted != 0).then_some(Word(copied)))
+    }
+
+    fn delete(&self, handle: usize, value: Word) -> Result {
+        let Some(delete) = self.delete else { return Ok(()) };
+        // SAFETY: I1.
+        checked(unsafe { delete(handle, self.number, value.0, self.extra.0) })
+    }
+}
+
+/// What a function of the program's returned.
+fn checked(code: c_int) -> Result {
+    if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
+}
+
+/// The attributes of one object, in the order in which they were set.
+#[derive(Default)]
+pub(crate) struct Attributes(Mutex<Vec<Attribute>>);
+
+#[derive(Clone)]
+struct Attribute {
+    /// A key that was freed lives as long as its last value.
+    key: Arc<Key>,
+    value: Word,
+}
+
+impl Attributes {
+    /// Sets one. A value that was there is deleted first.
+    pub(crate) fn set(
+        &self,
+        sort: Sort,
+        handle: usize,
+        number: c_int,
+        value: *mut c_void,
+    ) -> Result {
+        let key = find(sort, number)?;
+        self.delete(sort, handle, number)?;
+        self.list().push(Attribute { key, value: Word(value) });
+        Ok(())
+    }
+
+    /// The value of one, if it is set.
+    pub(crate) fn value(&self, sort: Sort, number: c_int) -> Result<Option<*mut c_void>> {
+        match self.with(number) {
+            Some(attribute) => Ok(Some(attribute.value.0)),
+            None => find(sort, number).map(|_| None),
+        }
+    }
+
+    /// Deletes one, if it is set.
+    pub(crate) fn delete(&self, sort: Sort, handle: usize, number: c_int) -> Result {
+        match self.with(number) {
+            Some(attribute) => self.let_go(handle, &attribute),
+            None => find(sort, number).map(|_| ()),
+        }
+    }
+
+    /// Those that a copy of the object `old_handle` has.
+    pub(crate) fn copy_for_dup(&self, old_handle: usize) -> Result<Attributes> {
+        let originals = self.list().clone();
+        let mut copies = Vec::new();
+        for Attribute { key, value } in originals {
+            if let Some(value) = key.copy(old_handle, value)? {
+                copies.push(Attribute { key, value });
+            }
+        }
+        Ok(Attributes(Mutex::new(copies)))
+    }
+
+    /// Deletes all, the last that was set first. Where the program objects, the rest stay.
+    pub(crate) fn delete_all(&self, handle: usize) -> Result {
+        loop {
+            let Some(last) = self.list().last().cloned() else { return Ok(()) };
+            self.let_go(handle, &last)?;
+        }
+    }
+
+    fn let_go(&self, handle: usize, attribute: &Attribute) -> Result {
+        attribute.key.delete(handle, attribute.value)?;
+        self.list().retain(|other| other.key.number != attribute.key.number);
+        Ok(())
+    }
+
+    fn with(&self, number: c_int) -> Option<Attribute> {
+        self.list().iter().find(|attribute| attribute.key.number == number).cloned()
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Attribute>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The keys that the program has made and not freed.
+struct Keys {
+    by_number: HashMap<c_int, Arc<Key>>,
+    /// Those that it has freed, while attributes have them: it may free them again.
+    freed: HashMap<c_int, Weak<Key>>,
+    next: c_int,
+}
+
+fn keys() -> MutexGuard<'static, Keys> {
+    static KEYS: LazyLock<Mutex<Keys>> = LazyLock::new(|| {
+        let (by_number, freed) = (HashMap::new(), HashMap::new());
+        Mutex::new(Keys { by_number, freed, next: FIRST_KEY })
+    });
+    KEYS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find(sort: Sort, number: c_int) -> Result<Arc<Key>> {
+    let key = keys().by_number.get(&number).filter(|key| key.sort == sort).cloned();
+    key.ok_or_else(|| {
+        let why = match number {
+            MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is no key".into(),
+            1..FIRST_KEY => format!("{number} is no key that the program can set"),
+            _ => format!("{number} is no key of such an object, or has been freed"),
+        };
+        Failure::new(MPI_ERR_KEYVAL, why)
+    })
+}
+
+/// Makes a key.
+pub(crate) fn create(
+    sort: Sort,
+    copy: Option<Copy>,
+    delete: Option<Delete>,
+    extra: *mut c_void,
+    place: Out<c_int>,
+) -> Result {
+    let mut keys = keys();
+    let number = keys.next;
+    place.put(number)?;
+    keys.next += 1;
+    let key = Key { number, sort, copy, delete, extra: Word(extra) };
+    keys.by_number.insert(number, Arc::new(key));
+    Ok(())
+}
+
+/// Frees a key.
+pub(crate) fn free(sort: Sort, place: Out<c_int>) -> Result {
+    let number = place.get()?;
+    let freed = keys().freed.get(&number).and_then(Weak::upgrade);
+    if freed.is_none_or(|key| key.sort != sort) {
+        let key = find(sort, number)?;
+        let mut keys = keys();
+        keys.by_number.remove(&number);
+        keys.freed.retain(|_, key| key.strong_count() > 0);
+        keys.freed.insert(number, Arc::downgrade(&key));
+    }
+    place.put(MPI_KEYVAL_INVALID)
+}
+
+/// The address that stands for "copy the value".
+const DUP_FUNCTION: usize = 1;
+/// The first number of a key that is not predefined.
+const FIRST_KEY: c_int = MPI_WIN_MODEL + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was deleted, by the address that the key carries along.
+    unsafe extern "C" fn note(_: usize, _: c_int, value: *mut c_void, extra: *mut c_void) -> c_int {
+        let deleted: *const Mutex<Vec<usize>> = extra.cast();
+        // SAFETY: the test passes such an address, and waits.
+        let deleted = unsafe { &*deleted };
+        deleted.lock().expect("nobody panics").push(value.addr());
+        c_int::from(value.addr() == STUBBORN)
+    }
+
+    /// Hands on every other value, and one more.
+    unsafe extern "C" fn copy_odd(
+        _: usize,
+        _: c_int,
+        _: *mut c_void,
+        value: *mut c_void,
+        copied: *mut *mut c_void,
+        flag: *mut c_int,
+    ) -> c_int {
+        // SAFETY: there is room for both.
+        unsafe { copied.write(std::ptr::without_provenance_mut(value.addr() + 1)) };
+        // SAFETY: the same.
+        unsafe { flag.write((value.addr() % 2 == 1).into()) };
+        MPI_SUCCESS
+    }
+
+    const STUBBORN: usize = 99;
+
+    #[test]
+    fn values_are_copied_as_their_keys_say_and_deleted_last_first() {
+        let deleted: Mutex<Vec<usize>> = Mutex::default();
+        let extra = (&raw const deleted).cast_mut().cast();
+        let key = |copy: Option<Copy>| {
+            let mut number = 0;
+            create(Sort::Type, copy, Some(note), extra, Out::to(&mut number)).ok().expect("a key");
+            number
+        };
+        let (odd, never) = (key(Some(copy_odd)), key(None));
+        let attributes = Attributes::default();
+        let word = std::ptr::without_provenance_mut::<c_void>;
+        let set = |key, value| attributes.set(Sort::Type, 1, key, word(value)).is_ok();
+        assert!(set(odd, 4) && set(never, 6) && set(odd, 5));
+        assert_eq!(*deleted.lock().expect("nobody panics"), [4]);
+        assert!(attributes.set(Sort::Comm, 1, odd, word(1)).is_err());
+
+        let copy = attributes.copy_for_dup(1).ok().expect("it is copied");
+        let value = |key| copy.value(Sort::Type, key).ok().expect("it is a key").map(|v| v.addr());
+        assert_eq!((value(odd), value(never)), (Some(6), None));
+
+        assert!(set(never, STUBBORN));
+        assert!(attributes.delete_all(1).is_err());
+        assert!(free(Sort::Type, Out::to(&mut { never })).is_ok());
+        let value = attributes.value(Sort::Type, never).ok().flatten();
+        assert_eq!(value.map(|v| v.addr()), Some(STUBBORN), "a freed key lives with its values");
+        assert!(copy.value(Sort::Type, never).is_err());
+        assert!(copy.delete_all(2).is_ok());
+        assert_eq!(*deleted.lock().expect("nobody panics"), [4, 6, STUBBORN, 6]);
+    }
+}

@@ -1,0 +1,303 @@
+//! Communicators, with all that a program in C hangs on them.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ferrywire_host::nic::{MatchWord, Peer};
+use ferrywire_mpi::agreement::Agreed;
+use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
+use ferrywire_mpi::info::Info;
+use ferrywire_mpi::numbers::Claim;
+use ferrywire_runtime::{self as runtime, Created};
+
+use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
+use crate::convert::constants::{MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
+use crate::convert::failure::{self, Failure, Owner, Result};
+use crate::convert::handle::{Kind, Object, Shared};
+use crate::convert::types::MPI_Comm;
+use crate::objects::attribute::Attributes;
+use crate::objects::collecting::Collecting;
+use crate::objects::collective_cache::CacheKey;
+use crate::objects::errhandler::{self, Handler};
+
+pub(crate) use crate::objects::collecting::Plane;
+
+/// The buffer that a program has attached for buffered sends.
+#[derive(Clone, Copy)]
+pub(crate) struct AttachedBuffer {
+    /// Where it is, or MPI_BUFFER_AUTOMATIC.
+    pub(crate) address: usize,
+    /// Its bytes.
+    pub(crate) bytes: i64,
+}
+
+/// A communicator, with all that a program hangs on it.
+pub(crate) struct Comm {
+    /// Who takes part.
+    pub(crate) members: Members,
+    /// The rank that we are of the job.
+    pub(crate) process: &'static runtime::Process,
+    /// The plane that it is in, at all members the same one.
+    plane: Plane,
+    /// What the program has hung on it.
+    pub(crate) attributes: Attributes,
+    /// Its number goes back when it does.
+    claim: Option<Claim>,
+    /// The group id of its module, if it may have one.
+    module: Option<u16>,
+    name: Mutex<String>,
+    /// Its handle, if it is there from the beginning.
+    predefined: Option<MPI_Comm>,
+    /// What it was made from, for errors of one that has no name.
+    origin: String,
+    /// Nothing: the program has not said, and it is predefined.
+    handler: Mutex<Option<Handler>>,
+    /// For buffered sends.
+    attached: Mutex<Option<AttachedBuffer>>,
+    info: Mutex<Info>,
+    /// The latest collective that was waited for, ready to be done again.
+    latest: Mutex<Option<(CacheKey, Collecting)>>,
+    /// The same members under another number, for persistent collectives when this has no instances for them any more.
+    space: Mutex<Option<Shared<Comm>>>,
+}
+
+impl Kind for Comm {
+    const MARK: u32 = 0x434f_4d4d;
+    const ERROR: c_int = MPI_ERR_COMM;
+    const NAME: &'static str = "communicator";
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        if let Some(group) = self.module {
+            self.plane.unload(group);
+        }
+        self.process.on_comm_freed(&self.members, self.claim.take());
+    }
+}
+
+impl Comm {
+    /// A communicator that is there from the beginning.
+    pub(crate) fn predefined(
+        members: Members,
+        process: &'static runtime::Process,
+        handle: MPI_Comm,
+        name: &str,
+    ) -> Comm {
+        let mut comm =
+            Comm::new(members, process, process.first_plane(), None, String::new(), None);
+        comm.set_name(name.into());
+        comm.predefined = Some(handle);
+        comm
+    }
+
+    /// A communicator that was made from another, and treats errors alike.
+    pub(crate) fn made(created: Created, origin: String, parent: &Comm) -> Result<Comm> {
+        let Created { members, agreed: Agreed { claim, votes } } = created;
+        let process = parent.process;
+        let plane = process.plane_of(claim.number(), votes).map_err(|error| {
+            failure::internal(format!("there is no memory for another network: {error}"))
+        })?;
+        Ok(Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler())))
+    }
+
+    fn new(
+        members: Members,
+        process: &'static runtime::Process,
+        plane: Plane,
+        claim: Option<Claim>,
+        origin: String,
+        handler: Option<Handler>,
+    ) -> Comm {
+        process.on_comm_created(&members);
+        Comm {
+            members,
+            process,
+            plane,
+            attributes: Attributes::default(),
+            claim,
+            module: None,
+            name: Mutex::default(),
+            predefined: None,
+            origin,
+            handler: Mutex::new(handler),
+            attached: Mutex::default(),
+            info: Mutex::default(),
+            latest: Mutex::default(),
+            space: Mutex::default(),
+        }
+    }
+
+    /// Where the next persistent collective goes, if not here.
+    pub(crate) fn space(&self) -> MutexGuard<'_, Option<Shared<Comm>>> {
+        lock(&self.space)
+    }
+
+    /// The same, when it may have a module.
+    pub(crate) fn with_module(mut self) -> Comm {
+        self.module = Some(self.members.module_place().0);
+        self
+    }
+
+    /// The group id of its module, if it may have one.
+    pub(crate) fn module(&self) -> Option<u16> {
+        self.module
+    }
+
+    /// Who does what is asked of it.
+    #[inline(always)]
+    pub(crate) fn plane(&self) -> Plane {
+        self.plane
+    }
+
+    /// The same, as the runtime sees it.
+    #[inline(always)]
+    pub(crate) fn runtime(&self) -> runtime::Comm<'_> {
+        runtime::Comm::new(self.plane, &self.members)
+    }
+
+    /// The collective that was done last, unless another thread has it.
+    #[inline]
+    pub(crate) fn latest(&self) -> Option<MutexGuard<'_, Option<(CacheKey, Collecting)>>> {
+        self.latest.try_lock().ok()
+    }
+
+    /// What the program calls it.
+    pub(crate) fn name(&self) -> String {
+        lock(&self.name).clone()
+    }
+
+    /// What errors call it.
+    pub(crate) fn title(&self) -> String {
+        let name = self.name();
+        if name.is_empty() { self.origin.clone() } else { name }
+    }
+
+    /// What the program has said that it will do with it.
+    pub(crate) fn info(&self) -> Info {
+        lock(&self.info).clone()
+    }
+
+    /// Says so.
+    pub(crate) fn set_info(&self, info: Info) {
+        *lock(&self.info) = info;
+    }
+
+    /// Gives it a name.
+    pub(crate) fn set_name(&self, name: String) {
+        *lock(&self.name) = name;
+    }
+
+    /// What becomes of its errors.
+    pub(crate) fn handler(&self) -> Handler {
+        lock(&self.handler).clone().unwrap_or(Handler::Fatal)
+    }
+
+    /// Whether the program has said so.
+    pub(crate) fn has_own_handler(&self) -> bool {
+        lock(&self.handler).is_some()
+    }
+
+    /// Says what becomes of its errors.
+    pub(crate) fn set_handler(&self, handler: Handler) {
+        *lock(&self.handler) = Some(handler);
+    }
+
+    /// What is attached to it for buffered sends.
+    pub(crate) fn attached(&self) -> MutexGuard<'_, Option<AttachedBuffer>> {
+        lock(&self.attached)
+    }
+
+    /// Where a message goes, and what it says of itself. None: to nobody.
+    #[inline(always)]
+    pub(crate) fn address(
+        &self,
+        dest: PeerRank,
+        tag: MessageTag,
+    ) -> Result<Option<(Peer, MatchWord)>> {
+        let tag = self.tag(tag)?;
+        match self.target(dest)? {
+            None => Ok(None),
+            Some(to) => Ok(Some(self.members.address(to, tag))),
+        }
+    }
+
+    /// What a receive insists on. None: it is from nobody.
+    #[inline(always)]
+    pub(crate) fn wanted(&self, source: SourceRank, tag: MessageTag) -> Result<Option<Wanted>> {
+        let tag = if tag.is_any() { None } else { Some(self.tag(tag)?) };
+        let from = match source.peer() {
+            None => None,
+            Some(source) => match self.target(source)? {
+                None => return Ok(None),
+                from => from,
+            },
+        };
+        Ok(Some(self.members.wanted(from, tag)))
+    }
+
+    /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
+    #[inline(always)]
+    pub(crate) fn target(&self, rank: PeerRank) -> Result<Option<u32>> {
+        match rank.below(self.members.reach()) {
+            None if !rank.is_null() => Err(self.no_such_rank()),
+            target => Ok(target),
+        }
+    }
+
+    #[cold]
+    fn no_such_rank(&self) -> Failure {
+        if self.members.standing().is_revoked() {
+            return failure::revoked();
+        }
+        let why = match self.members.targets().size() {
+            1 => "there is only rank 0".into(),
+            size => format!("there are ranks 0 to {}", size - 1),
+        };
+        Failure::new(MPI_ERR_RANK, why)
+    }
+
+    #[inline]
+    fn tag(&self, tag: MessageTag) -> Result<u32> {
+        tag.up_to(TAG_MAX).ok_or_else(no_such_tag)
+    }
+}
+
+#[cold]
+fn no_such_tag() -> Failure {
+    Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))
+}
+
+/// What errors call it.
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.title())
+    }
+}
+
+impl Object<Comm> {
+    /// The handle of a communicator that the program has.
+    pub(crate) fn handle(&self) -> MPI_Comm {
+        self.predefined.unwrap_or_else(|| MPI_Comm(std::ptr::from_ref(self).addr()))
+    }
+}
+
+impl Owner for Object<Comm> {
+    fn title(&self) -> String {
+        Comm::title(self)
+    }
+
+    fn tell(&self, code: c_int) -> bool {
+        errhandler::call(&self.handler(), self.handle().0, code)
+    }
+}
+
+/// A rank or a size, as C counts.
+pub(crate) fn int(number: u32) -> c_int {
+    c_int::try_from(number).expect("ranks fit 24 bits")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

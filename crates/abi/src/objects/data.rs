@@ -1,0 +1,306 @@
+//! Data of the user's: a buffer, a count and a datatype, as bytes for the NIC.
+//!
+//! What lies in memory as it travels is lent as it is. Everything else is packed when it goes, and unpacked
+//! when it has come: the NIC sees contiguous bytes only.
+//!
+//! Invariants, cited below by number.
+//!   I1. The program vouches that its buffers hold what count and datatype say, and leaves them alone until
+//!       the call or the request is over.
+
+use ferrywire_host::memory;
+use ferrywire_host::nic::Span;
+use ferrywire_mpi::datatype::{Datatype, Memory};
+
+use crate::convert::constants::{MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::{Choice, ChoiceMut};
+use crate::convert::sizes::{self, Wide};
+use crate::convert::types::MPI_Datatype;
+use crate::objects::datatype;
+
+/// Elements in memory of the user's.
+#[derive(Clone)]
+pub(crate) struct Data {
+    address: u64,
+    count: u64,
+    /// None: it lies in memory as it travels.
+    datatype: Option<Datatype>,
+    bytes: u64,
+}
+
+impl Data {
+    /// Elements that are read.
+    #[inline(always)]
+    pub(crate) fn to_read(
+        buffer: Choice,
+        count: impl Wide,
+        datatype: MPI_Datatype,
+    ) -> Result<Data> {
+        Data::new(buffer.address(), sizes::count(count)?, datatype)
+    }
+
+    /// Elements that are written.
+    #[inline(always)]
+    pub(crate) fn to_write(
+        buffer: ChoiceMut,
+        count: impl Wide,
+        datatype: MPI_Datatype,
+    ) -> Result<Data> {
+        Data::new(buffer.address(), sizes::count(count)?, datatype)
+    }
+
+    /// `count` elements at an address.
+    #[inline(always)]
+    pub(crate) fn new(address: u64, count: u64, datatype: MPI_Datatype) -> Result<Data> {
+        let Some(size) = datatype::straight_bytes(datatype) else {
+            return Data::of_made(address, count, datatype::find_committed(datatype)?);
+        };
+        let bytes = count.checked_mul(size).ok_or_else(too_many)?;
+        Data::lent(address, count, bytes)
+    }
+
+    /// The same of a datatype that may have gaps. Elements without any are lent from where they begin.
+    #[inline(never)]
+    fn of_made(address: u64, count: u64, datatype: &Datatype) -> Result<Data> {
+        let bytes = count.checked_mul(datatype.size()).ok_or_else(too_many)?;
+        if let Some(block) = datatype.one_block(count) {
+            return Data::lent(address.wrapping_add_signed(block.start), count, bytes);
+        }
+        let address = User::new(address, datatype)?.0;
+        Ok(Data { address, count, datatype: Some(datatype.clone()), bytes })
+    }
+
+    /// Bytes without a gap.
+    #[inline(always)]
+    fn lent(address: u64, count: u64, bytes: u64) -> Result<Data> {
+        if address <= MPI_IN_PLACE as u64 && bytes > 0 {
+            return Err(no_buffer(address));
+        }
+        Ok(Data { address, count, datatype: None, bytes })
+    }
+
+    /// Bytes that travel.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where it lies in memory, if it does so as it travels.
+    #[inline]
+    pub(crate) fn straight(&self) -> Option<Span> {
+        self.datatype.is_none().then(|| Span::new(memory::MEMORY, self.address, self.bytes))
+    }
+
+    /// Packs it.
+    pub(crate) fn pack(&self, into: &mut [u8]) {
+        match &self.datatype {
+            Some(datatype) => datatype.pack(self.count, &User(self.address), into),
+            None => User(self.address).load(0, into),
+        }
+    }
+
+    /// A packed copy.
+    pub(crate) fn packed(&self) -> Box<[u8]> {
+        let mut packed = room(self.bytes);
+        self.pack(&mut packed);
+        packed
+    }
+
+    /// Packs it into memory that is lent, and as long.
+    pub(crate) fn pack_to(&self, into: Span) {
+        assert_eq!(into.len, self.bytes, "there is as much room as it has bytes");
+        let Ok(len) = usize::try_from(into.len) else { return };
+        if len == 0 {
+            return;
+        }
+        // SAFETY: I1: it is the program's, or ours, and nobody looks at it before this returns.
+        let room = unsafe { std::slice::from_raw_parts_mut(User(into.offset).at(0), len) };
+        self.pack(room);
+    }
+
+    /// Unpacks as much as there is.
+    pub(crate) fn unpack(&self, from: &[u8]) {
+        match &self.datatype {
+            Some(datatype) => datatype.unpack(self.count, from, &mut User(self.address)),
+            None => User(self.address).store(0, from),
+        }
+    }
+}
+
+/// Data that goes: where it is, or a packed copy. Small, since many may be under way, and few are packed.
+pub(crate) struct Outgoing {
+    at: u64,
+    bytes: u64,
+    packed: Option<Box<Packed>>,
+}
+
+/// Data that comes: where it belongs, or room for it while it is packed.
+pub(crate) struct Incoming {
+    at: u64,
+    bytes: u64,
+    packed: Option<Box<Packed>>,
+}
+
+/// What does not lie in memory as it travels, and room for it as it does.
+struct Packed {
+    data: Data,
+    room: Box<[u8]>,
+    /// What is in there was packed once and for all.
+    fixed: bool,
+}
+
+impl Packed {
+    /// Room for data, if it needs any.
+    #[inline]
+    fn room_for(data: Data) -> Option<Box<Packed>> {
+        data.datatype.is_some().then(|| Packed::new(data))
+    }
+
+    fn new(data: Data) -> Box<Packed> {
+        Box::new(Packed { room: room(data.bytes), data, fixed: false })
+    }
+
+    fn load(&mut self) -> Span {
+        if !self.fixed {
+            self.data.pack(&mut self.room);
+        }
+        memory::lend(&self.room)
+    }
+
+    fn unload(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.room.len());
+        self.data.unpack(&self.room[..bytes]);
+    }
+}
+
+impl Outgoing {
+    /// Data that goes. Nothing is packed before [`Outgoing::load`].
+    #[inline]
+    pub(crate) fn new(data: Data) -> Outgoing {
+        Outgoing { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
+    }
+
+    /// Bytes that go from where they are.
+    #[inline]
+    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Outgoing {
+        Outgoing { at: offset, bytes: len, packed: None }
+    }
+
+    /// A copy of what the user's memory holds now, which is the user's again.
+    pub(crate) fn copied(data: Data) -> Outgoing {
+        let (at, bytes) = (data.address, data.bytes);
+        let mut packed = Packed::new(data);
+        packed.load();
+        packed.fixed = true;
+        Outgoing { at, bytes, packed: Some(packed) }
+    }
+
+    /// Packs what the user's memory holds now, and says where the bytes are. They stay in that place.
+    #[inline]
+    pub(crate) fn load(&mut self) -> Span {
+        match &mut self.packed {
+            None => Span::new(memory::MEMORY, self.at, self.bytes),
+            Some(packed) => packed.load(),
+        }
+    }
+
+    /// Bytes that travel.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Incoming {
+    /// Room for data that comes.
+    #[inline]
+    pub(crate) fn new(data: Data) -> Incoming {
+        Incoming { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
+    }
+
+    /// Room for bytes where they belong.
+    #[inline]
+    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Incoming {
+        Incoming { at: offset, bytes: len, packed: None }
+    }
+
+    /// Where the bytes go. Always the same place.
+    #[inline]
+    pub(crate) fn span(&mut self) -> Span {
+        match &mut self.packed {
+            None => Span::new(memory::MEMORY, self.at, self.bytes),
+            Some(packed) => memory::lend_mut(&mut packed.room),
+        }
+    }
+
+    /// So many bytes have come: puts them where they belong.
+    #[inline]
+    pub(crate) fn unload(&mut self, bytes: u64) {
+        if let Some(packed) = &self.packed {
+            packed.unload(bytes);
+        }
+    }
+
+    /// Bytes that there is room for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Memory of the user's, as datatypes see it: offsets from the address that the program gave.
+pub(crate) struct User(u64);
+
+impl User {
+    /// A buffer with elements of this datatype. MPI_BOTTOM is one, if the datatype knows addresses.
+    pub(crate) fn new(address: u64, datatype: &Datatype) -> Result<User> {
+        match address.wrapping_add_signed(datatype.true_lb()) {
+            0 => Err(no_buffer(0)),
+            _ if address == MPI_IN_PLACE as u64 => Err(no_buffer(address)),
+            _ => Ok(User(address)),
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: i64) -> *mut u8 {
+        let address = self.0.wrapping_add_signed(offset);
+        std::ptr::with_exposed_provenance_mut(usize::try_from(address).expect("it is an address"))
+    }
+}
+
+impl Memory for User {
+    #[inline(always)]
+    fn load(&self, offset: i64, into: &mut [u8]) {
+        // SAFETY: I1.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.at(offset), into.as_mut_ptr(), into.len());
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, offset: i64, from: &[u8]) {
+        // SAFETY: I1.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) };
+    }
+}
+
+/// Room for so many bytes, to be written before it is read.
+#[inline]
+pub(crate) fn room(bytes: u64) -> Box<[u8]> {
+    if bytes == 0 {
+        return Box::default();
+    }
+    vec![0; usize::try_from(bytes).expect("the program has as much in memory")].into()
+}
+
+#[cold]
+fn too_many() -> Failure {
+    Failure::new(MPI_ERR_COUNT, "so many elements have more bytes than there can be")
+}
+
+#[cold]
+fn no_buffer(address: u64) -> Failure {
+    let why = match address {
+        0 => "the buffer is a null pointer, and the count is not 0",
+        _ => "MPI_IN_PLACE cannot stand for this buffer",
+    };
+    Failure::new(MPI_ERR_BUFFER, why)
+}

@@ -1,0 +1,155 @@
+//! Datatypes as C sees them: objects behind handles, how large they are, and their names.
+//!
+//! What a datatype means is crate `mpi`'s; here it has a handle, a name, and is committed or not. Requests
+//! keep a datatype of their own, so a program may free its handle while they last.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use ferrywire_mpi::datatype::{Datatype, Recipe};
+
+use crate::convert::constants::{MPI_DATATYPE_NULL, MPI_ERR_TYPE};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::{self, Kind, Object, Shared};
+use crate::convert::types::MPI_Datatype;
+use crate::objects::attribute::Attributes;
+
+/// A datatype, with all that a program hangs on it.
+pub(crate) struct Type {
+    /// What it is.
+    pub(crate) datatype: Datatype,
+    pub(crate) attributes: Attributes,
+    pub(crate) committed: AtomicBool,
+    /// The program has given its handle back.
+    pub(crate) freed: AtomicBool,
+    pub(crate) name: Mutex<String>,
+}
+
+impl Kind for Type {
+    const MARK: u32 = 0x5459_5045;
+    const ERROR: c_int = MPI_ERR_TYPE;
+    const NAME: &'static str = "datatype";
+}
+
+impl Type {
+    pub(crate) fn new(datatype: Datatype, committed: bool) -> Type {
+        let name = Mutex::new(datatype.name().unwrap_or_default().into());
+        let (committed, freed) = (AtomicBool::new(committed), AtomicBool::new(false));
+        Type { datatype, attributes: Attributes::default(), committed, freed, name }
+    }
+
+    /// Whether it may be used for messages.
+    #[inline]
+    pub(crate) fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes of an element that lies in memory as it travels, if it is one that the standard predefines.
+#[inline]
+pub(crate) fn straight_bytes(handle: MPI_Datatype) -> Option<u64> {
+    let bytes = *STRAIGHT_BYTES.get(handle.0.wrapping_sub(FIRST))?;
+    (bytes != 0).then_some(bytes.into())
+}
+
+/// What a handle names, if it may be used for messages. A clone outlives the handle.
+#[inline]
+pub(crate) fn find_committed<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
+    let object = object(handle)?;
+    if object.is_committed() { Ok(&object.datatype) } else { Err(uncommitted()) }
+}
+
+/// What a handle names. A clone outlives the handle.
+pub(crate) fn find<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
+    Ok(&object(handle)?.datatype)
+}
+
+/// The object that a handle names, be it predefined or the program's.
+#[inline]
+pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
+    match NAMED.get(handle.0.wrapping_sub(FIRST)) {
+        None => handle::find(handle.0),
+        Some(Some(named)) => Ok(named),
+        Some(None) => Err(no_datatype(handle)),
+    }
+}
+
+/// Keeps the handle of a datatype valid, also when the program has given it back.
+pub(crate) struct Lasting {
+    pub(crate) handle: MPI_Datatype,
+    /// Nothing: it is predefined.
+    object: Option<Shared<Type>>,
+}
+
+impl Lasting {
+    pub(crate) fn new(handle: MPI_Datatype) -> Result<Lasting> {
+        let object = match NAMED.get(handle.0.wrapping_sub(FIRST)) {
+            None => Some(handle::share_of(handle.0)?),
+            Some(_) => None,
+        };
+        Ok(Lasting { handle, object })
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        self.object.take().into_iter().for_each(handle::retire);
+    }
+}
+
+/// A handle of a datatype. What is predefined always has the same one; everything else gets a new one,
+/// which the program frees.
+pub(crate) fn expose(datatype: Datatype, committed: bool) -> MPI_Datatype {
+    if let Recipe::Named { handle, .. } = datatype.recipe() {
+        return MPI_Datatype((*handle).into());
+    }
+    if datatype.predefined().is_some() {
+        return unnamed(datatype);
+    }
+    MPI_Datatype(handle::expose(handle::share(Type::new(datatype, committed))))
+}
+
+/// The handle of a predefined datatype that has no name. It is known by how it was made.
+fn unnamed(datatype: Datatype) -> MPI_Datatype {
+    static UNNAMED: LazyLock<Mutex<HashMap<String, MPI_Datatype>>> = LazyLock::new(Mutex::default);
+    let mut known = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    *known
+        .entry(format!("{datatype:?}"))
+        .or_insert_with(|| MPI_Datatype(handle::expose(handle::share(Type::new(datatype, true)))))
+}
+
+#[cold]
+fn uncommitted() -> Failure {
+    Failure::new(MPI_ERR_TYPE, "the datatype has not been committed: call MPI_Type_commit before")
+}
+
+#[cold]
+fn no_datatype(handle: MPI_Datatype) -> Failure {
+    let why = match handle {
+        MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL is no datatype".into(),
+        MPI_Datatype(other) => format!("no datatype has the handle {other:#x}"),
+    };
+    Failure::new(MPI_ERR_TYPE, why)
+}
+
+/// The first handle of a predefined datatype, and how many there can be.
+const FIRST: usize = 0x200;
+const HANDLES: usize = 0x100;
+
+/// The predefined datatypes that have a name, by their handles.
+static NAMED: LazyLock<[Option<Shared<Type>>; HANDLES]> = LazyLock::new(|| {
+    std::array::from_fn(|at| {
+        let named = Datatype::named(FIRST + at)?;
+        Some(handle::share(Type::new(named, true)))
+    })
+});
+
+/// For each predefined handle, the bytes of one that lies in memory as it travels; else 0.
+static STRAIGHT_BYTES: LazyLock<[u8; HANDLES]> = LazyLock::new(|| {
+    std::array::from_fn(|at| {
+        let straight = Datatype::named(FIRST + at).filter(Datatype::is_contiguous);
+        straight.map_or(0, |datatype| u8::try_from(datatype.size()).unwrap_or(0))
+    })
+});

@@ -1,0 +1,229 @@
+//! Messages under way, and what they came to.
+//!
+//! Invariants, cited below by number.
+//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
+//!       packed lives in the recipe.
+
+use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted, Received};
+use ferrywire_mpi::comm::Wanted;
+use ferrywire_runtime::{Call, Source, Tag, With};
+
+use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
+use crate::convert::failure::{self, Failure, Result};
+use crate::convert::handle::Shared;
+use crate::convert::status::Status;
+use crate::objects::communicator::Comm;
+use crate::objects::data::{Data, Incoming, Outgoing};
+use crate::objects::process;
+use crate::objects::recipe::{End, Next, Recipe};
+
+/// A message that goes.
+pub(crate) struct Sending {
+    pub(crate) data: Outgoing,
+    pub(crate) dest: PeerRank,
+    pub(crate) tag: MessageTag,
+    pub(crate) mode: Mode,
+}
+
+/// A message that is to come.
+pub(crate) struct Receiving {
+    pub(crate) data: Incoming,
+    pub(crate) source: SourceRank,
+    pub(crate) tag: MessageTag,
+}
+
+impl Sending {
+    /// What is to go where.
+    pub(crate) fn new(
+        comm: &Comm,
+        data: Outgoing,
+        dest: PeerRank,
+        tag: MessageTag,
+        mode: Mode,
+    ) -> Result<Sending> {
+        let sending = Sending { data, dest, tag, mode };
+        sending.address(comm)?;
+        Ok(sending)
+    }
+
+    /// Where it goes, and what it says of itself. None: to nobody.
+    fn address(&self, comm: &Comm) -> Result<Option<(Peer, MatchWord)>> {
+        let address = comm.address(self.dest, self.tag);
+        address.map_err(|failure| failure.during(self.described(comm)))
+    }
+
+    /// What it came to.
+    #[inline]
+    pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<Status> {
+        match outcome {
+            Outcome::Done => Ok(Status::EMPTY),
+            Outcome::Cancelled if !comm.members.standing().is_revoked() => Ok(Status::CANCELLED),
+            other => Err(failed(other).during(self.described(comm))),
+        }
+    }
+
+    fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
+        sending(comm, self.dest, self.tag, Some(self.data.bytes()))
+    }
+}
+
+impl Recipe for Sending {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        let Some(to) = self.address(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
+        let (source, mode) = (self.data.load(), self.mode);
+        // SAFETY: I1.
+        Ok(unsafe { comm.runtime().start_send(to, source, mode) })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        self.end(comm, end.outcome).map(Next::Over)
+    }
+}
+
+impl Receiving {
+    /// What is to come from where.
+    pub(crate) fn new(
+        comm: &Comm,
+        data: Data,
+        source: SourceRank,
+        tag: MessageTag,
+    ) -> Result<Receiving> {
+        let receiving = Receiving { data: Incoming::new(data), source, tag };
+        receiving.wanted(comm)?;
+        Ok(receiving)
+    }
+
+    /// What it insists on. None: it is from nobody.
+    fn wanted(&self, comm: &Comm) -> Result<Option<Wanted>> {
+        let wanted = comm.wanted(self.source, self.tag);
+        wanted.map_err(|failure| failure.during(self.described(comm)))
+    }
+
+    /// What it came to.
+    #[inline]
+    pub(crate) fn end(&mut self, comm: &Comm, outcome: Outcome) -> Result<Status> {
+        match outcome {
+            Outcome::Done => Ok(Status::NOBODY),
+            Outcome::Cancelled => Ok(Status::CANCELLED),
+            Outcome::Failed(Fault::PeerDown(peer)) if self.source.is_any() => {
+                Err(failure::pending(peer).during(self.described(comm)))
+            }
+            outcome => received(&mut self.data, outcome)
+                .map_err(|failure| failure.during(self.described(comm))),
+        }
+    }
+
+    fn described<'a>(&self, comm: &'a Comm) -> Call<&'a Comm> {
+        receiving(comm, self.source, self.tag, Some(self.data.bytes()))
+    }
+}
+
+impl Recipe for Receiving {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        let Some(wanted) = self.wanted(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
+        let into = self.data.span();
+        // SAFETY: I1.
+        Ok(unsafe { comm.runtime().start_receive(wanted, into) })
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        self.end(comm, end.outcome).map(Next::Over)
+    }
+}
+
+/// A receive from anybody that was taken out of the queue, since a rank that has died might have been its sender. It
+/// is still the program's, and tries again when the program looks at it: by then that may know of the death.
+pub(crate) struct Again(pub(crate) Receiving);
+
+impl Recipe for Again {
+    fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
+        self.0.start(comm)
+    }
+
+    fn is_receive(&self) -> bool {
+        true
+    }
+
+    fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
+        if !matches!(end.outcome, Outcome::Failed(Fault::PeerDown(_))) {
+            return self.0.finish(comm, end);
+        }
+        match self.0.start(comm)? {
+            Posted::Done(outcome) => self.0.end(comm, outcome).map(Next::Over),
+            pending => Ok(Next::Then(pending)),
+        }
+    }
+}
+
+/// What a send came to.
+#[inline]
+pub(crate) fn sent(outcome: Outcome) -> Result {
+    match outcome {
+        Outcome::Done => Ok(()),
+        other => Err(failed(other)),
+    }
+}
+
+/// What a receive came to. What has come is put where it belongs.
+#[inline]
+pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<Status> {
+    match outcome {
+        Outcome::Received(got) => {
+            incoming.unload(got.len);
+            Ok(Status::of(&got))
+        }
+        Outcome::Failed(Fault::Truncated { word, .. }) => {
+            let len = incoming.bytes();
+            incoming.unload(len);
+            Err(failed(outcome).of_message(Status::of(&Received { word, len })))
+        }
+        other => Err(failed(other)),
+    }
+}
+
+/// The error of an operation that failed.
+#[cold]
+pub(crate) fn failed(outcome: Outcome) -> Failure {
+    match process::running() {
+        Ok(process) => process.runtime.failure(outcome).into(),
+        Err(not_running) => not_running,
+    }
+}
+
+/// A call that sends, as errors describe it.
+#[inline]
+pub(crate) fn sending(
+    comm: &Comm,
+    dest: PeerRank,
+    tag: MessageTag,
+    bytes: Option<u64>,
+) -> Call<&Comm> {
+    let (peer, tag) = (With::To(dest.into()), Some(tag.number()));
+    Call { name: "", comm: Some(comm), peer, tag, bytes }
+}
+
+/// A call that receives.
+#[inline]
+pub(crate) fn receiving(
+    comm: &Comm,
+    source: impl Into<Source>,
+    tag: impl Into<Tag>,
+    bytes: Option<u64>,
+) -> Call<&Comm> {
+    let (peer, tag) = (With::From(source.into()), Some(tag.into()));
+    Call { name: "", comm: Some(comm), peer, tag, bytes }
+}
+
+/// Says of a failure that it was about a message to somebody.
+pub(crate) fn to(comm: &Comm, dest: PeerRank, tag: MessageTag) -> impl FnOnce(Failure) -> Failure {
+    move |failure| failure.during(sending(comm, dest, tag, None))
+}
+
+/// Says of a failure that it was about a message from somebody.
+pub(crate) fn from(
+    comm: &Comm,
+    source: SourceRank,
+    tag: MessageTag,
+) -> impl FnOnce(Failure) -> Failure {
+    move |failure| failure.during(receiving(comm, source, tag, None))
+}

@@ -1,0 +1,343 @@
+//! Operations: what reductions do, by the standard's names and by functions of the user's.
+//!
+//! A function of the user's gets elements as they lie in the user's memory. Schedules know packed bytes
+//! only, so where the two differ, both sides are unpacked for it and the result is packed again.
+//!
+//! Invariants, cited below by number.
+//!   I1. A function of the user's is what the standard says that it is; the program vouches for it.
+//!   I2. It is called with room for as many elements as it is told, on a thread of the user's: the driver
+//!       sees to it.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use ferrywire_host::Operators;
+use ferrywire_host::nic::Operator;
+use ferrywire_mpi::collective::Combiner;
+use ferrywire_mpi::datatype::{Basic, Datatype, Memory, Predefined, Sort};
+use ferrywire_mpi::operation::{self, Number, Operation, USER_OPERATOR_MIN};
+use ferrywire_runtime as runtime;
+
+use crate::convert::constants::{
+    MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_OP, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC,
+    MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE, MPI_SUM,
+};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::{self, Kind, Shared};
+use crate::convert::types::{MPI_Count, MPI_Datatype, MPI_Op};
+use crate::objects::datatype::{self, Lasting};
+
+/// A function of the program's that counts in an int.
+pub(crate) type Function =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
+/// One that counts in an MPI_Count.
+pub(crate) type LargeFunction =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
+
+/// A function of the user's.
+#[derive(Clone, Copy)]
+pub(crate) enum UserFunction {
+    Small(Function),
+    Large(LargeFunction),
+}
+
+/// An operation of the user's.
+pub(crate) struct Users {
+    pub(crate) function: UserFunction,
+    pub(crate) commutative: bool,
+}
+
+impl Kind for Users {
+    const MARK: u32 = 0x4f50_5553;
+    const ERROR: c_int = MPI_ERR_OP;
+    const NAME: &'static str = "operation";
+}
+
+/// What a handle names.
+pub(crate) enum Op {
+    Ours(Operation),
+    Users(Shared<Users>),
+}
+
+/// What a handle names.
+pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
+    Ok(Op::Ours(match handle {
+        MPI_SUM => Operation::Sum,
+        MPI_PROD => Operation::Product,
+        MPI_MIN => Operation::Min,
+        MPI_MAX => Operation::Max,
+        MPI_BAND => Operation::BitAnd,
+        MPI_BOR => Operation::BitOr,
+        MPI_BXOR => Operation::BitXor,
+        MPI_LAND => Operation::LogicalAnd,
+        MPI_LOR => Operation::LogicalOr,
+        MPI_LXOR => Operation::LogicalXor,
+        MPI_MINLOC => Operation::MinPlace,
+        MPI_MAXLOC => Operation::MaxPlace,
+        MPI_REPLACE => Operation::Replace,
+        MPI_NO_OP => Operation::Keep,
+        MPI_OP_NULL => return Err(Failure::new(MPI_ERR_OP, "MPI_OP_NULL is no operation")),
+        MPI_Op(address) => return Ok(Op::Users(handle::share_of(address)?)),
+    }))
+}
+
+/// How contributions are combined, while this is alive.
+pub(crate) struct Combining {
+    /// As schedules want to know.
+    pub(crate) combiner: Combiner,
+    /// The operator of the user's is known under a number of its own meanwhile.
+    #[expect(dead_code, reason = "it is let go with this")]
+    registered: Option<Registered>,
+}
+
+impl Combining {
+    /// What `op` does to elements of `datatype`.
+    pub(crate) fn new(
+        op: MPI_Op,
+        handle: MPI_Datatype,
+        process: &'static runtime::Process,
+    ) -> Result<Combining> {
+        let datatype = datatype::find_committed(handle)?;
+        let element_bytes = datatype.size().max(1);
+        match find(op)? {
+            Op::Ours(operation) => {
+                let number = number_of(datatype);
+                let operator = number.and_then(|number| operation::operator(operation, number));
+                let operator = operator.ok_or_else(|| unsuitable(op, datatype))?;
+                let commutative = operation.is_commutative();
+                let combiner = Combiner { operator, element_bytes, commutative };
+                Ok(Combining { combiner, registered: None })
+            }
+            Op::Users(users) => {
+                let commutative = users.commutative;
+                let (datatype, lasting) = (datatype.clone(), Lasting::new(handle)?);
+                let reduction = Reduction { users, datatype, lasting };
+                let registered = Registered::new(reduction, process);
+                let operator = Operator(registered.number);
+                let combiner = Combiner { operator, element_bytes, commutative };
+                Ok(Combining { combiner, registered: Some(registered) })
+            }
+        }
+    }
+}
+
+#[cold]
+fn unsuitable(op: MPI_Op, datatype: &Datatype) -> Failure {
+    let op = name_of(op);
+    let why = match datatype.name() {
+        Some(name) => format!("{op} cannot be used with {name}"),
+        None => format!(
+            "{op} is for predefined datatypes only: MPI_Op_create makes an operation for others"
+        ),
+    };
+    Failure::new(MPI_ERR_OP, why)
+}
+
+/// What the standard calls an operation of its own.
+pub(crate) fn name_of(op: MPI_Op) -> &'static str {
+    match op {
+        MPI_SUM => "MPI_SUM",
+        MPI_PROD => "MPI_PROD",
+        MPI_MIN => "MPI_MIN",
+        MPI_MAX => "MPI_MAX",
+        MPI_BAND => "MPI_BAND",
+        MPI_BOR => "MPI_BOR",
+        MPI_BXOR => "MPI_BXOR",
+        MPI_LAND => "MPI_LAND",
+        MPI_LOR => "MPI_LOR",
+        MPI_LXOR => "MPI_LXOR",
+        MPI_MINLOC => "MPI_MINLOC",
+        MPI_MAXLOC => "MPI_MAXLOC",
+        MPI_REPLACE => "MPI_REPLACE",
+        MPI_NO_OP => "MPI_NO_OP",
+        _ => "the operation",
+    }
+}
+
+/// The sort of number that a predefined type is.
+fn number_of(datatype: &Datatype) -> Option<Number> {
+    Some(match datatype.predefined()? {
+        Predefined::One(basic) => one(basic)?,
+        Predefined::Pair { value, index } => match (one(value)?, one(index)?) {
+            (Number::F32, Number::I32) => Number::F32AndI32,
+            (Number::F64, Number::I32) => Number::F64AndI32,
+            (Number::F80, Number::I32) => Number::F80AndI32,
+            (Number::I16, Number::I32) => Number::I16AndI32,
+            (Number::I32, Number::I32) => Number::I32AndI32,
+            (Number::I64, Number::I32) => Number::I64AndI32,
+            (Number::F32, Number::F32) => Number::F32AndF32,
+            (Number::F64, Number::F64) => Number::F64AndF64,
+            _ => return None,
+        },
+    })
+}
+
+fn one(basic: Basic) -> Option<Number> {
+    Some(match (basic.sort(), basic.bytes()) {
+        (Sort::Signed, 1) => Number::I8,
+        (Sort::Signed, 2) => Number::I16,
+        (Sort::Signed, 4) => Number::I32,
+        (Sort::Signed, 8) => Number::I64,
+        (Sort::Unsigned, 1) => Number::U8,
+        (Sort::Unsigned, 2) => Number::U16,
+        (Sort::Unsigned, 4) => Number::U32,
+        (Sort::Unsigned, 8) => Number::U64,
+        (Sort::Float, 4) => Number::F32,
+        (Sort::Float, 8) => Number::F64,
+        (Sort::Extended, 16) => Number::F80,
+        (Sort::Complex, 8) => Number::ComplexF32,
+        (Sort::Complex, 16) => Number::ComplexF64,
+        (Sort::ExtendedComplex, 32) => Number::ComplexF80,
+        (Sort::Logical, 1) => Number::Bool,
+        (Sort::Logical, 2) => Number::Logical16,
+        (Sort::Logical, 4) => Number::Logical32,
+        (Sort::Logical, 8) => Number::Logical64,
+        (Sort::Byte | Sort::Packed, 1) => Number::Byte,
+        _ => return None,
+    })
+}
+
+/// What operators mean in this process.
+pub(crate) const OPERATORS: Operators =
+    Operators { combine, is_users: |operator| operator.0 >= USER_OPERATOR_MIN };
+
+/// Combines two contributions.
+pub(crate) fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
+    if operator.0 < USER_OPERATOR_MIN {
+        return operation::combine(operator, source, into);
+    }
+    let reduction = registry().reductions.get(&operator.0).map(Arc::clone);
+    reduction.expect("it is registered until its schedule is over").combine(source, into);
+}
+
+/// An operation of the user's on a datatype.
+struct Reduction {
+    users: Shared<Users>,
+    datatype: Datatype,
+    /// What the function is told that the elements are.
+    lasting: Lasting,
+}
+
+impl Reduction {
+    fn combine(&self, source: &[u8], into: &mut [u8]) {
+        let count = into.len() as u64 / self.datatype.size().max(1);
+        if self.datatype.is_contiguous() {
+            self.call(source.as_ptr(), into.as_mut_ptr(), count);
+            return;
+        }
+        let mut unpacked_source = Elements::new(&self.datatype, count);
+        let mut unpacked_into = Elements::new(&self.datatype, count);
+        self.datatype.unpack(count, source, &mut unpacked_source);
+        self.datatype.unpack(count, into, &mut unpacked_into);
+        self.call(unpacked_source.origin(), unpacked_into.origin(), count);
+        self.datatype.pack(count, &unpacked_into, into);
+    }
+
+    fn call(&self, source: *const u8, into: *mut u8, count: u64) {
+        let mut handle = self.lasting.handle;
+        let (source, into) = (source.cast_mut().cast(), into.cast());
+        match self.users.function {
+            UserFunction::Small(function) => {
+                let mut count = c_int::try_from(count).expect("such a function counts in an int");
+                // SAFETY: I1, I2.
+                unsafe { function(source, into, &raw mut count, &raw mut handle) };
+            }
+            UserFunction::Large(function) => {
+                let mut count = count.cast_signed();
+                // SAFETY: I1, I2.
+                unsafe { function(source, into, &raw mut count, &raw mut handle) };
+            }
+        }
+    }
+}
+
+/// Elements as they would lie in the user's memory.
+struct Elements {
+    /// In units that are aligned as C's largest types are.
+    memory: Vec<u128>,
+    /// Where the first byte is, as the user would count.
+    start: i64,
+}
+
+impl Elements {
+    fn new(datatype: &Datatype, count: u64) -> Elements {
+        let window = datatype.window(count);
+        // What the user counts from has to be aligned, too.
+        let start = window.start.min(0).div_euclid(16) * 16;
+        let bytes = usize::try_from(window.end.max(0) - start).expect("it is in memory elsewhere");
+        Elements { memory: vec![0; bytes.div_ceil(16)], start }
+    }
+
+    /// The address that the user counts from.
+    fn origin(&mut self) -> *mut u8 {
+        let first: *mut u8 = self.memory.as_mut_ptr().cast();
+        first.wrapping_offset(isize::try_from(-self.start).expect("it is an offset"))
+    }
+
+    fn range(&self, offset: i64, len: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(offset - self.start).expect("the window begins before it");
+        assert!(start + len <= self.memory.len() * 16, "the window ends behind it");
+        start..start + len
+    }
+}
+
+impl Memory for Elements {
+    fn load(&self, offset: i64, into: &mut [u8]) {
+        let range = self.range(offset, into.len());
+        let first = self.memory.as_ptr().cast::<u8>().wrapping_add(range.start);
+        // SAFETY: the range lies in the memory.
+        let from = unsafe { std::slice::from_raw_parts(first, range.len()) };
+        into.copy_from_slice(from);
+    }
+
+    fn store(&mut self, offset: i64, from: &[u8]) {
+        let range = self.range(offset, from.len());
+        let first = self.memory.as_mut_ptr().cast::<u8>().wrapping_add(range.start);
+        // SAFETY: the range lies in the memory.
+        let into = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
+        into.copy_from_slice(from);
+    }
+}
+
+/// Operators of the user's that schedules use now, by their numbers.
+#[derive(Default)]
+struct Registry {
+    reductions: HashMap<u16, Arc<Reduction>>,
+    next: u16,
+}
+
+fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of an operator, while this is alive.
+struct Registered {
+    number: u16,
+    process: &'static runtime::Process,
+}
+
+impl Registered {
+    fn new(reduction: Reduction, process: &'static runtime::Process) -> Registered {
+        let mut registry = registry();
+        loop {
+            let number = registry.next | USER_OPERATOR_MIN;
+            registry.next = number.wrapping_add(1);
+            if let std::collections::hash_map::Entry::Vacant(place) =
+                registry.reductions.entry(number)
+            {
+                place.insert(Arc::new(reduction));
+                process.add_user_operator();
+                return Registered { number, process };
+            }
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        registry().reductions.remove(&self.number);
+        self.process.remove_user_operator();
+    }
+}

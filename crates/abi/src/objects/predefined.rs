@@ -1,0 +1,68 @@
+//! Attributes that communicators have from the beginning: facts about the job, behind pointers.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use ferrywire_mpi::comm::TAG_MAX;
+
+use crate::convert::constants::{
+    MPI_ANY_SOURCE, MPI_APPNUM, MPI_ERR_LASTCODE, MPI_HOST, MPI_IO, MPI_LASTUSEDCODE,
+    MPI_PROC_NULL, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
+};
+use crate::objects::comm;
+use crate::objects::process;
+
+/// A number that programs look at through a pointer.
+struct Fact(AtomicI32);
+
+impl Fact {
+    const fn new(number: c_int) -> Fact {
+        Fact(AtomicI32::new(number))
+    }
+
+    fn place(&'static self) -> *mut c_void {
+        self.0.as_ptr().cast()
+    }
+}
+
+static TAG_UB: Fact = Fact::new(TAG_MAX.cast_signed());
+/// No process is a host of the others.
+static HOST: Fact = Fact::new(MPI_PROC_NULL);
+/// Every rank can read and write files.
+static IO: Fact = Fact::new(MPI_ANY_SOURCE);
+/// Each rank counts time from its own beginning.
+static WTIME_IS_GLOBAL: Fact = Fact::new(0);
+/// Which program of the job this rank runs.
+static APPNUM: Fact = Fact::new(0);
+static LAST_USED_CODE: Fact = Fact::new(MPI_ERR_LASTCODE);
+static UNIVERSE_SIZE: Fact = Fact::new(0);
+
+/// Where the value of a predefined attribute is, or that nobody knows it. None: it is no such key.
+pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
+    let fact = match key {
+        MPI_TAG_UB => &TAG_UB,
+        MPI_HOST => &HOST,
+        MPI_IO => &IO,
+        MPI_WTIME_IS_GLOBAL => &WTIME_IS_GLOBAL,
+        MPI_APPNUM => {
+            let Some(program) = process::running().ok()?.rank().program() else {
+                return Some(None);
+            };
+            APPNUM.0.store(comm::int(program), Ordering::Relaxed);
+            &APPNUM
+        }
+        MPI_LASTUSEDCODE => &LAST_USED_CODE,
+        MPI_UNIVERSE_SIZE => {
+            let process = process::running().ok()?;
+            UNIVERSE_SIZE.0.store(comm::int(process.rank().size()), Ordering::Relaxed);
+            &UNIVERSE_SIZE
+        }
+        _ => return None,
+    };
+    Some(Some(fact.place()))
+}
+
+/// Says which error code is the largest in use.
+pub(crate) fn set_last_used_code(code: c_int) {
+    LAST_USED_CODE.0.store(code, Ordering::Relaxed);
+}

@@ -1,0 +1,108 @@
+//! This process as a rank of a job: what all calls have in common.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::thread::ThreadId;
+
+use ferrywire_host::Rank;
+use ferrywire_runtime as runtime;
+
+use crate::convert::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::handle::Shared;
+use crate::objects::communicator::{Comm, Plane};
+
+/// A rank, from MPI_Init to MPI_Finalize.
+pub(crate) struct Process {
+    /// The rank that it is of its job.
+    pub(crate) runtime: &'static runtime::Process,
+    /// MPI_COMM_WORLD.
+    pub(crate) world: Shared<Comm>,
+    /// MPI_COMM_SELF.
+    pub(crate) itself: Shared<Comm>,
+    /// What threads may do.
+    pub(crate) thread_level: c_int,
+    /// The thread that called MPI_Init.
+    pub(crate) main_thread: ThreadId,
+}
+
+impl Process {
+    /// The rank that it is of its job.
+    #[inline]
+    pub(crate) fn rank(&self) -> &'static Rank {
+        self.runtime.rank()
+    }
+}
+
+/// There while MPI is: null before, and after.
+static RUNNING: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+/// What was there before the end. References to it may be kept, so it is not freed; and a tool that looks for memory
+/// that nobody has finds it here.
+static LEFT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static STARTED: AtomicBool = AtomicBool::new(false);
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// The process, while MPI is running.
+#[inline]
+pub(crate) fn running() -> Result<&'static Process> {
+    let process = RUNNING.load(Ordering::Acquire);
+    if process.is_null() {
+        return Err(not_running());
+    }
+    // SAFETY: it was leaked by `begin`, and is never freed.
+    Ok(unsafe { &*process })
+}
+
+#[cold]
+fn not_running() -> Failure {
+    let why = match is_finished() {
+        true => "MPI_Finalize has been called",
+        false => "MPI_Init has not been called",
+    };
+    Failure::new(MPI_ERR_OTHER, why)
+}
+
+/// The plane of the predefined communicators.
+pub(crate) fn first_plane() -> Result<Plane> {
+    Ok(running()?.runtime.first_plane())
+}
+
+/// Whether MPI_Init has been called.
+pub(crate) fn is_started() -> bool {
+    STARTED.load(Ordering::Acquire)
+}
+
+/// Whether MPI_Finalize has been called.
+pub(crate) fn is_finished() -> bool {
+    FINISHED.load(Ordering::Acquire)
+}
+
+/// MPI is there from now on.
+pub(crate) fn begin(process: Process) {
+    RUNNING.store(Box::into_raw(Box::new(process)), Ordering::Release);
+    STARTED.store(true, Ordering::Release);
+}
+
+/// MPI is not there any more.
+pub(crate) fn end() {
+    let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    // Swapped, since a variable that is only stored to is optimised away.
+    LEFT.swap(left, Ordering::AcqRel);
+    FINISHED.store(true, Ordering::Release);
+}
+
+/// Ends the job.
+pub(crate) fn abort(code: c_int, text: &str) -> ! {
+    match running() {
+        Ok(process) => process.rank().abort(code, text),
+        Err(_) => {
+            eprintln!("ferrywire: {text}");
+            die(code)
+        }
+    }
+}
+
+/// Ends this process, which has no job to end.
+pub(crate) fn die(code: c_int) -> ! {
+    std::process::exit(if code == 0 { MPI_ERR_UNKNOWN } else { code.clamp(1, 255) })
+}
