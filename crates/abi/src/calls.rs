@@ -1,10 +1,10 @@
 //! The functions of the standard, by its chapters. Each is written once, in an `entries!` block: see `entry.rs`.
 
 mod collectives;
-mod communicators;
+pub(crate) mod communicators;
 mod datatypes;
 pub(crate) mod entry;
-mod environment;
-mod point_to_point;
+pub(crate) mod environment;
+pub(crate) mod point_to_point;
 mod topologies;
 mod unsupported;

@@ -23,4 +23,6 @@
 mod calls;
 pub mod convert;
 mod objects;
+#[cfg(test)]
+mod second_front;
 mod tool;

@@ -24,28 +24,35 @@ macro_rules! entries {
     };
 }
 
-/// A function, and the one with large counts if there is one.
+/// A function, and the one with large counts if there is one. Each is a module of its own, so that the front of another
+/// ABI can call its body by name.
 macro_rules! twins {
     ([$name:ident] $args:tt $object:tt $body:block) => {
-        const _: () = {
-            #[allow(
-                unused_imports,
-                reason = "not every function has arguments of these types"
-            )]
-            use $crate::convert::sizes::small::{Address, Displacement, Size};
-            $crate::calls::entry::entry! { $name $args $object $body }
-        };
+        $crate::calls::entry::sized! { small $name $args $object $body }
     };
     ([$name:ident $large:ident] $args:tt $object:tt $body:block) => {
-        $crate::calls::entry::twins! { [$name] $args $object $body }
-        const _: () = {
+        $crate::calls::entry::sized! { small $name $args $object $body }
+        $crate::calls::entry::sized! { large $large $args $object $body }
+    };
+}
+
+/// A function with counts of one size.
+macro_rules! sized {
+    ($size:ident $name:ident $args:tt $object:tt $body:block) => {
+        #[allow(non_snake_case, reason = "the standard gives the name")]
+        pub(crate) mod $name {
+            #[allow(
+                unused_imports,
+                reason = "not every function uses all that its chapter does"
+            )]
+            use super::*;
             #[allow(
                 unused_imports,
                 reason = "not every function has arguments of these types"
             )]
-            use $crate::convert::sizes::large::{Address, Displacement, Size};
-            $crate::calls::entry::entry! { $large $args $object $body }
-        };
+            use $crate::convert::sizes::$size::{Address, Displacement, Size};
+            $crate::calls::entry::entry! { $name $args $object $body }
+        }
     };
 }
 
@@ -55,9 +62,10 @@ macro_rules! entry {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         fn attempt($($arg: $type),*) -> $crate::convert::failure::Result $body
+        /// The body, with arguments as the standard ABI has them.
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-        fn body($($arg: $type),*) -> std::ffi::c_int {
+        pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
             match attempt($($arg),*) {
                 Ok(()) => $crate::convert::constants::MPI_SUCCESS,
                 Err(failure) => $crate::objects::raise::raise(
@@ -140,4 +148,4 @@ macro_rules! owner {
     };
 }
 
-pub(crate) use {answers, entries, entry, owner, twins, unsupported};
+pub(crate) use {answers, entries, entry, owner, sized, twins, unsupported};

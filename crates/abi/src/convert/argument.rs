@@ -144,3 +144,33 @@ impl fmt::Display for RootRank {
         self.0.fmt(f)
     }
 }
+
+/// How the front of another ABI makes them.
+#[cfg(test)]
+mod made {
+    use super::*;
+
+    impl PeerRank {
+        /// A rank; none is MPI_PROC_NULL.
+        pub(crate) fn of(rank: Option<c_int>) -> PeerRank {
+            PeerRank(rank.unwrap_or(MPI_PROC_NULL))
+        }
+    }
+
+    impl SourceRank {
+        pub(crate) const ANY: SourceRank = SourceRank(MPI_ANY_SOURCE);
+
+        /// A rank; none is MPI_PROC_NULL.
+        pub(crate) fn of(rank: Option<c_int>) -> SourceRank {
+            SourceRank(rank.unwrap_or(MPI_PROC_NULL))
+        }
+    }
+
+    impl MessageTag {
+        pub(crate) const ANY: MessageTag = MessageTag(MPI_ANY_TAG);
+
+        pub(crate) fn of(tag: c_int) -> MessageTag {
+            MessageTag(tag)
+        }
+    }
+}
