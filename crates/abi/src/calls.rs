@@ -1,6 +1,6 @@
 //! The functions of the standard, by its chapters. Each is written once, in an `entries!` block: see `entry.rs`.
 
-mod collectives;
+pub(crate) mod collectives;
 pub(crate) mod communicators;
 mod datatypes;
 pub(crate) mod entry;

@@ -1,6 +1,7 @@
 //! How C is spoken: the types, constants and handles of the ABI, and the values that calls make of them.
 
 pub(crate) mod argument;
+pub(crate) mod callback;
 pub mod constants;
 pub(crate) mod failure;
 pub(crate) mod handle;

@@ -5,16 +5,18 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::calls::collectives::op::{self, MPI_Reduce_local};
 use crate::calls::communicators::comm::MPI_Comm_rank;
 use crate::calls::communicators::comm_create::MPI_Comm_dup;
 use crate::calls::environment::init::{MPI_Finalize, MPI_Init};
 use crate::calls::point_to_point::nonblocking::MPI_Sendrecv;
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
-use crate::convert::constants::{MPI_COMM_WORLD, MPI_INT, MPI_SUCCESS};
+use crate::convert::callback::{Callback, OperatorCall};
+use crate::convert::constants::{MPI_COMM_WORLD, MPI_INT, MPI_OP_NULL, MPI_SUCCESS};
 use crate::convert::handle;
 use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::status::Status;
-use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Status};
+use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Status};
 
 /// An argument of a body, as this ABI passes it.
 trait Argument: Sized {
@@ -150,6 +152,50 @@ front! {
     );
 }
 
+/// An operator of this ABI, which is told datatypes by its integers.
+type SecondOperator = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut c_int);
+
+/// Functions that take callbacks say how those are called.
+fn op_create(function: SecondOperator) -> MPI_Op {
+    unsafe fn call(
+        function: *const (),
+        source: *mut c_void,
+        into: *mut c_void,
+        count: u64,
+        datatype: MPI_Datatype,
+    ) {
+        // SAFETY: it is what `op_create` put there.
+        let function: SecondOperator = unsafe { std::mem::transmute(function) };
+        let mut count = c_int::try_from(count).expect("a few");
+        let mut datatype = if datatype == MPI_INT { INT } else { handle::to_int(datatype.0) };
+        // SAFETY: the test's own function.
+        unsafe { function(source, into, &raw mut count, &raw mut datatype) };
+    }
+    let mut op = MPI_OP_NULL;
+    let callback = Callback { function: function as *const (), call: call as OperatorCall };
+    assert!(op::create(Some(callback), 1, Out::to(&mut op)).is_ok());
+    op
+}
+
+/// Adds, and tells by the second number how the datatype was called.
+unsafe extern "C" fn add(
+    source: *mut c_void,
+    into: *mut c_void,
+    count: *mut c_int,
+    datatype: *mut c_int,
+) {
+    // SAFETY: two integers.
+    let source = unsafe { &*source.cast::<[c_int; 2]>() };
+    // SAFETY: the same.
+    let into = unsafe { &mut *into.cast::<[c_int; 2]>() };
+    // SAFETY: one integer.
+    let count = unsafe { *count };
+    // SAFETY: the same.
+    let datatype = unsafe { *datatype };
+    assert_eq!(count, 2);
+    *into = [source[0] + into[0], datatype];
+}
+
 const COMM_WORLD: c_int = 0x4400_0000;
 const INT: c_int = 0x4c00_0405;
 const PROC_NULL: c_int = -1;
@@ -157,7 +203,7 @@ const ANY_SOURCE: c_int = -2;
 const ANY_TAG: c_int = -1;
 
 #[test]
-fn its_handles_constants_and_status_are_its_own() {
+fn its_handles_constants_status_and_callbacks_are_its_own() {
     assert_eq!(MPI_Init::body(null(), null()), MPI_SUCCESS);
     let (mut rank, mut comm) = (-7, 0);
     assert_eq!(comm_rank(COMM_WORLD, &raw mut rank), MPI_SUCCESS);
@@ -186,6 +232,10 @@ fn its_handles_constants_and_status_are_its_own() {
     assert_eq!(exchange(0, ANY_SOURCE), SecondStatus { bytes: 12, source: 0, tag: 9 });
     assert_eq!(exchange(PROC_NULL, PROC_NULL).bytes, 0);
     assert_eq!(received, [3, 4, 5, 0]);
+    let (one, mut two) = ([1, 1], [2, 2]);
+    let (from, into) = (Choice(one.as_ptr().cast()), ChoiceMut(two.as_mut_ptr().cast()));
+    assert_eq!(MPI_Reduce_local::body(from, into, 2, MPI_INT, op_create(add)), MPI_SUCCESS);
+    assert_eq!(two, [3, INT]);
     assert_eq!(MPI_Finalize::body(), MPI_SUCCESS);
 }
 

@@ -1,7 +1,7 @@
 //! Collective communication, and the operations of reductions.
 
 mod build;
-mod collective;
+pub(crate) mod collective;
 mod movement;
-mod op;
+pub(crate) mod op;
 mod reduction;

@@ -11,22 +11,10 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::convert::callback::{Callback, CopyCall, CopyFunction, DeleteCall, DeleteFunction};
 use crate::convert::constants::{MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID, MPI_SUCCESS, MPI_WIN_MODEL};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::Out;
-
-/// Called for each attribute of an object that is duplicated. Says whether the copy has it, and its value.
-pub(crate) type Copy = unsafe extern "C" fn(
-    usize,
-    c_int,
-    *mut c_void,
-    *mut c_void,
-    *mut *mut c_void,
-    *mut c_int,
-) -> c_int;
-
-/// Called for each attribute that is deleted, or whose object is freed.
-pub(crate) type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// What a key belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,34 +36,41 @@ unsafe impl Send for Word {}
 // SAFETY: the same.
 unsafe impl Sync for Word {}
 
+/// What becomes of a value when its object is duplicated.
+#[derive(Clone, Copy)]
+enum CopyRule {
+    /// The copy has it, too.
+    Duplicate,
+    /// The program says.
+    Call(Callback<CopyCall>),
+}
+
 struct Key {
     number: c_int,
     sort: Sort,
-    copy: Option<Copy>,
-    delete: Option<Delete>,
+    copy: Option<CopyRule>,
+    delete: Option<Callback<DeleteCall>>,
     extra: Word,
 }
 
 impl Key {
     /// The value that a copy of the object `handle` has; none if it has none.
     fn copy(&self, handle: usize, value: Word) -> Result<Option<Word>> {
-        let Some(copy) = self.copy else { return Ok(None) };
-        if copy as usize == DUP_FUNCTION {
-            return Ok(Some(value));
-        }
-        let (mut copied, mut wanted) = (std::ptr::null_mut(), 0);
-        // SAFETY: I1.
-        let code = unsafe {
-            copy(handle, self.number, self.extra.0, value.0, &raw mut copied, &raw mut wanted)
+        let Callback { function, call } = match self.copy {
+            None => return Ok(None),
+            Some(CopyRule::Duplicate) => return Ok(Some(value)),
+            Some(CopyRule::Call(callback)) => callback,
         };
+        // SAFETY: I1.
+        let (code, copied) = unsafe { call(function, handle, self.number, self.extra.0, value.0) };
         checked(code)?;
-        Ok((wanted != 0).then_some(Word(copied)))
+        Ok(copied.map(Word))
     }
 
     fn delete(&self, handle: usize, value: Word) -> Result {
-        let Some(delete) = self.delete else { return Ok(()) };
+        let Some(Callback { function, call }) = self.delete else { return Ok(()) };
         // SAFETY: I1.
-        checked(unsafe { delete(handle, self.number, value.0, self.extra.0) })
+        checked(unsafe { call(function, handle, self.number, value.0, self.extra.0) })
     }
 }
 
@@ -192,8 +187,8 @@ fn find(sort: Sort, number: c_int) -> Result<Arc<Key>> {
 /// Makes a key.
 pub(crate) fn create(
     sort: Sort,
-    copy: Option<Copy>,
-    delete: Option<Delete>,
+    copy: Option<CopyFunction>,
+    delete: Option<DeleteFunction>,
     extra: *mut c_void,
     place: Out<c_int>,
 ) -> Result {
@@ -201,7 +196,11 @@ pub(crate) fn create(
     let number = keys.next;
     place.put(number)?;
     keys.next += 1;
-    let key = Key { number, sort, copy, delete, extra: Word(extra) };
+    let copy = copy.map(|copy| match copy as usize {
+        DUP_FUNCTION => CopyRule::Duplicate,
+        _ => CopyRule::Call(copy.into()),
+    });
+    let key = Key { number, sort, copy, delete: delete.map(Into::into), extra: Word(extra) };
     keys.by_number.insert(number, Arc::new(key));
     Ok(())
 }
@@ -260,7 +259,7 @@ mod tests {
     fn values_are_copied_as_their_keys_say_and_deleted_last_first() {
         let deleted: Mutex<Vec<usize>> = Mutex::default();
         let extra = (&raw const deleted).cast_mut().cast();
-        let key = |copy: Option<Copy>| {
+        let key = |copy: Option<CopyFunction>| {
             let mut number = 0;
             create(Sort::Type, copy, Some(note), extra, Out::to(&mut number)).ok().expect("a key");
             number

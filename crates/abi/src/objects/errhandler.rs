@@ -6,6 +6,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::convert::callback::{Callback, ErrorCall, ErrorFunction};
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_ERRHANDLER, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
     MPI_ERRORS_RETURN,
@@ -28,9 +29,6 @@ pub(crate) enum Handler {
     Users(Shared<Users>),
 }
 
-/// A function of the user's. All handles are alike in C, so one type does for those of all objects.
-pub(crate) type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
-
 /// What an error handler of the user's is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sort {
@@ -47,7 +45,7 @@ pub(crate) enum Sort {
 /// An error handler of the user's.
 pub(crate) struct Users {
     sort: Sort,
-    function: Function,
+    function: Callback<ErrorCall>,
     /// How often the program has its handle. An object may have it when the program has none.
     handles: AtomicU32,
 }
@@ -97,18 +95,22 @@ pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
         Handler::Return => false,
         Handler::Fatal | Handler::Abort => true,
         Handler::Users(users) => {
-            let (mut object, mut code) = (object, code);
+            let Callback { function, call } = users.function;
             // SAFETY: I1.
-            unsafe { (users.function)(&raw mut object, &raw mut code) };
+            unsafe { call(function, object, code) };
             false
         }
     }
 }
 
 /// Makes an error handler of a function of the program's.
-pub(crate) fn create(sort: Sort, function: Option<Function>, place: Out<MPI_Errhandler>) -> Result {
+pub(crate) fn create(
+    sort: Sort,
+    function: Option<ErrorFunction>,
+    place: Out<MPI_Errhandler>,
+) -> Result {
     let null = || Failure::new(MPI_ERR_ARG, "the function is a null pointer");
-    let function = function.ok_or_else(null)?;
+    let function = function.ok_or_else(null)?.into();
     let users = handle::share(Users { sort, function, handles: AtomicU32::new(0) });
     place.put(expose(&Handler::Users(users)))
 }

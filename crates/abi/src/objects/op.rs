@@ -9,7 +9,7 @@
 //!       sees to it.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::Operators;
@@ -19,32 +19,19 @@ use ferrywire_mpi::datatype::{Basic, Datatype, Memory, Predefined, Sort};
 use ferrywire_mpi::operation::{self, Number, Operation, USER_OPERATOR_MIN};
 use ferrywire_runtime as runtime;
 
+use crate::convert::callback::{Callback, OperatorCall};
 use crate::convert::constants::{
     MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_OP, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MAX, MPI_MAXLOC,
     MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_OP_NULL, MPI_PROD, MPI_REPLACE, MPI_SUM,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind, Shared};
-use crate::convert::types::{MPI_Count, MPI_Datatype, MPI_Op};
+use crate::convert::types::{MPI_Datatype, MPI_Op};
 use crate::objects::datatype::{self, Lasting};
-
-/// A function of the program's that counts in an int.
-pub(crate) type Function =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
-/// One that counts in an MPI_Count.
-pub(crate) type LargeFunction =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
-
-/// A function of the user's.
-#[derive(Clone, Copy)]
-pub(crate) enum UserFunction {
-    Small(Function),
-    Large(LargeFunction),
-}
 
 /// An operation of the user's.
 pub(crate) struct Users {
-    pub(crate) function: UserFunction,
+    pub(crate) function: Callback<OperatorCall>,
     pub(crate) commutative: bool,
 }
 
@@ -235,20 +222,10 @@ impl Reduction {
     }
 
     fn call(&self, source: *const u8, into: *mut u8, count: u64) {
-        let mut handle = self.lasting.handle;
+        let Callback { function, call } = self.users.function;
         let (source, into) = (source.cast_mut().cast(), into.cast());
-        match self.users.function {
-            UserFunction::Small(function) => {
-                let mut count = c_int::try_from(count).expect("such a function counts in an int");
-                // SAFETY: I1, I2.
-                unsafe { function(source, into, &raw mut count, &raw mut handle) };
-            }
-            UserFunction::Large(function) => {
-                let mut count = count.cast_signed();
-                // SAFETY: I1, I2.
-                unsafe { function(source, into, &raw mut count, &raw mut handle) };
-            }
-        }
+        // SAFETY: I1, I2.
+        unsafe { call(function, source, into, count, self.lasting.handle) };
     }
 }
 

@@ -3,27 +3,34 @@
 use std::ffi::c_int;
 
 use crate::calls::entry::entries;
+use crate::convert::callback::{Callback, LargeOperatorFunction, OperatorCall, OperatorFunction};
 use crate::convert::constants::{MPI_ERR_OP, MPI_OP_NULL};
-use crate::convert::failure::Failure;
+use crate::convert::failure::{Failure, Result};
 use crate::convert::handle;
 use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::Wide;
 use crate::convert::types::{MPI_Datatype, MPI_Op};
 use crate::objects::data::Data;
-use crate::objects::op::{
-    Combining, Function, LargeFunction, Op, UserFunction, Users, combine, find, name_of,
-};
+use crate::objects::op::{Combining, Op, Users, combine, find, name_of};
 use crate::objects::process;
 
+/// Makes an operation of a function of the program's.
+pub(crate) fn create(
+    function: Option<Callback<OperatorCall>>,
+    commute: c_int,
+    op: Out<MPI_Op>,
+) -> Result {
+    let function = function.ok_or_else(no_function)?;
+    op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+}
+
 entries! {
-    fn MPI_Op_create(user_fn: Option<Function>, commute: c_int, op: Out<MPI_Op>) {
-        let function = user_fn.ok_or_else(no_function).map(UserFunction::Small)?;
-        op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+    fn MPI_Op_create(user_fn: Option<OperatorFunction>, commute: c_int, op: Out<MPI_Op>) {
+        create(user_fn.map(Into::into), commute, op)
     }
 
-    fn MPI_Op_create_c(user_fn: Option<LargeFunction>, commute: c_int, op: Out<MPI_Op>) {
-        let function = user_fn.ok_or_else(no_function).map(UserFunction::Large)?;
-        op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+    fn MPI_Op_create_c(user_fn: Option<LargeOperatorFunction>, commute: c_int, op: Out<MPI_Op>) {
+        create(user_fn.map(Into::into), commute, op)
     }
 
     fn MPI_Op_free(op: Out<MPI_Op>) {

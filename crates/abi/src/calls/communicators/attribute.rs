@@ -3,16 +3,17 @@
 use std::ffi::{c_int, c_void};
 
 use crate::calls::entry::entries;
+use crate::convert::callback::{CopyFunction, DeleteFunction};
 use crate::convert::pointer::Out;
 use crate::convert::types::MPI_Comm;
-use crate::objects::attribute::{Copy, Delete, Sort, create, free};
+use crate::objects::attribute::{Sort, create, free};
 use crate::objects::comm;
 use crate::objects::predefined;
 
 // MPI_Keyval_create and others are older names of the same.
 entries! {
     fn MPI_Comm_create_keyval / MPI_Keyval_create (
-        comm_copy_attr_fn: Option<Copy>, comm_delete_attr_fn: Option<Delete>,
+        comm_copy_attr_fn: Option<CopyFunction>, comm_delete_attr_fn: Option<DeleteFunction>,
         comm_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
         create(Sort::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state, comm_keyval)
@@ -45,7 +46,7 @@ entries! {
     }
 
     fn MPI_Type_create_keyval(
-        type_copy_attr_fn: Option<Copy>, type_delete_attr_fn: Option<Delete>,
+        type_copy_attr_fn: Option<CopyFunction>, type_delete_attr_fn: Option<DeleteFunction>,
         type_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
         create(Sort::Type, type_copy_attr_fn, type_delete_attr_fn, extra_state, type_keyval)
@@ -56,7 +57,7 @@ entries! {
     }
 
     fn MPI_Win_create_keyval(
-        win_copy_attr_fn: Option<Copy>, win_delete_attr_fn: Option<Delete>,
+        win_copy_attr_fn: Option<CopyFunction>, win_delete_attr_fn: Option<DeleteFunction>,
         win_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
         create(Sort::Win, win_copy_attr_fn, win_delete_attr_fn, extra_state, win_keyval)

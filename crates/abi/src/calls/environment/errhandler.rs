@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::calls::entry::entries;
+use crate::convert::callback::ErrorFunction;
 use crate::convert::constants::{
     MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERR_WIN, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT,
     MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
@@ -13,9 +14,7 @@ use crate::convert::handle;
 use crate::convert::pointer::Out;
 use crate::convert::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::objects::comm;
-use crate::objects::errhandler::{
-    Function, Handler, Sort, Users, call, create, expose, find, free,
-};
+use crate::objects::errhandler::{Handler, Sort, Users, call, create, expose, find, free};
 use crate::objects::raise;
 
 /// What becomes of errors of files that do not say so themselves.
@@ -44,7 +43,7 @@ fn call_or_abort(handler: &Handler, object: usize, code: c_int) {
 
 entries! {
     fn MPI_Comm_create_errhandler(
-        comm_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+        comm_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
         create(Sort::Comm, comm_errhandler_fn, errhandler)
     }
@@ -64,7 +63,7 @@ entries! {
     }
 
     fn MPI_Win_create_errhandler(
-        win_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+        win_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
         create(Sort::Win, win_errhandler_fn, errhandler)
     }
@@ -82,7 +81,7 @@ entries! {
     }
 
     fn MPI_File_create_errhandler(
-        file_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+        file_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
         create(Sort::File, file_errhandler_fn, errhandler)
     }
@@ -103,7 +102,7 @@ entries! {
     }
 
     fn MPI_Session_create_errhandler(
-        session_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+        session_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
         create(Sort::Session, session_errhandler_fn, errhandler)
     }

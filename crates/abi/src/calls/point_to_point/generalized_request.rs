@@ -13,18 +13,18 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use ferrywire_host::nic::{Counter, Posted, Ticket};
 
 use crate::calls::entry::entries;
+use crate::convert::callback::{Callback, QueryCall, QueryFunction};
 use crate::convert::constants::{MPI_ERR_REQUEST, MPI_SUCCESS};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
 use crate::convert::pointer::Out;
 use crate::convert::status::Status;
-use crate::convert::types::{MPI_Request, MPI_Status};
+use crate::convert::types::MPI_Request;
 use crate::objects::comm::Comm;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::{self, Request};
 
-type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
 type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
@@ -37,7 +37,7 @@ unsafe impl Send for Extra {}
 
 /// Something that the program does by itself.
 struct General {
-    query: Option<Query>,
+    query: Option<Callback<QueryCall>>,
     free: Option<Free>,
     cancel: Option<Cancel>,
     extra: Extra,
@@ -99,12 +99,9 @@ impl Recipe for General {
     }
 
     fn query(&mut self, status: &mut Status) -> Result {
-        let Some(query) = self.query else { return Ok(()) };
-        let mut shown = MPI_Status::from(*status);
+        let Some(Callback { function, call }) = self.query else { return Ok(()) };
         // SAFETY: I1.
-        let result = checked(unsafe { query(self.extra.0, &raw mut shown) });
-        *status = shown.into();
-        result
+        checked(unsafe { call(function, self.extra.0, status) })
     }
 
     fn freed(&mut self) -> Result {
@@ -120,13 +117,13 @@ fn checked(code: c_int) -> Result {
 
 entries! {
     fn MPI_Grequest_start(
-        query_fn: Option<Query>, free_fn: Option<Free>, cancel_fn: Option<Cancel>,
+        query_fn: Option<QueryFunction>, free_fn: Option<Free>, cancel_fn: Option<Cancel>,
         extra_state: *mut c_void, request: Out<MPI_Request>,
     ) {
         let process = process::running()?;
         let counter = process.runtime.open_counter();
         let general: Box<dyn Recipe> = Box::new(General {
-            query: query_fn,
+            query: query_fn.map(Into::into),
             free: free_fn,
             cancel: cancel_fn,
             extra: Extra(extra_state),
