@@ -165,20 +165,26 @@ pub(crate) fn sent(outcome: Outcome) -> Result {
 }
 
 /// What a receive came to. What has come is put where it belongs.
-#[inline]
+#[inline(always)]
 pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<Status> {
     match outcome {
         Outcome::Received(got) => {
             incoming.unload(got.len);
             Ok(Status::of(&got))
         }
-        Outcome::Failed(Fault::Truncated { word, .. }) => {
-            let len = incoming.bytes();
-            incoming.unload(len);
-            Err(failed(outcome).of_message(Status::of(&Received { word, len })))
-        }
-        other => Err(failed(other)),
+        other => Err(not_received(incoming, other)),
     }
+}
+
+/// The error of a receive that failed. Of a message that was too long, as much as fits is put where it belongs.
+#[cold]
+#[inline(never)]
+fn not_received(incoming: &mut Incoming, outcome: Outcome) -> Failure {
+    let failure = failed(outcome);
+    let Outcome::Failed(Fault::Truncated { word, .. }) = outcome else { return failure };
+    let len = incoming.bytes();
+    incoming.unload(len);
+    failure.of_message(Status::of(&Received { word, len }))
 }
 
 /// The error of an operation that failed.

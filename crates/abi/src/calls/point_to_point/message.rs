@@ -8,8 +8,6 @@
 
 use ferrywire_host::nic::Mode;
 
-use ferrywire_runtime::Call;
-
 use crate::calls::entry::entries;
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::failure::Result;
@@ -45,11 +43,12 @@ entries! {
         comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::find(comm)?;
-        let call = receiving(comm, source, tag, None);
+        // Described only if it fails.
+        let call = |bytes| receiving(comm, source, tag, bytes);
         let data = Data::to_write(buf, count, datatype);
-        let data = data.map_err(|failure| failure.during(call))?;
-        let call = Call { bytes: Some(data.bytes()), ..call };
-        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(call))?
+        let data = data.map_err(|failure| failure.during(call(None)))?;
+        let bytes = Some(data.bytes());
+        let Some(wanted) = comm.wanted(source, tag).map_err(|failure| failure.during(call(bytes)))?
         else {
             status.report(Status::NOBODY);
             return Ok(());
@@ -58,7 +57,7 @@ entries! {
         let into = incoming.span();
         // SAFETY: I1.
         let outcome = unsafe { comm.runtime().receive(wanted, into) };
-        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call));
+        let got = received(&mut incoming, outcome).map_err(|failure| failure.during(call(bytes)));
         status.report_result(got)
     }
 }
@@ -75,15 +74,16 @@ fn send(
     mode: Mode,
 ) -> Result {
     let comm = comm::find(comm)?;
-    let call = sending(comm, dest, tag, None);
-    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(call))?;
-    let call = Call { bytes: Some(data.bytes()), ..call };
-    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(call))? else {
+    // Described only if it fails.
+    let call = |bytes| sending(comm, dest, tag, bytes);
+    let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(call(None)))?;
+    let bytes = Some(data.bytes());
+    let Some(to) = comm.address(dest, tag).map_err(|failure| failure.during(call(bytes)))? else {
         return Ok(());
     };
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     // SAFETY: I1.
     let outcome = unsafe { comm.runtime().send(to, source, mode) };
-    sent(outcome).map_err(|failure| failure.during(call))
+    sent(outcome).map_err(|failure| failure.during(call(bytes)))
 }
