@@ -234,7 +234,7 @@ impl Port for HostPort {
     }
 
     fn get(&mut self, source: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
-        if self.rail.get_far(source, from, key, into, ticket) {
+        if self.rail.get(source, from, key, into, ticket) {
             return;
         }
         self.rail.shm.pressing = true;

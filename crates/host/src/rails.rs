@@ -11,7 +11,7 @@ use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
 use crate::net::Net;
-use crate::rail::{Arrival, FAR, Inlet, Rail};
+use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::plane::Plane;
 use crate::shm::rail as shm;
 use crate::shm::{Shm, ShmInlet};
@@ -84,6 +84,85 @@ pub(crate) struct Rails {
     here: Here,
 }
 
+/// Does the same on whichever rail there is.
+macro_rules! whichever {
+    ($far:expr, $kind:ident, $rail:ident => $do:expr) => {
+        match $far {
+            $kind::Udp($rail) => $do,
+            $kind::Fabric($rail) => $do,
+        }
+    };
+}
+
+impl Rail for Far {
+    fn promises(&self, peer: Peer) -> Promises {
+        whichever!(self, Far, rail => rail.promises(peer))
+    }
+
+    fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+        whichever!(self, Far, rail => rail.send(to, envelope, payload))
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        whichever!(self, Far, rail => rail.flush());
+    }
+
+    fn poll_room(&mut self, show: impl FnMut(Peer)) {
+        whichever!(self, Far, rail => rail.poll_room(show));
+    }
+
+    fn poll_lost(&mut self, show: impl FnMut(Peer, io::Error)) {
+        whichever!(self, Far, rail => rail.poll_lost(show));
+    }
+
+    fn is_stuck(&self) -> bool {
+        whichever!(self, Far, rail => rail.is_stuck())
+    }
+
+    fn is_drained(&mut self) -> bool {
+        whichever!(self, Far, rail => rail.is_drained())
+    }
+
+    fn look_around(&mut self) {
+        whichever!(self, Far, rail => rail.look_around());
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        whichever!(self, Far, rail => rail.patience())
+    }
+
+    fn forget(&mut self, peer: Peer) -> bool {
+        whichever!(self, Far, rail => rail.forget(peer))
+    }
+
+    fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
+        whichever!(self, Far, rail => rail.expose(to, span, ticket))
+    }
+
+    fn conceal(&mut self, ticket: Ticket) {
+        whichever!(self, Far, rail => rail.conceal(ticket));
+    }
+
+    fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
+        whichever!(self, Far, rail => rail.get(peer, from, key, into, ticket))
+    }
+
+    fn poll_read(&mut self, show: impl FnMut(Ticket)) {
+        whichever!(self, Far, rail => rail.poll_read(show));
+    }
+}
+
+impl Inlet for FarInlet {
+    fn poll(&mut self, limit: usize, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
+        whichever!(self, FarInlet, inlet => inlet.poll(limit, take))
+    }
+
+    fn is_ready(&self) -> bool {
+        whichever!(self, FarInlet, inlet => inlet.is_ready())
+    }
+}
+
 impl Rails {
     /// Whether there are rails that lose frames, and so time has to be kept.
     #[inline(always)]
@@ -97,90 +176,10 @@ impl Rails {
         self.far.is_some()
     }
 
-    /// Lets go what was collected for other hosts.
-    #[inline(always)]
-    pub(crate) fn flush(&mut self) {
-        if let Some(Far::Udp(udp)) = &mut self.far {
-            udp.flush();
-        }
-    }
-
-    /// Looks after peers that nothing has been heard of.
-    pub(crate) fn look_around(&mut self) {
-        if let Some(Far::Fabric(fabric)) = &mut self.far {
-            fabric.look_around();
-        }
-    }
-
-    /// How long one may sleep, as far as rails are concerned.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        match &self.far {
-            Some(Far::Fabric(fabric)) => fabric.patience(),
-            _ => None,
-        }
-    }
-
     /// See [`Shm::thirst`].
     #[must_use]
     pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
         self.shm.thirst(leaving)
-    }
-
-    /// Whether everything that was sent has been taken on this host, and has left it for others.
-    pub(crate) fn is_drained(&mut self) -> bool {
-        self.shm.is_drained()
-            && match &mut self.far {
-                Some(Far::Udp(udp)) => udp.is_empty(),
-                Some(Far::Fabric(fabric)) => fabric.is_empty(),
-                None => true,
-            }
-    }
-
-    /// Lets a peer read a span of ours. On this host all memory can be read by its address, and the kernel sees to who may.
-    pub(crate) fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
-        match (self.here.slot(to), &mut self.far) {
-            (None, Some(Far::Fabric(fabric))) => fabric.expose(span, ticket),
-            _ => Key(0),
-        }
-    }
-
-    pub(crate) fn conceal(&mut self, ticket: Ticket) {
-        if let Some(Far::Fabric(fabric)) = &mut self.far {
-            fabric.conceal(ticket);
-        }
-    }
-
-    /// Begins to read memory of a peer on another host, if it is there; [`Rails::poll_read`] tells the end.
-    pub(crate) fn get_far(
-        &mut self,
-        source: Peer,
-        from: Span,
-        key: Key,
-        into: Span,
-        ticket: Ticket,
-    ) -> bool {
-        match (self.here.slot(source), &mut self.far) {
-            (None, Some(Far::Fabric(fabric))) => {
-                fabric.get(source, from, key, into, ticket);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Shows reads that are over.
-    pub(crate) fn poll_read(&mut self, show: impl FnMut(Ticket)) {
-        if let Some(Far::Fabric(fabric)) = &mut self.far {
-            fabric.poll_read(show);
-        }
-    }
-
-    /// A peer is gone. False if something is still read from it; then [`Rail::poll_lost`] shows the peer when nothing is.
-    pub(crate) fn forget(&mut self, peer: Peer) -> bool {
-        match &mut self.far {
-            Some(Far::Fabric(fabric)) => fabric.forget(peer),
-            _ => true,
-        }
     }
 
     /// The memory of a peer on this host cannot be reached any more.
@@ -194,20 +193,28 @@ impl Rails {
     fn near(&self, peer: Peer) -> io::Result<Peer> {
         self.here.slot(peer).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
+
+    /// The rail to a peer on another host.
+    fn far(&mut self, peer: Peer) -> &mut Far {
+        match &mut self.far {
+            Some(far) => far,
+            None => unreachable!("{peer:?} is in no job of this host"),
+        }
+    }
+
+    #[inline(never)]
+    fn send_far(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+        self.far(to).send(to, envelope, payload)
+    }
 }
 
 impl Rail for Rails {
     fn promises(&self, peer: Peer) -> Promises {
         match (self.here.slot(peer), &self.far) {
             (Some(slot), _) => self.shm.promises(slot),
-            (None, Some(Far::Udp(udp))) => udp.promises(),
-            (None, Some(Far::Fabric(fabric))) => fabric.promises(),
+            (None, Some(far)) => far.promises(peer),
             (None, None) => unreachable!("{peer:?} is in no job of this host"),
         }
-    }
-
-    fn attends(&self, peer: Peer) -> bool {
-        self.here.slot(peer).is_some_and(|slot| self.shm.attends(slot))
     }
 
     #[inline(always)]
@@ -218,11 +225,75 @@ impl Rail for Rails {
         }
     }
 
-    fn notify(&mut self, to: Peer, ticket: Ticket, bytes: u64) -> Sent {
+    #[inline(always)]
+    fn flush(&mut self) {
+        if let Some(far) = &mut self.far {
+            far.flush();
+        }
+    }
+
+    fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
+        let here = self.here;
+        self.shm.poll_room(|slot| show(here.rank(slot)));
+        if let Some(far) = &mut self.far {
+            far.poll_room(show);
+        }
+    }
+
+    fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
+        let here = self.here;
+        self.shm.poll_lost(|slot, error| show(here.rank(slot), error));
+        if let Some(far) = &mut self.far {
+            far.poll_lost(show);
+        }
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.far.as_ref().is_some_and(Far::is_stuck) || self.shm.is_stuck()
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.shm.is_drained() && self.far.as_mut().is_none_or(Far::is_drained)
+    }
+
+    fn attends(&self, peer: Peer) -> bool {
+        self.here.slot(peer).is_some_and(|slot| self.shm.attends(slot))
+    }
+
+    fn look_around(&mut self) {
+        if let Some(far) = &mut self.far {
+            far.look_around();
+        }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.far.as_ref().and_then(Far::patience)
+    }
+
+    fn forget(&mut self, peer: Peer) -> bool {
+        self.far.as_mut().is_none_or(|far| far.forget(peer))
+    }
+
+    fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
         match self.here.slot(to) {
-            Some(slot) => self.shm.notify(slot, ticket, bytes),
-            // Nothing was written there.
-            None => Sent::Away,
+            Some(slot) => self.shm.expose(slot, span, ticket),
+            None => self.far(to).expose(to, span, ticket),
+        }
+    }
+
+    fn conceal(&mut self, ticket: Ticket) {
+        if let Some(far) = &mut self.far {
+            far.conceal(ticket);
+        }
+    }
+
+    fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
+        self.here.slot(peer).is_none() && self.far(peer).get(peer, from, key, into, ticket)
+    }
+
+    fn poll_read(&mut self, show: impl FnMut(Ticket)) {
+        if let Some(far) = &mut self.far {
+            far.poll_read(show);
         }
     }
 
@@ -238,41 +309,11 @@ impl Rail for Rails {
         unsafe { self.shm.write(slot, from, into, len) }
     }
 
-    fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
-        let here = self.here;
-        self.shm.poll_room(|slot| show(here.rank(slot)));
-        match &mut self.far {
-            Some(Far::Udp(udp)) => udp.poll_room(show),
-            Some(Far::Fabric(fabric)) => fabric.poll_room(show),
-            None => {}
-        }
-    }
-
-    fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
-        let here = self.here;
-        self.shm.poll_lost(|slot, error| show(here.rank(slot), error));
-        if let Some(Far::Fabric(fabric)) = &mut self.far {
-            fabric.poll_lost(show);
-        }
-    }
-
-    fn is_stuck(&self) -> bool {
-        let far = match &self.far {
-            Some(Far::Udp(udp)) => udp.is_stuck(),
-            Some(Far::Fabric(fabric)) => fabric.is_stuck(),
-            None => false,
-        };
-        far || self.shm.is_stuck()
-    }
-}
-
-impl Rails {
-    #[inline(never)]
-    fn send_far(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        match &mut self.far {
-            Some(Far::Udp(udp)) => udp.send(to, envelope, payload),
-            Some(Far::Fabric(fabric)) => fabric.send(to, envelope, payload),
-            None => unreachable!("{to:?} is in no job of this host"),
+    fn notify(&mut self, to: Peer, ticket: Ticket, bytes: u64) -> Sent {
+        match self.here.slot(to) {
+            Some(slot) => self.shm.notify(slot, ticket, bytes),
+            // Nothing was written there.
+            None => Sent::Away,
         }
     }
 }
@@ -296,34 +337,19 @@ impl Inlet for Inlets {
     }
 
     fn is_ready(&self) -> bool {
-        let far = match &self.far {
-            Some(FarInlet::Fabric(fabric)) => fabric.is_ready(),
-            // One sleeps at the socket, and what has come there wakes.
-            _ => false,
-        };
-        far || self.shm.is_ready()
+        self.far.as_ref().is_some_and(FarInlet::is_ready) || self.shm.is_ready()
     }
 }
 
 impl Inlets {
     #[inline(never)]
-    fn poll_far(
-        &mut self,
-        limit: usize,
-        busy: bool,
-        mut take: impl FnMut(Peer, Arrival<'_>),
-    ) -> usize {
+    fn poll_far(&mut self, limit: usize, busy: bool, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let Some(far) = &mut self.far else { return 0 };
         if busy && self.rest > 0 {
             self.rest -= 1;
             return 0;
         }
-        let take = |peer, frame: &[u8]| take(peer, Arrival::Frame(FAR, frame));
-        let taken = match far {
-            // What the socket complains about is told when something is sent.
-            FarInlet::Udp(udp) => udp.poll(take).unwrap_or(0),
-            FarInlet::Fabric(fabric) => fabric.poll(limit, take),
-        };
+        let taken = far.poll(limit, take);
         self.rest = if taken > 0 { 0 } else { REST_TURNS };
         taken
     }

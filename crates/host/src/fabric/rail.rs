@@ -25,7 +25,7 @@ use super::reads::{Ended, Reads};
 use super::slots::MESSAGE_BYTES_MAX;
 use super::watch::{Concern, PERIOD, SILENCE_MAX, Watch};
 use crate::net::Net;
-use crate::rail::FAR;
+use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rail for one rank, once.
@@ -90,8 +90,8 @@ enum Contact {
     Asked { since: Instant, last: Instant },
 }
 
-impl Fabric {
-    pub(crate) fn promises(&self) -> Promises {
+impl Rail for Fabric {
+    fn promises(&self, _: Peer) -> Promises {
         Promises {
             rail: FAR,
             reliable: true,
@@ -103,7 +103,7 @@ impl Fabric {
     }
 
     #[inline]
-    pub(crate) fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+    fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         let Some(&Contact::Known(address)) = self.contacts.get(&to) else {
             return self.stick_unknown(to);
         };
@@ -126,8 +126,7 @@ impl Fabric {
         }
     }
 
-    /// Lets others read a span of ours, until [`Fabric::conceal`].
-    pub(crate) fn expose(&mut self, span: Span, ticket: Ticket) -> Key {
+    fn expose(&mut self, _: Peer, span: Span, ticket: Ticket) -> Key {
         let known = self.exposed.get(&ticket).map(Registered::key);
         let key = known.or_else(|| {
             let registered = self.endpoint.expose(span)?;
@@ -138,12 +137,11 @@ impl Fabric {
         key.map_or(Key::NONE, Key)
     }
 
-    pub(crate) fn conceal(&mut self, ticket: Ticket) {
+    fn conceal(&mut self, ticket: Ticket) {
         self.exposed.remove(&ticket);
     }
 
-    /// Begins to read memory of a peer.
-    pub(crate) fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) {
+    fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
         match self.endpoint.prepare(into) {
             Ok(registered) => {
                 self.watch.on_spoken(peer);
@@ -152,8 +150,95 @@ impl Fabric {
             }
             Err(code) => self.lose(peer, code),
         }
+        true
     }
 
+    fn forget(&mut self, peer: Peer) -> bool {
+        self.endpoint.forget(peer.0);
+        self.full.retain(|full| *full != peer);
+        self.reads.give_up(peer, libc::EHOSTDOWN)
+    }
+
+    fn poll_read(&mut self, show: impl FnMut(Ticket)) {
+        self.over.drain(..).for_each(show);
+    }
+
+    fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
+        for letter in self.mail.take() {
+            match letter {
+                Letter::Card { from, wants, name } => self.on_card(from, wants, &name),
+                Letter::Lost { peer, code } => self.lose(peer, code),
+                Letter::Piece { number, code } => self.on_piece(number, code),
+            }
+        }
+        self.look_around();
+        let over = self.pause.is_over(self.endpoint.finished());
+        if !self.reads.is_empty() {
+            self.ask_for_pieces();
+        }
+        for peer in std::mem::take(&mut self.full) {
+            match self.contacts.get(&peer) {
+                Some(Contact::Known(_)) if over => show(peer),
+                Some(Contact::Asked { since, .. }) if since.elapsed() >= SILENCE_MAX => {
+                    self.give_up(peer);
+                }
+                Some(Contact::Asked { last, .. }) if last.elapsed() >= ASK_AGAIN => {
+                    self.ask(peer);
+                    self.full.push(peer);
+                }
+                _ => self.full.push(peer),
+            }
+        }
+    }
+
+    fn look_around(&mut self) {
+        self.slept.set(false);
+        let now = Instant::now();
+        if !self.watch.is_due(now) {
+            return;
+        }
+        // They hear of us only when there is room for it, and we of them when they are read.
+        let owed = self.full.iter().copied().chain(self.reads.peers());
+        owed.for_each(|peer| self.watch.expect(peer));
+        for concern in self.watch.look(now, self.mail.take_heard()) {
+            match concern {
+                Concern::Ask(peer) => self.tell(peer, true),
+                Concern::GiveUp(peer) => self.give_up(peer),
+            }
+        }
+    }
+
+    fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
+        for (peer, error) in self.lost.drain(..) {
+            self.full.retain(|full| *full != peer);
+            show(peer, error);
+        }
+    }
+
+    #[inline]
+    fn is_stuck(&self) -> bool {
+        self.slept.get() || self.has_something_to_do()
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.datagrams.let_all_go() && self.endpoint.is_drained() && self.reads.is_empty()
+    }
+
+    /// How long one may sleep: the library may have something to do that wakes nobody.
+    fn patience(&self) -> Option<Duration> {
+        let patience = match () {
+            () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
+            () if self.endpoint.wait().is_none() => Some(NAP),
+            () if self.endpoint.is_manual => Some(LOOK),
+            () if self.watch.is_waiting() => Some(PERIOD),
+            () => None,
+        };
+        self.slept.set(self.watch.is_waiting());
+        patience
+    }
+}
+
+impl Fabric {
     fn ask_for_pieces(&mut self) {
         let Fabric { endpoint, contacts, reads, .. } = self;
         let obstacles = reads.ask(endpoint, |peer| match contacts.get(&peer) {
@@ -174,19 +259,6 @@ impl Fabric {
             Ended::Read(ticket) => self.over.push(ticket),
             Ended::Peer(peer, code) => self.lose(peer, code),
         }
-    }
-
-    /// A peer is gone. False if something is still read from it into memory of the user's; then the peer is shown by
-    /// [`Fabric::poll_lost`] when the library is done with it.
-    pub(crate) fn forget(&mut self, peer: Peer) -> bool {
-        self.endpoint.forget(peer.0);
-        self.full.retain(|full| *full != peer);
-        self.reads.give_up(peer, libc::EHOSTDOWN)
-    }
-
-    /// Shows reads that are over.
-    pub(crate) fn poll_read(&mut self, show: impl FnMut(Ticket)) {
-        self.over.drain(..).for_each(show);
     }
 
     #[cold]
@@ -226,60 +298,13 @@ impl Fabric {
     fn tell(&mut self, peer: Peer, wants: bool) {
         let card = Card { wants, name: self.endpoint.name() };
         let _ = self.datagrams.send_bytes(peer, &card.emit(), &[]);
-        let _ = self.datagrams.flush();
+        let _ = self.datagrams.let_all_go();
     }
 
     #[cold]
     fn lose(&mut self, peer: Peer, code: i32) {
         let why = self.endpoint.in_words(code);
         self.lost.push((peer, io::Error::other(format!("libfabric: {why}"))));
-    }
-
-    /// Shows peers to whom there is room again.
-    pub(crate) fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
-        for letter in self.mail.take() {
-            match letter {
-                Letter::Card { from, wants, name } => self.on_card(from, wants, &name),
-                Letter::Lost { peer, code } => self.lose(peer, code),
-                Letter::Piece { number, code } => self.on_piece(number, code),
-            }
-        }
-        self.look_around();
-        let over = self.pause.is_over(self.endpoint.finished());
-        if !self.reads.is_empty() {
-            self.ask_for_pieces();
-        }
-        for peer in std::mem::take(&mut self.full) {
-            match self.contacts.get(&peer) {
-                Some(Contact::Known(_)) if over => show(peer),
-                Some(Contact::Asked { since, .. }) if since.elapsed() >= SILENCE_MAX => {
-                    self.give_up(peer);
-                }
-                Some(Contact::Asked { last, .. }) if last.elapsed() >= ASK_AGAIN => {
-                    self.ask(peer);
-                    self.full.push(peer);
-                }
-                _ => self.full.push(peer),
-            }
-        }
-    }
-
-    /// Asks whoever is silent for a sign of life, and gives up whoever gives none.
-    pub(crate) fn look_around(&mut self) {
-        self.slept.set(false);
-        let now = Instant::now();
-        if !self.watch.is_due(now) {
-            return;
-        }
-        // They hear of us only when there is room for it, and we of them when they are read.
-        let owed = self.full.iter().copied().chain(self.reads.peers());
-        owed.for_each(|peer| self.watch.expect(peer));
-        for concern in self.watch.look(now, self.mail.take_heard()) {
-            match concern {
-                Concern::Ask(peer) => self.tell(peer, true),
-                Concern::GiveUp(peer) => self.give_up(peer),
-            }
-        }
     }
 
     #[cold]
@@ -305,41 +330,10 @@ impl Fabric {
         }
     }
 
-    /// Shows peers that cannot be reached any more, and why.
-    pub(crate) fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
-        for (peer, error) in self.lost.drain(..) {
-            self.full.retain(|full| *full != peer);
-            show(peer, error);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.slept.get() || self.has_something_to_do()
-    }
-
     #[inline]
     fn has_something_to_do(&self) -> bool {
         let stuck = !self.full.is_empty() || !self.lost.is_empty() || self.mail.is_there();
         stuck || !self.over.is_empty() || self.reads.stalled
-    }
-
-    /// Whether nothing waits to leave.
-    pub(crate) fn is_empty(&mut self) -> bool {
-        self.datagrams.flush() && self.endpoint.is_drained() && self.reads.is_empty()
-    }
-
-    /// How long one may sleep: the library may have something to do that wakes nobody.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        let patience = match () {
-            () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
-            () if self.endpoint.wait().is_none() => Some(NAP),
-            () if self.endpoint.is_manual => Some(LOOK),
-            () if self.watch.is_waiting() => Some(PERIOD),
-            () => None,
-        };
-        self.slept.set(self.watch.is_waiting());
-        patience
     }
 }
 
@@ -443,10 +437,9 @@ pub(crate) struct FabricInlet {
     last: Option<Peer>,
 }
 
-impl FabricInlet {
-    /// Shows the frames that have come; answers how many things have happened.
+impl Inlet for FabricInlet {
     #[inline]
-    pub(crate) fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, &[u8])) -> usize {
+    fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let (others, mail, last) = (self.others, &self.mail, &mut self.last);
         let happened = self.endpoint.poll(limit, |happened| match happened {
             Happened::Message(message) => {
@@ -455,7 +448,7 @@ impl FabricInlet {
                         *last = Some(source);
                         mail.note_heard(source);
                     }
-                    take(source, frame);
+                    take(source, Arrival::Frame(FAR, frame));
                 }
             }
             Happened::Read { token, code } => mail.put(Letter::Piece { number: token, code }),
@@ -472,11 +465,19 @@ impl FabricInlet {
         happened + self.poll_cards()
     }
 
+    /// Whether there is something to show. Whoever asks is about to sleep, and may be woken at the socket.
+    fn is_ready(&self) -> bool {
+        self.rest.set(0);
+        self.endpoint.is_ready()
+    }
+}
+
+impl FabricInlet {
     #[inline(never)]
     fn poll_cards(&mut self) -> usize {
         self.last = None;
         let mail = &self.mail;
-        let came = self.datagrams.poll(|from, bytes| {
+        let came = self.datagrams.poll_bytes(|from, bytes| {
             if let Some(Card { wants, name }) = Card::parse(bytes) {
                 mail.note_heard(from);
                 mail.put(Letter::Card { from, wants, name: name.to_vec() });
@@ -485,12 +486,6 @@ impl FabricInlet {
         let came = came.unwrap_or(0);
         self.rest.set(if came > 0 { 0 } else { REST_TURNS });
         came
-    }
-
-    /// Whether there is something to show. Whoever asks is about to sleep, and may be woken at the socket.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.rest.set(0);
-        self.endpoint.is_ready()
     }
 }
 

@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::sync::Arc;
 
-use ferrywire_nic::{Envelope, Peer, Promises, Sent, Ticket};
+use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::job;
 use crate::rail::{Arrival, Inlet, NEAR, Rail};
@@ -315,6 +315,19 @@ impl Rail for Shm {
     fn is_stuck(&self) -> bool {
         !self.stuck.is_empty() || !self.lost.is_empty()
     }
+
+    /// By everybody who still can.
+    fn is_drained(&mut self) -> bool {
+        let plane = &self.plane;
+        (0..).zip(&mut self.rings).all(|(rank, ring)| {
+            ring.as_mut().is_none_or(|ring| ring.producer.is_drained() || plane.is_gone(rank))
+        })
+    }
+
+    /// On one host memory can be read by its address, and the kernel sees to who may.
+    fn expose(&mut self, _: Peer, _: Span, _: Ticket) -> Key {
+        Key(0)
+    }
 }
 
 impl Shm {
@@ -332,14 +345,6 @@ impl Shm {
             }
         }
         moved
-    }
-
-    /// Whether everything that was sent has been taken, by everybody who still can.
-    pub(crate) fn is_drained(&mut self) -> bool {
-        let plane = &self.plane;
-        (0..).zip(&mut self.rings).all(|(rank, ring)| {
-            ring.as_mut().is_none_or(|ring| ring.producer.is_drained() || plane.is_gone(rank))
-        })
     }
 }
 

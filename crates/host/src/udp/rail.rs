@@ -16,7 +16,7 @@ use ferrywire_nic::{Envelope, Mix, Peer, Promises, Sent};
 
 use crate::net::Net;
 use crate::net::directory::ADDRESSES_MAX;
-use crate::rail::FAR;
+use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::address::Address;
 use crate::udp::keys::Epochs;
 use crate::udp::replay::Window;
@@ -70,8 +70,8 @@ struct Train {
     each: usize,
 }
 
-impl Udp {
-    pub(crate) fn promises(&self) -> Promises {
+impl Rail for Udp {
+    fn promises(&self, _: Peer) -> Promises {
         Promises {
             rail: FAR,
             reliable: false,
@@ -82,17 +82,38 @@ impl Udp {
         }
     }
 
-    pub(crate) fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+    fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         let mut head = [0; Envelope::BYTES_MAX];
         let head_bytes = envelope.emit(&mut head);
         self.send_bytes(to, &head[..head_bytes], payload)
     }
 
-    /// The same for bytes in two parts, whatever they mean.
+    #[inline]
+    fn flush(&mut self) {
+        self.let_all_go();
+    }
+
+    fn poll_room(&mut self, show: impl FnMut(Peer)) {
+        if self.let_all_go() {
+            self.full.drain(..).for_each(show);
+        }
+    }
+
+    fn is_stuck(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.train.to.is_none()
+    }
+}
+
+impl Udp {
+    /// Sends bytes in two parts, whatever they mean.
     pub(crate) fn send_bytes(&mut self, to: Peer, head: &[u8], payload: &[u8]) -> Sent {
         let tag_bytes = if self.net.insecure { 0 } else { TAG_BYTES };
         let len = HEADER_BYTES + head.len() + payload.len() + tag_bytes;
-        if !self.train.takes(to, len) && !self.flush() {
+        if !self.train.takes(to, len) && !self.let_all_go() {
             return self.stick(to);
         }
         let Some(way) = way(&mut self.ways, &self.net, to) else {
@@ -136,7 +157,7 @@ impl Udp {
 
     /// Lets go what has been collected. False if the socket has no room for it.
     #[inline]
-    pub(crate) fn flush(&mut self) -> bool {
+    pub(crate) fn let_all_go(&mut self) -> bool {
         match self.train.to {
             None => true,
             Some(to) => self.let_go(to),
@@ -173,22 +194,6 @@ impl Udp {
             self.train.to = None;
         }
         done
-    }
-
-    /// Shows peers to whom there is room again.
-    pub(crate) fn poll_room(&mut self, show: impl FnMut(Peer)) {
-        if self.flush() {
-            self.full.drain(..).for_each(show);
-        }
-    }
-
-    pub(crate) fn is_stuck(&self) -> bool {
-        !self.full.is_empty()
-    }
-
-    /// Whether nothing waits to leave.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.train.to.is_none()
     }
 }
 
@@ -237,9 +242,20 @@ pub(crate) struct Source {
     heard: Address,
 }
 
+impl Inlet for UdpInlet {
+    fn poll(&mut self, _: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
+        // What the socket complains about is told when something is sent.
+        self.poll_bytes(|peer, frame| take(peer, Arrival::Frame(FAR, frame))).unwrap_or(0)
+    }
+
+    fn is_ready(&self) -> bool {
+        false
+    }
+}
+
 impl UdpInlet {
     /// Shows the genuine frames that have come, each once; answers how many datagrams of any sort there were.
-    pub(crate) fn poll(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
+    pub(crate) fn poll_bytes(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
         let UdpInlet { net, room, sources } = self;
         // Whether something new has come in the same piece.
         let mut news = false;
@@ -364,7 +380,7 @@ mod tests {
         while came < datagrams {
             let patience = Some(Duration::from_secs(10));
             assert!(inlet.net.socket.wait(None, patience).expect("waited"), "only {came} came");
-            came += inlet.poll(|from, _| sources.push(from.0)).expect("received");
+            came += inlet.poll_bytes(|from, _| sources.push(from.0)).expect("received");
         }
         sources
     }
@@ -378,12 +394,12 @@ mod tests {
             for net in &nets[..3] {
                 let (mut out, _) = open(net);
                 assert_eq!(out.send_bytes(Peer(0), b"frame", &[]), Sent::Away);
-                assert!(out.flush());
+                assert!(out.let_all_go());
             }
             assert_eq!(taken_from(&mut inlet, 3), [0; 0], "{wire:?}");
             let (mut out, _) = open(&nets[4]);
             assert_eq!(out.send_bytes(Peer(0), b"frame", &[]), Sent::Away);
-            assert!(out.flush());
+            assert!(out.let_all_go());
             assert_eq!(taken_from(&mut inlet, 1), [4], "{wire:?}");
         }
     }
@@ -415,12 +431,12 @@ mod tests {
             if number % 40 == 39 || number == frames - 1 {
                 let left = out.train.bytes.chunks(out.train.each.max(1));
                 counters.extend(left.filter_map(Header::parse).map(|header| header.counter));
-                assert!(out.flush());
+                assert!(out.let_all_go());
                 while inlet.net.socket.wait(None, Some(Duration::ZERO)).expect("waited") {
                     let take = |_, frame: &[u8]| {
                         taken.push(u64::from_le_bytes(frame.try_into().expect("a number")));
                     };
-                    inlet.poll(take).expect("received");
+                    inlet.poll_bytes(take).expect("received");
                 }
             }
         }
