@@ -1,7 +1,15 @@
-//! What every rail can do. `tests/rails.rs` has the one list of promises that all of them keep.
+//! What every rail can do. `rail/promises.rs` has the list of promises that all of them keep, and rails around others, which
+//! record and inject faults.
 //!
 //! A rail has two halves, so that a frame can still be read on one while the answer to it goes out
 //! on the other: [`Rail`] sends, [`Inlet`] takes what has come.
+
+#[cfg(test)]
+mod faulty;
+#[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod recorder;
 
 use std::io;
 use std::time::Duration;

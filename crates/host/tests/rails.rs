@@ -1,5 +1,5 @@
-//! One list of promises that every rail keeps. Adding a rail means adding one test at the bottom, and
-//! passing it.
+//! What the rail of one host promises beyond what every rail does (`src/rail/promises.rs`): it says when it is full, grows
+//! for long frames, and brings notices among frames.
 //!
 //! Random stories take their beginning from `SEED`, and a failure names it:
 //!

@@ -1,0 +1,96 @@
+//! A rail that loses frames, brings them twice and brings them late, as often as it is told. What it does follows from a seed.
+
+use std::io;
+
+use ferrywire_nic::{Envelope, Peer, Promises, Sent};
+
+use super::Rail;
+
+/// A rail around another one, which it makes worse. It promises nothing that it does not keep: it may lose frames.
+pub(crate) struct Faulty<R> {
+    rail: R,
+    faults: Faults,
+    random: u64,
+    /// A frame that goes after the next one.
+    late: Option<(Peer, Envelope, Vec<u8>)>,
+    /// How many frames were lost, went twice and went late.
+    pub(crate) happened: [u64; 3],
+}
+
+/// How many frames in a hundred.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    /// Are lost.
+    pub(crate) lost: u64,
+    /// Go twice.
+    pub(crate) twice: u64,
+    /// Go after the next one.
+    pub(crate) late: u64,
+}
+
+impl<R: Rail> Faulty<R> {
+    pub(crate) fn new(rail: R, faults: Faults, seed: u64) -> Faulty<R> {
+        Faulty { rail, faults, random: seed, late: None, happened: [0; 3] }
+    }
+
+    /// Whether something happens that happens so often in a hundred: splitmix64.
+    fn percent(&mut self, often: u64) -> bool {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.random;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ x >> 31) % 100 < often
+    }
+}
+
+impl<R: Rail> Rail for Faulty<R> {
+    fn promises(&self, peer: Peer) -> Promises {
+        let inner = self.rail.promises(peer);
+        Promises { reliable: false, puts: false, gets: false, welcome_bytes: 0, ..inner }
+    }
+
+    fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
+        if self.percent(self.faults.lost) {
+            self.happened[0] += 1;
+            return Sent::Away;
+        }
+        if self.late.is_none() && self.percent(self.faults.late) {
+            self.happened[2] += 1;
+            self.late = Some((to, *envelope, payload.to_vec()));
+            return Sent::Away;
+        }
+        let sent = self.rail.send(to, envelope, payload);
+        if sent == Sent::Full {
+            return sent;
+        }
+        if self.percent(self.faults.twice) {
+            self.happened[1] += 1;
+            // One that finds no room is lost.
+            self.rail.send(to, envelope, payload);
+        }
+        if let Some((to, envelope, payload)) = self.late.take() {
+            self.rail.send(to, &envelope, &payload);
+        }
+        sent
+    }
+
+    fn flush(&mut self) {
+        self.rail.flush();
+    }
+
+    fn poll_room(&mut self, show: impl FnMut(Peer)) {
+        self.rail.poll_room(show);
+    }
+
+    fn poll_lost(&mut self, show: impl FnMut(Peer, io::Error)) {
+        self.rail.poll_lost(show);
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.rail.is_stuck()
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.late.is_none() && self.rail.is_drained()
+    }
+}
