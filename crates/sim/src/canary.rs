@@ -160,7 +160,7 @@ pub const CANARIES: &[Canary] = &[
         name: "forgets-under-way",
         what: "peers are forgotten while the places of others in the table are in use",
         fault: Fault::Nic(Bug::ForgetsUnderWay),
-        first: 1_000,
+        first: 2_000,
         asserted: true,
     },
     Canary {
