@@ -18,3 +18,6 @@ pub(crate) mod process;
 pub(crate) mod raise;
 pub(crate) mod recipe;
 pub(crate) mod request;
+
+/// A plane of the process, which lasts as long as that does.
+pub(crate) type Plane = ferrywire_runtime::Plane<'static>;

@@ -4,6 +4,28 @@
 //! A rail has two halves, so that a frame can still be read on one while the answer to it goes out
 //! on the other: [`Rail`] sends, [`Inlet`] takes what has come.
 
+/// The methods of a rail around another one that has nothing to add to them.
+#[cfg(test)]
+macro_rules! as_the_rail_inside {
+    () => {
+        fn flush(&mut self) {
+            self.rail.flush();
+        }
+
+        fn poll_room(&mut self, show: impl FnMut($crate::nic::Peer)) {
+            self.rail.poll_room(show);
+        }
+
+        fn poll_lost(&mut self, show: impl FnMut($crate::nic::Peer, std::io::Error)) {
+            self.rail.poll_lost(show);
+        }
+
+        fn is_stuck(&self) -> bool {
+            self.rail.is_stuck()
+        }
+    };
+}
+
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]

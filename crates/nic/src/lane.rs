@@ -18,7 +18,7 @@ pub(crate) struct Lane {
     pub(crate) invited: bool,
     /// Sender: an answer has come since we last said farewell, so credit that comes is for us.
     pub(crate) established: bool,
-    /// Receiver: the last search that had begun when this lane's last sweep did; none if the sweep shows nothing to
+    /// Receiver: the last search that had begun when this lane's last sweep did; zero if the sweep shows nothing to
     /// probes.
     pub(crate) swept_for: u32,
     /// Sender: bytes that the peer has set aside for us.

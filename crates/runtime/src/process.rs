@@ -79,7 +79,7 @@ impl Process {
         self
     }
 
-    /// The rank because of which the job cannot go on, if there is one.
+    /// Who has been lost of the ranks that share this process.
     #[inline]
     pub fn lost(&self) -> &Lost {
         &self.lost

@@ -81,7 +81,7 @@ impl Failure {
         self.0.status
     }
 
-    /// The same, of what belongs to this communicator.
+    /// The same, of something that belongs to `owner`.
     #[must_use]
     pub(crate) fn of(mut self, owner: Arc<dyn Owner>) -> Failure {
         self.0.owner = Some(owner);

@@ -2,7 +2,8 @@
 //!
 //! What the standard predefines is a small number, and each kind of object knows its own. Everything
 //! else is the address of a counted object that begins with a mark of its kind, so that a handle of another
-//! kind, or of something that has been freed and whose memory is still ours, is found out.
+//! kind, or of something that has been freed and whose memory is still ours, is found out. Languages without pointers
+//! know the object by an integer, which stands behind the mark.
 //!
 //! Invariants, cited below by number.
 //!   I1. A handle above [`PREDEFINED_MAX`] comes from [`expose`], through the program, and the program has
@@ -57,7 +58,14 @@ impl Head {
     #[inline]
     fn retire(&self) {
         self.mark.store(FREED, Ordering::Relaxed);
-        let number = self.number.load(Ordering::Relaxed);
+    }
+}
+
+/// The integer goes back when the object ends, whoever has the last share of it.
+impl Drop for Head {
+    #[inline]
+    fn drop(&mut self) {
+        let number = *self.number.get_mut();
         if number != 0 {
             NUMBERS.release(number);
         }

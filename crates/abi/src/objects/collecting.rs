@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use ferrywire_host::nic::{Schedule, Span};
 
+use crate::objects::Plane;
 use crate::objects::data::Data;
 use crate::objects::op::Combining;
-
-/// A plane of the process, which lasts as long as that does.
-pub(crate) type Plane = ferrywire_runtime::Plane<'static>;
 
 /// A schedule, and the memory that it uses.
 pub(crate) struct Collecting {

@@ -21,7 +21,7 @@ use crate::objects::collecting::Collecting;
 use crate::objects::collective_cache::CacheKey;
 use crate::objects::errhandler::{self, Handler};
 
-pub(crate) use crate::objects::collecting::Plane;
+use crate::objects::Plane;
 
 /// The buffer that a program has attached for buffered sends.
 #[derive(Clone, Copy)]

@@ -79,11 +79,11 @@ pub(crate) struct Combining {
 }
 
 impl Combining {
-    /// What `op` does to elements of `datatype`.
+    /// What `op` does to elements of `datatype`. User-defined operators are registered with the process.
     pub(crate) fn new(
         op: MPI_Op,
         handle: MPI_Datatype,
-        process: &'static runtime::Process,
+        process: impl FnOnce() -> Result<&'static runtime::Process>,
     ) -> Result<Combining> {
         let datatype = datatype::find_committed(handle)?;
         let element_bytes = datatype.size().max(1);
@@ -100,7 +100,7 @@ impl Combining {
                 let commutative = users.commutative;
                 let (datatype, lasting) = (datatype.clone(), Lasting::new(handle)?);
                 let reduction = Reduction { users, datatype, lasting };
-                let registered = Registered::new(reduction, process);
+                let registered = Registered::new(reduction, process()?);
                 let operator = Operator(registered.number);
                 let combiner = Combiner { operator, element_bytes, commutative };
                 Ok(Combining { combiner, registered: Some(registered) })

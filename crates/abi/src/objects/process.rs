@@ -10,7 +10,8 @@ use ferrywire_runtime as runtime;
 use crate::convert::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
-use crate::objects::communicator::{Comm, Plane};
+use crate::objects::Plane;
+use crate::objects::communicator::Comm;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub(crate) struct Process {

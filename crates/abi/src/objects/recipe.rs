@@ -5,7 +5,8 @@ use ferrywire_host::nic::{Outcome, Posted, Ticket};
 use crate::convert::failure::Result;
 use crate::convert::handle::Shared;
 use crate::convert::status::Status;
-use crate::objects::communicator::{Comm, Plane};
+use crate::objects::Plane;
+use crate::objects::communicator::Comm;
 
 /// What is to be done, and what is to be done when it is over.
 pub(crate) trait Recipe: Send {

@@ -235,6 +235,16 @@ static void numbers(void) {
     CHECK(MPI_Info_fromint(number) == info);
     CHECK(MPI_Info_free(&info) == MPI_SUCCESS);
     CHECK(MPI_Info_fromint(number) == (MPI_Info)0);
+    /* So it is with what an object still had when the program freed it. */
+    MPI_Errhandler errhandler;
+    MPI_Comm comm;
+    OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
+    OK(MPI_Comm_create_errhandler(handler, &errhandler));
+    number = MPI_Errhandler_toint(errhandler);
+    OK(MPI_Comm_set_errhandler(comm, errhandler));
+    OK(MPI_Errhandler_free(&errhandler));
+    OK(MPI_Comm_free(&comm));
+    CHECK(MPI_Errhandler_fromint(number) == (MPI_Errhandler)0);
     OK(MPI_Type_free(&type));
     OK(MPI_Alloc_mem(100, MPI_INFO_NULL, &memory));
     memset(memory, 1, 100);

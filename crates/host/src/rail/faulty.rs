@@ -1,7 +1,5 @@
 //! A rail that loses frames, brings them twice and brings them late, as often as it is told. What it does follows from a seed.
 
-use std::io;
-
 use ferrywire_nic::{Envelope, Peer, Promises, Sent};
 
 use super::Rail;
@@ -74,21 +72,7 @@ impl<R: Rail> Rail for Faulty<R> {
         sent
     }
 
-    fn flush(&mut self) {
-        self.rail.flush();
-    }
-
-    fn poll_room(&mut self, show: impl FnMut(Peer)) {
-        self.rail.poll_room(show);
-    }
-
-    fn poll_lost(&mut self, show: impl FnMut(Peer, io::Error)) {
-        self.rail.poll_lost(show);
-    }
-
-    fn is_stuck(&self) -> bool {
-        self.rail.is_stuck()
-    }
+    as_the_rail_inside!();
 
     fn is_drained(&mut self) -> bool {
         self.late.is_none() && self.rail.is_drained()

@@ -45,7 +45,7 @@ impl<C: Wide> Reduced<C> {
     }
 
     pub(super) fn combining(&self, comm: &Comm) -> Result<(Combiner, Option<Combining>)> {
-        let combining = Combining::new(self.op, self.datatype, comm.process)?;
+        let combining = Combining::new(self.op, self.datatype, || Ok(comm.process))?;
         Ok((combining.combiner, Some(combining)))
     }
 }

@@ -5,8 +5,8 @@ use ferrywire_host::nic::{Outcome, Posted, Ticket};
 use crate::convert::failure::Result;
 use crate::convert::handle::Shared;
 use crate::convert::status::Status;
+use crate::objects::Plane;
 use crate::objects::comm::Comm;
-use crate::objects::communicator::Plane;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
 

@@ -13,7 +13,7 @@ use crate::convert::pointer::{In, Out};
 use crate::convert::sizes;
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Request, MPI_Status};
-use crate::objects::communicator::Plane;
+use crate::objects::Plane;
 use crate::objects::process;
 use crate::objects::request::{DONE, Request, discard, distinct, find};
 
