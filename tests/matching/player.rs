@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ferrywire_mpi::agreement::{Promise, ROOM_BYTES, agreement};
 use ferrywire_mpi::collective::inter::{self, Root, Sides};
-use ferrywire_mpi::collective::{self, Combiner, Member, Naming};
+use ferrywire_mpi::collective::{self, Member, Naming, ReduceOp};
 use ferrywire_mpi::comm::Comm;
 use ferrywire_mpi::group::{self, Group};
+use ferrywire_mpi::number_agreement::{NumberPromise, ROOM_BYTES, number_agreement};
 use ferrywire_mpi::numbers::{Claim, Numbers};
 use ferrywire_mpi::operation::{Number, Operation, operator};
 use ferrywire_nic::{Mode, Nic, Outcome, Peer, Port, Posted, Schedule, Span, Ticket, Variant};
@@ -135,7 +135,7 @@ enum Pending {
     /// A number for a communicator.
     Number {
         comm: usize,
-        promise: Promise,
+        promise: NumberPromise,
     },
     Meeting,
 }
@@ -276,7 +276,7 @@ impl Player {
             None => member,
         };
         let room = machine.lend(vec![0; ROOM_BYTES]);
-        let (schedule, promise) = agreement(member, &self.numbers, 0, room);
+        let (schedule, promise) = number_agreement(member, &self.numbers, 0, room);
         self.blocked = !self.plan.at_once;
         self.start(schedule, instance, Pending::Number { comm, promise }, machine);
     }
@@ -734,9 +734,9 @@ fn landing(into: &Elements, machine: &mut impl Machine) -> (Landing, Span) {
     }
 }
 
-fn of_u64(operation: Operation) -> Combiner {
+fn of_u64(operation: Operation) -> ReduceOp {
     let operator = operator(operation, Number::U64).expect("it makes sense");
-    Combiner { operator, element_bytes: 8, commutative: true }
+    ReduceOp { operator, element_bytes: 8, commutative: true }
 }
 
 /// What one process has for another in a collective.

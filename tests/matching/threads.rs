@@ -37,8 +37,8 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
     let plan = Arc::new(Plan::new(seed));
     let root = Random::new(seed);
     let clock = Arc::new(AtomicU64::new(0));
-    let crowded = plan.size > 2 || root.split(5).percent(50);
-    let ranks = job::local(plan.size, crowded, Operators::ours(operation::combine));
+    let oversubscribed = plan.size > 2 || root.split(5).percent(50);
+    let ranks = job::local(plan.size, oversubscribed, Operators::ours(operation::combine));
     let ranks = ranks.expect("a segment");
     let ended: Vec<(Log, Stats)> = thread::scope(|scope| {
         let play = |(me, rank): (u32, Rank)| {

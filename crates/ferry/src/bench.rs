@@ -28,7 +28,7 @@ pub(crate) enum Bench {
     /// machine.
     Pingpong(compare::Options),
     /// Many ranks on few cores, beside other MPIs.
-    Crowd(compare::Options),
+    Oversubscribed(compare::Options),
     /// What a reduction costs its callers while some of them are late, beside other MPIs.
     Skew(compare::Options),
     /// What it costs to wait for a message, and how soon it is noticed, beside other MPIs.
@@ -51,7 +51,7 @@ impl Bench {
         match self {
             Bench::Match(options) => options.run(),
             Bench::Pingpong(options) => Comparison::Pingpong.run(options),
-            Bench::Crowd(options) => Comparison::Crowd.run(options),
+            Bench::Oversubscribed(options) => Comparison::Oversubscribed.run(options),
             Bench::Skew(options) => Comparison::Skew.run(options),
             Bench::Wait(options) => Comparison::Wait.run(options),
             Bench::Start(options) => Comparison::Start.run(options),

@@ -173,7 +173,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
     let cores = cores::usable();
     if options.dry_run {
-        out::line(plan.told(cores, cores::crowded(plan.size, cores)));
+        out::line(plan.told(cores, cores::oversubscribed(plan.size, cores)));
         return Ok(0);
     }
     let os = |what| move |error| NoJob::Os { what, error };

@@ -900,7 +900,7 @@ fn member() {
             std::process::exit(9);
         }
     };
-    println!("member {} of {}, crowded {}", member.rank, member.size, member.crowded);
+    println!("member {} of {}, oversubscribed {}", member.rank, member.size, member.oversubscribed);
     match role.as_str() {
         "abort" if rank == "2" => {
             line.abort(42, "the grid is empty").expect("said");
@@ -925,7 +925,7 @@ fn members_meet_and_part() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     assert_eq!(err(&output), "");
     for rank in [0, 99, 199] {
-        assert!(out(&output).contains(&format!("member {rank} of 200, crowded true")));
+        assert!(out(&output).contains(&format!("member {rank} of 200, oversubscribed true")));
     }
 }
 

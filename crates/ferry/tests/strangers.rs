@@ -200,7 +200,8 @@ fn connects(name: &str, kind: c_int) -> bool {
 /// for the right reason: who is somebody else for being that, and who is not the rank for being that.
 fn try_to_speak(line: RawFd, tally: &mut Tally) {
     let hello = Hello { pid: std::process::id(), word: 0, probe_address: 0 };
-    let member = Member { rank: 0, size: 1, job: 1, crowded: false, lasting: false, way: None };
+    let member =
+        Member { rank: 0, size: 1, job: 1, oversubscribed: false, lasting: false, way: None };
     let token = Token([0; TOKEN_BYTES]);
     let (not_the_rank, malformed) = ("without being it", "is no message");
     let words: [(Message, &str); 9] = [

@@ -10,7 +10,7 @@
 
 use ferrywire_host::nic::{Outcome, Span};
 use ferrywire_host::{Keep, memory};
-use ferrywire_mpi::collective::Combiner;
+use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation::Operation;
 use ferrywire_runtime::{Prepared, Rank, Root, With};
 
@@ -85,14 +85,14 @@ impl Comm {
         Request::new(self, what, posted, Collecting { result, source, work: prepared.work })
     }
 
-    fn combiner<B: Numbers + ?Sized>(
+    fn reduce_op<B: Numbers + ?Sized>(
         &self,
         what: What,
         operation: Operation,
-    ) -> Result<Combiner, Error> {
+    ) -> Result<ReduceOp, Error> {
         let number = B::SORT;
         match plain::operator_of::<B>(operation) {
-            Some(operator) => Ok(Combiner {
+            Some(operator) => Ok(ReduceOp {
                 operator,
                 element_bytes: number.bytes(),
                 commutative: operation.is_commutative(),
@@ -193,8 +193,8 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("allreduce", bytes);
-        let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.runtime().allreduce(combiner, bytes, bytes);
+        let reduce_op = self.reduce_op::<B>(what, operation)?;
+        let prepared = self.runtime().allreduce(reduce_op, bytes, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -207,8 +207,8 @@ impl Comm {
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what_of_all::<T>("iallreduce", bytes);
-        let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.runtime().allreduce(combiner, bytes, bytes);
+        let reduce_op = self.reduce_op::<T>(what, operation)?;
+        let prepared = self.runtime().allreduce(reduce_op, bytes, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -227,8 +227,8 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what::<B::Item>("reduce", bytes, root.into());
         let root = self.root_of(what)?;
-        let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.runtime().reduce(Root::Rank(root), combiner, bytes);
+        let reduce_op = self.reduce_op::<B>(what, operation)?;
+        let prepared = self.runtime().reduce(Root::Rank(root), reduce_op, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -244,8 +244,8 @@ impl Comm {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what::<T>("ireduce", bytes, root.into());
         let root = self.root_of(what)?;
-        let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.runtime().reduce(Root::Rank(root), combiner, bytes);
+        let reduce_op = self.reduce_op::<T>(what, operation)?;
+        let prepared = self.runtime().reduce(Root::Rank(root), reduce_op, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -267,8 +267,8 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("scan", bytes);
-        let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.runtime().scan(combiner, bytes);
+        let reduce_op = self.reduce_op::<B>(what, operation)?;
+        let prepared = self.runtime().scan(reduce_op, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }
@@ -281,8 +281,8 @@ impl Comm {
     ) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(&mut data));
         let what = what_of_all::<T>("iscan", bytes);
-        let combiner = self.combiner::<T>(what, operation)?;
-        let prepared = self.runtime().scan(combiner, bytes);
+        let reduce_op = self.reduce_op::<T>(what, operation)?;
+        let prepared = self.runtime().scan(reduce_op, bytes);
         // SAFETY: I2.
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
@@ -295,8 +295,8 @@ impl Comm {
     ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
         let what = what_of_all::<B::Item>("exscan", bytes);
-        let combiner = self.combiner::<B>(what, operation)?;
-        let prepared = self.runtime().exscan(combiner, bytes);
+        let reduce_op = self.reduce_op::<B>(what, operation)?;
+        let prepared = self.runtime().exscan(reduce_op, bytes);
         // SAFETY: I1.
         unsafe { self.run(what, prepared) }
     }

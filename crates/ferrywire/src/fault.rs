@@ -1,8 +1,8 @@
 //! What a program can do when ranks die, in a job that goes on without them.
 //!
-//! Everything is settled by the council of crate `mpi`, which lives beside the application.
+//! Everything is settled by the agreement of crate `mpi`, which lives beside the application.
 
-use ferrywire_mpi::council::Verdict;
+use ferrywire_mpi::agreement::Decision;
 use ferrywire_runtime::NotFaultTolerant;
 
 use crate::comm::Comm;
@@ -43,7 +43,7 @@ impl Comm {
 
     /// Whether a rank has revoked it.
     pub fn is_revoked(&self) -> bool {
-        self.members().standing().is_revoked()
+        self.members().state().is_revoked()
     }
 
     /// Another communicator, of the ranks that live, in their order. All of them must call it.
@@ -58,14 +58,14 @@ impl Comm {
     /// meanwhile.
     pub fn agree(&self, flags: u64) -> Result<Agreed, Error> {
         let agreed = self.process().agree(self.members(), vec![flags]);
-        let Verdict { words, failed, is_news } = self.tolerant("agree", agreed)?;
+        let Decision { words, failed, is_news } = self.tolerant("agree", agreed)?;
         Ok(Agreed { flags: words.first().copied().unwrap_or(0), failed, is_news })
     }
 
     /// The ranks that are dead, as far as this one knows, in the order in which it heard of them.
     pub fn failed(&self) -> Vec<u32> {
         self.plane().turn();
-        let lost = self.members().standing().lost();
+        let lost = self.members().state().lost();
         lost.into_iter().filter_map(|peer| self.members().group().rank_of(peer)).collect()
     }
 

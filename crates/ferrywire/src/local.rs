@@ -45,7 +45,7 @@ use crate::world::World;
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
     let timeout = std::env::var(TIMEOUT).ok().map(|text| seconds(&text));
-    let drivers = job::local(ranks, job::is_crowded(ranks), Operators::ours(combine))
+    let drivers = job::local(ranks, job::is_oversubscribed(ranks), Operators::ours(combine))
         .unwrap_or_else(|error| panic!("no room for a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
     let is_watched = cfg!(debug_assertions) || timeout.is_some();
@@ -54,7 +54,7 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R
     let jobs: Vec<Arc<Job>> = drivers.into_iter().map(job).collect();
     let all: Vec<Weak<Job>> = jobs.iter().map(Arc::downgrade).collect();
     let (over, is_over) = mpsc::channel::<()>();
-    let mut verdict = None;
+    let mut diagnosis = None;
     let ends: Vec<thread::Result<R>> = thread::scope(|scope| {
         let start = |(rank, job)| {
             let (program, all) = (&program, &all);
@@ -70,11 +70,11 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R
         });
         let ends = threads.into_iter().map(|thread| thread.join().and_then(|end| end)).collect();
         drop(over);
-        verdict = watchdog.and_then(|watchdog| watchdog.join().ok().flatten());
+        diagnosis = watchdog.and_then(|watchdog| watchdog.join().ok().flatten());
         ends
     });
-    if let Some(verdict) = verdict {
-        panic!("{verdict}");
+    if let Some(diagnosis) = diagnosis {
+        panic!("{diagnosis}");
     }
     if let Some(Peer(first)) = lost.peer() {
         let panic = ends.into_iter().nth(first as usize).and_then(Result::err);
@@ -142,7 +142,7 @@ impl Watchdog<'_> {
 
     /// The time is over.
     fn end(&self, timeout: Duration, is_over: &Receiver<()>) -> Option<String> {
-        let verdict = format!(
+        let diagnosis = format!(
             "the job has not ended within {} s ({TIMEOUT}): {}",
             timeout.as_secs_f64(),
             self.watch.told()
@@ -155,10 +155,10 @@ impl Watchdog<'_> {
         end_all(self.all, first);
         if is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
             // A rank that computes for ever cannot be ended but with its process.
-            say(&format!("ferrywire::local: {verdict}"));
+            say(&format!("ferrywire::local: {diagnosis}"));
             std::process::abort();
         }
-        Some(verdict)
+        Some(diagnosis)
     }
 }
 

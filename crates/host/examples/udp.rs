@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ferrywire_host::udp::group::Group;
 use ferrywire_host::udp::keys::{Chain, Epochs, Keyring, Secret};
-use ferrywire_host::udp::replay::Window;
+use ferrywire_host::udp::replay::ReplayWindow;
 use ferrywire_host::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
 use ferrywire_host::udp::socket::{Datagram, Room, Socket, Target};
 
@@ -62,7 +62,7 @@ fn seals(slot: u16) -> (Sealer, Opener) {
 }
 
 /// As a rail does: the header says which datagrams are worth a try.
-fn open(opener: &mut Opener, window: &Window, slot: u16, datagram: &mut [u8]) -> bool {
+fn open(opener: &mut Opener, window: &ReplayWindow, slot: u16, datagram: &mut [u8]) -> bool {
     Header::parse(datagram).is_some_and(|header| {
         let is_for_us = header.slot == slot && header.form == Form::Sealed;
         is_for_us && window.is_new(header.counter) && opener.open(&header, datagram).is_some()
@@ -75,7 +75,7 @@ fn header(counter: u64, slot: u16) -> Header {
 
 fn seal(len: usize) {
     let (mut sealer, mut opener) = seals(0);
-    let (mut counter, window) = (Counter::new(Epochs::USUAL), Window::new());
+    let (mut counter, window) = (Counter::new(Epochs::USUAL), ReplayWindow::new());
     let mut datagram = vec![1; HEADER_BYTES + len + TAG_BYTES];
     let sealing = best(200, || {
         let from = Instant::now();
@@ -109,7 +109,7 @@ fn turn_away(len: usize) {
     let mut genuine = vec![1; HEADER_BYTES + len + TAG_BYTES];
     sealer.seal(&header(7, 0), &mut genuine);
     let ring = Keyring::new(&Secret::new(&[7; 32]), 1, 2, Epochs::USUAL);
-    let mut window = Window::new();
+    let mut window = ReplayWindow::new();
     assert!(window.accept(7), "the first time it counts");
     let forged = [&header(8, 0).emit()[..], &genuine[HEADER_BYTES..]].concat();
     let plain = Header { form: Form::Plain, ..header(7, 0) };
@@ -143,7 +143,7 @@ fn turn_away(len: usize) {
             let copy = &mut copy[..forged.len()];
             copy.copy_from_slice(&forged);
             let mut opener = Opener::new(ring.from(0, 0, 0));
-            assert!(!open(&mut opener, &Window::new(), 0, black_box(copy)));
+            assert!(!open(&mut opener, &ReplayWindow::new(), 0, black_box(copy)));
         }
         ns(from) / 200.0
     });
@@ -228,7 +228,7 @@ impl End for Ours {
     }
 
     fn poll(&mut self) -> bool {
-        let (seals, slot, window) = (&mut self.seals, self.slot, Window::new());
+        let (seals, slot, window) = (&mut self.seals, self.slot, ReplayWindow::new());
         let taken = self.socket.receive_many(&mut self.room, |_, _, datagram| {
             if let Some((_, _, opener)) = seals {
                 assert!(open(opener, &window, slot, datagram));
@@ -353,7 +353,7 @@ impl Stream<'_> {
 
 /// Answers each megabyte with one datagram.
 fn answer(socket: &Socket, to: &Target, sealed: bool, over: &AtomicBool) {
-    let (mut opener, window) = (Opener::new(chain(1)), Window::new());
+    let (mut opener, window) = (Opener::new(chain(1)), ReplayWindow::new());
     let (mut room, mut count) = (Room::new(), 0);
     while !over.load(Ordering::Relaxed) {
         let taken = socket.receive_many(&mut room, |_, _, datagram| {

@@ -50,13 +50,13 @@ impl Agent {
 
 fn run(shared: &Shared) {
     crate::sys::schedule::prefer_short_slices();
-    let crowded = shared.plane.segment.is_crowded();
+    let oversubscribed = shared.plane.segment.is_oversubscribed();
     let doorbell = shared.doorbell();
     let mut watch = Watch::new();
     let mut sleep = AgentSleep::default();
     let mut core = shared.core.lock();
     while !core.closing {
-        if !crowded {
+        if !oversubscribed {
             watch.look(&mut core);
         }
         // A caller who waits turns by itself, and nobody would wake it for what we found.
@@ -91,8 +91,8 @@ fn run(shared: &Shared) {
         } else {
             core.agent_wakeup.stand_down(doorbell);
         }
-        let patience = (!crowded && ticks).then_some(TICK);
-        core.agent_wakeup.set_idle(patience.is_none() && !(crowded && expecting));
+        let patience = (!oversubscribed && ticks).then_some(TICK);
+        core.agent_wakeup.set_idle(patience.is_none() && !(oversubscribed && expecting));
         // What is due by time is for whoever looks after the NIC.
         let due = core.patience().filter(|_| expecting);
         let patience = [patience, due].into_iter().flatten().min();
@@ -102,16 +102,16 @@ fn run(shared: &Shared) {
             true => shared.sleep(Sleeper::Agent, patience),
             false => shared.summons.wait(heard, patience),
         }
-        core = enter(shared, crowded);
+        core = enter(shared, oversubscribed);
         core.agent_wakeup.set_idle(false);
     }
 }
 
 /// Where every rank has a core, whoever has the lock for long is a caller who will see to everything itself:
 /// the agent keeps out of its way for a while. One who is about to leave, and has just rung, is gone in a
-/// moment. On a crowded machine it may be one who sleeps.
-fn enter(shared: &Shared, crowded: bool) -> Guard<'_, Core> {
-    if crowded {
+/// moment. On a oversubscribed machine it may be one who sleeps.
+fn enter(shared: &Shared, oversubscribed: bool) -> Guard<'_, Core> {
+    if oversubscribed {
         return shared.core.lock();
     }
     let mut tries = 0;

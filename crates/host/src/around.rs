@@ -94,7 +94,7 @@ pub(crate) fn drain(drivers: &[&Driver]) {
 }
 
 fn patience(drivers: &[&Driver]) -> Patience {
-    Patience::new(drivers.iter().any(|driver| driver.is_crowded()), &Habit::new())
+    Patience::new(drivers.iter().any(|driver| driver.is_oversubscribed()), &Habit::new())
 }
 
 const NAP: Duration = Duration::from_millis(1);

@@ -45,7 +45,7 @@ pub fn machine() -> Option<u64> {
 
 /// Whether so many ranks have to take turns on so many cores.
 #[must_use]
-pub fn crowded(ranks: u32, cores: u32) -> bool {
+pub fn oversubscribed(ranks: u32, cores: u32) -> bool {
     ranks > cores
 }
 
@@ -171,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn more_ranks_than_cores_are_crowded() {
-        assert!(crowded(3, 2));
-        assert!(!crowded(2, 2));
+    fn more_ranks_than_cores_are_oversubscribed() {
+        assert!(oversubscribed(3, 2));
+        assert!(!oversubscribed(2, 2));
     }
 
     #[test]

@@ -297,8 +297,8 @@ impl Driver {
     }
 
     /// Whether the ranks of the job share cores.
-    pub fn is_crowded(&self) -> bool {
-        self.shared.plane.segment.is_crowded()
+    pub fn is_oversubscribed(&self) -> bool {
+        self.shared.plane.segment.is_oversubscribed()
     }
 
     /// The rank is leaving: the agent goes, and nobody calls it any more.
@@ -426,7 +426,8 @@ impl Inside<'_> {
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
-        let mut patience = Patience::new(shared.plane.segment.is_crowded(), &self.core.habit);
+        let mut patience =
+            Patience::new(shared.plane.segment.is_oversubscribed(), &self.core.habit);
         let mut napped = false;
         let mut asleep_since = None;
         let result = loop {
@@ -526,7 +527,7 @@ impl Inside<'_> {
             doorbell.disarm();
             return false;
         }
-        let roomy = !shared.plane.segment.is_crowded();
+        let roomy = !shared.plane.segment.is_oversubscribed();
         let short = roomy && (!settled || stuck);
         let patience = [short.then_some(NAP), self.core.patience()].into_iter().flatten().min();
         self.core.leader_asleep = true;
@@ -631,13 +632,13 @@ impl Inside<'_> {
             return;
         }
         let shared = &self.driver.shared;
-        let crowded = shared.plane.segment.is_crowded();
+        let oversubscribed = shared.plane.segment.is_oversubscribed();
         self.core.port.rail.shm.pressing = false;
-        let idle = self.core.agent_wakeup.hand_over(shared.doorbell(), crowded);
+        let idle = self.core.agent_wakeup.hand_over(shared.doorbell(), oversubscribed);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now
         // and then, so only what nobody else will ever do is worth waking it for.
-        let waiting = match crowded {
+        let waiting = match oversubscribed {
             true => moved || self.core.has_work(shared),
             false => moved || !self.core.port.transfers.is_empty() || self.core.nic.is_busy(),
         };

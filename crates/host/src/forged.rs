@@ -373,7 +373,7 @@ impl Port for Lender {
             puts: false,
             gets: self.fabric,
             frame_bytes_max: 1400,
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         }
     }
 

@@ -116,7 +116,8 @@ fn new_ring() -> Ring {
 /// What really goes over these wires, for each target: where fuzzing begins.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1000 };
-    let member = Member { rank: 1, size: 2, job: 99, crowded: true, lasting: false, way: None };
+    let member =
+        Member { rank: 1, size: 2, job: 99, oversubscribed: true, lasting: false, way: None };
     let secret = JobSecret::filled::<()>(|bytes| Ok(bytes.fill(7))).expect("filled");
     let way = Some(Way { secret, insecure: false, fabric: Some("tcp".into()) });
     let token = Token([5; TOKEN_BYTES]);

@@ -154,9 +154,9 @@ pub(crate) fn open(file: OwnedFd) -> Result<Segment, JoinError> {
     })
 }
 
-/// A job of `ranks` threads of this process, in their order. `crowded` if they have to share cores.
-pub fn local(ranks: u32, crowded: bool, operators: Operators) -> io::Result<Vec<Rank>> {
-    let segment = Arc::new(Segment::create(ranks, random(), crowded)?);
+/// A job of `ranks` threads of this process, in their order. `oversubscribed` if they have to share cores.
+pub fn local(ranks: u32, oversubscribed: bool, operators: Operators) -> io::Result<Vec<Rank>> {
+    let segment = Arc::new(Segment::create(ranks, random(), oversubscribed)?);
     segment.note_cores(cores::usable());
     (0..ranks).for_each(|rank| segment.introduce(rank, this_process()));
     let limits = limits(ranks);
@@ -188,11 +188,11 @@ pub fn local_hosts(
     let drawn = JobSecret::draw()?;
     let secret = Secret::new(&drawn);
     let job = random();
-    let crowded = is_crowded(hosts * ranks);
+    let oversubscribed = is_oversubscribed(hosts * ranks);
     let barrier = Arc::new(Barrier::new((hosts * ranks) as usize));
     let mut all = Vec::new();
     for (host, group) in list.iter().zip(groups) {
-        let segment = Arc::new(Segment::create(ranks, job, crowded)?);
+        let segment = Arc::new(Segment::create(ranks, job, oversubscribed)?);
         segment.note_cores(cores::usable());
         (0..ranks).for_each(|slot| segment.introduce(slot, this_process()));
         for (rank, socket) in (host.first..).zip(group.sockets) {
@@ -255,8 +255,8 @@ pub fn end<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, lost: Peer) {
 }
 
 /// Whether so many ranks in this process would have to share cores.
-pub fn is_crowded(ranks: u32) -> bool {
-    cores::crowded(ranks, cores::usable())
+pub fn is_oversubscribed(ranks: u32) -> bool {
+    cores::oversubscribed(ranks, cores::usable())
 }
 
 /// What the cards of this process's ranks say.

@@ -12,7 +12,7 @@
 //! | `job.rs` | how a rank comes to its job |
 //! | `meet.rs`, `cores.rs`, `secret.rs` | our launcher and its ranks meet; how many cores a job may use; its secret |
 //! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
-//! | `residence.rs` | a protocol that lives beside the application |
+//! | `service.rs` | runs a service beside the application |
 //! | `port.rs` | how the NIC acts on the machine |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
@@ -53,8 +53,8 @@ mod port;
 pub mod rail;
 mod rails;
 mod rank;
-mod residence;
 pub mod secret;
+mod service;
 pub mod shm;
 pub mod stdio;
 mod summons;
@@ -71,7 +71,7 @@ pub use {
     driver::{Driver, Finished},
     port::{HostPort, Operators},
     rank::Rank,
-    residence::Residence,
+    service::RunningService,
     shm::{PLANES, Process, Segment},
     turn::Turns,
 };

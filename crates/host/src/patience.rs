@@ -37,15 +37,15 @@ impl Habit {
 /// The patience of one wait. Where every rank has a core to itself, looking is cheaper than sleeping
 /// for a while; where it has not, whoever looks keeps others from doing what is waited for.
 pub(crate) struct Patience {
-    crowded: bool,
+    oversubscribed: bool,
     spin: Duration,
     looks: u32,
     since: Option<Instant>,
 }
 
 impl Patience {
-    pub(crate) fn new(crowded: bool, habit: &Habit) -> Patience {
-        Patience { crowded, spin: habit.spin, looks: 0, since: None }
+    pub(crate) fn new(oversubscribed: bool, habit: &Habit) -> Patience {
+        Patience { oversubscribed, spin: habit.spin, looks: 0, since: None }
     }
 
     /// Something happened: more may follow.
@@ -58,7 +58,7 @@ impl Patience {
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Next {
         self.looks += 1;
-        if self.crowded {
+        if self.oversubscribed {
             return if self.looks <= YIELDS_MAX { Next::Yield } else { Next::Sleep };
         }
         if self.looks < LOOKS_PER_LAP {

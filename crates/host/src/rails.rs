@@ -18,8 +18,8 @@ use crate::shm::{Shm, ShmInlet};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rails of the rank in slot `slot`, once.
-pub(crate) fn open(plane: &Plane, slot: u32, welcome_bytes: u32) -> (Rails, Inlets) {
-    let (shm, shm_inlet) = shm::open(plane, slot, welcome_bytes);
+pub(crate) fn open(plane: &Plane, slot: u32, initial_credit_bytes: u32) -> (Rails, Inlets) {
+    let (shm, shm_inlet) = shm::open(plane, slot, initial_credit_bytes);
     let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
     let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
     let rails = Rails { shm, far, here };

@@ -34,8 +34,8 @@ fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Outcome {
     }
 }
 
-fn run(ranks: u32, crowded: bool, rank: impl Fn(&Driver) + Sync) {
-    let drivers = job::local(ranks, crowded, Operators::ours(sum)).expect("a segment");
+fn run(ranks: u32, oversubscribed: bool, rank: impl Fn(&Driver) + Sync) {
+    let drivers = job::local(ranks, oversubscribed, Operators::ours(sum)).expect("a segment");
     thread::scope(|scope| {
         for driver in drivers {
             let rank = &rank;
@@ -46,8 +46,8 @@ fn run(ranks: u32, crowded: bool, rank: impl Fn(&Driver) + Sync) {
 
 #[test]
 fn messages_of_every_length_arrive() {
-    for crowded in [false, true] {
-        run(2, crowded, |driver| {
+    for oversubscribed in [false, true] {
+        run(2, oversubscribed, |driver| {
             let lengths = [
                 0_u64,
                 1,
@@ -85,8 +85,8 @@ fn messages_of_every_length_arrive() {
 
 #[test]
 fn many_ranks_pass_a_token() {
-    for crowded in [false, true] {
-        run(8, crowded, |driver| {
+    for oversubscribed in [false, true] {
+        run(8, oversubscribed, |driver| {
             let (me, size) = (driver.me().0, driver.size());
             let mut token = [0; 8];
             for lap in 0..50_u32 {
@@ -144,8 +144,8 @@ fn an_outcome_waits_until_it_is_asked_for() {
 
 #[test]
 fn a_thread_that_probes_while_another_waits_sees_what_comes() {
-    for crowded in [false, true] {
-        run(2, crowded, |driver| {
+    for oversubscribed in [false, true] {
+        run(2, oversubscribed, |driver| {
             let probe = || {
                 // SAFETY: it lends nothing.
                 unsafe {
@@ -174,8 +174,8 @@ fn a_thread_that_probes_while_another_waits_sees_what_comes() {
 /// Frames of all lengths end exactly where the data lines do, sooner or later.
 #[test]
 fn long_frames_come_round_the_ring_whole() {
-    for crowded in [false, true] {
-        run(2, crowded, |driver| {
+    for oversubscribed in [false, true] {
+        run(2, oversubscribed, |driver| {
             for number in 0..3000_u32 {
                 let len = 60 + number as usize * 7 % 200;
                 let byte = u8::try_from(number % 251).expect("a byte");

@@ -103,12 +103,12 @@ fn allreduce(driver: &Driver, operator: Operator, bytes: Span, work: Span, group
     let others = (0..driver.size()).filter(|&rank| rank != me);
     let sends: Vec<_> = others
         .clone()
-        .map(|rank| schedule.push(Step::Send { to: Peer(rank), source: bytes, strand: 0 }, &[]))
+        .map(|rank| schedule.push(Step::Send { to: Peer(rank), source: bytes, subtag: 0 }, &[]))
         .collect();
     let mut sum = None;
     for rank in others {
         let at = Span::new(work.region, work.offset + u64::from(rank) * bytes.len, bytes.len);
-        let step = Step::Receive { from: Peer(rank), rank, into: at, strand: 0 };
+        let step = Step::Receive { from: Peer(rank), rank, into: at, subtag: 0 };
         let came = schedule.push(step, &[]);
         let mut after = sends.clone();
         after.extend([came].into_iter().chain(sum));

@@ -89,8 +89,8 @@ pub struct Member<'a> {
     pub group: &'a Group,
     /// Our rank among them.
     pub rank: u32,
-    /// How they live together: only speed depends on it. Alike for all of them.
-    pub home: Home,
+    /// Where they run, which all of them know alike. Only speed depends on it.
+    pub locality: Locality,
     /// How messages name their senders.
     pub naming: Naming,
 }
@@ -101,24 +101,24 @@ pub enum Naming {
     /// By their ranks: everybody of a communicator takes part, and counts alike.
     #[default]
     Ranks,
-    /// By their processes, under one strand. For groups that may overlap, and count the same process differently, but
+    /// By their processes, under one subtag. For groups that may overlap, and count the same process differently, but
     /// travel under one group id.
     Processes {
-        /// The only strand of their messages.
-        strand: u8,
+        /// The only subtag of their messages.
+        subtag: u8,
     },
 }
 
-/// How those who take part live together.
+/// Where the members of a collective run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Home {
-    /// Nobody knows.
+pub enum Locality {
+    /// Unknown, or on several hosts.
     #[default]
-    Spread,
-    /// On one machine, where all can read from one place, with a core for each.
-    Near,
-    /// On one machine, where they share cores: what counts is how often anybody has to wake up.
-    Crowded,
+    Unknown,
+    /// On one host, with a core for each: all can read from one place.
+    OneNode,
+    /// On one host, with more ranks than cores: what counts is how often anybody has to wake up.
+    Oversubscribed,
 }
 
 impl Member<'_> {
@@ -140,11 +140,11 @@ impl Member<'_> {
         }
     }
 
-    fn strand(self, strand: u8) -> u8 {
+    fn subtag(self, subtag: u8) -> u8 {
         match self.naming {
-            Naming::Ranks => strand,
-            Naming::Processes { strand: only } => {
-                assert_eq!(strand, 0, "it has one strand");
+            Naming::Ranks => subtag,
+            Naming::Processes { subtag: only } => {
+                assert_eq!(subtag, 0, "it has one subtag");
                 only
             }
         }
@@ -158,13 +158,13 @@ impl Member<'_> {
         self.receive_on(0, from, into)
     }
 
-    fn send_on(self, strand: u8, to: u32, source: Span) -> Step {
-        Step::Send { to: self.group.peer_of(to), source, strand: self.strand(strand) }
+    fn send_on(self, subtag: u8, to: u32, source: Span) -> Step {
+        Step::Send { to: self.group.peer_of(to), source, subtag: self.subtag(subtag) }
     }
 
-    fn receive_on(self, strand: u8, from: u32, into: Span) -> Step {
-        let (peer, strand) = (self.group.peer_of(from), self.strand(strand));
-        Step::Receive { from: peer, rank: self.name_of(from), into, strand }
+    fn receive_on(self, subtag: u8, from: u32, into: Span) -> Step {
+        let (peer, subtag) = (self.group.peer_of(from), self.subtag(subtag));
+        Step::Receive { from: peer, rank: self.name_of(from), into, subtag }
     }
 
     /// The rank `distance` ahead of ours, and the one as far behind, if ranks were a ring.
@@ -183,7 +183,7 @@ impl Member<'_> {
 
 /// How contributions are combined.
 #[derive(Clone, Copy, Debug)]
-pub struct Combiner {
+pub struct ReduceOp {
     /// What does it.
     pub operator: Operator,
     /// What the operator cannot be cut below.
@@ -192,7 +192,7 @@ pub struct Combiner {
     pub commutative: bool,
 }
 
-impl Combiner {
+impl ReduceOp {
     fn step(self, source: Span, into: Span) -> Step {
         Step::Reduce { operator: self.operator, source, into }
     }

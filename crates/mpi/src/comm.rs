@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use ferrywire_nic::{MODULE_GROUP, Mask, MatchWord, Peer, Placement};
 
-use crate::collective::{Home, Member, Naming};
-use crate::council::Standing;
+use crate::agreement::CommState;
+use crate::collective::{Locality, Member, Naming};
 use crate::group::Group;
 use crate::numbers::COMMS_MAX;
 
@@ -32,8 +32,8 @@ pub struct Comm {
     /// Whether a collective was left out here: see [`Comm::leave_out`].
     left_out: AtomicBool,
     inter: Option<Inter>,
-    /// What the council says of it.
-    standing: Arc<Standing>,
+    /// What the agreement says of it.
+    state: Arc<CommState>,
 }
 
 /// The other side of a communicator between two groups.
@@ -69,19 +69,9 @@ impl Comm {
     /// The communicator `number` of `group`, in which we are `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
         let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
-        let (messages, standing) = (2 * number, Arc::new(Standing::new(group.size())));
+        let (messages, state) = (2 * number, Arc::new(CommState::new(group.size())));
         let left_out = AtomicBool::new(false);
-        Comm {
-            group,
-            rank,
-            number,
-            messages,
-            instance,
-            persistent,
-            left_out,
-            inter: None,
-            standing,
-        }
+        Comm { group, rank, number, messages, instance, persistent, left_out, inter: None, state }
     }
 
     /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
@@ -91,9 +81,9 @@ impl Comm {
             true => (group.union(&remote), 0),
             false => (remote.union(&group), remote.size()),
         };
-        let standing = Arc::new(Standing::new(remote.size()));
+        let state = Arc::new(CommState::new(remote.size()));
         let inter = Inter { remote, everyone, rank: before + rank };
-        Comm { inter: Some(inter), standing, ..Comm::new(group, rank, number) }
+        Comm { inter: Some(inter), state, ..Comm::new(group, rank, number) }
     }
 
     /// The same members under another number.
@@ -143,12 +133,12 @@ impl Comm {
     /// Ranks below this can be sent to: all that there are, or none if it is revoked.
     #[inline(always)]
     pub fn reach(&self) -> u32 {
-        self.standing.reach()
+        self.state.reach()
     }
 
     /// How it fares.
-    pub fn standing(&self) -> &Arc<Standing> {
-        &self.standing
+    pub fn state(&self) -> &Arc<CommState> {
+        &self.state
     }
 
     /// All members, of both sides.
@@ -191,7 +181,7 @@ impl Comm {
             group_id: self.group_id(),
             group: &self.group,
             rank: self.rank,
-            home: Home::Spread,
+            locality: Locality::Unknown,
             naming: Naming::Ranks,
         }
     }
@@ -206,7 +196,7 @@ impl Comm {
                     group_id: self.group_id(),
                     group: everyone,
                     rank: *rank,
-                    home: Home::Spread,
+                    locality: Locality::Unknown,
                     naming: Naming::Ranks,
                 }
             }
@@ -232,7 +222,7 @@ impl Comm {
 
     /// Whether its number may be used again when it is freed.
     pub fn is_reusable(&self) -> bool {
-        !self.left_out.load(Ordering::Relaxed) && !self.standing.is_revoked()
+        !self.left_out.load(Ordering::Relaxed) && !self.state.is_revoked()
     }
 
     /// The number of a collective that is started again and again, and in no order on which ranks agree
@@ -247,9 +237,9 @@ impl Comm {
     /// We among some ranks of the communicator, and the instance of what they do together under a tag. Those that do
     /// something at the same time, and have two ranks in common, need different tags.
     pub fn part<'a>(&self, group: &'a Group, rank: u32, tag: u32) -> (Member<'a>, u16) {
-        let [_, strand, high, low] = (tag & TAG_MAX).to_be_bytes();
-        let (group_id, naming) = (PARTS | self.number, Naming::Processes { strand });
-        let member = Member { group_id, group, rank, home: Home::Spread, naming };
+        let [_, subtag, high, low] = (tag & TAG_MAX).to_be_bytes();
+        let (group_id, naming) = (PARTS | self.number, Naming::Processes { subtag });
+        let member = Member { group_id, group, rank, locality: Locality::Unknown, naming };
         (member, u16::from_be_bytes([high, low]))
     }
 

@@ -23,8 +23,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use basic::{Basic, Predefined, Sort};
-pub use choice::Class;
+pub use basic::{Basic, BasicKind, Predefined};
+pub use choice::TypeClass;
 pub use error::Error;
 pub use recipe::{Combiner, Contents, Counts, Dimension, Distribution, Order, Recipe, UNDEFINED};
 use shape::Shape;

@@ -84,12 +84,12 @@ impl Operation {
         };
         match (number.class(), self) {
             (_, Replace | Keep) => true,
-            (Class::Pair, _) => matches!(self, MinPlace | MaxPlace),
-            (Class::Integer, _) => !matches!(self, MinPlace | MaxPlace),
-            (Class::Float, _) => matches!(self, Sum | Product | Min | Max),
-            (Class::Complex, _) => matches!(self, Sum | Product),
-            (Class::Logical, _) => matches!(self, LogicalAnd | LogicalOr | LogicalXor),
-            (Class::Byte, _) => matches!(self, BitAnd | BitOr | BitXor),
+            (OperandClass::Pair, _) => matches!(self, MinPlace | MaxPlace),
+            (OperandClass::Integer, _) => !matches!(self, MinPlace | MaxPlace),
+            (OperandClass::Float, _) => matches!(self, Sum | Product | Min | Max),
+            (OperandClass::Complex, _) => matches!(self, Sum | Product),
+            (OperandClass::Logical, _) => matches!(self, LogicalAnd | LogicalOr | LogicalXor),
+            (OperandClass::Byte, _) => matches!(self, BitAnd | BitOr | BitXor),
         }
     }
 
@@ -143,7 +143,7 @@ pub enum Number {
 }
 
 /// What numbers have in common.
-enum Class {
+enum OperandClass {
     Integer,
     Float,
     Complex,
@@ -205,20 +205,22 @@ impl Number {
         }
     }
 
-    fn class(self) -> Class {
+    fn class(self) -> OperandClass {
         use Number::{
             Bool, Byte, ComplexF32, ComplexF64, ComplexF80, F32, F32AndF32, F32AndI32, F64,
             F64AndF64, F64AndI32, F80, F80AndI32, I8, I16, I16AndI32, I32, I32AndI32, I64,
             I64AndI32, Logical16, Logical32, Logical64, U8, U16, U32, U64,
         };
         match self {
-            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => Class::Integer,
-            F32 | F64 | F80 => Class::Float,
-            ComplexF32 | ComplexF64 | ComplexF80 => Class::Complex,
-            Bool | Logical16 | Logical32 | Logical64 => Class::Logical,
-            Byte => Class::Byte,
-            F32AndI32 | F64AndI32 | F80AndI32 | I16AndI32 | I32AndI32 | I64AndI32 => Class::Pair,
-            F32AndF32 | F64AndF64 => Class::Pair,
+            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => OperandClass::Integer,
+            F32 | F64 | F80 => OperandClass::Float,
+            ComplexF32 | ComplexF64 | ComplexF80 => OperandClass::Complex,
+            Bool | Logical16 | Logical32 | Logical64 => OperandClass::Logical,
+            Byte => OperandClass::Byte,
+            F32AndI32 | F64AndI32 | F80AndI32 | I16AndI32 | I32AndI32 | I64AndI32 => {
+                OperandClass::Pair
+            }
+            F32AndF32 | F64AndF64 => OperandClass::Pair,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! places, written out in full from the arguments of the constructors.
 
 use ferrywire_mpi::datatype::{
-    Basic, Counts, Datatype, Dimension, Distribution, Error, Memory, Order, Predefined, Recipe,
-    Sort,
+    Basic, BasicKind, Counts, Datatype, Dimension, Distribution, Error, Memory, Order, Predefined,
+    Recipe,
 };
 use proptest::prelude::*;
 
@@ -384,7 +384,7 @@ proptest! {
     fn external_form_is_big_endian_and_comes_back(datatype in datatype(), count in 0..3_u64) {
         let map = Map::of(&datatype);
         let plain = |basic: &Basic| {
-            let extended = matches!(basic.sort(), Sort::Extended | Sort::ExtendedComplex);
+            let extended = matches!(basic.sort(), BasicKind::Extended | BasicKind::ExtendedComplex);
             basic.bytes() == basic.external_bytes() && !extended
         };
         let expected_size: u64 = map.basics.iter().map(|(basic, _)| basic.external_bytes()).sum();

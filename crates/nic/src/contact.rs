@@ -6,7 +6,7 @@ use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::matcher::{Matcher, Queue};
 use crate::nic::{Ended, Nic, Variant};
-use crate::op::{Op, State};
+use crate::op::{Op, OpState};
 use crate::peers::At;
 use crate::port::{Port, Promises, RailId};
 use crate::types::{Fault, Outcome, Peer, Span, Ticket, Time};
@@ -24,9 +24,9 @@ impl<V: Variant> Nic<V> {
         }
         self.stats.downs += 1;
         state.backlog = None;
-        if let Some(window) = state.window.take() {
-            self.early_bytes -= window.early_bytes();
-            if let Some(listed) = window.listed {
+        if let Some(reliability) = state.reliability.take() {
+            self.early_bytes -= reliability.early_bytes();
+            if let Some(listed) = reliability.listed {
                 self.deadlines.remove(&(listed, peer));
             }
         }
@@ -49,7 +49,7 @@ impl<V: Variant> Nic<V> {
     /// Receives that anybody could have answered end as if only `peer` could, and it is down. For those
     /// who know that nobody will.
     pub fn abandon_wildcards(&mut self, peer: Peer, port: &mut impl Port) {
-        let is_open = |op: &Op| op.peer.is_none() && matches!(op.state, State::Posted { .. });
+        let is_open = |op: &Op| op.peer.is_none() && matches!(op.state, OpState::Posted { .. });
         let open: Vec<Ticket> =
             self.ops.iter().filter(|(_, op)| is_open(op)).map(|(ticket, _)| ticket).collect();
         for ticket in open {
@@ -81,9 +81,9 @@ impl<V: Variant> Nic<V> {
             self.abandon(ticket, fault, port);
         }
         let is_open = |op: &Op| match &op.state {
-            State::InLane(message) => message.word.group() == group,
-            State::Offered { word, .. } => word.group() == group,
-            State::Flying { synchronous: Some(word) } | State::Accepted { word } => {
+            OpState::InLane(message) => message.word.group() == group,
+            OpState::Offered { word, .. } => word.group() == group,
+            OpState::Flying { synchronous: Some(word) } | OpState::Accepted { word } => {
                 word.group() == group
             }
             _ => false,
@@ -93,8 +93,8 @@ impl<V: Variant> Nic<V> {
         for ticket in open {
             match &mut self.op_mut(ticket).state {
                 // The rail still needs its bytes. It is over when they are away: nobody waits for it to match.
-                State::Flying { synchronous } => *synchronous = None,
-                State::Accepted { .. } => self.abandon(ticket, fault, port),
+                OpState::Flying { synchronous } => *synchronous = None,
+                OpState::Accepted { .. } => self.abandon(ticket, fault, port),
                 _ => self.begin_cancel(ticket, port),
             }
         }
@@ -165,7 +165,7 @@ impl<V: Variant> Nic<V> {
             }
         });
         let is_posted = |ticket: &Ticket| {
-            self.ops.find(*ticket).is_some_and(|op| matches!(op.state, State::Posted { .. }))
+            self.ops.find(*ticket).is_some_and(|op| matches!(op.state, OpState::Posted { .. }))
         };
         items.into_iter().map(|item| self.ops.ticket_at(item)).filter(is_posted).collect()
     }
@@ -269,7 +269,7 @@ impl<V: Variant> Nic<V> {
             };
             // Whoever is welcome without having met us cannot be met anew: we would not know
             // how much of the first credit it has used.
-            if self.peers[at].promises.welcome_bytes > 0 {
+            if self.peers[at].promises.initial_credit_bytes > 0 {
                 continue;
             }
             if self.peers[at].is_forgettable() {
@@ -313,5 +313,5 @@ const LOOPBACK: Promises = Promises {
     puts: false,
     gets: false,
     frame_bytes_max: u32::MAX,
-    welcome_bytes: 0,
+    initial_credit_bytes: 0,
 };

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::nic::{Nic, Variant};
-use crate::op::{Owner, State};
+use crate::op::{OpState, Owner};
 use crate::port::{Port, StepRef};
 use crate::schedule::Schedule;
 use crate::slab::Slab;
@@ -33,11 +33,11 @@ struct Tally {
 #[derive(Debug)]
 struct Trigger {
     at_least: u64,
-    action: Action,
+    action: TriggerAction,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub(crate) enum TriggerAction {
     /// Ends a wait of the user's.
     Complete(Ticket),
     /// Ends a step of a schedule.
@@ -61,14 +61,14 @@ impl Counters {
 
     /// Nobody waits any more under this ticket.
     pub(crate) fn forget_wait(&mut self, waiter: Ticket) {
-        self.retain(|action| !matches!(action, Action::Complete(ticket) | Action::Start { ticket, .. } if *ticket == waiter));
+        self.retain(|action| !matches!(action, TriggerAction::Complete(ticket) | TriggerAction::Start { ticket, .. } if *ticket == waiter));
     }
 
     /// No step of this run waits any more; answers how many did.
     pub(crate) fn forget_run(&mut self, run: Ticket) -> u16 {
         let mut forgotten = 0;
         self.retain(|action| {
-            let waits = matches!(action, Action::Step(step) if step.run == run);
+            let waits = matches!(action, TriggerAction::Step(step) if step.run == run);
             forgotten += u16::from(waits);
             !waits
         });
@@ -80,7 +80,7 @@ impl Counters {
         self.0.heap_bytes() + triggers * size_of::<Trigger>()
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&Action) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&TriggerAction) -> bool) {
         for tally in self.0.iter_mut() {
             tally.triggers.retain(|trigger| keep(&trigger.action));
         }
@@ -91,7 +91,7 @@ impl Counters {
         &mut self,
         counter: Counter,
         at_least: u64,
-        action: Action,
+        action: TriggerAction,
     ) -> Option<Outcome> {
         let Some(tally) = self.0.find_mut(counter.0) else { return Some(Outcome::Cancelled) };
         if tally.value >= at_least {
@@ -113,11 +113,11 @@ impl<V: Variant> Nic<V> {
         let Some(tally) = self.counters.0.release(counter.0) else { return };
         for trigger in tally.triggers {
             match trigger.action {
-                Action::Complete(ticket) | Action::Start { ticket, .. } => {
+                TriggerAction::Complete(ticket) | TriggerAction::Start { ticket, .. } => {
                     self.complete(ticket, Outcome::Cancelled, port);
                 }
-                Action::Step(step) => self.end_step(step, Outcome::Cancelled, port),
-                Action::Module { .. } => {}
+                TriggerAction::Step(step) => self.end_step(step, Outcome::Cancelled, port),
+                TriggerAction::Module { .. } => {}
             }
         }
         self.settle(port);
@@ -143,8 +143,8 @@ impl<V: Variant> Nic<V> {
 
     /// Completes when the counter has reached `at_least`.
     pub fn post_wait(&mut self, counter: Counter, at_least: u64) -> Posted {
-        let ticket = self.open(Owner::User, None, State::Waiting);
-        match self.counters.set(counter, at_least, Action::Complete(ticket)) {
+        let ticket = self.open(Owner::User, None, OpState::Waiting);
+        match self.counters.set(counter, at_least, TriggerAction::Complete(ticket)) {
             None => Posted::Pending(ticket),
             Some(outcome) => {
                 self.close(ticket);
@@ -162,8 +162,8 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) -> Ticket {
-        let ticket = self.open(Owner::User, None, State::Waiting);
-        let action = Action::Start { schedule: Arc::clone(&schedule), instance, ticket };
+        let ticket = self.open(Owner::User, None, OpState::Waiting);
+        let action = TriggerAction::Start { schedule: Arc::clone(&schedule), instance, ticket };
         match self.counters.set(counter, at_least, action) {
             None => {}
             Some(Outcome::Done) => self.start_run(ticket, schedule, instance, port),
@@ -180,7 +180,7 @@ impl<V: Variant> Nic<V> {
         at_least: u64,
         step: StepRef,
     ) -> Option<Outcome> {
-        self.counters.set(counter, at_least, Action::Step(step))
+        self.counters.set(counter, at_least, TriggerAction::Step(step))
     }
 
     pub(crate) fn raise_counter(&mut self, counter: Ticket, by: u64, port: &mut impl Port) {
@@ -191,10 +191,10 @@ impl<V: Variant> Nic<V> {
             tally.triggers.extract_if(.., |trigger| trigger.at_least <= value).collect();
         for trigger in fired {
             match trigger.action {
-                Action::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
-                Action::Step(step) => self.end_step(step, Outcome::Done, port),
-                Action::Module { group, counter } => self.on_module_counter(group, counter),
-                Action::Start { schedule, instance, ticket } => {
+                TriggerAction::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
+                TriggerAction::Step(step) => self.end_step(step, Outcome::Done, port),
+                TriggerAction::Module { group, counter } => self.on_module_counter(group, counter),
+                TriggerAction::Start { schedule, instance, ticket } => {
                     self.start_run(ticket, schedule, instance, port);
                 }
             }

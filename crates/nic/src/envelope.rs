@@ -1,7 +1,7 @@
 //! The bytes at the head of every frame.
 //!
 //! An envelope is eight bytes (job, kind, flags, and two bytes for a queue or an operator), the marks of
-//! the window if the rail needs one, and what its kind needs. `parse` takes any bytes without
+//! the reliability layer if the rail needs it, and what its kind needs. `parse` takes any bytes without
 //! panic and `emit` is its inverse: what one writes the other reads, and a byte that `parse`
 //! would not read back the same is not accepted.
 
@@ -20,7 +20,7 @@ pub struct Envelope {
     pub kind: Kind,
 }
 
-/// Where a frame stands in its sender's window, and what its sender has received from us.
+/// The sequence number of a frame, and what its sender has received from us.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Marks {
     /// The conversation that `sequence` counts in.
@@ -254,7 +254,7 @@ impl Envelope {
         let code = reader.u8()?;
         let mut flags = Flags(reader.u8()?);
         let short = reader.u16()?;
-        let marks = match flags.take(WINDOWED) {
+        let marks = match flags.take(SEQUENCED) {
             true => Some(Marks { asks: flags.take(ASKS), ..reader.marks()? }),
             false => None,
         };
@@ -268,7 +268,7 @@ impl Envelope {
     pub fn emit(&self, into: &mut [u8; Envelope::BYTES_MAX]) -> usize {
         let mut writer = Writer { bytes: into, len: HEAD_BYTES };
         let mut flags = Flags(0);
-        flags.put(WINDOWED, self.marks.is_some());
+        flags.put(SEQUENCED, self.marks.is_some());
         if let Some(marks) = &self.marks {
             flags.put(ASKS, marks.asks);
             writer.marks(marks);
@@ -566,7 +566,7 @@ impl Writer<'_> {
 const HEAD_BYTES: usize = 8;
 const MARKS_BYTES: usize = 24;
 
-const WINDOWED: u8 = 1;
+const SEQUENCED: u8 = 1;
 const ASKS: u8 = 2;
 const SECURED: u8 = 4;
 const SYNCHRONOUS: u8 = 8;

@@ -1,6 +1,6 @@
-//! Frames on their way: out to a rail or into a window, and in through one.
+//! Frames on their way: out to a rail or through the reliability layer, and in through it.
 //!
-//! On a reliable rail a frame goes out as it is. On any other it goes through the peer's window,
+//! On a reliable rail a frame goes out as it is. On any other it goes through the reliability layer,
 //! which keeps it until it is acked and puts what comes in back in order.
 
 use alloc::boxed::Box;
@@ -10,12 +10,12 @@ use crate::envelope::{Envelope, Kind, Marks};
 use crate::nic::{Nic, Variant};
 use crate::peers::{At, Outgoing};
 use crate::port::{Port, Sent};
+use crate::reliability::{Reliability, SequenceCheck};
 use crate::types::{Span, Ticket, Time};
-use crate::window::{Place, Window};
 
 impl<V: Variant> Nic<V> {
     /// A frame of a rail that loses, repeats or reorders.
-    pub(crate) fn on_windowed(
+    pub(crate) fn on_sequenced(
         &mut self,
         at: At,
         marks: &Marks,
@@ -25,27 +25,27 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         let now = port.now();
-        if self.window(at, now).is_new_epoch(marks) {
-            self.early_bytes -= self.window(at, now).begin_epoch(marks.epoch);
+        if self.reliability(at, now).is_new_epoch(marks) {
+            self.early_bytes -= self.reliability(at, now).begin_epoch(marks.epoch);
             self.begin_anew(at);
         }
         self.on_marks(at, marks, now, port);
         if envelope.kind != Kind::Ack {
-            let place = match self.window(at, now).place(marks) {
-                Place::Repeat if V::has(Bug::RepeatAccepted) => {
+            let check = match self.reliability(at, now).check_sequence(marks) {
+                SequenceCheck::Repeat if V::has(Bug::RepeatAccepted) => {
                     self.absorb(at, envelope.kind, payload, port);
-                    Place::Repeat
+                    SequenceCheck::Repeat
                 }
-                place => place,
+                check => check,
             };
-            match place {
-                Place::Next => self.absorb_in_order(at, envelope.kind, payload, port),
-                Place::Early => self.keep_early(at, marks.sequence, raw, now),
-                Place::Repeat | Place::Stray => self.stats.repeats += 1,
+            match check {
+                SequenceCheck::Next => self.absorb_in_order(at, envelope.kind, payload, port),
+                SequenceCheck::Early => self.keep_early(at, marks.sequence, raw, now),
+                SequenceCheck::Repeat | SequenceCheck::Stray => self.stats.repeats += 1,
             }
             // A repeat is acknowledged once more: our first ack may be what was lost.
-            if let Some(window) = self.peers[at].window.as_mut() {
-                window.owe_ack(marks.asks || place != Place::Next, now, &self.limits);
+            if let Some(reliability) = self.peers[at].reliability.as_mut() {
+                reliability.owe_ack(marks.asks || check != SequenceCheck::Next, now, &self.limits);
             }
         }
         self.pump(at, port);
@@ -55,12 +55,12 @@ impl<V: Variant> Nic<V> {
     fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
         let now = port.now();
         // Counted before it is taken: a reply to it acks it too.
-        let mut early = self.window(at, now).advance();
+        let mut early = self.reliability(at, now).advance();
         self.absorb(at, kind, payload, port);
         while let Some(raw) = early {
             self.early_bytes -= raw.len();
             let (envelope, payload) = Envelope::parse(&raw).expect("it was parsed when it came");
-            early = self.window(at, now).advance();
+            early = self.reliability(at, now).advance();
             self.absorb(at, envelope.kind, payload, port);
         }
     }
@@ -69,7 +69,7 @@ impl<V: Variant> Nic<V> {
     fn keep_early(&mut self, at: At, sequence: u32, raw: &[u8], now: Time) {
         if self.early_bytes + raw.len() <= self.limits.early_bytes_max as usize {
             self.early_bytes += raw.len();
-            self.window(at, now).keep_early(sequence, raw);
+            self.reliability(at, now).keep_early(sequence, raw);
         }
     }
 
@@ -79,9 +79,9 @@ impl<V: Variant> Nic<V> {
         if V::has(Bug::AckForgets) && marks.also != 0 {
             marks.ack = marks.ack.wrapping_add(1);
         }
-        let Some(window) = self.peers[at].window.as_mut() else { return };
+        let Some(reliability) = self.peers[at].reliability.as_mut() else { return };
         let mut settled = core::mem::take(&mut self.settled);
-        window.on_ack(&marks, now, &self.limits, |ticket| settled.push(ticket));
+        reliability.on_ack(&marks, now, &self.limits, |ticket| settled.push(ticket));
         for ticket in settled.drain(..) {
             self.on_sent(ticket, port);
         }
@@ -91,9 +91,9 @@ impl<V: Variant> Nic<V> {
 
     pub(crate) fn retry(&mut self, at: At, now: Time, port: &mut impl Port) {
         let state = &mut self.peers[at];
-        let Some(window) = state.window.as_mut() else { return };
-        while let Some(flight) = window.next_retry(now, &self.limits) {
-            let marks = Some(Marks { asks: true, ..window.marks(flight.sequence) });
+        let Some(reliability) = state.reliability.as_mut() else { return };
+        while let Some(flight) = reliability.next_retry(now, &self.limits) {
+            let marks = Some(Marks { asks: true, ..reliability.marks(flight.sequence) });
             let envelope = Envelope { job: self.job, marks, kind: flight.kind };
             self.stats.retries += 1;
             self.stats.frames_sent += 1;
@@ -105,19 +105,19 @@ impl<V: Variant> Nic<V> {
 
     pub(crate) fn send_ack(&mut self, at: At, port: &mut impl Port) {
         let state = &mut self.peers[at];
-        let Some(window) = state.window.as_mut() else { return };
-        let marks = Some(window.ack_marks());
+        let Some(reliability) = state.reliability.as_mut() else { return };
+        let marks = Some(reliability.ack_marks());
         let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
         self.stats.frames_sent += 1;
         // If the rail is full the ack is lost, as it might be anyway: the peer will ask again.
         let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
     }
 
-    fn window(&mut self, at: At, now: Time) -> &mut Window {
+    fn reliability(&mut self, at: At, now: Time) -> &mut Reliability {
         let epochs = &mut self.epochs;
-        self.peers[at].window.get_or_insert_with(|| {
+        self.peers[at].reliability.get_or_insert_with(|| {
             *epochs += 1;
-            Box::new(Window::new(*epochs, now))
+            Box::new(Reliability::new(*epochs, now))
         })
     }
 
@@ -130,7 +130,7 @@ impl<V: Variant> Nic<V> {
         ticket: Option<Ticket>,
         port: &mut impl Port,
     ) {
-        // Whoever is dead needs no answer, and a window to it would only tick.
+        // Whoever is dead needs no answer, and its timers would only tick.
         if self.peers[at].down {
             return;
         }
@@ -148,7 +148,7 @@ impl<V: Variant> Nic<V> {
         self.send(at, kind, Span::EMPTY, None, port);
     }
 
-    /// Puts one frame on the rail; false if there is no room on it or in the window.
+    /// Puts one frame on the rail; false if there is no room on it or too many frames are in flight.
     #[inline]
     fn transmit(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
@@ -173,25 +173,25 @@ impl<V: Variant> Nic<V> {
         true
     }
 
-    /// Puts one frame on a rail that needs a window.
+    /// Puts one frame on a rail that may lose it.
     fn launch(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
         // Exactly: whoever posts may have been away for long, and a frame that seems to be old goes again at once.
         let now = port.clock();
-        self.window(at, now);
+        self.reliability(at, now);
         let state = &mut self.peers[at];
-        let window = state.window.as_mut().expect("just made");
-        if !window.has_room(&self.limits) {
+        let reliability = state.reliability.as_mut().expect("just made");
+        if !reliability.has_room(&self.limits) {
             return false;
         }
         if !state.talking {
             // The peer may have our farewell, acked or not, and may have forgotten us since. A new
             // conversation says all that the farewell did, so it need not arrive any more.
             self.epochs += 1;
-            window.renew(self.epochs);
+            reliability.renew(self.epochs);
         }
         state.talking = kind != Kind::Farewell;
-        let marks = Some(window.launch(kind, payload, ticket, now, &self.limits));
+        let marks = Some(reliability.launch(kind, payload, ticket, now, &self.limits));
         self.stats.frames_sent += 1;
         // A full rail is a lost frame: it goes again.
         let _ = port.transmit(state.peer, &Envelope { job: self.job, marks, kind }, payload);
@@ -250,19 +250,19 @@ impl<V: Variant> Nic<V> {
         self.peers[at].promises.payload_bytes_max()
     }
 
-    /// Sees that the clock knows the window's next deadline. If it knows an earlier one, it is told when that is
+    /// Sees that the clock knows the next deadline of a peer. If it knows an earlier one, it is told when that is
     /// over: deadlines are mostly put off before they come.
     pub(crate) fn tend(&mut self, at: At) {
         let state = &mut self.peers[at];
-        let Some(window) = state.window.as_mut() else { return };
-        let Some(deadline) = window.deadline() else { return };
-        if window.listed.is_some_and(|listed| listed <= deadline) {
+        let Some(reliability) = state.reliability.as_mut() else { return };
+        let Some(deadline) = reliability.deadline() else { return };
+        if reliability.listed.is_some_and(|listed| listed <= deadline) {
             return;
         }
-        if let Some(listed) = window.listed {
+        if let Some(listed) = reliability.listed {
             self.deadlines.remove(&(listed, state.peer));
         }
         self.deadlines.insert((deadline, state.peer));
-        window.listed = Some(deadline);
+        reliability.listed = Some(deadline);
     }
 }

@@ -30,7 +30,7 @@ use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::module::{Hook, Module, Trap, Verdict};
 use crate::nic::{Nic, Variant};
-use crate::op::{Owner, State};
+use crate::op::{OpState, Owner};
 use crate::peers::At;
 use crate::port::Port;
 use crate::receive::{Offer, Whole, outcome_of};
@@ -38,7 +38,7 @@ use crate::store::eager_bytes;
 use crate::types::{Fault, Outcome, Posted, Received, Span};
 use crate::word::{Mask, MatchWord};
 use running::Running;
-use table::{Due, Loaded, Slot};
+use table::{Due, Loaded, ModuleReceive};
 
 pub(crate) use table::Modules;
 pub use table::{MODULE_COUNTERS, ModuleStats, Placement};
@@ -186,8 +186,8 @@ impl<V: Variant> Nic<V> {
 
     /// Whether its receive is posted and has not matched.
     fn is_waiting(&self, at: usize) -> bool {
-        let Slot::Posted(ticket) = self.modules.loaded[at].slot else { return false };
-        matches!(self.ops.find(ticket), Some(op) if matches!(op.state, State::Posted { .. }))
+        let ModuleReceive::Posted(ticket) = self.modules.loaded[at].slot else { return false };
+        matches!(self.ops.find(ticket), Some(op) if matches!(op.state, OpState::Posted { .. }))
     }
 
     /// Posts the receive of a module that has none, unless too much of what it sent is on its way.
@@ -195,17 +195,17 @@ impl<V: Variant> Nic<V> {
         let kept_bytes_max = self.limits.module_kept_bytes_max;
         let Some(loaded) = self.modules.find_mut(group) else { return };
         if loaded.kept_bytes > u64::from(kept_bytes_max) {
-            loaded.stats.stalls += u64::from(loaded.slot != Slot::Stalled);
-            loaded.slot = Slot::Stalled;
+            loaded.stats.stalls += u64::from(loaded.slot != ModuleReceive::Stalled);
+            loaded.slot = ModuleReceive::Stalled;
             return;
         }
         let (buffer, word) = (loaded.buffer, MatchWord::new(group | INNER, 0, 0));
         let owner = Owner::Module(group);
         let slot = match self.begin_receive(owner, None, word, Mask::ANY_BOTH, buffer, port) {
-            Posted::Pending(ticket) => Slot::Posted(ticket),
+            Posted::Pending(ticket) => ModuleReceive::Posted(ticket),
             Posted::Done(outcome) => {
                 self.modules.push_due(group, Due::Message(outcome));
-                Slot::Due
+                ModuleReceive::Due
             }
         };
         if let Some(loaded) = self.modules.find_mut(group) {
@@ -216,7 +216,7 @@ impl<V: Variant> Nic<V> {
     /// The receive of a module is over.
     pub(crate) fn on_module_received(&mut self, group: u16, outcome: Outcome) {
         if let Some(loaded) = self.modules.find_mut(group) {
-            loaded.slot = Slot::Due;
+            loaded.slot = ModuleReceive::Due;
             self.modules.push_due(group, Due::Message(outcome));
         }
     }

@@ -34,22 +34,22 @@ pub(crate) struct Lane {
     /// comes again, later ones may match older receives only, or they would overtake it.
     pub(crate) floor: Age,
     /// Sender: messages without credit, oldest first.
-    pub(crate) waiting: Option<alloc::boxed::Box<Waiting>>,
+    pub(crate) waiting: Option<alloc::boxed::Box<HeldMessages>>,
 }
 
 /// No message is being held.
 pub(crate) const NO_FLOOR: Age = Age::MAX;
 
 impl Lane {
-    pub(crate) fn new(queue: u16, welcome_bytes: u32) -> Lane {
+    pub(crate) fn new(queue: u16, initial_credit_bytes: u32) -> Lane {
         Lane {
             queue,
             refused: false,
             invited: false,
-            established: welcome_bytes > 0,
+            established: initial_credit_bytes > 0,
             swept_for: 0,
-            credit: welcome_bytes,
-            unmet: welcome_bytes,
+            credit: initial_credit_bytes,
+            unmet: initial_credit_bytes,
             reserved: 0,
             owed: 0,
             floor: NO_FLOOR,
@@ -78,7 +78,7 @@ impl Lane {
 /// that is. Afterwards the lane is *holding*: messages go again only in sweeps, from the front,
 /// and a sweep goes on past a refusal only while the receiver says that it wants something.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct HeldMessages {
     messages: VecDeque<Ticket>,
     answered: usize,
     sent: usize,
@@ -88,7 +88,7 @@ pub(crate) struct Waiting {
     first: bool,
 }
 
-impl Waiting {
+impl HeldMessages {
     /// Adds a message. The caller sends it at once unless the lane is holding.
     pub(crate) fn push(&mut self, ticket: Ticket) {
         self.messages.push_back(ticket);
@@ -161,6 +161,6 @@ impl Waiting {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Waiting>() + self.messages.capacity() * size_of::<Ticket>()
+        size_of::<HeldMessages>() + self.messages.capacity() * size_of::<Ticket>()
     }
 }

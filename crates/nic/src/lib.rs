@@ -10,12 +10,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `nic.rs` | what enters, where it branches, what it keeps |
-//! | `frames.rs` | frames out, and in through a window |
+//! | `frames.rs` | frames out, and in, through the reliability layer where the rail needs it |
 //! | `contact.rs` | how peers come and go |
 //! | `send.rs` | the protocol of a message, held messages, cancelling |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
-//! | `resident.rs` | what lives beside the application, and hears who is gone |
+//! | `service.rs` | protocols that run beside the application |
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
@@ -23,7 +23,7 @@
 //! | `search.rs` | probes among held messages |
 //! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
 //! | `copies.rs` | short messages that are over when they are copied |
-//! | `peers.rs`, `window.rs` | the peer table; sequence, ack, retry |
+//! | `peers.rs`, `reliability.rs` | the peer table; sequence, ack, retry |
 //! | `congestion.rs` | how many frames may be out |
 //! | `envelope.rs` | the bytes at the head of a frame |
 #![no_std]
@@ -49,16 +49,16 @@ mod op;
 mod peers;
 pub mod port;
 mod receive;
+mod reliability;
 mod rendezvous;
-pub mod resident;
 mod run;
 pub mod schedule;
 mod search;
 mod send;
+pub mod service;
 mod slab;
 pub mod store;
 pub mod types;
-mod window;
 pub mod word;
 
 pub use counter::Counter;
@@ -70,7 +70,7 @@ pub use nic::{Credit, Holdings, Nic, Standard, Stats, Variant};
 pub use peers::Mix;
 pub use port::{Operator, Port, Progress, Promises, RailId, Seal, Sent, StepRef};
 pub use receive::Probed;
-pub use resident::{Deed, Departure, Resident};
 pub use schedule::{Consult, Schedule, Step, StepId};
+pub use service::{Action, Departure, Service};
 pub use types::{Fault, Key, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

@@ -18,7 +18,7 @@ use crate::hooks::Modules;
 use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
 use crate::onesided::Piece;
-use crate::op::{Closed, Op, Owner, State};
+use crate::op::{Closed, Op, OpState, Owner};
 use crate::peers::{At, Mix, PeerState, Peers};
 use crate::port::{Port, RailId, Seal, StepRef};
 use crate::receive::{Offer, Whole};
@@ -181,7 +181,7 @@ impl<V: Variant> Nic<V> {
     /// The NIC of the process `me` of `job`. It allocates nothing before it is used.
     pub fn new(me: Peer, job: u32, limits: Limits) -> Nic<V> {
         assert!(limits.queues.is_power_of_two(), "queue pairs are a power of two");
-        let ahead_max = 1..=crate::window::AHEAD_MAX;
+        let ahead_max = 1..=crate::reliability::AHEAD_MAX;
         assert!(ahead_max.contains(&limits.frames_in_flight_max.into()), "more are never kept");
         assert!(limits.idle_ns_max > limits.silence_ns_max, "a retry must not outlive its epoch");
         Nic {
@@ -242,13 +242,13 @@ impl<V: Variant> Nic<V> {
             (None, true) => {
                 self.absorb(at, envelope.kind, payload, port);
             }
-            (Some(marks), false) => self.on_windowed(at, &marks, &envelope, payload, raw, port),
+            (Some(marks), false) => self.on_sequenced(at, &marks, &envelope, payload, raw, port),
             _ => self.stats.malformed += 1,
         }
         self.settle(port);
     }
 
-    /// A whole message under credit, outside of any window: what most frames are.
+    /// A whole message under credit, on a reliable rail: what most frames are.
     #[inline]
     fn on_plain(
         &mut self,
@@ -336,21 +336,21 @@ impl<V: Variant> Nic<V> {
             self.deadlines.pop_first();
             let Some(at) = self.peers.find(peer) else { continue };
             let state = &mut self.peers[at];
-            let Some(window) = state.window.as_mut() else { continue };
-            window.listed = None;
-            window.wake(now, &self.limits);
-            if window.is_hopeless(now, &self.limits) {
+            let Some(reliability) = state.reliability.as_mut() else { continue };
+            reliability.listed = None;
+            reliability.wake(now, &self.limits);
+            if reliability.is_hopeless(now, &self.limits) {
                 if state.talking {
                     self.lose(peer, port);
                 } else {
                     // Only a farewell is out, and nothing is wanted of the peer: whoever wants
                     // something of it will find out whether it lives.
-                    window.give_up();
+                    reliability.give_up();
                     self.tend(at);
                 }
                 continue;
             }
-            if window.ack_is_due(now) {
+            if reliability.ack_is_due(now) {
                 self.send_ack(at, port);
             }
             self.retry(at, now, port);
@@ -458,7 +458,7 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Opens an operation.
-    pub(crate) fn open(&mut self, owner: Owner, at: Option<At>, state: State) -> Ticket {
+    pub(crate) fn open(&mut self, owner: Owner, at: Option<At>, state: OpState) -> Ticket {
         let peer = at.map(|at| {
             self.peers[at].open += 1;
             self.peers[at].peer

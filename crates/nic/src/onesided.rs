@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::{Owner, State, Stream, Streaming};
+use crate::op::{OpState, Owner, Stream, Streaming};
 use crate::peers::At;
 use crate::port::{Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
@@ -76,7 +76,7 @@ impl<V: Variant> Nic<V> {
         }
         let stream =
             Streaming { source, sent: 0, begun: false, denied: false, frames_out: 0, what };
-        let ticket = self.open(Owner::User, Some(at), State::Streaming(Box::new(stream)));
+        let ticket = self.open(Owner::User, Some(at), OpState::Streaming(Box::new(stream)));
         self.write(at, ticket, port);
         self.settle(port);
         Posted::Pending(ticket)
@@ -96,7 +96,7 @@ impl<V: Variant> Nic<V> {
         if into.len == 0 {
             return Posted::Done(Outcome::Received(Received { word, len: 0 }));
         }
-        let state = State::Landing { into, left: into.len, word, len: into.len };
+        let state = OpState::Landing { into, left: into.len, word, len: into.len };
         self.post_request(source, state, |ticket| Kind::Get { ticket, from }, port)
     }
 
@@ -112,13 +112,13 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         let kind = |ticket| Kind::Swap { ticket, region, offset, expected, value };
-        self.post_request(to, State::Swapping, kind, port)
+        self.post_request(to, OpState::Swapping, kind, port)
     }
 
     fn post_request(
         &mut self,
         to: Peer,
-        state: State,
+        state: OpState,
         kind: impl FnOnce(Ticket) -> Kind,
         port: &mut impl Port,
     ) -> Posted {
@@ -176,7 +176,7 @@ impl<V: Variant> Nic<V> {
         if from.len == 0 || !self.is_open(from) {
             return self.reply(at, Kind::Denied { ticket: target }, port);
         }
-        let state = State::writing(from, target);
+        let state = OpState::writing(from, target);
         let ticket = self.open(Owner::Nobody, Some(at), state);
         self.write(at, ticket, port);
     }
@@ -200,7 +200,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_found(&mut self, at: At, ticket: Ticket, value: u64, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
-            State::Swapping => self.complete(ticket, Outcome::Found(value), port),
+            OpState::Swapping => self.complete(ticket, Outcome::Found(value), port),
             _ => self.stats.malformed += 1,
         }
     }
@@ -213,8 +213,8 @@ impl<V: Variant> Nic<V> {
             return;
         };
         match &mut op.state {
-            State::Streaming(stream) if stream.frames_out > 0 => stream.denied = true,
-            State::Streaming(_) | State::Swapping | State::Landing { .. } => {
+            OpState::Streaming(stream) if stream.frames_out > 0 => stream.denied = true,
+            OpState::Streaming(_) | OpState::Swapping | OpState::Landing { .. } => {
                 self.complete(ticket, refusal, port);
             }
             _ => self.stats.malformed += 1,

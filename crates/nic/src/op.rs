@@ -21,7 +21,7 @@ pub(crate) struct Op {
     pub(crate) exposed: bool,
     /// A counter to raise when it ends.
     pub(crate) counter: Option<Ticket>,
-    pub(crate) state: State,
+    pub(crate) state: OpState,
 }
 
 /// What is left of an operation that has ended.
@@ -47,7 +47,7 @@ pub(crate) enum Owner {
 }
 
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum OpState {
     /// An eager message under credit. Over when the rail has its bytes; one that is synchronous, with this word, when
     /// it has matched.
     Flying { synchronous: Option<MatchWord> },
@@ -124,10 +124,10 @@ impl Putting {
     }
 
     /// Goes on in chunks, from where the rail has come to.
-    pub(crate) fn in_chunks(self) -> State {
+    pub(crate) fn in_chunks(self) -> OpState {
         let Putting { source, read, target, sent, is_read, owed, .. } = self;
         let (sent, unread) = (read + sent, if is_read { 0 } else { read });
-        State::Writing { source, target, sent, frames_out: 0, read: unread, owed }
+        OpState::Writing { source, target, sent, frames_out: 0, read: unread, owed }
     }
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Streaming {
 
 /// Receives and sends by the thousand are open at the same time; what makes an operation large and
 /// is rare is boxed.
-const _: () = assert!(size_of::<State>() <= 56);
+const _: () = assert!(size_of::<OpState>() <= 56);
 
 /// What a stream of frames does at its target.
 #[derive(Clone, Copy, Debug)]
@@ -166,16 +166,16 @@ pub(crate) enum Stream {
     Accumulate { region: Region, offset: u64, operator: Operator },
 }
 
-impl State {
+impl OpState {
     /// All of `source` on its way in chunks.
-    pub(crate) fn writing(source: Span, target: Ticket) -> State {
-        State::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
+    pub(crate) fn writing(source: Span, target: Ticket) -> OpState {
+        OpState::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
     }
 
     /// The next frame of an operation that has bytes to send, and whether more follow.
     pub(crate) fn next_chunk(&mut self, me: Ticket, room: u64) -> Option<(Outgoing, bool)> {
         match self {
-            State::Writing { source, target, sent, frames_out, read, owed } => {
+            OpState::Writing { source, target, sent, frames_out, read, owed } => {
                 if *sent == source.len && core::mem::take(owed) {
                     (*source, *sent) = (source.first(core::mem::take(read)), 0);
                 }
@@ -185,7 +185,7 @@ impl State {
                 *frames_out += 1;
                 Some((Outgoing { kind, payload, ticket: Some(me) }, *sent < source.len || *owed))
             }
-            State::Streaming(stream) => {
+            OpState::Streaming(stream) => {
                 let Streaming { source, sent, begun, denied, frames_out, what } = &mut **stream;
                 if *denied || *begun && *sent == source.len {
                     return None;
@@ -206,11 +206,11 @@ impl State {
     /// The last chunk found no room.
     pub(crate) fn unsend(&mut self, bytes: u64) {
         match self {
-            State::Writing { sent, frames_out, .. } => {
+            OpState::Writing { sent, frames_out, .. } => {
                 *sent -= bytes;
                 *frames_out -= 1;
             }
-            State::Streaming(stream) => {
+            OpState::Streaming(stream) => {
                 stream.frames_out -= 1;
                 stream.sent -= bytes;
                 stream.begun = stream.sent > 0;

@@ -15,8 +15,8 @@ use crate::envelope::Kind;
 use crate::lane::Lane;
 use crate::limits::Limits;
 use crate::port::Promises;
+use crate::reliability::Reliability;
 use crate::types::{Peer, Span, Ticket, Time};
-use crate::window::Window;
 
 /// What we know of one peer.
 #[derive(Debug)]
@@ -36,10 +36,10 @@ pub(crate) struct PeerState {
     pub(crate) active_at: Time,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) backlog: Option<Box<Backlog>>,
-    pub(crate) window: Option<Box<Window>>,
+    pub(crate) reliability: Option<Box<Reliability>>,
 }
 
-/// Frames that wait for room on the rail or in the window.
+/// Frames that wait for room on the rail, or for frames in flight to be acked.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) replies: VecDeque<Outgoing>,
@@ -82,7 +82,7 @@ pub(crate) struct Peers {
 impl PeerState {
     /// Frames to the peer that it has not acknowledged.
     pub(crate) fn unacked(&self) -> usize {
-        self.window.as_ref().map_or(0, |window| window.unacked())
+        self.reliability.as_ref().map_or(0, |reliability| reliability.unacked())
     }
 
     /// Whether we want nothing of the peer, and it has all that we sent.
@@ -90,7 +90,7 @@ impl PeerState {
         self.open == 0
             && self.backlog.is_none()
             && self.lanes.iter().all(|lane| lane.waiting.is_none())
-            && self.window.as_ref().is_none_or(|window| window.is_acked())
+            && self.reliability.as_ref().is_none_or(|reliability| reliability.is_acked())
     }
 
     /// Whether both sides have taken their leave and nothing of either is left.
@@ -101,7 +101,7 @@ impl PeerState {
             && self.is_at_rest()
             && self.stored == 0
             && self.lanes.iter().all(Lane::is_clear)
-            && self.window.as_ref().is_none_or(|window| window.is_idle())
+            && self.reliability.as_ref().is_none_or(|reliability| reliability.is_idle())
     }
 
     #[inline(always)]
@@ -115,7 +115,7 @@ impl PeerState {
     #[cold]
     fn open_lane(&mut self, queue: u16) -> &mut Lane {
         self.lanes.reserve_exact(1);
-        self.lanes.push(Lane::new(queue, self.promises.welcome_bytes));
+        self.lanes.push(Lane::new(queue, self.promises.initial_credit_bytes));
         self.lanes.last_mut().expect("just pushed")
     }
 
@@ -128,7 +128,7 @@ impl PeerState {
         self.lanes.capacity() * size_of::<Lane>()
             + waiting.map(|waiting| waiting.heap_bytes()).sum::<usize>()
             + self.backlog.as_ref().map_or(0, |backlog| backlog.heap_bytes())
-            + self.window.as_ref().map_or(0, |window| window.heap_bytes())
+            + self.reliability.as_ref().map_or(0, |reliability| reliability.heap_bytes())
     }
 }
 
@@ -191,7 +191,7 @@ impl Peers {
             active_at: now,
             lanes: Vec::new(),
             backlog: None,
-            window: None,
+            reliability: None,
         });
         self.index.insert(peer, slot);
         self.at(slot)

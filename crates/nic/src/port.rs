@@ -107,7 +107,7 @@ pub struct Promises {
     /// Credit that each side has with the other in each queue pair before they have met, in bytes.
     /// The budget of a queue pair grows by as much with each peer, so this is for
     /// rails with few; and only for reliable ones.
-    pub welcome_bytes: u32,
+    pub initial_credit_bytes: u32,
 }
 
 impl Promises {

@@ -5,7 +5,7 @@ use crate::envelope::Kind;
 use crate::lane::{Lane, NO_FLOOR};
 use crate::matcher::{Arrival, Entry, Item, Matcher, Post, Queue};
 use crate::nic::{Nic, QueuePair, Variant};
-use crate::op::{Op, Owner, State};
+use crate::op::{Op, OpState, Owner};
 use crate::peers::At;
 use crate::port::Port;
 use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
@@ -86,7 +86,7 @@ impl<V: Variant> Nic<V> {
         };
         pair.searches.on_receive(word, mask);
         let special = !pair.refused.is_empty() | !pair.ended.is_empty();
-        let state = State::Posted { into, queue, cell };
+        let state = OpState::Posted { into, queue, cell };
         let op = Op { owner, peer: from, met: false, exposed: false, counter: None, state };
         let ticket = self.ops.claim(op);
         if let Some(peer) = from
@@ -113,7 +113,7 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
-        let ticket = self.open(owner, None, State::Taken { queue, message });
+        let ticket = self.open(owner, None, OpState::Taken { queue, message });
         let posted = self.receive_stored(ticket, queue, message, into, port);
         if matches!(posted, Posted::Done(_)) {
             self.close(ticket);
@@ -145,7 +145,7 @@ impl<V: Variant> Nic<V> {
 
     /// Takes a receive out of the posted queue.
     pub(crate) fn unpost(&mut self, ticket: Ticket) {
-        let State::Posted { queue, cell, .. } = self.op_mut(ticket).state else {
+        let OpState::Posted { queue, cell, .. } = self.op_mut(ticket).state else {
             unreachable!("only a posted receive is unposted");
         };
         self.queues[usize::from(queue)].matcher.remove_receive(cell);
@@ -176,10 +176,10 @@ impl<V: Variant> Nic<V> {
             let seen = probed(store, item);
             let message = store.headers.ticket_at(item);
             store.headers.find_mut(message)?.cell = None;
-            return Some((self.open(Owner::User, None, State::Taken { queue, message }), seen));
+            return Some((self.open(Owner::User, None, OpState::Taken { queue, message }), seen));
         }
         let seen = self.probe_held(queue, word, mask, port)?;
-        let ticket = self.open(Owner::User, None, State::Waiting);
+        let ticket = self.open(Owner::User, None, OpState::Waiting);
         self.await_held(ticket, queue, seen.from, seen.word, port);
         self.settle(port);
         Some((ticket, seen))
@@ -220,7 +220,7 @@ impl<V: Variant> Nic<V> {
         let Post::Waiting(cell) = pair.matcher.post(word, Mask::EXACT, ticket.index) else {
             unreachable!("what is held is not stored");
         };
-        self.op_mut(ticket).state = State::Taking { from, queue, cell };
+        self.op_mut(ticket).state = OpState::Taking { from, queue, cell };
         self.invite_for_receive(queue, Some(from), port);
     }
 
@@ -228,12 +228,12 @@ impl<V: Variant> Nic<V> {
     pub fn post_taken(&mut self, ticket: Ticket, into: Span, port: &mut impl Port) -> Posted {
         let state = self.ops.find(ticket).map(|op| &op.state);
         let posted = match state {
-            Some(&State::Taken { queue, message }) => {
+            Some(&OpState::Taken { queue, message }) => {
                 self.receive_stored(ticket, queue, message, into, port)
             }
-            Some(&State::Taking { from, queue, cell }) => {
+            Some(&OpState::Taking { from, queue, cell }) => {
                 let op = self.op_mut(ticket);
-                op.state = State::Posted { into, queue, cell };
+                op.state = OpState::Posted { into, queue, cell };
                 op.peer = Some(from);
                 if self.is_down(from) {
                     self.fail_receive(ticket, Fault::PeerDown(from))
@@ -241,7 +241,7 @@ impl<V: Variant> Nic<V> {
                     Posted::Pending(ticket)
                 }
             }
-            Some(&State::TakenOffer { from, offer }) => {
+            Some(&OpState::TakenOffer { from, offer }) => {
                 match self.peers.find(from).filter(|&at| !self.peers[at].down) {
                     Some(at) => self.begin_transfer(at, ticket, offer, into, port),
                     None => Posted::Done(Outcome::Failed(Fault::PeerDown(from))),
@@ -345,7 +345,7 @@ impl<V: Variant> Nic<V> {
             return self.conclude(at, queue, secured, bytes, arrival, port);
         };
         let end = |ticket, op: &Op| match op.state {
-            State::Posted { into, .. } => {
+            OpState::Posted { into, .. } => {
                 debug_assert!(
                     !op.met,
                     "a posted receive is not counted among the operations of a peer"
@@ -384,7 +384,7 @@ impl<V: Variant> Nic<V> {
         payload: &[u8],
         port: &mut impl Port,
     ) {
-        let State::Taking { .. } = self.op_mut(ticket).state else {
+        let OpState::Taking { .. } = self.op_mut(ticket).state else {
             unreachable!("what matches is posted");
         };
         let from = self.peers[at].peer;
@@ -398,7 +398,7 @@ impl<V: Variant> Nic<V> {
         let body = Body::Whole { first: store.fill(payload), len, synchronous };
         let message = store.keep(Stored { from, word, body, secured, cell: None });
         self.peers[at].stored += 1;
-        self.op_mut(ticket).state = State::Taken { queue, message };
+        self.op_mut(ticket).state = OpState::Taken { queue, message };
         if !secured {
             self.accept(at, queue, port);
         }
@@ -450,9 +450,9 @@ impl<V: Variant> Nic<V> {
         if let Some(Arrival::Matched(item)) = arrival {
             let ticket = self.ops.ticket_at(item);
             let into = match self.op_mut(ticket).state {
-                State::Posted { into, .. } => into,
-                State::Taking { from, .. } => {
-                    self.op_mut(ticket).state = State::TakenOffer { from, offer };
+                OpState::Posted { into, .. } => into,
+                OpState::Taking { from, .. } => {
+                    self.op_mut(ticket).state = OpState::TakenOffer { from, offer };
                     return;
                 }
                 _ => unreachable!("what matches is posted"),

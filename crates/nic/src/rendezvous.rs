@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::{Putting, Sharing, State};
+use crate::op::{OpState, Putting, Sharing};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
@@ -86,12 +86,12 @@ impl<V: Variant> Nic<V> {
             Mover::Receiver => {
                 let peer = state.peer;
                 let len = source.len;
-                self.op_mut(ticket).state = State::Reading { sender, into, word, len };
+                self.op_mut(ticket).state = OpState::Reading { sender, into, word, len };
                 port.get(peer, source.first(into.len), key, into, ticket);
             }
             Mover::Sender => {
                 let len = source.len;
-                self.op_mut(ticket).state = State::Landing { into, left: into.len, word, len };
+                self.op_mut(ticket).state = OpState::Landing { into, left: into.len, word, len };
                 let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
                 self.reply(at, kind, port);
             }
@@ -101,7 +101,7 @@ impl<V: Variant> Nic<V> {
                 let reading = (into.len / 2) & !63;
                 let rest = into.part(reading, into.len - reading);
                 let sharing = Sharing { sender, reading, left: into.len, word, into };
-                self.op_mut(ticket).state = State::Sharing(Box::new(sharing));
+                self.op_mut(ticket).state = OpState::Sharing(Box::new(sharing));
                 let kind = Kind::Grant { ticket: sender, target: ticket, into: rest, rest: true };
                 self.reply(at, kind, port);
                 port.get(peer, source.first(reading), key, into.first(reading), ticket);
@@ -130,7 +130,7 @@ impl<V: Variant> Nic<V> {
     ) {
         let puts = self.peers[at].promises.puts;
         let Some(op) = self.op_with(at, ticket) else { return };
-        let State::Offered { source, .. } = op.state else {
+        let OpState::Offered { source, .. } = op.state else {
             return self.on_owed(at, ticket, &Granted { target, into, rest }, port);
         };
         let beyond = into.offset.checked_add(into.len).is_none();
@@ -145,7 +145,7 @@ impl<V: Variant> Nic<V> {
         let putting =
             Putting { source, read, into, target, sent: 0, is_read: read == 0, owed: false };
         if puts {
-            op.state = State::Putting(Box::new(putting));
+            op.state = OpState::Putting(Box::new(putting));
             self.put_piece(ticket, port);
         } else {
             op.state = putting.in_chunks();
@@ -160,7 +160,7 @@ impl<V: Variant> Nic<V> {
             !granted.rest && granted.into.len == read && granted.target == target
         };
         match &mut op.state {
-            State::Putting(putting)
+            OpState::Putting(putting)
                 if !putting.is_read && !putting.owed && fits(putting.read, putting.target) =>
             {
                 putting.owed = true;
@@ -169,7 +169,7 @@ impl<V: Variant> Nic<V> {
                     self.write(at, ticket, port);
                 }
             }
-            State::Writing { source, target, sent, read, owed, .. }
+            OpState::Writing { source, target, sent, read, owed, .. }
                 if *read > 0 && !*owed && fits(*read, *target) =>
             {
                 *owed = true;
@@ -191,7 +191,7 @@ impl<V: Variant> Nic<V> {
     fn put_piece(&mut self, ticket: Ticket, port: &mut impl Port) {
         let piece = u64::from(self.limits.piece_bytes_max);
         let op = self.op_mut(ticket);
-        let State::Putting(putting) = &op.state else {
+        let OpState::Putting(putting) = &op.state else {
             unreachable!("only what is put goes in pieces");
         };
         let Putting { source, read, into, target, sent, .. } = **putting;
@@ -204,7 +204,7 @@ impl<V: Variant> Nic<V> {
     pub fn on_written(&mut self, ticket: Ticket, port: &mut impl Port) {
         let piece = u64::from(self.limits.piece_bytes_max);
         if let Some(op) = self.ops.find_mut(ticket)
-            && let State::Putting(putting) = &mut op.state
+            && let OpState::Putting(putting) = &mut op.state
         {
             putting.sent += piece.min(putting.into.len - putting.sent);
             match (putting.is_written(), putting.is_read, putting.owed) {
@@ -221,7 +221,7 @@ impl<V: Variant> Nic<V> {
     /// everything from there on goes in chunks.
     pub fn on_put_refused(&mut self, ticket: Ticket, port: &mut impl Port) {
         if let Some(op) = self.ops.find_mut(ticket)
-            && let State::Putting(putting) = &mut op.state
+            && let OpState::Putting(putting) = &mut op.state
         {
             if V::has(Bug::StartsOver) {
                 putting.sent = 0;
@@ -236,7 +236,7 @@ impl<V: Variant> Nic<V> {
     /// What is left of a put goes in chunks.
     fn put_in_chunks(&mut self, ticket: Ticket, port: &mut impl Port) {
         let op = self.op_mut(ticket);
-        let State::Putting(putting) = &op.state else { return };
+        let OpState::Putting(putting) = &op.state else { return };
         op.state = putting.in_chunks();
         let at = op.peer.and_then(|peer| self.peers.find(peer)).expect("a put has a peer");
         self.write(at, ticket, port);
@@ -249,13 +249,13 @@ impl<V: Variant> Nic<V> {
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
         {
             let granted = match &op.state {
-                &State::Reading { sender, into, word, len } => {
-                    op.state = State::Landing { into, left: into.len, word, len };
+                &OpState::Reading { sender, into, word, len } => {
+                    op.state = OpState::Landing { into, left: into.len, word, len };
                     Some((sender, into))
                 }
-                State::Sharing(sharing) => {
+                OpState::Sharing(sharing) => {
                     let Sharing { sender, reading, left, word, into } = **sharing;
-                    op.state = State::Landing { into, left, word, len: into.len };
+                    op.state = OpState::Landing { into, left, word, len: into.len };
                     Some((sender, into.first(reading)))
                 }
                 _ => None,
@@ -289,11 +289,11 @@ impl<V: Variant> Nic<V> {
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
         {
             match &op.state {
-                &State::Reading { sender, into, word, len } => {
+                &OpState::Reading { sender, into, word, len } => {
                     self.reply(at, Kind::Done { ticket: sender }, port);
                     self.complete(ticket, outcome_of(word, len, into.len), port);
                 }
-                State::Sharing(sharing) => {
+                OpState::Sharing(sharing) => {
                     let (sender, bytes) = (sharing.sender, sharing.reading);
                     self.reply(at, Kind::Done { ticket: sender }, port);
                     self.land(at, ticket, bytes, port);
@@ -316,9 +316,9 @@ impl<V: Variant> Nic<V> {
         let len = payload.len() as u64;
         let Some(op) = self.op_with(at, ticket) else { return };
         let into = match &op.state {
-            State::Landing { into, .. } => *into,
+            OpState::Landing { into, .. } => *into,
             // The sender cannot write its half.
-            State::Sharing(sharing) => sharing.into,
+            OpState::Sharing(sharing) => sharing.into,
             _ => {
                 self.stats.malformed += 1;
                 return;
@@ -336,8 +336,8 @@ impl<V: Variant> Nic<V> {
     fn land(&mut self, at: At, ticket: Ticket, bytes: u64, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         let (left, word, len, room) = match &mut op.state {
-            State::Landing { into, left, word, len } => (left, *word, *len, into.len),
-            State::Sharing(sharing) => {
+            OpState::Landing { into, left, word, len } => (left, *word, *len, into.len),
+            OpState::Sharing(sharing) => {
                 let Sharing { left, word, into, .. } = &mut **sharing;
                 (left, *word, into.len, into.len)
             }
@@ -361,20 +361,20 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_done(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match &mut op.state {
-            State::Offered { .. } => self.complete(ticket, Outcome::Done, port),
-            // Whoever has all of it has acked all of it; if not, the window still reads the user's bytes.
-            State::Streaming(stream)
+            OpState::Offered { .. } => self.complete(ticket, Outcome::Done, port),
+            // Whoever has all of it has acked all of it; if not, a retry still reads the user's bytes.
+            OpState::Streaming(stream)
                 if stream.frames_out == 0 && stream.sent == stream.source.len =>
             {
                 self.complete(ticket, Outcome::Done, port);
             }
-            State::Putting(putting) if !putting.is_read => {
+            OpState::Putting(putting) if !putting.is_read => {
                 putting.is_read = true;
                 if putting.is_written() {
                     self.complete(ticket, Outcome::Done, port);
                 }
             }
-            State::Writing { source, sent, frames_out, read, owed: false, .. } if *read > 0 => {
+            OpState::Writing { source, sent, frames_out, read, owed: false, .. } if *read > 0 => {
                 *read = 0;
                 if *frames_out == 0 && *sent == source.len {
                     self.complete(ticket, Outcome::Done, port);
@@ -398,7 +398,7 @@ mod tests {
             gets,
             puts,
             frame_bytes_max: 4096,
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         };
         let both = |here, there| choose(rail(true, true), here, there, 1 << 20, true);
         assert_eq!(both(true, true), Mover::Both);

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use crate::canary::Bug;
 use crate::nic::{Nic, Variant};
-use crate::op::{Owner, State};
+use crate::op::{OpState, Owner};
 use crate::port::{Port, Progress, StepRef};
 use crate::schedule::{Consult, Schedule, Step};
 use crate::types::{Fault, Mode, Outcome, Posted, Span, Ticket};
@@ -148,7 +148,7 @@ impl<V: Variant> Nic<V> {
         if let Some(fault) = self.ended_under(schedule.group, false) {
             return Posted::Done(Outcome::Failed(fault));
         }
-        let ticket = self.open(Owner::User, None, State::Waiting);
+        let ticket = self.open(Owner::User, None, OpState::Waiting);
         if !self.open_runs.insert((schedule.group, instance)) {
             self.deferred.push_back(Deferred { ticket, schedule, instance });
             return Posted::Pending(ticket);
@@ -211,7 +211,7 @@ impl<V: Variant> Nic<V> {
         let (busy, failed) = (0, None);
         let run =
             self.runs.claim(Run { schedule, instance, ticket, needs, left, busy, failed, inner });
-        self.op_mut(ticket).state = State::Running { run };
+        self.op_mut(ticket).state = OpState::Running { run };
         (run, left)
     }
 
@@ -223,15 +223,15 @@ impl<V: Variant> Nic<V> {
         run.busy += 1;
         let (group, me, ticket) = (run.schedule.group, run.schedule.rank, run.ticket);
         let instance = if V::has(Bug::StaleInstance) { 0 } else { run.instance };
-        let tag = |strand: u8| u32::from(instance) << 8 | u32::from(strand);
+        let tag = |subtag: u8| u32::from(instance) << 8 | u32::from(subtag);
         let owner = Owner::Step(at);
         let posted = match &run.schedule.steps[usize::from(at.step)] {
-            &Step::Send { to, source, strand } => {
-                let word = MatchWord::new(group, me, tag(strand));
+            &Step::Send { to, source, subtag } => {
+                let word = MatchWord::new(group, me, tag(subtag));
                 self.begin_send(owner, to, word, source, Mode::Standard, port)
             }
-            &Step::Receive { from, rank, into, strand } => {
-                let word = MatchWord::new(group, rank, tag(strand));
+            &Step::Receive { from, rank, into, subtag } => {
+                let word = MatchWord::new(group, rank, tag(subtag));
                 self.begin_receive(owner, Some(from), word, Mask::EXACT, into, port)
             }
             &Step::Reduce { operator, source, into } => {
@@ -251,7 +251,7 @@ impl<V: Variant> Nic<V> {
             Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
             Step::Start(schedule) => {
                 let (schedule, instance) = (Arc::clone(schedule), run.instance);
-                let inner = self.open(owner, None, State::Waiting);
+                let inner = self.open(owner, None, OpState::Waiting);
                 self.begin_run(inner, schedule, instance, true, port);
                 return;
             }

@@ -13,7 +13,7 @@ use crate::types::{Peer, Span};
 /// One thing to do.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sends `source` to `to`. `strand` tells messages apart that the same two ranks exchange in
+    /// Sends `source` to `to`. `subtag` tells messages apart that the same two ranks exchange in
     /// no fixed order within one run.
     Send {
         /// The process.
@@ -21,7 +21,7 @@ pub enum Step {
         /// The bytes.
         source: Span,
         /// Which of several messages between the two.
-        strand: u8,
+        subtag: u8,
     },
     /// Receives what `from`, which its group counts as `rank`, sends.
     Receive {
@@ -32,7 +32,7 @@ pub enum Step {
         /// Where the bytes go.
         into: Span,
         /// Which of several messages between the two.
-        strand: u8,
+        subtag: u8,
     },
     /// Combines `source` into `into`.
     Reduce {

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 
 use crate::canary::Bug;
 use crate::envelope::{Envelope, Kind};
-use crate::lane::Waiting;
+use crate::lane::HeldMessages;
 use crate::limits::Limits;
 use crate::nic::{Nic, Variant};
-use crate::op::{InLane, Owner, State};
+use crate::op::{InLane, OpState, Owner};
 use crate::peers::At;
 use crate::port::{Port, Promises, Sent};
 use crate::store::{HEADER_BYTES, eager_bytes};
@@ -72,7 +72,7 @@ impl<V: Variant> Nic<V> {
             if let Some(fault) = self.ended_under(word.group(), true) {
                 return self.unsend(at, queue, bytes, fault);
             }
-            let ticket = self.open(owner, Some(at), State::Offered { word, source });
+            let ticket = self.open(owner, Some(at), OpState::Offered { word, source });
             self.offer(at, ticket, word, source, Terms { secured: true, first: false }, port);
             return Posted::Pending(ticket);
         }
@@ -82,7 +82,7 @@ impl<V: Variant> Nic<V> {
         if synchronous && let Some(fault) = self.ended_under(word.group(), true) {
             return self.unsend(at, queue, bytes, fault);
         }
-        let state = State::Flying { synchronous: synchronous.then_some(word) };
+        let state = OpState::Flying { synchronous: synchronous.then_some(word) };
         let ticket = self.open(owner, Some(at), state);
         let kind = Kind::Eager { word, secured: true, synchronous: synchronous.then_some(ticket) };
         self.send_eager(at, kind, source, ticket, port)
@@ -153,9 +153,9 @@ impl<V: Variant> Nic<V> {
         if let Some(fault) = self.ended_under(word.group(), true) {
             return Posted::Done(Outcome::Failed(fault));
         }
-        let ticket = self.open(owner, Some(at), State::InLane(message));
+        let ticket = self.open(owner, Some(at), OpState::InLane(message));
         let lane = self.peers[at].lane(queue);
-        let waiting = lane.waiting.get_or_insert_with(|| Box::new(Waiting::default()));
+        let waiting = lane.waiting.get_or_insert_with(|| Box::new(HeldMessages::default()));
         waiting.push(ticket);
         if waiting.holding {
             self.sweep(at, queue, port);
@@ -205,20 +205,20 @@ impl<V: Variant> Nic<V> {
         let Some(op) = self.ops.find_mut(ticket) else { return };
         let mut outcome = Outcome::Done;
         let over = match &mut op.state {
-            State::Flying { synchronous: None } => true,
-            State::Flying { synchronous: Some(word) } => {
-                op.state = State::Accepted { word: *word };
+            OpState::Flying { synchronous: None } => true,
+            OpState::Flying { synchronous: Some(word) } => {
+                op.state = OpState::Accepted { word: *word };
                 false
             }
-            State::InLane(message) => {
+            OpState::InLane(message) => {
                 message.away = true;
                 false
             }
-            State::Writing { source, sent, frames_out, read, .. } => {
+            OpState::Writing { source, sent, frames_out, read, .. } => {
                 *frames_out -= 1;
                 *frames_out == 0 && *sent == source.len && *read == 0
             }
-            State::Streaming(stream) => {
+            OpState::Streaming(stream) => {
                 stream.frames_out -= 1;
                 outcome = Outcome::Failed(Fault::Denied);
                 stream.denied && stream.frames_out == 0
@@ -243,10 +243,10 @@ impl<V: Variant> Nic<V> {
         let queue = self.queue_at(queue);
         let waiting = self.peers[at].lane(queue).waiting.as_ref();
         let answered = waiting.and_then(|waiting| waiting.unanswered()).and_then(|ticket| {
-            let State::InLane(message) = self.op_mut(ticket).state else {
+            let OpState::InLane(message) = self.op_mut(ticket).state else {
                 unreachable!("what waits in a lane is in it");
             };
-            // Whoever answers a frame has acked it; if not, the window still reads the user's bytes.
+            // Whoever answers a frame has acked it; if not, a retry still reads the user's bytes.
             (message.offered || message.away).then_some((ticket, message))
         });
         let Some((ticket, message)) = answered else {
@@ -261,13 +261,13 @@ impl<V: Variant> Nic<V> {
         }
         match (accepted, message) {
             (true, InLane { offered: true, word, source, cancelled, .. }) => {
-                self.op_mut(ticket).state = State::Offered { word, source };
+                self.op_mut(ticket).state = OpState::Offered { word, source };
                 if cancelled {
                     self.withdraw(at, ticket, word, port);
                 }
             }
             (true, InLane { synchronous: true, word, cancelled, .. }) => {
-                self.op_mut(ticket).state = State::Accepted { word };
+                self.op_mut(ticket).state = OpState::Accepted { word };
                 if cancelled {
                     self.withdraw(at, ticket, word, port);
                 }
@@ -296,7 +296,7 @@ impl<V: Variant> Nic<V> {
                 break;
             }
             let Some((ticket, first)) = waiting.next(in_flight_max) else { return };
-            let State::InLane(message) = &mut self.op_mut(ticket).state else {
+            let OpState::InLane(message) = &mut self.op_mut(ticket).state else {
                 unreachable!("what waits in a lane is in it");
             };
             message.offered = true;
@@ -314,7 +314,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_matched(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
-            State::Accepted { .. } => self.complete(ticket, Outcome::Done, port),
+            OpState::Accepted { .. } => self.complete(ticket, Outcome::Done, port),
             // Among them what is still flying: whoever speaks of a frame has acked it.
             _ => self.stats.malformed += 1,
         }
@@ -331,35 +331,35 @@ impl<V: Variant> Nic<V> {
         let Some(op) = self.ops.find_mut(ticket) else { return };
         let peer = op.peer;
         match &mut op.state {
-            State::Posted { .. } => {
+            OpState::Posted { .. } => {
                 self.unpost(ticket);
                 if V::has(Bug::TicketLeak) {
-                    self.op_mut(ticket).state = State::Accepted { word: MatchWord::default() };
+                    self.op_mut(ticket).state = OpState::Accepted { word: MatchWord::default() };
                     return port.complete(ticket, Outcome::Cancelled);
                 }
                 self.complete(ticket, Outcome::Cancelled, port);
             }
-            State::InLane(message) => {
+            OpState::InLane(message) => {
                 message.cancelled = true;
                 let queue = message.queue;
                 let at = peer.and_then(|peer| self.peers.find(peer)).expect("a lane has a peer");
                 self.drop_held(at, queue, ticket, port);
                 self.sweep(at, queue, port);
             }
-            State::Accepted { .. } | State::Flying { synchronous: Some(_) }
+            OpState::Accepted { .. } | OpState::Flying { synchronous: Some(_) }
                 if V::has(Bug::CancelIgnored) => {}
-            State::Offered { word, .. }
-            | State::Accepted { word }
-            | State::Flying { synchronous: Some(word) } => {
+            OpState::Offered { word, .. }
+            | OpState::Accepted { word }
+            | OpState::Flying { synchronous: Some(word) } => {
                 let word = *word;
                 let at = peer.and_then(|peer| self.peers.find(peer)).expect("a message has a peer");
                 self.withdraw(at, ticket, word, port);
             }
-            State::Running { run } => {
+            OpState::Running { run } => {
                 let run = *run;
                 self.fail_run(run, Fault::Abandoned, port);
             }
-            State::Waiting => {
+            OpState::Waiting => {
                 self.counters.forget_wait(ticket);
                 self.deferred.retain(|next| next.ticket != ticket);
                 self.complete(ticket, Outcome::Cancelled, port);
@@ -383,14 +383,14 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn on_withdrawn(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         // Whoever withdraws twice is told once, and the ticket is gone by then.
         let Some(op) = self.op_with(at, ticket) else { return };
-        if matches!(op.state, State::Offered { .. } | State::Accepted { .. }) {
+        if matches!(op.state, OpState::Offered { .. } | OpState::Accepted { .. }) {
             self.complete(ticket, Outcome::Cancelled, port);
         }
     }
 
     /// Ends an operation that cannot end by itself any more.
     pub(crate) fn abandon(&mut self, ticket: Ticket, fault: Fault, port: &mut impl Port) {
-        if self.ops.find(ticket).is_some_and(|op| matches!(op.state, State::Posted { .. })) {
+        if self.ops.find(ticket).is_some_and(|op| matches!(op.state, OpState::Posted { .. })) {
             self.unpost(ticket);
         }
         self.complete(ticket, Outcome::Failed(fault), port);

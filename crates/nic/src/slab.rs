@@ -17,11 +17,11 @@ pub(crate) struct Slab<T> {
 #[derive(Debug)]
 struct Slot<T> {
     generation: u32,
-    state: State<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum SlotState<T> {
     Free { next: u32 },
     Used(T),
 }
@@ -47,9 +47,9 @@ impl<T> Slab<T> {
         }
         let index = self.free;
         let slot = &mut self.slots[index as usize];
-        let State::Free { next } = slot.state else { unreachable!("a free slot is free") };
+        let SlotState::Free { next } = slot.state else { unreachable!("a free slot is free") };
         self.free = next;
-        slot.state = State::Used(value);
+        slot.state = SlotState::Used(value);
         Ticket { index, generation: slot.generation }
     }
 
@@ -57,7 +57,7 @@ impl<T> Slab<T> {
     fn add(&mut self, value: T) -> Ticket {
         let index = self.len();
         self.grow();
-        self.slots.push(Slot { generation: 1, state: State::Used(value) });
+        self.slots.push(Slot { generation: 1, state: SlotState::Used(value) });
         Ticket { index, generation: 1 }
     }
 
@@ -67,16 +67,16 @@ impl<T> Slab<T> {
 
     pub(crate) fn release(&mut self, ticket: Ticket) -> Option<T> {
         let slot = self.slots.get_mut(ticket.index as usize)?;
-        if slot.generation != ticket.generation || matches!(slot.state, State::Free { .. }) {
+        if slot.generation != ticket.generation || matches!(slot.state, SlotState::Free { .. }) {
             return None;
         }
-        let old = core::mem::replace(&mut slot.state, State::Free { next: self.free });
+        let old = core::mem::replace(&mut slot.state, SlotState::Free { next: self.free });
         slot.generation = slot.generation.wrapping_add(1);
         self.free = ticket.index;
         self.live -= 1;
         match old {
-            State::Used(value) => Some(value),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some(value),
+            SlotState::Free { .. } => None,
         }
     }
 
@@ -96,9 +96,9 @@ impl<T> Slab<T> {
         look: impl FnOnce(Ticket, &T) -> Option<R>,
     ) -> Option<R> {
         let slot = &mut self.slots[index as usize];
-        let State::Used(value) = &slot.state else { unreachable!("the slot is in use") };
+        let SlotState::Used(value) = &slot.state else { unreachable!("the slot is in use") };
         let seen = look(Ticket { index, generation: slot.generation }, value)?;
-        slot.state = State::Free { next: self.free };
+        slot.state = SlotState::Free { next: self.free };
         slot.generation = slot.generation.wrapping_add(1);
         self.free = index;
         self.live -= 1;
@@ -108,7 +108,7 @@ impl<T> Slab<T> {
     #[inline]
     pub(crate) fn find(&self, ticket: Ticket) -> Option<&T> {
         match self.slots.get(ticket.index as usize) {
-            Some(Slot { generation, state: State::Used(value) })
+            Some(Slot { generation, state: SlotState::Used(value) })
                 if *generation == ticket.generation =>
             {
                 Some(value)
@@ -120,7 +120,7 @@ impl<T> Slab<T> {
     #[inline]
     pub(crate) fn find_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
         match self.slots.get_mut(ticket.index as usize) {
-            Some(Slot { generation, state: State::Used(value) })
+            Some(Slot { generation, state: SlotState::Used(value) })
                 if *generation == ticket.generation =>
             {
                 Some(value)
@@ -142,15 +142,15 @@ impl<T> Slab<T> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Ticket, &T)> {
         (0u32..).zip(&self.slots).filter_map(|(index, slot)| match &slot.state {
-            State::Used(value) => Some((Ticket { index, generation: slot.generation }, value)),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some((Ticket { index, generation: slot.generation }, value)),
+            SlotState::Free { .. } => None,
         })
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.state {
-            State::Used(value) => Some(value),
-            State::Free { .. } => None,
+            SlotState::Used(value) => Some(value),
+            SlotState::Free { .. } => None,
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Outcome, Posted, Schedule, Span};
 use ferrywire_mpi::collective::inter::{self, Sides};
-use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 
 use crate::comm::Comm;
 use crate::failure::Failure;
@@ -196,80 +196,82 @@ impl<'a> Comm<'a> {
 
     /// The root gets what all contributions combine to. `bytes` are those of the contribution, and at the root of the
     /// result.
-    pub fn reduce(self, root: Root, combiner: Combiner, bytes: Span) -> Prepared {
+    pub fn reduce(self, root: Root, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         match root {
             Root::Between(root) => {
                 let sides = self.expect_sides();
-                let work_bytes = inter::reduce_work_bytes(sides, root, combiner, bytes.len);
-                Prepared::new(work_bytes, |work| inter::reduce(sides, root, combiner, bytes, work))
+                let work_bytes = inter::reduce_work_bytes(sides, root, reduce_op, bytes.len);
+                Prepared::new(work_bytes, |work| inter::reduce(sides, root, reduce_op, bytes, work))
             }
             Root::Rank(root) => {
                 let me = self.member();
-                let work_bytes = algorithm::reduce_work_bytes(me, root, combiner, bytes.len);
-                Prepared::new(work_bytes, |work| algorithm::reduce(me, root, combiner, bytes, work))
+                let work_bytes = algorithm::reduce_work_bytes(me, root, reduce_op, bytes.len);
+                Prepared::new(work_bytes, |work| {
+                    algorithm::reduce(me, root, reduce_op, bytes, work)
+                })
             }
         }
     }
 
     /// Everybody gets what all contributions combine to, of the other group if there are two.
-    pub fn allreduce(self, combiner: Combiner, mine: Span, result: Span) -> Prepared {
+    pub fn allreduce(self, reduce_op: ReduceOp, mine: Span, result: Span) -> Prepared {
         if let Some(sides) = self.sides() {
-            let work_bytes = inter::allreduce_work_bytes(sides, combiner, mine.len);
+            let work_bytes = inter::allreduce_work_bytes(sides, reduce_op, mine.len);
             return Prepared::new(work_bytes, |work| {
-                inter::allreduce(sides, combiner, mine, result, work)
+                inter::allreduce(sides, reduce_op, mine, result, work)
             });
         }
         let me = self.member();
-        Prepared::new(algorithm::allreduce_work_bytes(me, combiner, mine, result), |work| {
-            algorithm::allreduce(me, combiner, mine, result, work)
+        Prepared::new(algorithm::allreduce_work_bytes(me, reduce_op, mine, result), |work| {
+            algorithm::allreduce(me, reduce_op, mine, result, work)
         })
     }
 
     /// Everybody gets what the contributions up to its own combine to, in the place of its own.
-    pub fn scan(self, combiner: Combiner, bytes: Span) -> Prepared {
+    pub fn scan(self, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         let me = self.member();
-        Prepared::new(bytes.len, |work| algorithm::scan(me, combiner, bytes, work))
+        Prepared::new(bytes.len, |work| algorithm::scan(me, reduce_op, bytes, work))
     }
 
     /// The same without its own.
-    pub fn exscan(self, combiner: Combiner, bytes: Span) -> Prepared {
+    pub fn exscan(self, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         let me = self.member();
         Prepared::new(algorithm::exscan_work_bytes(bytes.len), |work| {
-            algorithm::exscan(me, combiner, bytes, work)
+            algorithm::exscan(me, reduce_op, bytes, work)
         })
     }
 
     /// Everybody gets its block of what all contributions combine to. Blocks are of one length.
-    pub fn reduce_scatter_block(self, combiner: Combiner, all: Span, mine: Span) -> Prepared {
+    pub fn reduce_scatter_block(self, reduce_op: ReduceOp, all: Span, mine: Span) -> Prepared {
         if let Some(sides) = self.sides() {
-            let work_bytes = inter::reduce_scatter_work_bytes(sides, combiner, all.len);
+            let work_bytes = inter::reduce_scatter_work_bytes(sides, reduce_op, all.len);
             return Prepared::new(work_bytes, |work| {
-                inter::reduce_scatter_block(sides, combiner, all, mine, work)
+                inter::reduce_scatter_block(sides, reduce_op, all, mine, work)
             });
         }
         let me = self.member();
         Prepared::new(algorithm::reduce_scatter_block_work_bytes(me, mine.len), |work| {
-            algorithm::reduce_scatter_block(me, combiner, all, mine, work)
+            algorithm::reduce_scatter_block(me, reduce_op, all, mine, work)
         })
     }
 
     /// The same with blocks of these lengths.
     pub fn reduce_scatter(
         self,
-        combiner: Combiner,
+        reduce_op: ReduceOp,
         all: Span,
         lens: &[u64],
         mine: Span,
     ) -> Prepared {
         if let Some(sides) = self.sides() {
-            let work_bytes = inter::reduce_scatter_work_bytes(sides, combiner, all.len);
+            let work_bytes = inter::reduce_scatter_work_bytes(sides, reduce_op, all.len);
             return Prepared::new(work_bytes, |work| {
-                inter::reduce_scatter(sides, combiner, all, lens, mine, work)
+                inter::reduce_scatter(sides, reduce_op, all, lens, mine, work)
             });
         }
         let me = self.member();
         Prepared::new(algorithm::reduce_scatter_work_bytes(me, lens), |work| {
-            algorithm::reduce_scatter(me, combiner, all, lens, mine, work)
+            algorithm::reduce_scatter(me, reduce_op, all, lens, mine, work)
         })
     }
 }

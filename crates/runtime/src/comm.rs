@@ -50,7 +50,7 @@ impl<'a> Comm<'a> {
 
     /// This rank, as the algorithms of collectives describe it.
     pub fn member(self) -> Member<'a> {
-        Member { home: self.process().home(), ..self.members.member() }
+        Member { locality: self.process().locality(), ..self.members.member() }
     }
 
     /// Sends, and waits until the memory may be used again.

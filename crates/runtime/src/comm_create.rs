@@ -1,7 +1,7 @@
 //! How communicators are created.
 //!
 //! The members of a new communicator agree on its number, and on whether it may be in another plane than the first. An
-//! agreement is one schedule ([`ferrywire_mpi::agreement`]); all of them run in the first plane, where they take turns.
+//! agreement is one schedule ([`ferrywire_mpi::number_agreement`]); all of them run in the first plane, where they take turns.
 //! A call takes one instance of its communicator, under which it runs all its schedules one after the other, so that all
 //! ranks count alike whatever errors one of them finds.
 //!
@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Consult, Mask, Mode, Outcome, Peer, Posted, Schedule, Span, Step};
-use ferrywire_mpi::agreement::{Agreed, Ballot, Promise, ROOM_BYTES, agree_by, agreement};
-use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::{self, Group, Want};
+use ferrywire_mpi::number_agreement::{
+    Agreed, NumberBallot, NumberPromise, ROOM_BYTES, agree_by, number_agreement,
+};
 use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Number, Operation};
 
@@ -101,14 +103,15 @@ impl Comm<'_> {
     ///
     /// # Safety
     /// `room`, of [`AGREEMENT_BYTES`], stays lent until the schedule is over.
-    pub unsafe fn start_agreement(self, who: &Agreeing<'_>, room: Span) -> (Posted, Promise) {
+    pub unsafe fn start_agreement(self, who: &Agreeing<'_>, room: Span) -> (Posted, NumberPromise) {
         let members = self.members();
         let (me, instance) = match *who {
             Agreeing::Everyone { instance } => (members.member_of_everyone(), instance),
             Agreeing::Group { group, rank, tag } => members.part(group, rank, tag),
         };
         let process = self.process();
-        let (schedule, promise) = agreement(me, process.numbers(), process.plane_vote(), room);
+        let (schedule, promise) =
+            number_agreement(me, process.numbers(), process.plane_vote(), room);
         // SAFETY: the caller's promise.
         let posted = unsafe { process.first_plane().start_schedule(instance, Arc::new(schedule)) };
         (posted, promise)
@@ -319,9 +322,9 @@ impl Bridge<'_> {
         let mut ours: Vec<i64> = mine.iter().map(|word| word.cast_signed()).collect();
         let mut work = vec![0; mine.len()];
         let operator = operation::operator(operation, Number::U64).expect("it makes sense");
-        let combiner = Combiner { operator, element_bytes: 8, commutative: true };
+        let reduce_op = ReduceOp { operator, element_bytes: 8, commutative: true };
         let bytes = lend(&mut ours);
-        let schedule = algorithm::allreduce(me, combiner, bytes, bytes, lend(&mut work));
+        let schedule = algorithm::allreduce(me, reduce_op, bytes, bytes, lend(&mut work));
         // SAFETY: I1.
         unsafe { self.local.run(self.instance, schedule) }?;
         let theirs = self.exchange(&ours)?;
@@ -366,7 +369,7 @@ impl Bridge<'_> {
             |whom, bytes| self.wait_for_turn(whom, bytes),
             |ballot| {
                 let common = self.combine(Operation::BitAnd, ballot)?;
-                Ok(Ballot::try_from(common).expect("as many as were sent"))
+                Ok(NumberBallot::try_from(common).expect("as many as were sent"))
             },
         );
         // Whatever came of it, others may have waited for their turn.

@@ -1,14 +1,14 @@
 //! What a program can do when ranks die, in a job that goes on without them. The terms are those of User Level Failure
 //! Mitigation.
 //!
-//! Everything is decided by the council of crate `mpi`, which runs beside the application.
+//! Everything is decided by the agreement of crate `mpi`, which runs beside the application.
 
 use std::sync::Arc;
 
-use ferrywire_host::{Rank, Residence};
-use ferrywire_mpi::agreement::agree_among_living;
+use ferrywire_host::{Rank, RunningService};
+use ferrywire_mpi::agreement::{Agreement, Decision};
 use ferrywire_mpi::comm::Comm as Members;
-use ferrywire_mpi::council::{Council, Verdict};
+use ferrywire_mpi::number_agreement::agree_among_living;
 use ferrywire_mpi::numbers::Claim;
 
 use crate::comm_create::Created;
@@ -18,27 +18,33 @@ use crate::process::Process;
 #[derive(Clone, Copy, Debug)]
 pub struct NotFaultTolerant;
 
-/// The council of a rank.
-pub(crate) fn open_council(rank: &'static Rank) -> Arc<Residence<Council>> {
+/// The agreement of a rank.
+pub(crate) fn open_agreement(rank: &'static Rank) -> Arc<RunningService<Agreement>> {
     let me = rank.me();
-    let (word, wanted) = (Council::word(me), Council::wanted());
-    Residence::open(rank, Council::new(me), word, wanted, Council::message_bytes_max(rank.size()))
+    let (word, wanted) = (Agreement::word(me), Agreement::wanted());
+    RunningService::open(
+        rank,
+        Agreement::new(me),
+        word,
+        wanted,
+        Agreement::message_bytes_max(rank.size()),
+    )
 }
 
 impl Process {
     /// A communicator has been created.
     pub fn on_comm_created(&self, members: &Members) {
-        if let Some(council) = &self.council {
-            council.ask(|council| {
-                council.on_made(members.number(), members.everyone(), members.standing());
+        if let Some(agreement) = &self.agreement {
+            agreement.ask(|agreement| {
+                agreement.on_made(members.number(), members.everyone(), members.state());
             });
         }
     }
 
     /// A communicator has been freed. Its number is not used again if a revocation of it may still be on its way.
     pub fn on_comm_freed(&self, members: &Members, claim: Option<Claim>) {
-        if let Some(council) = &self.council {
-            council.ask(|council| council.on_freed(members.number()));
+        if let Some(agreement) = &self.agreement {
+            agreement.ask(|agreement| agreement.on_freed(members.number()));
         }
         if let Some(claim) = claim.filter(|_| !members.is_reusable()) {
             claim.retire();
@@ -47,7 +53,7 @@ impl Process {
 
     /// Ends everything in a communicator, at all ranks.
     pub fn revoke(&self, members: &Members) -> Result<(), NotFaultTolerant> {
-        self.council()?.ask(|council| council.revoke(members.number()));
+        self.agreement()?.ask(|agreement| agreement.revoke(members.number()));
         Ok(())
     }
 
@@ -57,12 +63,12 @@ impl Process {
         members: &Members,
         count: usize,
     ) -> Result<usize, NotFaultTolerant> {
-        Ok(self.council()?.ask(|council| council.acknowledge(members.number(), count)))
+        Ok(self.agreement()?.ask(|agreement| agreement.acknowledge(members.number(), count)))
     }
 
     /// Takes part in the next agreement of a communicator, and waits for the decision of all living members.
-    pub fn agree(&self, members: &Members, words: Vec<u64>) -> Result<Verdict, NotFaultTolerant> {
-        let promise = self.council()?.ask(|council| council.agree(members.number(), words));
+    pub fn agree(&self, members: &Members, words: Vec<u64>) -> Result<Decision, NotFaultTolerant> {
+        let promise = self.agreement()?.ask(|agreement| agreement.agree(members.number(), words));
         // SAFETY: nothing is lent.
         Ok(unsafe { self.first_plane().wait_for(|_, _| promise.get().cloned()) })
     }
@@ -73,14 +79,14 @@ impl Process {
         let agreed = agree_among_living(self.numbers(), self.plane_vote(), |words| {
             self.agree(members, words)
         })?;
-        Ok(agreed.map(|(agreed, verdict)| {
-            let group = members.group().without(&verdict.failed);
+        Ok(agreed.map(|(agreed, decision)| {
+            let group = members.group().without(&decision.failed);
             let rank = group.rank_of(self.rank().me()).expect("we live");
             Created { members: Members::new(group, rank, agreed.claim.number()), agreed }
         }))
     }
 
-    fn council(&self) -> Result<&Arc<Residence<Council>>, NotFaultTolerant> {
-        self.council.as_ref().ok_or(NotFaultTolerant)
+    fn agreement(&self) -> Result<&Arc<RunningService<Agreement>>, NotFaultTolerant> {
+        self.agreement.as_ref().ok_or(NotFaultTolerant)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use ferrywire_host::nic::Peer;
-use ferrywire_host::{Driver, Rank, Residence};
-use ferrywire_mpi::collective::Home;
-use ferrywire_mpi::council::Council;
+use ferrywire_host::{Driver, Rank, RunningService};
+use ferrywire_mpi::agreement::Agreement;
+use ferrywire_mpi::collective::Locality;
 use ferrywire_mpi::numbers::Numbers;
 
 use crate::fault_tolerance;
@@ -20,7 +20,7 @@ pub struct Process {
     rank: Place,
     numbers: Arc<Numbers>,
     /// What settles things among ranks when some of them die; only in a job that goes on without them.
-    pub(crate) council: Option<Arc<Residence<Council>>>,
+    pub(crate) agreement: Option<Arc<RunningService<Agreement>>>,
     /// Whether several threads call at the same time, so that more than one plane may pay.
     has_threads: bool,
     user_operators: AtomicUsize,
@@ -34,7 +34,7 @@ pub struct Process {
 )]
 enum Place {
     Owned(Rank),
-    /// A council lives beside it and may call it at any time, so it is never dropped.
+    /// A agreement lives beside it and may call it at any time, so it is never dropped.
     Leaked(&'static Rank),
 }
 
@@ -55,17 +55,17 @@ impl Process {
     /// beginning.
     pub fn new(rank: Rank, predefined: u16, has_threads: bool) -> Process {
         let numbers = Numbers::new(rank.me(), predefined);
-        let (rank, council) = match rank.is_lasting() {
+        let (rank, agreement) = match rank.is_lasting() {
             false => (Place::Owned(rank), None),
             true => {
                 let rank: &'static Rank = Box::leak(Box::new(rank));
-                (Place::Leaked(rank), Some(fault_tolerance::open_council(rank)))
+                (Place::Leaked(rank), Some(fault_tolerance::open_agreement(rank)))
             }
         };
         Process {
             rank,
             numbers,
-            council,
+            agreement,
             has_threads,
             user_operators: AtomicUsize::new(0),
             lost: Lost::nobody(),
@@ -108,11 +108,11 @@ impl Process {
     }
 
     /// How the ranks of the job share machines and cores.
-    pub fn home(&self) -> Home {
+    pub fn locality(&self) -> Locality {
         match self.rank() {
-            rank if rank.has_other_hosts() => Home::Spread,
-            rank if rank.is_crowded() => Home::Crowded,
-            _ => Home::Near,
+            rank if rank.has_other_hosts() => Locality::Unknown,
+            rank if rank.is_oversubscribed() => Locality::Oversubscribed,
+            _ => Locality::OneNode,
         }
     }
 

@@ -6,7 +6,7 @@ use ferrywire_nic::matcher::{
 };
 use ferrywire_nic::{Mask, MatchWord, Variant};
 
-use crate::soak::{Verdict, run_variant};
+use crate::soak::{SeedResult, run_variant};
 use crate::world::Trace;
 
 /// A NIC with a bug.
@@ -31,7 +31,7 @@ enum Fault {
 
 impl Canary {
     /// Runs one seed on it.
-    pub fn run(&self, seed: u64, trace: Option<Trace>) -> Verdict {
+    pub fn run(&self, seed: u64, trace: Option<Trace>) -> SeedResult {
         match self.fault {
             Fault::WildcardOrder => run_variant::<WildcardOrder>(seed, trace),
             Fault::Nic(bug) => {

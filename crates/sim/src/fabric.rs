@@ -60,7 +60,7 @@ impl Link {
 
 /// What a rule does to a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum FrameFate {
     /// Nothing.
     Pass,
     /// It never arrives.
@@ -115,25 +115,25 @@ pub enum Rule {
 
 impl Rule {
     /// What this rule does to a frame that is sent now.
-    pub fn judge(&self, from: Peer, to: Peer, now_ns: u64, random: &mut Random) -> Verdict {
+    pub fn judge(&self, from: Peer, to: Peer, now_ns: u64, random: &mut Random) -> FrameFate {
         match *self {
-            Rule::Lose { percent } if random.percent(percent) => Verdict::Lose,
+            Rule::Lose { percent } if random.percent(percent) => FrameFate::Lose,
             Rule::Repeat { percent, within_ns } if random.percent(percent) => {
-                Verdict::Repeat(random.between(1, within_ns))
+                FrameFate::Repeat(random.between(1, within_ns))
             }
             Rule::Reorder { percent, by_ns } if random.percent(percent) => {
-                Verdict::Delay(random.between(1, by_ns))
+                FrameFate::Delay(random.between(1, by_ns))
             }
             Rule::Spike { from_ns, until_ns, by_ns } if (from_ns..until_ns).contains(&now_ns) => {
-                Verdict::Delay(by_ns)
+                FrameFate::Delay(by_ns)
             }
             Rule::Cut { from_ns, until_ns, border }
                 if (from_ns..until_ns).contains(&now_ns)
                     && (from.0 < border) != (to.0 < border) =>
             {
-                Verdict::Lose
+                FrameFate::Lose
             }
-            _ => Verdict::Pass,
+            _ => FrameFate::Pass,
         }
     }
 }

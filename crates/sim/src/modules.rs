@@ -31,13 +31,13 @@ pub struct Errand {
     /// The ranks whose modules see it, in order.
     pub route: Vec<u32>,
     /// What the last of them does with it.
-    deed: Deed,
+    action: ModuleAction,
     /// The message for which a module sends this one. None: the application does.
     pub cause: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum ModuleAction {
     Deliver,
     Change,
     Consume,
@@ -91,7 +91,7 @@ impl Errands {
             group: MODULE_GROUP | group,
             pairs: random.pick(&[2, size, size]),
             hops: random.pick(&[[0; 6], [0, 0, 0, 1, 2, 4], [0, 0, 0, 1, 2, 4]]),
-            deeds: random.pick(&[7, 7, 50]),
+            actions: random.pick(&[7, 7, 50]),
             upward: limits.module_kept_bytes_max != u32::MAX,
             module_bytes_max: limits.module_bytes_max.into(),
             module_sends_max: limits.module_sends_max.into(),
@@ -116,14 +116,17 @@ impl Errands {
 
     /// What the application comes to know of a message.
     pub fn fate(&self, id: u64) -> Fate {
-        match self.errand(id).deed {
-            Deed::Trap(trap) => Fate::Ended(trap),
-            Deed::TooLong => Fate::Ended(Trap::Length),
-            Deed::Send { sent, count, .. } if sent < count => Fate::Ended(Trap::Sends),
-            Deed::Deliver | Deed::Change | Deed::Send { deliver: true, .. } => Fate::Delivered,
-            Deed::Consume | Deed::Raise { .. } | Deed::Send { .. } | Deed::Call { .. } => {
-                Fate::Consumed
-            }
+        match self.errand(id).action {
+            ModuleAction::Trap(trap) => Fate::Ended(trap),
+            ModuleAction::TooLong => Fate::Ended(Trap::Length),
+            ModuleAction::Send { sent, count, .. } if sent < count => Fate::Ended(Trap::Sends),
+            ModuleAction::Deliver
+            | ModuleAction::Change
+            | ModuleAction::Send { deliver: true, .. } => Fate::Delivered,
+            ModuleAction::Consume
+            | ModuleAction::Raise { .. }
+            | ModuleAction::Send { .. }
+            | ModuleAction::Call { .. } => Fate::Consumed,
         }
     }
 
@@ -138,9 +141,9 @@ impl Errands {
 
     /// The bytes of a message as the application gets them.
     pub fn delivered_bytes(&self, message: &Message) -> Vec<u8> {
-        let Errand { route, deed, .. } = self.errand(message.id);
+        let Errand { route, action, .. } = self.errand(message.id);
         let mut bytes = bytes_at(message, route.len() - 1);
-        if matches!(deed, Deed::Change) {
+        if matches!(action, ModuleAction::Change) {
             change(&mut bytes);
         }
         bytes
@@ -164,11 +167,11 @@ impl Errands {
     /// Compares what modules have seen with the plan. Without the dead, each on the route of a message sees it
     /// once; with them, at most once.
     pub fn check_seen(&self, logs: &[Log], dead: Ranks, violations: &mut Vec<String>) {
-        for (message, Errand { route, deed, .. }) in self.messages.values() {
+        for (message, Errand { route, action, .. }) in self.messages.values() {
             for (hop, &rank) in route.iter().enumerate() {
                 let seen = &logs[rank as usize].seen;
                 let times = seen.get(&(message.id, hop)).copied().unwrap_or(0);
-                let wanted = u32::from(!matches!(deed, Deed::TooLong));
+                let wanted = u32::from(!matches!(action, ModuleAction::TooLong));
                 if times > wanted || times < wanted && message.needs & dead == 0 {
                     violations.push(format!(
                         "the module of rank {rank} has seen message {} {times} times at hop {hop}",
@@ -194,7 +197,7 @@ impl Errands {
         let too_long = self.messages.values().filter(|(message, errand)| {
             message.target == rank
                 && message.needs & dead == 0
-                && matches!(errand.deed, Deed::TooLong)
+                && matches!(errand.action, ModuleAction::TooLong)
         });
         let traps = log.traps + too_long.count() as u64;
         let right = found == known && (stats.faults == traps || dead != 0 && stats.faults > traps);
@@ -279,19 +282,19 @@ impl Courier {
             hook.forward(next)?;
             return Ok(Verdict::Consume);
         }
-        match errand.deed {
-            Deed::Deliver | Deed::TooLong => Ok(Verdict::Deliver),
-            Deed::Consume => Ok(Verdict::Consume),
-            Deed::Change => {
+        match errand.action {
+            ModuleAction::Deliver | ModuleAction::TooLong => Ok(Verdict::Deliver),
+            ModuleAction::Consume => Ok(Verdict::Consume),
+            ModuleAction::Change => {
                 change(hook.payload_mut());
                 Ok(Verdict::Deliver)
             }
-            Deed::Raise { counter, by } => {
+            ModuleAction::Raise { counter, by } => {
                 log.raised[counter as usize] += by;
                 hook.raise(counter, by)?;
                 Ok(Verdict::Consume)
             }
-            Deed::Send { first, sent, count, deliver } => {
+            ModuleAction::Send { first, sent, count, deliver } => {
                 for message in first..first + sent {
                     self.send(message, hook, log)?;
                 }
@@ -300,7 +303,7 @@ impl Courier {
                 }
                 Ok(if deliver { Verdict::Deliver } else { Verdict::Consume })
             }
-            Deed::Call { message } => {
+            ModuleAction::Call { message } => {
                 self.calls.push_back(message);
                 log.raised[CALLS as usize] += 1;
                 let times = log.raised[CALLS as usize];
@@ -314,8 +317,8 @@ impl Courier {
                 }
                 Ok(Verdict::Consume)
             }
-            Deed::Trap(Trap::Rank) => hook.forward(hook.size()).map(|()| Verdict::Consume),
-            Deed::Trap(trap) => Err(trap),
+            ModuleAction::Trap(Trap::Rank) => hook.forward(hook.size()).map(|()| Verdict::Consume),
+            ModuleAction::Trap(trap) => Err(trap),
         }
     }
 
@@ -336,7 +339,7 @@ struct Planner {
     /// How far messages go beyond that, one of these.
     hops: [u32; 6],
     /// The more, the more messages are just delivered.
-    deeds: u64,
+    actions: u64,
     /// Whether modules only depend on those of higher ranks.
     upward: bool,
     module_bytes_max: u64,
@@ -358,24 +361,26 @@ impl Planner {
         let mut len = self.len(random);
         let first = random.small(0, self.pairs - 1);
         let mut route = vec![first];
-        let mut deed = Deed::TooLong;
+        let mut action = ModuleAction::TooLong;
         if len <= self.module_bytes_max {
             self.lengthen(&mut route, random);
-            deed = self.deed(id, source, &route, random);
+            action = self.action(id, source, &route, random);
         } else if !self.may_trap(first) {
-            (len, deed) = (self.module_bytes_max, Deed::Deliver);
+            (len, action) = (self.module_bytes_max, ModuleAction::Deliver);
         }
         let mode = random.pick(&[Mode::Standard, Mode::Standard, Mode::Synchronous, Mode::Ready]);
-        self.keep(Message { id, len, mode, ..self.blank(source) }, route, deed, None, random);
+        self.keep(Message { id, len, mode, ..self.blank(source) }, route, action, None, random);
     }
 
     /// What the module at the end of a route does, and what it sends then.
-    fn deed(&mut self, id: u64, source: u32, route: &[u32], random: &mut Random) -> Deed {
+    fn action(&mut self, id: u64, source: u32, route: &[u32], random: &mut Random) -> ModuleAction {
         let at = route[route.len() - 1];
         let can_send = !self.upward || at + 1 < self.size;
         let needs = ranks([source]) | ranks(route.iter().copied());
         match random.below(10) {
-            0 if self.may_trap(at) => Deed::Trap(random.pick(&[Trap::Unreachable, Trap::Rank])),
+            0 if self.may_trap(at) => {
+                ModuleAction::Trap(random.pick(&[Trap::Unreachable, Trap::Rank]))
+            }
             1 | 2 if can_send => {
                 let most = random.pick(&[1, 1, 4]);
                 let sent = random.between(1, most).min(self.module_sends_max);
@@ -386,23 +391,23 @@ impl Planner {
                     self.add_caused(id, at, to.filter(|_| random.percent(50)), needs, random);
                 }
                 let deliver = random.percent(50);
-                Deed::Send { first, sent, count: sent + u64::from(over), deliver }
+                ModuleAction::Send { first, sent, count: sent + u64::from(over), deliver }
             }
             3 if can_send => {
                 let message = self.next;
                 self.add_caused(id, at, None, needs, random);
-                Deed::Call { message }
+                ModuleAction::Call { message }
             }
             _ => self.last_deed(random),
         }
     }
 
-    fn last_deed(&self, random: &mut Random) -> Deed {
-        match random.below(self.deeds) {
-            0 => Deed::Consume,
-            1 | 2 => Deed::Raise { counter: random.small(0, 3), by: random.between(1, 9) },
-            3 | 4 => Deed::Change,
-            _ => Deed::Deliver,
+    fn last_deed(&self, random: &mut Random) -> ModuleAction {
+        match random.below(self.actions) {
+            0 => ModuleAction::Consume,
+            1 | 2 => ModuleAction::Raise { counter: random.small(0, 3), by: random.between(1, 9) },
+            3 | 4 => ModuleAction::Change,
+            _ => ModuleAction::Deliver,
         }
     }
 
@@ -421,25 +426,25 @@ impl Planner {
         if to.is_none() {
             self.lengthen(&mut route, random);
         }
-        let deed = self.last_deed(random);
+        let action = self.last_deed(random);
         let len = self.len(random).min(self.module_bytes_max);
         let message = Message { id, len, needs, ..self.blank(source) };
-        self.keep(message, route, deed, Some(cause), random);
+        self.keep(message, route, action, Some(cause), random);
     }
 
     fn keep(
         &mut self,
         message: Message,
         route: Vec<u32>,
-        deed: Deed,
+        action: ModuleAction,
         cause: Option<u64>,
         random: &mut Random,
     ) {
         let Message { id, source, .. } = message;
         let target = route[route.len() - 1];
-        let trapped = match deed {
-            Deed::Trap(_) | Deed::TooLong => true,
-            Deed::Send { sent, count, .. } => sent < count,
+        let trapped = match action {
+            ModuleAction::Trap(_) | ModuleAction::TooLong => true,
+            ModuleAction::Send { sent, count, .. } => sent < count,
             _ => false,
         };
         let mut tag = random.small(0, 2);
@@ -453,7 +458,7 @@ impl Planner {
             needs: message.needs | ranks([source]) | ranks(route.iter().copied()),
             ..message
         };
-        self.messages.insert(id, (message, Errand { route, deed, cause }));
+        self.messages.insert(id, (message, Errand { route, action, cause }));
     }
 
     fn blank(&self, source: u32) -> Message {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use ferrywire_mpi::collective::Combiner;
+use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation;
 use ferrywire_nic::{
     Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket,
@@ -197,9 +197,9 @@ impl Port for SimPort {
 }
 
 /// An operator of the simulation, as collectives take it.
-pub fn combiner(operator: Operator) -> Combiner {
+pub fn reduce_op(operator: Operator) -> ReduceOp {
     let commutative = matches!(operator, SUM | SUM_LATER);
-    Combiner { operator, element_bytes: 8, commutative }
+    ReduceOp { operator, element_bytes: 8, commutative }
 }
 
 /// What [`COMPOSE`] does.

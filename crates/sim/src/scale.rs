@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrywire_mpi::collective::{self, Home, Member, Naming};
+use ferrywire_mpi::collective::{self, Locality, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Outcome, Peer, Posted, Promises, RailId, Schedule, Span, Standard, Ticket,
@@ -11,7 +11,7 @@ use ferrywire_nic::{
 use serde::Serialize;
 
 use crate::fabric::{Costs, Fabric, Link};
-use crate::port::{SUM, combiner};
+use crate::port::{SUM, reduce_op};
 use crate::world::{Application, Context, World};
 
 /// What a scale run has shown.
@@ -55,13 +55,13 @@ pub const BEFORE_CONTACT_BYTES_MAX: u64 = 1024;
 /// At most this much more for each contacted peer.
 pub const PER_PEER_BYTES_MAX: u64 = 512;
 
-type Ranks = World<Standard, Waiter>;
+type ScaleWorld = World<Standard, Waiter>;
 
 /// Runs barrier, broadcast, allreduce and a nearest-neighbour exchange on `ranks` ranks. `told`
 /// hears of each phase as it ends.
 pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
     let waiters = (0..ranks).map(|_| Waiter::default());
-    let mut world: Ranks = World::new(0, fabric(), &Limits::default(), waiters);
+    let mut world: ScaleWorld = World::new(0, fabric(), &Limits::default(), waiters);
     let bytes_before_contact = average(&world, |rank| world.nic(rank).footprint() as u64);
     let mut phases = Vec::new();
     for (instance, phase) in (0..).zip(&PHASES) {
@@ -84,7 +84,7 @@ pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
 }
 
 /// One collective: how a rank takes part, and what it must have in the end.
-struct Plan {
+struct ScalePlan {
     name: &'static str,
     schedule: fn(Member<'_>, Room) -> Schedule,
     expected: fn(Member<'_>) -> [u64; 3],
@@ -98,25 +98,25 @@ struct Room {
     third: Span,
 }
 
-const PHASES: [Plan; 4] = [
-    Plan {
+const PHASES: [ScalePlan; 4] = [
+    ScalePlan {
         name: "barrier",
         schedule: |me, _| collective::barrier(me),
         expected: |me| [u64::from(me.rank), 0, 0],
     },
-    Plan {
+    ScalePlan {
         name: "broadcast",
         schedule: |me, room| collective::broadcast(me, 0, room.first),
         expected: |_| [0, 0, 0],
     },
-    Plan {
+    ScalePlan {
         name: "allreduce",
         schedule: |me, room| {
-            collective::allreduce(me, combiner(SUM), room.first, room.first, room.second)
+            collective::allreduce(me, reduce_op(SUM), room.first, room.first, room.second)
         },
         expected: |me| [u64::from(me.size()) * u64::from(me.size() - 1) / 2, ANYTHING, 0],
     },
-    Plan {
+    ScalePlan {
         name: "neighbours",
         schedule: |me, room| collective::neighbours(me, room.first, room.second, room.third),
         expected: |me| {
@@ -130,21 +130,31 @@ const PHASES: [Plan; 4] = [
 /// A number that may be left over from the work.
 const ANYTHING: u64 = u64::MAX;
 
-fn run_phase(world: &mut Ranks, instance: u16, plan: &Plan) -> Phase {
+fn run_phase(world: &mut ScaleWorld, instance: u16, plan: &ScalePlan) -> Phase {
     let began = Instant::now();
     let start = world.now();
     let ranks = world.size();
     let frames_before = total_frames(world);
     let group = Group::whole(ranks);
     for rank in 0..ranks {
-        let me =
-            Member { group_id: 1, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
+        let me = Member {
+            group_id: 1,
+            group: &group,
+            rank,
+            locality: Locality::Unknown,
+            naming: Naming::Ranks,
+        };
         world.act(Peer(rank), |waiter, context| waiter.begin(me, instance, plan, context));
     }
     world.run_until_quiet();
     let right = (0..ranks).filter(|&rank| {
-        let me =
-            Member { group_id: 1, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
+        let me = Member {
+            group_id: 1,
+            group: &group,
+            rank,
+            locality: Locality::Unknown,
+            naming: Naming::Ranks,
+        };
         let waiter = world.application(Peer(rank));
         let found = waiter.numbers(world.memory(Peer(rank)));
         waiter.done && (plan.expected)(me).iter().zip(found).all(|(&e, f)| e == ANYTHING || e == f)
@@ -162,11 +172,11 @@ fn run_phase(world: &mut Ranks, instance: u16, plan: &Plan) -> Phase {
     }
 }
 
-fn average(world: &Ranks, of: impl Fn(Peer) -> u64) -> u64 {
+fn average(world: &ScaleWorld, of: impl Fn(Peer) -> u64) -> u64 {
     (0..world.size()).map(|rank| of(Peer(rank))).sum::<u64>() / u64::from(world.size())
 }
 
-fn total_frames(world: &Ranks) -> u64 {
+fn total_frames(world: &ScaleWorld) -> u64 {
     (0..world.size()).map(|rank| world.nic(Peer(rank)).stats().frames_sent).sum()
 }
 
@@ -178,7 +188,7 @@ fn fabric() -> Fabric {
         puts: true,
         gets: true,
         frame_bytes_max: 8192,
-        welcome_bytes: 0,
+        initial_credit_bytes: 0,
     };
     Fabric {
         ranks_per_node: 64,
@@ -202,7 +212,7 @@ impl Waiter {
         &mut self,
         me: Member,
         instance: u16,
-        plan: &Plan,
+        plan: &ScalePlan,
         context: &mut Context<'_, Standard>,
     ) {
         let memory = &mut context.port.memory;

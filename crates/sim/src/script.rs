@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use ferrywire_mpi::collective::{self, Home, Member, Naming};
+use ferrywire_mpi::collective::{self, Locality, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
@@ -17,7 +17,7 @@ use ferrywire_nic::{
 
 use crate::memory::Memory;
 use crate::modules::{Errands, Fate, Log, id_of};
-use crate::port::{SUM, SUM_LATER, combiner};
+use crate::port::{SUM, SUM_LATER, reduce_op};
 use crate::random::Random;
 use crate::world::{Application, Context};
 
@@ -552,7 +552,7 @@ impl Script {
             group_id,
             group: &group,
             rank: self.me,
-            home: Home::Spread,
+            locality: Locality::Unknown,
             naming: Naming::Ranks,
         };
         let memory = &mut context.port.memory;
@@ -569,15 +569,15 @@ impl Script {
             }
             Collective::Reduce { root, numbers: count, later } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
-                let combiner = combiner(if later { SUM_LATER } else { SUM });
-                let room = collective::reduce_work_bytes(me, root, combiner, bytes.len);
+                let reduce_op = reduce_op(if later { SUM_LATER } else { SUM });
+                let room = collective::reduce_work_bytes(me, root, reduce_op, bytes.len);
                 let work = memory.lend_filled(room, GUARD);
-                (collective::reduce(me, root, combiner, bytes, work), bytes)
+                (collective::reduce(me, root, reduce_op, bytes, work), bytes)
             }
             Collective::Allreduce { numbers: count } => {
                 let bytes = numbers(count, u64::from(self.me) + u64::from(index));
                 let work = memory.lend_filled(bytes.len, GUARD);
-                (collective::allreduce(me, combiner(SUM), bytes, bytes, work), bytes)
+                (collective::allreduce(me, reduce_op(SUM), bytes, bytes, work), bytes)
             }
             Collective::Gather { root, len } => {
                 let mine = lend(memory, block_bytes(index, self.me, root, len));

@@ -23,7 +23,7 @@ use crate::world::{Trace, World};
 
 /// What one seed has shown.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct SeedResult {
     /// The seed.
     pub seed: u64,
     /// What it was about, in one line.
@@ -102,7 +102,7 @@ impl<M: matcher::Matcher> Variant for With<M> {
 }
 
 /// Runs one seed on the NIC in use or, for some seeds, on one with another matcher, and tells `trace` what happens.
-pub fn run(seed: u64, trace: Option<Trace>) -> Verdict {
+pub fn run(seed: u64, trace: Option<Trace>) -> SeedResult {
     match seed % 8 {
         6 => run_variant::<With<matcher::Alpu>>(seed, trace),
         7 => run_variant::<With<matcher::List>>(seed, trace),
@@ -111,7 +111,7 @@ pub fn run(seed: u64, trace: Option<Trace>) -> Verdict {
 }
 
 /// Runs one seed on a NIC of variant `V`.
-pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> Verdict {
+pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> SeedResult {
     let scenario = Scenario::new(seed);
     let mut world: World<V, Script> = scenario.world(trace);
     world.begin();
@@ -146,7 +146,7 @@ pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> Verdict {
         let log = script.log.lock().unwrap_or_else(PoisonError::into_inner);
         violations.extend(log.complaints.iter().map(|what| format!("rank {}: {what}", rank.0)));
     }
-    Verdict {
+    SeedResult {
         seed,
         scenario: scenario.describe(),
         violations,
@@ -473,7 +473,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
             puts: random.percent(50),
             gets: random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
-            welcome_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
+            initial_credit_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
         },
         latency_ns: random.between(100, 20_000),
         byte_ps: random.between(10, 1000),
@@ -803,7 +803,7 @@ fn check_credit<V: Variant>(
     for (&giver, &user) in
         alive.iter().flat_map(|giver| alive.iter().map(move |user| (giver, user)))
     {
-        let welcome = world.welcome_bytes(user, giver);
+        let welcome = world.initial_credit_bytes(user, giver);
         for queue in 0..scenario.limits.queues {
             let held = world.nic(user).credit(giver, queue).map_or(welcome, |credit| credit.held);
             let credit = world.nic(giver).credit(user, queue);

@@ -13,7 +13,7 @@ use ferrywire_nic::{
     Variant,
 };
 
-use crate::fabric::{Fabric, Rule, Verdict};
+use crate::fabric::{Fabric, FrameFate, Rule};
 use crate::memory::Memory;
 use crate::port::{Action, SimPort};
 use crate::random::Random;
@@ -287,8 +287,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     }
 
     /// What a rank may use at another before they have met, in each queue pair.
-    pub fn welcome_bytes(&self, from: Peer, to: Peer) -> u32 {
-        if from == to { 0 } else { self.fabric.link(from, to).promises.welcome_bytes }
+    pub fn initial_credit_bytes(&self, from: Peer, to: Peer) -> u32 {
+        if from == to { 0 } else { self.fabric.link(from, to).promises.initial_credit_bytes }
     }
 
     /// Spans of memory that others may read at a rank.
@@ -539,13 +539,13 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         let mut late = 0;
         for rule in 0..self.rules.len() {
             match self.rules[rule].judge(from, to, self.now.0, &mut self.random) {
-                Verdict::Pass => {}
-                Verdict::Lose => return self.note_frame("loses", from, to, &bytes),
-                Verdict::Repeat(after) => {
+                FrameFate::Pass => {}
+                FrameFate::Lose => return self.note_frame("loses", from, to, &bytes),
+                FrameFate::Repeat(after) => {
                     let again = at.after(after);
                     self.push(again, Event::Frame { from, to, bytes: bytes.clone() });
                 }
-                Verdict::Delay(by) => late += by,
+                FrameFate::Delay(by) => late += by,
             }
         }
         self.push(at.after(late), Event::Frame { from, to, bytes });

@@ -8,12 +8,12 @@ mod common;
 use std::sync::Arc;
 
 use common::{Diary, GUARD, Rail, functions, group, in_order, len, lend, pattern, run};
-use ferrywire_mpi::collective::{self, Combiner, Edge, Home, LINEAR_RANKS_MAX, Member, Naming};
+use ferrywire_mpi::collective::{self, Edge, LINEAR_RANKS_MAX, Locality, Member, Naming, ReduceOp};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::operation::{self, Number, Operation};
 use ferrywire_nic::{Peer, Schedule, Span, Standard};
 use ferrywire_sim::memory::Memory;
-use ferrywire_sim::port::{SUM, combiner};
+use ferrywire_sim::port::{SUM, reduce_op};
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::World;
 
@@ -218,17 +218,17 @@ fn an_alltoall_has_blocks_of_any_length() {
 fn reductions_are_in_rank_order() {
     for (case, root) in cases_with_root(&[0, 8, 40, 3000]) {
         let all = case.in_order(0..case.group.size());
-        let combiner = case.rail.combiner();
+        let reduce_op = case.rail.reduce_op();
         for pieces in [false, true] {
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, case.len));
                 let work = match pieces {
-                    false => collective::reduce_work_bytes(me, root, combiner, case.len),
-                    true => collective::reduce_pieces_work_bytes(me, combiner, case.len),
+                    false => collective::reduce_work_bytes(me, root, reduce_op, case.len),
+                    true => collective::reduce_pieces_work_bytes(me, reduce_op, case.len),
                 };
                 let work = memory.lend_filled(work, GUARD);
                 let reduce = if pieces { collective::reduce_pieces } else { collective::reduce };
-                (reduce(me, root, combiner, bytes, work), bytes)
+                (reduce(me, root, reduce_op, bytes, work), bytes)
             });
             assert_eq!(found[root as usize], all, "{case:?} root {root} pieces {pieces}");
             for (rank, found) in (0..).zip(found).filter(|(rank, _)| *rank != root) {
@@ -263,16 +263,16 @@ fn all_xored(size: u32, bytes: u64) -> Vec<u8> {
 }
 
 /// Exclusive or does not mind the order.
-fn xor() -> Combiner {
+fn xor() -> ReduceOp {
     let operator = operation::operator(Operation::BitXor, Number::U64).expect("it suits");
-    Combiner { operator, element_bytes: 8, commutative: true }
+    ReduceOp { operator, element_bytes: 8, commutative: true }
 }
 
 #[test]
 fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
     for case in cases(&[0, 8, 24, 40, 3000]) {
         let expected = case.in_order(0..case.group.size());
-        type Algorithm = fn(Member<'_>, Combiner, Span, Span, Span) -> Schedule;
+        type Algorithm = fn(Member<'_>, ReduceOp, Span, Span, Span) -> Schedule;
         let ways: [(&str, Algorithm); 3] = [
             ("doubling", collective::allreduce_doubling),
             ("halving", collective::allreduce_halving),
@@ -283,7 +283,7 @@ fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
                 let bytes = lend(memory, functions(me.rank, case.len));
                 let work = case.len.max(collective::allreduce_flat_work_bytes(me, case.len));
                 let work = memory.lend_filled(work, GUARD);
-                (allreduce(me, case.rail.combiner(), bytes, bytes, work), bytes)
+                (allreduce(me, case.rail.reduce_op(), bytes, bytes, work), bytes)
             });
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} {name} in place");
             let found = case.run(|me, memory| {
@@ -291,7 +291,7 @@ fn an_allreduce_is_in_rank_order_and_the_same_for_all() {
                 let result = memory.lend_filled(case.len, GUARD);
                 let work = case.len.max(collective::allreduce_flat_work_bytes(me, case.len));
                 let work = memory.lend_filled(work, GUARD);
-                (allreduce(me, case.rail.combiner(), mine, result, work), result)
+                (allreduce(me, case.rail.reduce_op(), mine, result, work), result)
             });
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?} {name}");
         }
@@ -304,12 +304,12 @@ fn scans_are_in_rank_order() {
         let with_ours = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(case.len, GUARD);
-            (collective::scan(me, case.rail.combiner(), bytes, work), bytes)
+            (collective::scan(me, case.rail.reduce_op(), bytes, work), bytes)
         });
         let without = case.run(|me, memory| {
             let bytes = lend(memory, functions(me.rank, case.len));
             let work = memory.lend_filled(collective::exscan_work_bytes(case.len), GUARD);
-            (collective::exscan(me, case.rail.combiner(), bytes, work), bytes)
+            (collective::exscan(me, case.rail.reduce_op(), bytes, work), bytes)
         });
         for rank in 0..case.group.size() {
             assert_eq!(with_ours[rank as usize], case.in_order(0..rank + 1), "{case:?} {rank}");
@@ -333,7 +333,7 @@ fn a_reduce_scatter_is_in_rank_order() {
             };
             let work = collective::reduce_scatter_block_work_bytes(me, case.len);
             let work = memory.lend_filled(work, GUARD);
-            (collective::reduce_scatter_block(me, case.rail.combiner(), all, mine, work), mine)
+            (collective::reduce_scatter_block(me, case.rail.reduce_op(), all, mine, work), mine)
         });
         assert_eq!(found.concat(), in_order(0..size, all_bytes), "{case:?}");
     }
@@ -354,8 +354,8 @@ fn a_reduce_scatter_has_blocks_of_any_length() {
             };
             let work = collective::reduce_scatter_work_bytes(me, &lens);
             let work = memory.lend_filled(work, GUARD);
-            let combiner = case.rail.combiner();
-            (collective::reduce_scatter(me, combiner, all, &lens, mine, work), mine)
+            let reduce_op = case.rail.reduce_op();
+            (collective::reduce_scatter(me, reduce_op, all, &lens, mine, work), mine)
         });
         assert_eq!(found.concat(), in_order(0..size, all_bytes), "{case:?}");
     }
@@ -378,21 +378,21 @@ fn neighbours_on_a_torus_get_what_was_sent_their_way() {
             [(0, left, right), (1, right, left), (2, up, down), (3, down, up)]
         };
         let found = case.run(|me, memory| {
-            let gives = ways(me.rank).map(|(strand, rank, _)| {
-                let bytes = lend(memory, pattern(4 * me.rank + u32::from(strand), case.len));
-                Edge { rank, strand, bytes }
+            let gives = ways(me.rank).map(|(subtag, rank, _)| {
+                let bytes = lend(memory, pattern(4 * me.rank + u32::from(subtag), case.len));
+                Edge { rank, subtag, bytes }
             });
             let all = memory.lend_filled(4 * case.len, GUARD);
-            let gets = ways(me.rank).map(|(strand, _, rank)| {
-                let bytes = all.part(u64::from(strand) * case.len, case.len);
-                Edge { rank, strand, bytes }
+            let gets = ways(me.rank).map(|(subtag, _, rank)| {
+                let bytes = all.part(u64::from(subtag) * case.len, case.len);
+                Edge { rank, subtag, bytes }
             });
             (collective::neighbourhood(me, &gives, &gets), all)
         });
         for (rank, found) in (0..).zip(found) {
             let expected: Vec<u8> = ways(rank)
                 .into_iter()
-                .flat_map(|(strand, _, from)| pattern(4 * from + u32::from(strand), case.len))
+                .flat_map(|(subtag, _, from)| pattern(4 * from + u32::from(subtag), case.len))
                 .collect();
             assert_eq!(found, expected, "{case:?} rank {rank}");
         }
@@ -415,22 +415,22 @@ fn long_messages_arrive_too() {
             assert!(found.iter().all(|bytes| *bytes == pattern(1, long)), "{case:?}");
             let found = case.run(|me, memory| {
                 let bytes = lend(memory, functions(me.rank, long));
-                let combiner = case.rail.combiner();
-                let work = collective::allreduce_work_bytes(me, combiner, bytes, bytes);
+                let reduce_op = case.rail.reduce_op();
+                let work = collective::allreduce_work_bytes(me, reduce_op, bytes, bytes);
                 let work = memory.lend_filled(work, GUARD);
-                (collective::allreduce(me, combiner, bytes, bytes, work), bytes)
+                (collective::allreduce(me, reduce_op, bytes, bytes, work), bytes)
             });
             let expected = case.in_order(0..size);
             assert!(found.iter().all(|bytes| *bytes == expected), "{case:?}");
-            for (combiner, expected) in
-                [(case.rail.combiner(), &expected), (xor(), &all_xored(size, long))]
+            for (reduce_op, expected) in
+                [(case.rail.reduce_op(), &expected), (xor(), &all_xored(size, long))]
             {
                 let apart = |me: Member<'_>, memory: &mut Memory| {
                     let mine = lend(memory, functions(me.rank, long));
                     let result = memory.lend_filled(long, GUARD);
-                    let work = collective::allreduce_work_bytes(me, combiner, mine, result);
+                    let work = collective::allreduce_work_bytes(me, reduce_op, mine, result);
                     let work = memory.lend_filled(work, GUARD);
-                    (collective::allreduce(me, combiner, mine, result, work), mine, result)
+                    (collective::allreduce(me, reduce_op, mine, result, work), mine, result)
                 };
                 let found = case.run(|me, memory| {
                     let (schedule, _, result) = apart(me, memory);
@@ -445,15 +445,15 @@ fn long_messages_arrive_too() {
                     assert_eq!(kept, functions(rank, long), "{case:?}: {rank} keeps its bytes");
                 }
             }
-            for combiner in [case.rail.combiner(), xor()] {
+            for reduce_op in [case.rail.reduce_op(), xor()] {
                 let found = case.run(|me, memory| {
                     let bytes = lend(memory, functions(me.rank, long));
-                    let work = collective::reduce_work_bytes(me, 1, combiner, long);
+                    let work = collective::reduce_work_bytes(me, 1, reduce_op, long);
                     let work = memory.lend_filled(work, GUARD);
-                    (collective::reduce(me, 1, combiner, bytes, work), bytes)
+                    (collective::reduce(me, 1, reduce_op, bytes, work), bytes)
                 });
                 let expected =
-                    if combiner.commutative { all_xored(size, long) } else { expected.clone() };
+                    if reduce_op.commutative { all_xored(size, long) } else { expected.clone() };
                 assert!(found[1] == expected, "{case:?}");
             }
         }
@@ -472,7 +472,7 @@ fn an_alltoall_has_few_receives_open() {
                 group_id: 3,
                 group: &case.group,
                 rank,
-                home: Home::Spread,
+                locality: Locality::Unknown,
                 naming: Naming::Ranks,
             };
             let schedule = collective::alltoall(me, all.part(0, 512), all.part(512, 512), all);
@@ -492,8 +492,13 @@ fn an_alltoall_has_few_receives_open() {
 fn schedules_of_many_ranks_fit() {
     let group = Group::whole(LINEAR_RANKS_MAX);
     for rank in [0, 7, LINEAR_RANKS_MAX - 1] {
-        let me =
-            Member { group_id: 3, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
+        let me = Member {
+            group_id: 3,
+            group: &group,
+            rank,
+            locality: Locality::Unknown,
+            naming: Naming::Ranks,
+        };
         let ranks = LINEAR_RANKS_MAX as usize;
         let nothing = |_| Span::EMPTY;
         let linear = collective::alltoall_blocks(me, nothing, nothing, Span::EMPTY);
@@ -505,21 +510,27 @@ fn schedules_of_many_ranks_fit() {
         collective::gather_blocks(me, 0, Span::EMPTY, nothing);
         collective::broadcast_pieces(me, 0, Span::EMPTY);
         let (mine, work) = (Span { len: 8, ..Span::EMPTY }, Span { len: 2 * all.len, ..all });
-        let pairwise = collective::reduce_scatter_block(me, combiner(SUM), all, mine, work);
+        let pairwise = collective::reduce_scatter_block(me, reduce_op(SUM), all, mine, work);
         assert!(pairwise.len() >= 3 * (ranks - 2), "{} steps", pairwise.len());
     }
     let group = Group::whole(1 << 20);
-    let me =
-        Member { group_id: 3, group: &group, rank: 0, home: Home::Spread, naming: Naming::Ranks };
+    let me = Member {
+        group_id: 3,
+        group: &group,
+        rank: 0,
+        locality: Locality::Unknown,
+        naming: Naming::Ranks,
+    };
     let mine = Span { len: 1 << 16, ..Span::EMPTY };
     let all = Span { len: 1 << 36, ..Span::EMPTY };
     assert!(collective::gather(me, 0, mine, all, all).len() < 100);
     assert!(collective::scatter(me, 0, all, mine, all).len() < 100);
     assert!(collective::allgather(me, mine, all, all).len() < 100);
     assert!(collective::broadcast(me, 0, all).len() < 100);
-    assert!(collective::reduce(me, 7, combiner(SUM), mine, all).len() < 100);
+    assert!(collective::reduce(me, 7, reduce_op(SUM), mine, all).len() < 100);
     assert!(
-        collective::reduce_scatter_block(me, combiner(SUM), mine, mine.part(0, 0), all).len() < 100
+        collective::reduce_scatter_block(me, reduce_op(SUM), mine, mine.part(0, 0), all).len()
+            < 100
     );
 }
 
@@ -543,7 +554,7 @@ impl Case {
                     group_id: 3,
                     group: &self.group,
                     rank,
-                    home: self.home(),
+                    locality: self.locality(),
                     naming: Naming::Ranks,
                 },
                 memory,
@@ -552,8 +563,8 @@ impl Case {
     }
 
     /// Only speed depends on it, so any will do, and each is tried with all else.
-    fn home(&self) -> Home {
-        let homes = [Home::Spread, Home::Near, Home::Crowded];
+    fn locality(&self) -> Locality {
+        let homes = [Locality::Unknown, Locality::OneNode, Locality::Oversubscribed];
         homes[(len(self.len) + self.group.size() as usize) % homes.len()]
     }
 

@@ -195,7 +195,7 @@ fn an_alltoall_has_blocks_of_any_length() {
 #[test]
 fn a_reduction_of_the_other_group_comes_to_the_root_in_rank_order() {
     for (case, side, root) in cases_with_root(&[0, 8, 3000, 160_000]) {
-        let combiner = case.rail.combiner();
+        let reduce_op = case.rail.reduce_op();
         let found = case.run(|us, memory| {
             let root = us.root(side, root);
             let bytes = match root {
@@ -203,9 +203,9 @@ fn a_reduction_of_the_other_group_comes_to_the_root_in_rank_order() {
                 _ => case.guard(),
             };
             let bytes = lend(memory, bytes);
-            let work = inter::reduce_work_bytes(us.sides, root, combiner, case.len);
+            let work = inter::reduce_work_bytes(us.sides, root, reduce_op, case.len);
             let work = memory.lend_filled(work, GUARD);
-            (inter::reduce(us.sides, root, combiner, bytes, work), bytes)
+            (inter::reduce(us.sides, root, reduce_op, bytes, work), bytes)
         });
         case.assert(&found, |us| match us.root(side, root) {
             Root::Us => in_order(0..us.sides.theirs.size(), case.len),
@@ -218,13 +218,13 @@ fn a_reduction_of_the_other_group_comes_to_the_root_in_rank_order() {
 #[test]
 fn an_allreduce_brings_what_the_other_group_comes_to() {
     for case in cases(&[0, 8, 3000, 160_000]) {
-        let combiner = case.rail.combiner();
+        let reduce_op = case.rail.reduce_op();
         let found = case.run(|us, memory| {
             let mine = lend(memory, functions(us.number(), case.len));
             let into = lend(memory, case.guard());
-            let work = inter::allreduce_work_bytes(us.sides, combiner, case.len);
+            let work = inter::allreduce_work_bytes(us.sides, reduce_op, case.len);
             let work = memory.lend_filled(work, GUARD);
-            (inter::allreduce(us.sides, combiner, mine, into, work), into)
+            (inter::allreduce(us.sides, reduce_op, mine, into, work), into)
         });
         case.assert(&found, |us| in_order(us.numbers_of_others(), case.len));
     }
@@ -233,7 +233,7 @@ fn an_allreduce_brings_what_the_other_group_comes_to() {
 #[test]
 fn a_reduce_scatter_shares_out_what_the_other_group_comes_to() {
     for case in cases(&[0, 8, 600]) {
-        let combiner = case.rail.combiner();
+        let reduce_op = case.rail.reduce_op();
         // As many bytes in both groups, whatever their sizes; the first rank takes what is left.
         let blocks = |side: Side| u64::from(case.group(side).size());
         let all_bytes = blocks(Side::Left) * blocks(Side::Right) * case.len;
@@ -255,11 +255,11 @@ fn a_reduce_scatter_shares_out_what_the_other_group_comes_to() {
                 let all = lend(memory, functions(us.number(), all_bytes));
                 let lens = lens_of(us.side);
                 let mine = memory.lend_filled(lens[us.sides.rank as usize], GUARD);
-                let work = inter::reduce_scatter_work_bytes(us.sides, combiner, all_bytes);
+                let work = inter::reduce_scatter_work_bytes(us.sides, reduce_op, all_bytes);
                 let work = memory.lend_filled(work, GUARD);
                 let schedule = match even {
-                    true => inter::reduce_scatter_block(us.sides, combiner, all, mine, work),
-                    false => inter::reduce_scatter(us.sides, combiner, all, &lens, mine, work),
+                    true => inter::reduce_scatter_block(us.sides, reduce_op, all, mine, work),
+                    false => inter::reduce_scatter(us.sides, reduce_op, all, &lens, mine, work),
                 };
                 (schedule, mine)
             });

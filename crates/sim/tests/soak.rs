@@ -5,12 +5,12 @@ use ferrywire_sim::soak;
 #[test]
 fn random_programs_under_random_faults_keep_every_promise() {
     for seed in 0..100 {
-        let verdict = soak::run(seed, None);
+        let result = soak::run(seed, None);
         assert!(
-            verdict.violations.is_empty(),
+            result.violations.is_empty(),
             "seed {seed} ({}): {:#?}\nreplay: ferry sim soak --first {seed} --seeds 1 --trace",
-            verdict.scenario,
-            verdict.violations
+            result.scenario,
+            result.violations
         );
     }
 }

@@ -5,13 +5,13 @@ mod common;
 use std::sync::Arc;
 
 use common::Diary;
-use ferrywire_mpi::collective::{self, Home, Member, Naming};
+use ferrywire_mpi::collective::{self, Locality, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, RailId, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link};
-use ferrywire_sim::port::{SUM, combiner};
+use ferrywire_sim::port::{SUM, reduce_op};
 use ferrywire_sim::world::World;
 
 fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> {
@@ -21,7 +21,7 @@ fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> 
         puts: false,
         gets: false,
         frame_bytes_max: 2000,
-        welcome_bytes: 0,
+        initial_credit_bytes: 0,
     };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
@@ -103,14 +103,19 @@ fn a_reduction_goes_on_without_its_callers() {
     let mut world = world(RANKS, &Limits::default(), false);
     let group = Group::whole(RANKS);
     let begin = |world: &mut World<Standard, Diary>, rank: u32| {
-        let me =
-            Member { group_id: 3, group: &group, rank, home: Home::Spread, naming: Naming::Ranks };
+        let me = Member {
+            group_id: 3,
+            group: &group,
+            rank,
+            locality: Locality::Unknown,
+            naming: Naming::Ranks,
+        };
         world.act(Peer(rank), |_, context| {
             let memory = &mut context.port.memory;
             let bytes = Span::new(memory.lend(u64::from(rank).to_le_bytes().into()), 0, 8);
-            let room = collective::reduce_work_bytes(me, 0, combiner(SUM), 8);
+            let room = collective::reduce_work_bytes(me, 0, reduce_op(SUM), 8);
             let work = memory.lend_filled(room, 0);
-            let schedule = collective::reduce(me, 0, combiner(SUM), bytes, work);
+            let schedule = collective::reduce(me, 0, reduce_op(SUM), bytes, work);
             let posted = context.nic.post_schedule(Arc::new(schedule), 1, context.port);
             let Posted::Pending(ticket) = posted else { panic!("{posted:?}") };
             (ticket, bytes)

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::nic::{MatchWord, Peer};
-use ferrywire_mpi::agreement::Agreed;
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
+use ferrywire_mpi::number_agreement::Agreed;
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_runtime::{self as runtime, Created};
 
@@ -248,7 +248,7 @@ impl Comm {
 
     #[cold]
     fn no_such_rank(&self) -> Failure {
-        if self.members.standing().is_revoked() {
+        if self.members.state().is_revoked() {
             return failure::revoked();
         }
         let why = match self.members.targets().size() {

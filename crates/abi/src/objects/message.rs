@@ -57,7 +57,7 @@ impl Sending {
     pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<Status> {
         match outcome {
             Outcome::Done => Ok(Status::EMPTY),
-            Outcome::Cancelled if !comm.members.standing().is_revoked() => Ok(Status::CANCELLED),
+            Outcome::Cancelled if !comm.members.state().is_revoked() => Ok(Status::CANCELLED),
             other => Err(failed(other).during(self.described(comm))),
         }
     }

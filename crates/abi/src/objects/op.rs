@@ -14,8 +14,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::Operators;
 use ferrywire_host::nic::Operator;
-use ferrywire_mpi::collective::Combiner;
-use ferrywire_mpi::datatype::{Basic, Datatype, Memory, Predefined, Sort};
+use ferrywire_mpi::collective::ReduceOp;
+use ferrywire_mpi::datatype::{Basic, BasicKind, Datatype, Memory, Predefined};
 use ferrywire_mpi::operation::{self, Number, Operation, USER_OPERATOR_MIN};
 use ferrywire_runtime as runtime;
 
@@ -72,7 +72,7 @@ pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
 /// How contributions are combined, while this is alive.
 pub(crate) struct Combining {
     /// As schedules want to know.
-    pub(crate) combiner: Combiner,
+    pub(crate) reduce_op: ReduceOp,
     /// The operator of the user's is known under a number of its own meanwhile.
     #[expect(dead_code, reason = "it is let go with this")]
     registered: Option<Registered>,
@@ -93,8 +93,8 @@ impl Combining {
                 let operator = number.and_then(|number| operation::operator(operation, number));
                 let operator = operator.ok_or_else(|| unsuitable(op, datatype))?;
                 let commutative = operation.is_commutative();
-                let combiner = Combiner { operator, element_bytes, commutative };
-                Ok(Combining { combiner, registered: None })
+                let reduce_op = ReduceOp { operator, element_bytes, commutative };
+                Ok(Combining { reduce_op, registered: None })
             }
             Op::Users(users) => {
                 let commutative = users.commutative;
@@ -102,8 +102,8 @@ impl Combining {
                 let reduction = Reduction { users, datatype, lasting };
                 let registered = Registered::new(reduction, process()?);
                 let operator = Operator(registered.number);
-                let combiner = Combiner { operator, element_bytes, commutative };
-                Ok(Combining { combiner, registered: Some(registered) })
+                let reduce_op = ReduceOp { operator, element_bytes, commutative };
+                Ok(Combining { reduce_op, registered: Some(registered) })
             }
         }
     }
@@ -162,25 +162,25 @@ fn number_of(datatype: &Datatype) -> Option<Number> {
 
 fn one(basic: Basic) -> Option<Number> {
     Some(match (basic.sort(), basic.bytes()) {
-        (Sort::Signed, 1) => Number::I8,
-        (Sort::Signed, 2) => Number::I16,
-        (Sort::Signed, 4) => Number::I32,
-        (Sort::Signed, 8) => Number::I64,
-        (Sort::Unsigned, 1) => Number::U8,
-        (Sort::Unsigned, 2) => Number::U16,
-        (Sort::Unsigned, 4) => Number::U32,
-        (Sort::Unsigned, 8) => Number::U64,
-        (Sort::Float, 4) => Number::F32,
-        (Sort::Float, 8) => Number::F64,
-        (Sort::Extended, 16) => Number::F80,
-        (Sort::Complex, 8) => Number::ComplexF32,
-        (Sort::Complex, 16) => Number::ComplexF64,
-        (Sort::ExtendedComplex, 32) => Number::ComplexF80,
-        (Sort::Logical, 1) => Number::Bool,
-        (Sort::Logical, 2) => Number::Logical16,
-        (Sort::Logical, 4) => Number::Logical32,
-        (Sort::Logical, 8) => Number::Logical64,
-        (Sort::Byte | Sort::Packed, 1) => Number::Byte,
+        (BasicKind::Signed, 1) => Number::I8,
+        (BasicKind::Signed, 2) => Number::I16,
+        (BasicKind::Signed, 4) => Number::I32,
+        (BasicKind::Signed, 8) => Number::I64,
+        (BasicKind::Unsigned, 1) => Number::U8,
+        (BasicKind::Unsigned, 2) => Number::U16,
+        (BasicKind::Unsigned, 4) => Number::U32,
+        (BasicKind::Unsigned, 8) => Number::U64,
+        (BasicKind::Float, 4) => Number::F32,
+        (BasicKind::Float, 8) => Number::F64,
+        (BasicKind::Extended, 16) => Number::F80,
+        (BasicKind::Complex, 8) => Number::ComplexF32,
+        (BasicKind::Complex, 16) => Number::ComplexF64,
+        (BasicKind::ExtendedComplex, 32) => Number::ComplexF80,
+        (BasicKind::Logical, 1) => Number::Bool,
+        (BasicKind::Logical, 2) => Number::Logical16,
+        (BasicKind::Logical, 4) => Number::Logical32,
+        (BasicKind::Logical, 8) => Number::Logical64,
+        (BasicKind::Byte | BasicKind::Packed, 1) => Number::Byte,
         _ => return None,
     })
 }

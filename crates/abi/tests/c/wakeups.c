@@ -1,5 +1,5 @@
 /* Of two ranks, one posts receives and is away, the other sends and measures how long that takes; further ranks only make
- * the machine crowded. What the first has posted
+ * the machine oversubscribed. What the first has posted
  * is then its agent's, and an agent that nobody wakes is as late as the rank is away.
  *
  *     wakeups again COUNT LIMIT_MS            the agent has ended its last operation when 1 MB is posted

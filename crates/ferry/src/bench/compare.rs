@@ -1,4 +1,4 @@
-//! `ferry bench pingpong`, `crowd`, `skew`, `wait` and `start`: Ferrywire beside others.
+//! `ferry bench pingpong`, `oversubscribed`, `skew`, `wait` and `start`: Ferrywire beside others.
 //!
 //! Everybody is launched once, then everybody again, so that what else the machine does falls on
 //! all alike; the median of the runs counts, and ratios are what is judged.
@@ -38,7 +38,7 @@ pub(crate) struct Options {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Comparison {
     Pingpong,
-    Crowd,
+    Oversubscribed,
     Skew,
     Wait,
     Start,
@@ -96,7 +96,9 @@ impl Comparison {
                 Job { program: "pingpong", ranks: 2, seconds_max: 60 },
                 Job { program: "queue", ranks: 2, seconds_max: 120 },
             ],
-            Comparison::Crowd => &[Job { program: "crowd", ranks: 32, seconds_max: 120 }],
+            Comparison::Oversubscribed => {
+                &[Job { program: "oversubscribed", ranks: 32, seconds_max: 120 }]
+            }
             Comparison::Skew => &[Job { program: "skew", ranks: 8, seconds_max: 60 }],
             Comparison::Wait => &[Job { program: "wait", ranks: 2, seconds_max: 30 }],
             Comparison::Start => &[
@@ -221,8 +223,10 @@ mod tests {
 
     #[test]
     fn every_job_has_a_program() {
-        use Comparison::{Crowd, Pingpong, Skew, Start, Wait};
-        for job in [Pingpong, Crowd, Skew, Wait, Start].iter().flat_map(|which| which.jobs()) {
+        use Comparison::{Oversubscribed, Pingpong, Skew, Start, Wait};
+        for job in
+            [Pingpong, Oversubscribed, Skew, Wait, Start].iter().flat_map(|which| which.jobs())
+        {
             assert!(super::super::contender::source(job.program).contains("int main("));
         }
     }

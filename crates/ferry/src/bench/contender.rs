@@ -251,7 +251,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("queue", include_str!("../../../../bench/peers/queue.c")),
     ("skew", include_str!("../../../../bench/peers/skew.c")),
     ("wait", include_str!("../../../../bench/peers/wait.c")),
-    ("crowd", include_str!("../../../../bench/peers/crowd.c")),
+    ("oversubscribed", include_str!("../../../../bench/peers/oversubscribed.c")),
     ("start", include_str!("../../../../bench/peers/start.c")),
 ];
 const FLAGS: [&str; 2] = ["-O2", "-std=gnu11"];

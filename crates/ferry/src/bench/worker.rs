@@ -1,7 +1,7 @@
 //! The ranks of our own column: the programs of `bench/peers`, written against the Rust interface. Each
 //! does what the C program of the same name does, and prints the same figures.
 
-mod crowd;
+mod oversubscribed;
 mod pingpong;
 mod queue;
 mod skew;
@@ -31,7 +31,7 @@ pub(crate) struct Worker {
 enum Program {
     Pingpong,
     Queue,
-    Crowd,
+    Oversubscribed,
     Skew,
     Wait,
     Start,
@@ -52,7 +52,7 @@ impl Worker {
         let worked = match self.program {
             Program::Pingpong => pingpong::run(&stage),
             Program::Queue => queue::run(&stage),
-            Program::Crowd => crowd::run(&stage),
+            Program::Oversubscribed => oversubscribed::run(&stage),
             Program::Skew => skew::run(&stage),
             Program::Wait => wait::run(&stage),
             Program::Start => {

@@ -477,8 +477,8 @@ impl Job {
         self.course.welcomed = true;
         let here = number(self.ranks.len());
         let neighbours = others.as_ref().map_or(0, |others| others.neighbours);
-        let crowded = cores::crowded(here.max(neighbours), self.cores);
-        let segment = match Segment::create(here, self.number, crowded) {
+        let oversubscribed = cores::oversubscribed(here.max(neighbours), self.cores);
+        let segment = match Segment::create(here, self.number, oversubscribed) {
             Ok(segment) => segment,
             Err(error) => return self.fail(Failure::NoSegment { size: here, error }),
         };
@@ -502,7 +502,7 @@ impl Job {
             let (rank_number, size) = (self.number_of(at), self.size);
             let lasting = self.lasting.is_some();
             let job = self.number;
-            let member = Member { rank: rank_number, size, job, crowded, lasting, way };
+            let member = Member { rank: rank_number, size, job, oversubscribed, lasting, way };
             if let Err(error) = place.welcome(member, &files)
                 && !has_left(&error)
             {

@@ -97,7 +97,7 @@ impl Plan {
     }
 
     /// The plan in words, for `--dry-run`.
-    pub(super) fn told(&self, cores: u32, crowded: bool) -> String {
+    pub(super) fn told(&self, cores: u32, oversubscribed: bool) -> String {
         let mut text = String::new();
         for part in &self.parts {
             let ranks: Vec<u32> = (part.first..part.first + part.ranks).collect();
@@ -112,7 +112,7 @@ impl Plan {
                 let _ = writeln!(text, "  with {name}={}", quoted(OsStr::new(value)));
             }
         }
-        let waiting = if crowded { "waiting sleeps" } else { "waiting may spin" };
+        let waiting = if oversubscribed { "waiting sleeps" } else { "waiting may spin" };
         let _ = write!(text, "{} ranks on {cores} cores: {waiting}", self.size);
         text
     }

@@ -57,7 +57,7 @@ impl Scale {
         if json {
             out::json(&judged);
         } else {
-            print_verdict(&judged);
+            print_result(&judged);
         }
         ExitCode::from(u8::from(!holds))
     }
@@ -75,7 +75,7 @@ fn print_phase(phase: &Phase) {
     ));
 }
 
-fn print_verdict(judged: &Judged) {
+fn print_result(judged: &Judged) {
     let report = &judged.report;
     out::line(format_args!(
         "NIC state per rank: {} bytes before first contact (at most {BEFORE_CONTACT_BYTES_MAX}), \

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use clap::Args;
-use ferrywire_sim::soak::{self, Coverage, Verdict};
+use ferrywire_sim::soak::{self, Coverage, SeedResult};
 use ferrywire_sim::world::Trace;
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ impl Soak {
         let first = self.first().unwrap_or(0);
         let next = AtomicU64::new(first);
         let end = first.saturating_add(self.seeds);
-        let (sender, verdicts) = mpsc::channel();
+        let (sender, results) = mpsc::channel();
         let mut report = Report {
             seeds: self.seeds,
             first,
@@ -118,8 +118,8 @@ impl Soak {
                 });
             }
             drop(sender);
-            for verdict in verdicts {
-                report.take(&verdict);
+            for result in results {
+                report.take(&result);
             }
         });
         // Threads finish in any order; the report does not show it.
@@ -137,16 +137,16 @@ impl Soak {
 }
 
 impl Report {
-    fn take(&mut self, verdict: &Verdict) {
-        self.events += verdict.events;
-        self.virtual_seconds += verdict.virtual_ns as f64 / 1e9;
-        self.coverage.add(&verdict.coverage);
-        if !verdict.violations.is_empty() {
+    fn take(&mut self, result: &SeedResult) {
+        self.events += result.events;
+        self.virtual_seconds += result.virtual_ns as f64 / 1e9;
+        self.coverage.add(&result.coverage);
+        if !result.violations.is_empty() {
             self.violations.push(Violation {
-                seed: verdict.seed,
-                scenario: verdict.scenario.clone(),
-                what: verdict.violations.clone(),
-                replay: replay(verdict.seed, None),
+                seed: result.seed,
+                scenario: result.scenario.clone(),
+                what: result.violations.clone(),
+                replay: replay(result.seed, None),
             });
         }
     }

@@ -153,8 +153,9 @@ impl Quarters {
         let number = far.as_ref().map_or_else(job::random, |far| far.job.number);
         let cores = cores::of_job();
         let neighbours = far.as_ref().map_or(0, |far| far.neighbours);
-        let crowded = cores::crowded(self.ranks.max(neighbours), cores);
-        let segment = Segment::create(self.ranks, number, crowded).map_err(JoinError::Memory)?;
+        let oversubscribed = cores::oversubscribed(self.ranks.max(neighbours), cores);
+        let segment =
+            Segment::create(self.ranks, number, oversubscribed).map_err(JoinError::Memory)?;
         segment.note_cores(cores);
         segment.introduce(0, job::this_process());
         for Guest { rank, process, .. } in guests {
@@ -171,7 +172,7 @@ impl Quarters {
                 rank: guest.rank,
                 size: self.size,
                 job: number,
-                crowded,
+                oversubscribed,
                 lasting: false,
                 way,
             };
@@ -244,7 +245,7 @@ impl Far {
         let copy = |file: &dyn AsFd| file.as_fd().try_clone_to_owned().map_err(JoinError::Memory);
         let (directory, socket) = (copy(self.directory.file())?, copy(&self.sockets[0])?);
         let member =
-            Member { rank, size, job: self.job.number, crowded: false, lasting: false, way };
+            Member { rank, size, job: self.job.number, oversubscribed: false, lasting: false, way };
         let net = job::way(&member, Some(directory), Some(socket))?;
         Ok(net.ok_or(JoinError::Version)?.keeping(self.sockets))
     }

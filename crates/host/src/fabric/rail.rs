@@ -98,7 +98,7 @@ impl Rail for Fabric {
             puts: false,
             gets: self.endpoint.reads(),
             frame_bytes_max: FRAME_BYTES_MAX,
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         }
     }
 

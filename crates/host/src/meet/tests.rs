@@ -27,7 +27,7 @@ fn segment() -> File {
 }
 
 const MEMBER: Member =
-    Member { rank: 1, size: 2, job: 99, crowded: true, lasting: false, way: None };
+    Member { rank: 1, size: 2, job: 99, oversubscribed: true, lasting: false, way: None };
 
 /// A place whose rank has been welcomed.
 fn joined() -> (Place, Line) {

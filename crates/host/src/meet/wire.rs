@@ -49,7 +49,7 @@ pub struct Member {
     /// The number of the job.
     pub job: u32,
     /// Whether the ranks outnumber the cores, so that waiting should sleep.
-    pub crowded: bool,
+    pub oversubscribed: bool,
     /// Whether the job goes on when ranks die.
     pub lasting: bool,
     /// How it reaches other hosts, if there are any.
@@ -144,7 +144,7 @@ const SILENT: u16 = 7;
 const ENTER: u16 = 8;
 const ENTERED: u16 = 9;
 
-const CROWDED: u32 = 1;
+const OVERSUBSCRIBED: u32 = 1;
 const FAR: u32 = 2;
 const INSECURE: u32 = 4;
 const FABRIC: u32 = 8;
@@ -171,7 +171,7 @@ impl Message {
                 let insecure = way.is_some_and(|way| way.insecure);
                 let fabric = way.and_then(|way| way.fabric.as_deref());
                 let flags = [
-                    (member.crowded, CROWDED),
+                    (member.oversubscribed, OVERSUBSCRIBED),
                     (way.is_some(), FAR),
                     (insecure, INSECURE),
                     (fabric.is_some(), FABRIC),
@@ -308,10 +308,10 @@ impl Reader<'_> {
 
     fn member(&mut self) -> Result<Member, Unreadable> {
         let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        if rank >= size || flags & !(CROWDED | FAR | INSECURE | FABRIC | LASTING) != 0 {
+        if rank >= size || flags & !(OVERSUBSCRIBED | FAR | INSECURE | FABRIC | LASTING) != 0 {
             return Err(Unreadable::Malformed);
         }
-        let (crowded, insecure) = (flags & CROWDED != 0, flags & INSECURE != 0);
+        let (oversubscribed, insecure) = (flags & OVERSUBSCRIBED != 0, flags & INSECURE != 0);
         let lasting = flags & LASTING != 0;
         let way = match flags & FAR {
             0 => None,
@@ -321,7 +321,7 @@ impl Reader<'_> {
                 Some(Way { secret, insecure, fabric })
             }
         };
-        Ok(Member { rank, size, job, crowded, lasting, way })
+        Ok(Member { rank, size, job, oversubscribed, lasting, way })
     }
 }
 
@@ -330,7 +330,8 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Message> {
-        let member = Member { rank: 2, size: 3, job: 77, crowded: true, lasting: true, way: None };
+        let member =
+            Member { rank: 2, size: 3, job: 77, oversubscribed: true, lasting: true, way: None };
         let way = |fabric: Option<&str>| {
             let fabric = fabric.map(str::to_owned);
             let secret = JobSecret::draw().expect("random bytes");
@@ -385,7 +386,8 @@ mod tests {
 
     #[test]
     fn a_rank_outside_the_job_is_malformed() {
-        let member = Member { rank: 3, size: 3, job: 1, crowded: false, lasting: false, way: None };
+        let member =
+            Member { rank: 3, size: 3, job: 1, oversubscribed: false, lasting: false, way: None };
         let bytes = Message::Welcome { to: 1, member }.emit();
         assert_eq!(Message::parse(&bytes), Err(Unreadable::Malformed));
     }

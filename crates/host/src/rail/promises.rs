@@ -93,8 +93,8 @@ fn has_no_memory_that_it_does_not_promise<R: Rail, I: Inlet>(pair: &mut Pair<R, 
 
 #[test]
 fn shared_memory_keeps_its_promises() {
-    for crowded in [false, true] {
-        keeps_its_promises(|| shm::pair(crowded).expect("a segment"));
+    for oversubscribed in [false, true] {
+        keeps_its_promises(|| shm::pair(oversubscribed).expect("a segment"));
     }
 }
 

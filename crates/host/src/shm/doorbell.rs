@@ -5,7 +5,7 @@
 //! once more, and sleeps; whoever brings something makes it visible, looks at the doorbell, and rings if
 //! it is armed. Of these four steps no two may pass each other, which takes a fence on both sides.
 //!
-//! On a crowded machine, where ranks sleep all the time, the ringer has that fence. Where every rank
+//! On a oversubscribed machine, where ranks sleep all the time, the ringer has that fence. Where every rank
 //! has a core it has none, because it would wait there for its own store at every message; then
 //! whoever sleeps naps once before it sleeps for good, and looks again in between, the doorbell armed
 //! all the time. A store is on its way for nanoseconds, a nap lasts for microseconds.

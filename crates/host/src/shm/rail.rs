@@ -23,12 +23,12 @@ use crate::sys::reach;
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
 /// Opens the rail for one rank in a plane. Once for each (I2).
-pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet) {
+pub(crate) fn open(plane: &Plane, me: u32, initial_credit_bytes: u32) -> (Shm, ShmInlet) {
     let ranks = plane.segment.ranks() as usize;
     let out = Shm {
         plane: plane.clone(),
         me,
-        welcome_bytes,
+        initial_credit_bytes,
         word: job::this_process().word,
         reaches: std::iter::repeat_with(OnceCell::new).take(ranks).collect(),
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
@@ -40,7 +40,7 @@ pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet
         newcomers: plane.newcomers(me),
         plane: plane.clone(),
         me,
-        fenced: plane.segment.is_crowded(),
+        fenced: plane.segment.is_oversubscribed(),
         rings: Vec::new(),
         hand: 0,
     };
@@ -48,9 +48,9 @@ pub(crate) fn open(plane: &Plane, me: u32, welcome_bytes: u32) -> (Shm, ShmInlet
 }
 
 /// The rail between two ranks that are both in this process, open at both ends: for tests of rails.
-/// `crowded` as in [`Segment::create`].
-pub fn pair(crowded: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
-    let segment = Arc::new(Segment::create(2, 0, crowded)?);
+/// `oversubscribed` as in [`Segment::create`].
+pub fn pair(oversubscribed: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
+    let segment = Arc::new(Segment::create(2, 0, oversubscribed)?);
     [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
     let planes = [Plane::open(&segment, 0, 0, None)?, Plane::open(&segment, 0, 1, None)?];
     Ok([open(&planes[0], 0, 0), open(&planes[1], 1, 0)])
@@ -61,7 +61,7 @@ pub struct Shm {
     plane: Plane,
     me: u32,
     /// Credit that everybody has with everybody from the beginning.
-    welcome_bytes: u32,
+    initial_credit_bytes: u32,
     /// The identity of this process.
     word: u64,
     /// How the memory of each rank is reached, as far as we have tried.
@@ -105,7 +105,7 @@ impl Shm {
                 let (ring, at) = self.plane.connect(self.me, to.0)?;
                 let producer = Producer::new(ring, FIRST_LINES);
                 let doorbell = self.plane.doorbell(to.0);
-                let fenced = self.plane.segment.is_crowded();
+                let fenced = self.plane.segment.is_oversubscribed();
                 Ok(slot.insert(Box::new(Outgoing { producer, doorbell, fenced, at })))
             }
         }
@@ -141,7 +141,7 @@ impl Shm {
     fn push_again(&mut self, to: Peer, push: &impl Fn(&mut Producer) -> Result<(), Stuck>) -> Sent {
         match self.rings[to.0 as usize].as_mut().map(|ring| push(&mut ring.producer)) {
             Some(Ok(())) => {
-                self.plane.doorbell(to.0).ring(self.plane.segment.is_crowded());
+                self.plane.doorbell(to.0).ring(self.plane.segment.is_oversubscribed());
                 Sent::Away
             }
             _ => self.stick(to),
@@ -236,13 +236,13 @@ impl Rail for Shm {
             puts: reaches,
             gets: reaches,
             frame_bytes_max: FRAME_BYTES_MAX,
-            welcome_bytes: self.welcome_bytes,
+            initial_credit_bytes: self.initial_credit_bytes,
         }
     }
 
     fn attends(&self, peer: Peer) -> bool {
         // Where ranks share cores, whoever waits has none to spare: its turn would have to come first.
-        !self.plane.segment.is_crowded() && self.plane.attention(peer.0).is_paid()
+        !self.plane.segment.is_oversubscribed() && self.plane.attention(peer.0).is_paid()
     }
 
     #[inline(always)]

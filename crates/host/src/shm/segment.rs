@@ -33,7 +33,7 @@ pub struct Segment {
     map: Arc<Map>,
     ranks: u32,
     job: u32,
-    crowded: bool,
+    oversubscribed: bool,
 }
 
 #[repr(C, align(64))]
@@ -42,7 +42,7 @@ struct Header {
     bytes: AtomicU64,
     ranks: AtomicU32,
     job: AtomicU32,
-    crowded: AtomicU32,
+    oversubscribed: AtomicU32,
     /// How often ranks have left or died: whoever has seen fewer looks at the cards.
     changes: AtomicU32,
     /// Planes that somebody has opened, as bits; the first is always open.
@@ -117,18 +117,19 @@ pub struct Process {
 }
 
 impl Segment {
-    /// Makes the segment of a new job. `crowded` if its ranks have to share cores.
-    pub fn create(ranks: u32, job: u32, crowded: bool) -> io::Result<Segment> {
+    /// Makes the segment of a new job. `oversubscribed` if its ranks have to share cores.
+    pub fn create(ranks: u32, job: u32, oversubscribed: bool) -> io::Result<Segment> {
         let file = map::memory_file(arena_start(ranks, PLANES))?;
         map::seal_length(&file)?;
         map::reserve(&file, 0, Segment::bytes(ranks))?;
         let map = Map::new(&file, 0, Segment::address_bytes(ranks))?;
-        let segment = Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, crowded };
+        let segment =
+            Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, oversubscribed };
         let header = segment.header();
         header.bytes.store(arena_start(ranks, PLANES), Ordering::Relaxed);
         header.ranks.store(ranks, Ordering::Relaxed);
         header.job.store(job, Ordering::Relaxed);
-        header.crowded.store(u32::from(crowded), Ordering::Relaxed);
+        header.oversubscribed.store(u32::from(oversubscribed), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
@@ -151,7 +152,7 @@ impl Segment {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = Arc::new(Map::new(&file, 0, size_of::<Header>() as u64)?);
-        let mut segment = Segment { file, map, ranks: 0, job: 0, crowded: false };
+        let mut segment = Segment { file, map, ranks: 0, job: 0, oversubscribed: false };
         let header = segment.header();
         let ranks = header.ranks.load(Ordering::Relaxed);
         let whole = header.magic.load(Ordering::Acquire) == MAGIC
@@ -160,10 +161,10 @@ impl Segment {
         if !whole {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let (job, crowded) = (header.job.load(Ordering::Relaxed), &header.crowded);
-        let crowded = crowded.load(Ordering::Relaxed) != 0;
+        let (job, oversubscribed) = (header.job.load(Ordering::Relaxed), &header.oversubscribed);
+        let oversubscribed = oversubscribed.load(Ordering::Relaxed) != 0;
         segment.map = Arc::new(Map::new(&segment.file, 0, Segment::address_bytes(ranks))?);
-        (segment.ranks, segment.job, segment.crowded) = (ranks, job, crowded);
+        (segment.ranks, segment.job, segment.oversubscribed) = (ranks, job, oversubscribed);
         Ok(segment)
     }
 
@@ -183,8 +184,8 @@ impl Segment {
     }
 
     /// Whether ranks have to share cores.
-    pub fn is_crowded(&self) -> bool {
-        self.crowded
+    pub fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
     }
 
     /// Says how many cores the ranks may use, before they come.

@@ -19,7 +19,7 @@ use crate::net::directory::ADDRESSES_MAX;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::address::Address;
 use crate::udp::keys::Epochs;
-use crate::udp::replay::Window;
+use crate::udp::replay::ReplayWindow;
 use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
 use crate::udp::socket::{Room, Target};
 use crate::udp::straight::Straight;
@@ -78,7 +78,7 @@ impl Rail for Udp {
             puts: false,
             gets: false,
             frame_bytes_max: self.net.directory.frame_bytes_max(),
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         }
     }
 
@@ -237,7 +237,7 @@ pub(crate) struct Source {
     host: u32,
     /// What opens its datagrams, unless the job is insecure.
     opener: Option<Opener>,
-    window: Window,
+    window: ReplayWindow,
     /// The address that its host is known to be heard at.
     heard: Address,
 }
@@ -307,7 +307,7 @@ impl Source {
         let (host, _) = net.directory.place(rank).filter(|&(host, _)| host != net.host)?;
         let opener = || Opener::new(net.keys.from(host, rank, net.slot));
         let opener = (!net.insecure).then(opener);
-        Some(Source { host, opener, window: Window::new(), heard: Address::NOWHERE })
+        Some(Source { host, opener, window: ReplayWindow::new(), heard: Address::NOWHERE })
     }
 
     #[inline]

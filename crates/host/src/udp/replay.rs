@@ -2,34 +2,34 @@
 //!
 //! A datagram that somebody has recorded and sends again is as genuine as it was the first time.
 //! What gives it away is its counter: each is accepted once, in any order, as long as it is less
-//! than [`WINDOW`] behind the newest. What is older is rejected unseen; if it was no repeat, it is
+//! than [`REPLAY_WINDOW`] behind the newest. What is older is rejected unseen; if it was no repeat, it is
 //! lost, which is nothing new on this rail.
 //!
 //! Only the counters of datagrams that proved genuine may come here: a forger who could move the
 //! window would shut out everybody else.
 
 /// How far behind the newest a counter may be, itself not included.
-pub const WINDOW: u64 = 1024;
+pub const REPLAY_WINDOW: u64 = 1024;
 
 const WORD_BITS: u64 = u64::BITS as u64;
-const WORDS: usize = (WINDOW / WORD_BITS) as usize;
-const _: () = assert!(WINDOW.is_power_of_two() && WINDOW >= WORD_BITS);
+const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize;
+const _: () = assert!(REPLAY_WINDOW.is_power_of_two() && REPLAY_WINDOW >= WORD_BITS);
 
 /// The window of one source.
 #[derive(Clone, Debug, Default)]
-pub struct Window {
+pub struct ReplayWindow {
     /// The highest counter accepted; 0 also before the first.
     newest: u64,
-    /// One bit for each counter in `newest - WINDOW + 1 ..= newest`, at its remainder by `WINDOW`:
+    /// One bit for each counter in `newest - REPLAY_WINDOW + 1 ..= newest`, at its remainder by `REPLAY_WINDOW`:
     /// whether it was accepted.
     seen: [u64; WORDS],
 }
 
-impl Window {
+impl ReplayWindow {
     /// A window that has seen nothing.
     #[must_use]
-    pub fn new() -> Window {
-        Window::default()
+    pub fn new() -> ReplayWindow {
+        ReplayWindow::default()
     }
 
     /// Whether `counter` counts, which it does once. Only for what has proved genuine.
@@ -53,7 +53,7 @@ impl Window {
             return true;
         }
         let (word, bit) = place(counter);
-        self.newest - counter < WINDOW && self.seen[word] & bit == 0
+        self.newest - counter < REPLAY_WINDOW && self.seen[word] & bit == 0
     }
 
     /// The highest counter accepted, or 0.
@@ -66,19 +66,19 @@ impl Window {
     /// that are now too old.
     fn forget_between(&mut self, counter: u64) {
         let mut left = counter - self.newest;
-        if left >= WINDOW {
+        if left >= REPLAY_WINDOW {
             self.seen.fill(0);
             return;
         }
         // `counter` is higher, so there is a next one.
-        let mut at = (self.newest + 1) % WINDOW;
+        let mut at = (self.newest + 1) % REPLAY_WINDOW;
         while left > 0 {
             let (word, first) = place(at);
             let bits = left.min(WORD_BITS - at % WORD_BITS);
             // `bits` ones, from the bit `first` up.
             let ones = (u64::MAX >> (WORD_BITS - bits)) * first;
             self.seen[word] &= !ones;
-            at = (at + bits) % WINDOW;
+            at = (at + bits) % REPLAY_WINDOW;
             left -= bits;
         }
     }
@@ -86,7 +86,7 @@ impl Window {
 
 /// Where the bit of a counter is.
 fn place(counter: u64) -> (usize, u64) {
-    let at = counter % WINDOW;
+    let at = counter % REPLAY_WINDOW;
     let word = usize::try_from(at / WORD_BITS).expect("a window is small");
     (word, 1 << (at % WORD_BITS))
 }
@@ -108,7 +108,7 @@ mod tests {
     impl Naive {
         fn accept(&mut self, counter: u64) -> bool {
             let newest = self.accepted.last().copied().unwrap_or(0);
-            let old = newest.checked_sub(WINDOW).is_some_and(|oldest| counter <= oldest);
+            let old = newest.checked_sub(REPLAY_WINDOW).is_some_and(|oldest| counter <= oldest);
             !old && self.accepted.insert(counter)
         }
     }
@@ -120,7 +120,7 @@ mod tests {
 
     /// Steps from one counter to the next, mostly small, in both directions.
     fn step() -> impl Strategy<Value = i64> {
-        let window = i64::try_from(WINDOW).expect("it is small");
+        let window = i64::try_from(REPLAY_WINDOW).expect("it is small");
         prop_oneof![
             8 => -3..6_i64,
             4 => -70..70_i64,
@@ -136,7 +136,7 @@ mod tests {
             start in start(),
             steps in prop::collection::vec(step(), 0..600),
         ) {
-            let (mut window, mut naive) = (Window::new(), Naive::default());
+            let (mut window, mut naive) = (ReplayWindow::new(), Naive::default());
             let mut counter = start;
             for step in steps {
                 counter = counter.saturating_add_signed(step);
@@ -152,16 +152,16 @@ mod tests {
 
     #[test]
     fn the_edge_is_exact() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         assert!(window.accept(5000));
-        assert!(!window.accept(5000 - WINDOW), "too old");
-        assert!(window.accept(5000 - WINDOW + 1), "just not too old");
-        assert!(!window.accept(5000 - WINDOW + 1), "a repeat");
+        assert!(!window.accept(5000 - REPLAY_WINDOW), "too old");
+        assert!(window.accept(5000 - REPLAY_WINDOW + 1), "just not too old");
+        assert!(!window.accept(5000 - REPLAY_WINDOW + 1), "a repeat");
     }
 
     #[test]
     fn the_last_counter_of_all_counts_once() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         assert!(window.accept(u64::MAX - 1));
         assert!(window.accept(u64::MAX));
         assert!(!window.accept(u64::MAX));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_first_counter_of_all_counts_once() {
-        let mut window = Window::new();
+        let mut window = ReplayWindow::new();
         assert!(window.accept(0));
         assert!(!window.accept(0));
     }

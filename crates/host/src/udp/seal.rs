@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::keys::{Chain, Epoch, Epochs, Key};
-use super::replay::WINDOW;
+use super::replay::REPLAY_WINDOW;
 
 /// What is before a frame.
 pub const HEADER_BYTES: usize = 16;
@@ -181,7 +181,7 @@ impl Opener {
                     return None;
                 }
                 // All that could still be late is too old for the window.
-                if self.before.is_some() && counter - self.chain.first >= WINDOW {
+                if self.before.is_some() && counter - self.chain.first >= REPLAY_WINDOW {
                     self.before = None;
                 }
             }
@@ -361,7 +361,8 @@ mod tests {
         let (mut sealer, mut opener) = pair(0, 4000);
         let mut at = |counter| sealed(&mut sealer, &header(counter), b"frame");
         let late = [3990, 3991, 3992, 3993].map(&mut at);
-        let [soon, last, beyond] = [4000, 4000 + WINDOW - 1, 4000 + WINDOW].map(&mut at);
+        let [soon, last, beyond] =
+            [4000, 4000 + REPLAY_WINDOW - 1, 4000 + REPLAY_WINDOW].map(&mut at);
         let [first, second, third, fourth] = late;
         assert!(opens(&mut opener, first));
         assert!(opens(&mut opener, soon));

@@ -20,8 +20,8 @@ pub(crate) fn both_ways(
     let (done, wait) = mpsc::channel::<()>();
     let teller = thread::spawn(move || {
         let _done = done;
-        for crowded in [false, true] {
-            story(job::local(ranks, crowded, operators).expect("a segment"));
+        for oversubscribed in [false, true] {
+            story(job::local(ranks, oversubscribed, operators).expect("a segment"));
         }
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {

@@ -8,8 +8,8 @@ use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, bou
 /// room for [`allgather_work_bytes`].
 pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), u64::from(me.size()) * mine.len) {
-        Way::Doubling => allgather_doubling(me, mine, all, work),
-        Way::Ring => allgather_ring(me, mine, |rank| block(all, rank, mine.len)),
+        AllgatherAlgorithm::Doubling => allgather_doubling(me, mine, all, work),
+        AllgatherAlgorithm::Ring => allgather_ring(me, mine, |rank| block(all, rank, mine.len)),
     }
 }
 
@@ -17,8 +17,8 @@ pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
 pub fn allgather_work_bytes(me: Member, len: u64) -> u64 {
     let all_bytes = u64::from(me.size()) * len;
     match choose(me.size(), all_bytes) {
-        Way::Doubling => all_bytes,
-        Way::Ring => 0,
+        AllgatherAlgorithm::Doubling => all_bytes,
+        AllgatherAlgorithm::Ring => 0,
     }
 }
 
@@ -31,8 +31,8 @@ pub fn allgather_blocks(
     work: Span,
 ) -> Schedule {
     match choose(me.size(), total(me, &place)) {
-        Way::Doubling => doubling_blocks(me, mine, place, work),
-        Way::Ring => allgather_ring(me, mine, place),
+        AllgatherAlgorithm::Doubling => doubling_blocks(me, mine, place, work),
+        AllgatherAlgorithm::Ring => allgather_ring(me, mine, place),
     }
 }
 
@@ -40,8 +40,8 @@ pub fn allgather_blocks(
 pub fn allgather_blocks_work_bytes(me: Member, place: impl Fn(u32) -> Span) -> u64 {
     let all_bytes = total(me, place);
     match choose(me.size(), all_bytes) {
-        Way::Doubling => all_bytes,
-        Way::Ring => 0,
+        AllgatherAlgorithm::Doubling => all_bytes,
+        AllgatherAlgorithm::Ring => 0,
     }
 }
 
@@ -49,16 +49,16 @@ fn total(me: Member, place: impl Fn(u32) -> Span) -> u64 {
     (0..me.size()).map(|rank| place(rank).len).sum()
 }
 
-enum Way {
+enum AllgatherAlgorithm {
     Doubling,
     Ring,
 }
 
 /// Both send the same bytes. Doubling has few rounds and a copy of everything at the end.
-fn choose(size: u32, all_bytes: u64) -> Way {
+fn choose(size: u32, all_bytes: u64) -> AllgatherAlgorithm {
     match all_bytes > DOUBLING_BYTES_MAX && size <= LINEAR_RANKS_MAX {
-        true => Way::Ring,
-        false => Way::Doubling,
+        true => AllgatherAlgorithm::Ring,
+        false => AllgatherAlgorithm::Doubling,
     }
 }
 
@@ -156,15 +156,15 @@ pub(super) fn ring(
     let (right, left) = (rank_of((place + 1) % size), rank_of((place + size - 1) % size));
     let (mut sent, mut got): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
     for round in 0..size - 1 {
-        // Long messages may overtake each other, so rounds that can be open together have strands
-        // of their own. Strand 0 is for what comes before the ring.
-        let strand = u8::try_from(1 + round % 255).expect("a strand");
+        // Long messages may overtake each other, so rounds that can be open together have subtags
+        // of their own. Subtag 0 is for what comes before the ring.
+        let subtag = u8::try_from(1 + round % 255).expect("a subtag");
         let (giving, getting) = ((place + size - round) % size, (place + size - round - 1) % size);
         let mut after = Vec::from(got.last().map_or(ready, std::slice::from_ref));
         after.extend(bounded(&sent, RING_OPEN_MAX));
-        sent.push(schedule.push(me.send_on(strand, right, piece(giving)), &after));
+        sent.push(schedule.push(me.send_on(subtag, right, piece(giving)), &after));
         let after = bounded_after(ready, &got, RING_OPEN_MAX);
-        let step = schedule.push(me.receive_on(strand, left, piece(getting)), after);
+        let step = schedule.push(me.receive_on(subtag, left, piece(getting)), after);
         got.push(step);
     }
 }

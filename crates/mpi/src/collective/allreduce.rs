@@ -10,39 +10,45 @@
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{Combiner, FLAT_RANKS_MAX, FLAT_RANKS_MIN, Home, Member, block, copy};
+use super::{FLAT_RANKS_MAX, FLAT_RANKS_MIN, Locality, Member, ReduceOp, block, copy};
 
 /// Everybody's `mine` combined, into everybody's `result`. They may be the same span, and must not
 /// overlap otherwise. `work` has room for [`allreduce_work_bytes`].
-pub fn allreduce(me: Member, combiner: Combiner, mine: Span, result: Span, work: Span) -> Schedule {
+pub fn allreduce(
+    me: Member,
+    reduce_op: ReduceOp,
+    mine: Span,
+    result: Span,
+    work: Span,
+) -> Schedule {
     match choose(me, result.len) {
-        Way::Flat => allreduce_flat(me, combiner, mine, result, work),
-        Way::Doubling => allreduce_doubling(me, combiner, mine, result, work),
-        Way::Halving => allreduce_halving(me, combiner, mine, result, work),
+        AllreduceAlgorithm::Flat => allreduce_flat(me, reduce_op, mine, result, work),
+        AllreduceAlgorithm::Doubling => allreduce_doubling(me, reduce_op, mine, result, work),
+        AllreduceAlgorithm::Halving => allreduce_halving(me, reduce_op, mine, result, work),
     }
 }
 
 /// How much room [`allreduce`] needs to work in.
-pub fn allreduce_work_bytes(me: Member, combiner: Combiner, mine: Span, result: Span) -> u64 {
+pub fn allreduce_work_bytes(me: Member, reduce_op: ReduceOp, mine: Span, result: Span) -> u64 {
     let (core, len) = (Core::of(me.size()), result.len);
     let order = match choose(me, len) {
-        Way::Flat => return allreduce_flat_work_bytes(me, len),
-        Way::Doubling => Order::OfRanks,
-        Way::Halving => Order::for_halving(combiner),
+        AllreduceAlgorithm::Flat => return allreduce_flat_work_bytes(me, len),
+        AllreduceAlgorithm::Doubling => CombineOrder::OfRanks,
+        AllreduceAlgorithm::Halving => CombineOrder::for_halving(reduce_op),
     };
     let once = core.combinations(me.rank) <= 1;
     if once && order.lets_read(core, me.rank, mine, result) { 0 } else { len }
 }
 
-/// The same for any combiner, and any place of `len` bytes.
+/// The same for any reduce_op, and any place of `len` bytes.
 pub(super) fn allreduce_work_bytes_max(me: Member, len: u64) -> u64 {
     match choose(me, len) {
-        Way::Flat => allreduce_flat_work_bytes(me, len),
-        Way::Doubling | Way::Halving => len,
+        AllreduceAlgorithm::Flat => allreduce_flat_work_bytes(me, len),
+        AllreduceAlgorithm::Doubling | AllreduceAlgorithm::Halving => len,
     }
 }
 
-enum Way {
+enum AllreduceAlgorithm {
     Flat,
     Doubling,
     Halving,
@@ -50,18 +56,18 @@ enum Way {
 
 /// Doubling has half the rounds, and sends everything in each of them. Halving sends everything
 /// twice in all. Where ranks share cores, each round is a wake-up, so that short ones have one.
-fn choose(me: Member, len: u64) -> Way {
+fn choose(me: Member, len: u64) -> AllreduceAlgorithm {
     let size = me.size();
-    if me.home == Home::Crowded
+    if me.locality == Locality::Oversubscribed
         && len <= FLAT_BYTES_MAX
         && (FLAT_RANKS_MIN..=FLAT_RANKS_MAX).contains(&size)
     {
-        return Way::Flat;
+        return AllreduceAlgorithm::Flat;
     }
     let halving_bytes_min = if size == 2 { PAIR_BYTES_MIN } else { HALVING_BYTES_MIN };
     match len >= halving_bytes_min {
-        true => Way::Halving,
-        false => Way::Doubling,
+        true => AllreduceAlgorithm::Halving,
+        false => AllreduceAlgorithm::Doubling,
     }
 }
 
@@ -77,7 +83,7 @@ const PAIR_BYTES_MIN: u64 = 256 << 10;
 /// [`allreduce_flat_work_bytes`].
 pub fn allreduce_flat(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     mine: Span,
     result: Span,
     work: Span,
@@ -93,7 +99,7 @@ pub fn allreduce_flat(
     for rank in 1..me.size() {
         let part = block(work, rank - 1, mine.len);
         combined.push(schedule.push(me.receive(rank, part), &[]));
-        combined = vec![schedule.push(combiner.step(sum, part), &combined)];
+        combined = vec![schedule.push(reduce_op.step(sum, part), &combined)];
         sum = part;
     }
     for rank in 1..me.size() {
@@ -112,7 +118,7 @@ pub fn allreduce_flat_work_bytes(me: Member, len: u64) -> u64 {
 /// combine. `work` has room for `result`.
 pub fn allreduce_doubling(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     mine: Span,
     result: Span,
     work: Span,
@@ -121,7 +127,8 @@ pub fn allreduce_doubling(
     let core = Core::of(me.size());
     let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, mine, result) };
     let spans = Spans { mine, result, work };
-    let (mut sum, mut done) = Sum::begin(me, &mut schedule, combiner, Order::OfRanks, spans);
+    let (mut sum, mut done) =
+        Sum::begin(me, &mut schedule, reduce_op, CombineOrder::OfRanks, spans);
     for bit in core.bits() {
         let partner = core.rank(place ^ bit);
         let sent = schedule.push(me.send(partner, sum.here), &done);
@@ -140,18 +147,18 @@ pub fn allreduce_doubling(
 /// same way back. `work` has room for `result`, or for what [`allreduce_work_bytes`] says.
 pub fn allreduce_halving(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     mine: Span,
     result: Span,
     work: Span,
 ) -> Schedule {
-    let element_bytes = combiner.element_bytes;
+    let element_bytes = reduce_op.element_bytes;
     assert!(element_bytes > 0 && mine.len.is_multiple_of(element_bytes), "whole elements");
     let mut schedule = me.schedule();
     let core = Core::of(me.size());
     let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, mine, result) };
-    let (order, spans) = (Order::for_halving(combiner), Spans { mine, result, work });
-    let (mut sum, mut done) = Sum::begin(me, &mut schedule, combiner, order, spans);
+    let (order, spans) = (CombineOrder::for_halving(reduce_op), Spans { mine, result, work });
+    let (mut sum, mut done) = Sum::begin(me, &mut schedule, reduce_op, order, spans);
     // What we have given away in each round, and get back on the way out.
     let mut given: Vec<(u32, Span, StepId)> = Vec::new();
     let mut start = 0;
@@ -232,22 +239,22 @@ impl Core {
 
 /// In which order two are combined.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Order {
+enum CombineOrder {
     /// As ranks are.
     OfRanks,
     /// As it suits us.
     Any,
 }
 
-impl Order {
+impl CombineOrder {
     /// Each part of the result is computed by one rank only.
-    fn for_halving(combiner: Combiner) -> Order {
-        if combiner.commutative { Order::Any } else { Order::OfRanks }
+    fn for_halving(reduce_op: ReduceOp) -> CombineOrder {
+        if reduce_op.commutative { CombineOrder::Any } else { CombineOrder::OfRanks }
     }
 
     /// Whether our contribution can be combined into what comes first: then it is read where it is.
     fn lets_read(self, core: Core, rank: u32, mine: Span, result: Span) -> bool {
-        mine != result && (self == Order::Any || core.begins_with_higher(rank))
+        mine != result && (self == CombineOrder::Any || core.begins_with_higher(rank))
     }
 }
 
@@ -261,8 +268,8 @@ struct Spans {
 /// The running result, and room for what comes in. They change places when the result ends up in
 /// what has come, which is the way to combine in rank order without a copy.
 struct Sum {
-    combiner: Combiner,
-    order: Order,
+    reduce_op: ReduceOp,
+    order: CombineOrder,
     here: Span,
     room: Span,
     /// Until we have combined something, `here` may be memory that is only read: this takes its place.
@@ -274,8 +281,8 @@ impl Sum {
     fn begin(
         me: Member,
         schedule: &mut Schedule,
-        combiner: Combiner,
-        order: Order,
+        reduce_op: ReduceOp,
+        order: CombineOrder,
         Spans { mine, result, work }: Spans,
     ) -> (Sum, Vec<StepId>) {
         assert_eq!(mine.len, result.len, "as much goes as comes");
@@ -285,7 +292,7 @@ impl Sum {
             true => (result, Some(work)),
             false => (work, (mine != result).then_some(result)),
         };
-        let mut sum = Sum { combiner, order, here: mine, room, instead };
+        let mut sum = Sum { reduce_op, order, here: mine, room, instead };
         let done = sum.take_in(me, schedule, core);
         (sum, done)
     }
@@ -313,8 +320,8 @@ impl Sum {
     /// Combines what has come from lower or from higher ranks.
     fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
         let into_room = match self.order {
-            Order::OfRanks => !from_lower,
-            Order::Any => self.only_reads(),
+            CombineOrder::OfRanks => !from_lower,
+            CombineOrder::Any => self.only_reads(),
         };
         let mut after = after.to_vec();
         if into_room {
@@ -323,7 +330,7 @@ impl Sum {
             after.extend(copy(schedule, self.here, result, &[]));
             self.here = result;
         }
-        let step = schedule.push(self.combiner.step(self.room, self.here), &after);
+        let step = schedule.push(self.reduce_op.step(self.room, self.here), &after);
         self.room = self.instead.take().unwrap_or(self.room);
         step
     }

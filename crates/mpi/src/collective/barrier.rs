@@ -2,12 +2,12 @@
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
-use super::{FLAT_RANKS_MAX, FLAT_RANKS_MIN, Home, Member, join};
+use super::{FLAT_RANKS_MAX, FLAT_RANKS_MIN, Locality, Member, join};
 
 /// Nobody goes on before everybody has come.
 pub fn barrier(me: Member) -> Schedule {
-    match (me.home, me.size()) {
-        (Home::Crowded, FLAT_RANKS_MIN..=FLAT_RANKS_MAX) => barrier_flat(me),
+    match (me.locality, me.size()) {
+        (Locality::Oversubscribed, FLAT_RANKS_MIN..=FLAT_RANKS_MAX) => barrier_flat(me),
         _ => barrier_dissemination(me),
     }
 }

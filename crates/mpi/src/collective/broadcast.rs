@@ -3,18 +3,18 @@
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::allgather::ring;
-use super::{FLAT_RANKS_MAX, Home, LINEAR_RANKS_MAX, Member, pieces, tree};
+use super::{FLAT_RANKS_MAX, LINEAR_RANKS_MAX, Locality, Member, pieces, tree};
 
 /// The root's bytes to everybody: as a whole down a tree, or in pieces if they are many.
 pub fn broadcast(me: Member, root: u32, bytes: Span) -> Schedule {
     match choose(me, bytes.len) {
-        Way::Tree => broadcast_tree(me, root, bytes),
-        Way::Flat => broadcast_flat(me, root, bytes),
-        Way::Pieces => broadcast_pieces(me, root, bytes),
+        BroadcastAlgorithm::Tree => broadcast_tree(me, root, bytes),
+        BroadcastAlgorithm::Flat => broadcast_flat(me, root, bytes),
+        BroadcastAlgorithm::Pieces => broadcast_pieces(me, root, bytes),
     }
 }
 
-enum Way {
+enum BroadcastAlgorithm {
     Tree,
     Flat,
     Pieces,
@@ -23,15 +23,15 @@ enum Way {
 /// A tree is fastest to reach everybody, but its root sends everything many times. Pieces send
 /// everything twice, and need as many rounds as there are ranks: each must be worth its round. On
 /// one machine nothing is sent: whoever comes reads it, and waits for nobody but the root.
-fn choose(me: Member, len: u64) -> Way {
+fn choose(me: Member, len: u64) -> BroadcastAlgorithm {
     let size = me.size();
-    if me.home != Home::Spread && len >= FLAT_BYTES_MIN && size <= FLAT_RANKS_MAX {
-        return Way::Flat;
+    if me.locality != Locality::Unknown && len >= FLAT_BYTES_MIN && size <= FLAT_RANKS_MAX {
+        return BroadcastAlgorithm::Flat;
     }
     let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
     match worth_it && size > 2 && size <= LINEAR_RANKS_MAX {
-        true => Way::Pieces,
-        false => Way::Tree,
+        true => BroadcastAlgorithm::Pieces,
+        false => BroadcastAlgorithm::Tree,
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
                     group_id: 0,
                     group: &group,
                     rank,
-                    home: Home::Spread,
+                    locality: Locality::Unknown,
                     naming: Naming::Ranks,
                 };
                 let sends = broadcast(me, 0, Span::EMPTY).len() - usize::from(rank > 0);

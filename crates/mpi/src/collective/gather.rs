@@ -10,29 +10,29 @@ use super::{
 /// root, and is not looked at elsewhere. `work` has room for [`gather_work_bytes`].
 pub fn gather(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
-        Way::Tree => gather_tree(me, root, mine, all, work),
-        Way::Linear => gather_blocks(me, root, mine, |rank| block(all, rank, mine.len)),
+        GatherAlgorithm::Tree => gather_tree(me, root, mine, all, work),
+        GatherAlgorithm::Linear => gather_blocks(me, root, mine, |rank| block(all, rank, mine.len)),
     }
 }
 
 /// How much room [`gather`] needs to work in, for blocks of `len` bytes.
 pub fn gather_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     match choose(me.size(), len) {
-        Way::Tree => tree_work_bytes(me, root, len),
-        Way::Linear => 0,
+        GatherAlgorithm::Tree => tree_work_bytes(me, root, len),
+        GatherAlgorithm::Linear => 0,
     }
 }
 
-pub(super) enum Way {
+pub(super) enum GatherAlgorithm {
     Tree,
     Linear,
 }
 
 /// Up a tree, blocks travel several times, but the root hears from few; what is long travels once.
-pub(super) fn choose(size: u32, len: u64) -> Way {
+pub(super) fn choose(size: u32, len: u64) -> GatherAlgorithm {
     match len > TREE_BLOCK_BYTES_MAX && size <= LINEAR_RANKS_MAX {
-        true => Way::Linear,
-        false => Way::Tree,
+        true => GatherAlgorithm::Linear,
+        false => GatherAlgorithm::Tree,
     }
 }
 

@@ -21,10 +21,11 @@
 
 use ferrywire_nic::{MatchWord, Schedule, Span, Step, StepId};
 
-use super::gather::{Way, choose};
+use super::gather::{GatherAlgorithm, choose};
 use super::reduce_scatter::places;
 use super::{
-    Combiner, Home, LINEAR_RANKS_MAX, Member, Naming, OPEN_MAX, block, bounded, copy, rest, start,
+    LINEAR_RANKS_MAX, Locality, Member, Naming, OPEN_MAX, ReduceOp, block, bounded, copy, rest,
+    start,
 };
 use crate::group::Group;
 
@@ -59,7 +60,7 @@ impl<'a> Sides<'a> {
             group_id: self.group_id,
             group: self.ours,
             rank: self.rank,
-            home: Home::Spread,
+            locality: Locality::Unknown,
             naming: Naming::Ranks,
         }
     }
@@ -78,12 +79,12 @@ impl<'a> Sides<'a> {
     }
 
     fn send(self, to: u32, source: Span) -> Step {
-        Step::Send { to: self.theirs.peer_of(to), source, strand: 0 }
+        Step::Send { to: self.theirs.peer_of(to), source, subtag: 0 }
     }
 
     fn receive(self, from: u32, into: Span) -> Step {
         let rank = self.ours.size() + from;
-        Step::Receive { from: self.theirs.peer_of(from), rank, into, strand: 0 }
+        Step::Receive { from: self.theirs.peer_of(from), rank, into, subtag: 0 }
     }
 
     /// At our first rank, when `ready`: `given` to their first rank, and as much from it. Answers
@@ -126,7 +127,7 @@ impl<'a> Sides<'a> {
                 group_id: self.group_id,
                 group: &group,
                 rank,
-                home: Home::Spread,
+                locality: Locality::Unknown,
                 naming: Naming::Ranks,
             }),
             None => self.schedule(),
@@ -157,13 +158,13 @@ pub fn gather(us: Sides, root: Root, len: u64, mine: Span, all: Span, work: Span
     let mut schedule = us.schedule();
     match (root, choose(us.with_root_size(root), len)) {
         (Root::Ours, _) => {}
-        (_, Way::Linear) => {
+        (_, GatherAlgorithm::Linear) => {
             return gather_blocks(us, root, mine, |rank| block(all, rank, len));
         }
-        (Root::Us, Way::Tree) => {
+        (Root::Us, GatherAlgorithm::Tree) => {
             schedule.push(us.receive(0, all), &[]);
         }
-        (Root::Theirs(root), Way::Tree) => {
+        (Root::Theirs(root), GatherAlgorithm::Tree) => {
             let (all, work) = us.at_first(len, work);
             let gather = super::gather(us.within(), 0, mine, all, work);
             let gathered = schedule.push(start(gather), &[]);
@@ -195,13 +196,13 @@ pub fn scatter(us: Sides, root: Root, len: u64, all: Span, mine: Span, work: Spa
     let mut schedule = us.schedule();
     match (root, choose(us.with_root_size(root), len)) {
         (Root::Ours, _) => {}
-        (_, Way::Linear) => {
+        (_, GatherAlgorithm::Linear) => {
             return scatter_blocks(us, root, |rank| block(all, rank, len), mine);
         }
-        (Root::Us, Way::Tree) => {
+        (Root::Us, GatherAlgorithm::Tree) => {
             schedule.push(us.send(0, all), &[]);
         }
-        (Root::Theirs(root), Way::Tree) => {
+        (Root::Theirs(root), GatherAlgorithm::Tree) => {
             let (all, work) = us.at_first(len, work);
             let arrived = us.is_first().then(|| schedule.push(us.receive(root, all), &[]));
             let scatter = super::scatter(us.within(), 0, all, mine, work);
@@ -232,8 +233,10 @@ fn behind_root(place: impl Fn(u32) -> Span) -> impl Fn(u32) -> Span {
 
 fn tree_work_bytes(us: Sides, root: Root, len: u64, within: u64) -> u64 {
     match (root, choose(us.with_root_size(root), len)) {
-        (Root::Theirs(_), Way::Tree) if us.is_first() => u64::from(us.ours.size()) * len + within,
-        (Root::Theirs(_), Way::Tree) => within,
+        (Root::Theirs(_), GatherAlgorithm::Tree) if us.is_first() => {
+            u64::from(us.ours.size()) * len + within
+        }
+        (Root::Theirs(_), GatherAlgorithm::Tree) => within,
         _ => 0,
     }
 }
@@ -352,7 +355,7 @@ pub fn alltoall_blocks(
 
 /// Everybody's bytes in the other group combined, at the root. `bytes` holds our contribution, or
 /// at the root the result. `work` has room for [`reduce_work_bytes`].
-pub fn reduce(us: Sides, root: Root, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+pub fn reduce(us: Sides, root: Root, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = us.schedule();
     match root {
         Root::Us => {
@@ -360,7 +363,7 @@ pub fn reduce(us: Sides, root: Root, combiner: Combiner, bytes: Span, work: Span
         }
         Root::Ours => {}
         Root::Theirs(root) => {
-            let (result, combined) = us.reduce_to_first(&mut schedule, combiner, bytes, work);
+            let (result, combined) = us.reduce_to_first(&mut schedule, reduce_op, bytes, work);
             if us.is_first() {
                 schedule.push(us.send(root, result), &[combined]);
             }
@@ -370,28 +373,28 @@ pub fn reduce(us: Sides, root: Root, combiner: Combiner, bytes: Span, work: Span
 }
 
 /// How much room [`reduce`] needs to work in, for `len` bytes.
-pub fn reduce_work_bytes(us: Sides, root: Root, combiner: Combiner, len: u64) -> u64 {
+pub fn reduce_work_bytes(us: Sides, root: Root, reduce_op: ReduceOp, len: u64) -> u64 {
     match root {
         Root::Us | Root::Ours => 0,
-        Root::Theirs(_) => us.reduce_to_first_work_bytes(combiner, len),
+        Root::Theirs(_) => us.reduce_to_first_work_bytes(reduce_op, len),
     }
 }
 
 /// Everybody's bytes in the other group combined, for everybody in ours. `mine` is our contribution,
 /// `into` gets the result; as many bytes on both sides. `work` has room for
 /// [`allreduce_work_bytes`].
-pub fn allreduce(us: Sides, combiner: Combiner, mine: Span, into: Span, work: Span) -> Schedule {
+pub fn allreduce(us: Sides, reduce_op: ReduceOp, mine: Span, into: Span, work: Span) -> Schedule {
     assert_eq!(mine.len, into.len, "as much goes as comes");
     let mut schedule = us.schedule();
-    let (result, combined) = us.reduce_to_first(&mut schedule, combiner, mine, work);
+    let (result, combined) = us.reduce_to_first(&mut schedule, reduce_op, mine, work);
     let exchanged = us.exchange(&mut schedule, result, into, combined);
     schedule.push(start(super::broadcast(us.within(), 0, into)), &exchanged);
     schedule
 }
 
 /// How much room [`allreduce`] needs to work in, for `len` bytes.
-pub fn allreduce_work_bytes(us: Sides, combiner: Combiner, len: u64) -> u64 {
-    us.reduce_to_first_work_bytes(combiner, len)
+pub fn allreduce_work_bytes(us: Sides, reduce_op: ReduceOp, len: u64) -> u64 {
+    us.reduce_to_first_work_bytes(reduce_op, len)
 }
 
 /// Everybody's bytes in the other group combined, and shared out in our group: block r goes to our
@@ -400,7 +403,7 @@ pub fn allreduce_work_bytes(us: Sides, combiner: Combiner, len: u64) -> u64 {
 /// [`reduce_scatter_work_bytes`].
 pub fn reduce_scatter(
     us: Sides,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     all: Span,
     lens: &[u64],
     mine: Span,
@@ -410,7 +413,7 @@ pub fn reduce_scatter(
     let (into, work) = (work.part(0, all.len), rest(work, all.len));
     let places = places(into, lens);
     let mut schedule = us.schedule();
-    let (result, combined) = us.reduce_to_first(&mut schedule, combiner, all, work);
+    let (result, combined) = us.reduce_to_first(&mut schedule, reduce_op, all, work);
     let exchanged = us.exchange(&mut schedule, result, into, combined);
     let scatter = super::scatter_blocks(us.within(), 0, |rank| places[rank as usize], mine);
     schedule.push(start(scatter), &exchanged);
@@ -418,19 +421,19 @@ pub fn reduce_scatter(
 }
 
 /// How much room [`reduce_scatter`] needs to work in, for `len` bytes in all.
-pub fn reduce_scatter_work_bytes(us: Sides, combiner: Combiner, len: u64) -> u64 {
-    len + us.reduce_to_first_work_bytes(combiner, len)
+pub fn reduce_scatter_work_bytes(us: Sides, reduce_op: ReduceOp, len: u64) -> u64 {
+    len + us.reduce_to_first_work_bytes(reduce_op, len)
 }
 
 /// Like [`reduce_scatter`], with blocks as long as `mine` for our group.
 pub fn reduce_scatter_block(
     us: Sides,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     all: Span,
     mine: Span,
     work: Span,
 ) -> Schedule {
-    reduce_scatter(us, combiner, all, &vec![mine.len; us.ours.size() as usize], mine, work)
+    reduce_scatter(us, reduce_op, all, &vec![mine.len; us.ours.size() as usize], mine, work)
 }
 
 impl Sides<'_> {
@@ -439,23 +442,23 @@ impl Sides<'_> {
     fn reduce_to_first(
         self,
         schedule: &mut Schedule,
-        combiner: Combiner,
+        reduce_op: ReduceOp,
         bytes: Span,
         work: Span,
     ) -> (Span, StepId) {
         if !self.is_first() {
-            let reduce = super::reduce(self.within(), 0, combiner, bytes, work);
+            let reduce = super::reduce(self.within(), 0, reduce_op, bytes, work);
             return (bytes, schedule.push(start(reduce), &[]));
         }
         // Where the contribution of the first was is the result, and ours is not to be written to.
         let (result, work) = (work.part(0, bytes.len), rest(work, bytes.len));
         let copied = schedule.push(Step::Copy { source: bytes, into: result }, &[]);
-        let reduce = super::reduce(self.within(), 0, combiner, result, work);
+        let reduce = super::reduce(self.within(), 0, reduce_op, result, work);
         (result, schedule.push(start(reduce), &[copied]))
     }
 
-    fn reduce_to_first_work_bytes(self, combiner: Combiner, len: u64) -> u64 {
+    fn reduce_to_first_work_bytes(self, reduce_op: ReduceOp, len: u64) -> u64 {
         let result = if self.is_first() { len } else { 0 };
-        result + super::reduce_work_bytes(self.within(), 0, combiner, len)
+        result + super::reduce_work_bytes(self.within(), 0, reduce_op, len)
     }
 }

@@ -11,7 +11,7 @@ pub struct Edge {
     pub rank: u32,
     /// Which of several from the one to the other, alike at both ends: in a graph, its number among
     /// them; on a grid, the dimension and the direction that it leads in.
-    pub strand: u8,
+    pub subtag: u8,
     /// What goes or comes.
     pub bytes: Span,
 }
@@ -22,10 +22,10 @@ pub fn neighbourhood(me: Member, gives: &[Edge], gets: &[Edge]) -> Schedule {
     let mut schedule = me.schedule();
     // Receives first: a message that finds one is not kept.
     for edge in gets {
-        schedule.push(me.receive_on(edge.strand, edge.rank, edge.bytes), &[]);
+        schedule.push(me.receive_on(edge.subtag, edge.rank, edge.bytes), &[]);
     }
     for edge in gives {
-        schedule.push(me.send_on(edge.strand, edge.rank, edge.bytes), &[]);
+        schedule.push(me.send_on(edge.subtag, edge.rank, edge.bytes), &[]);
     }
     schedule
 }
@@ -34,8 +34,8 @@ pub fn neighbourhood(me: Member, gives: &[Edge], gets: &[Edge]) -> Schedule {
 /// `from_right` get theirs.
 pub fn neighbours(me: Member, bytes: Span, from_left: Span, from_right: Span) -> Schedule {
     let (right, left) = me.around(1);
-    // On a ring of two both neighbours are the same rank, and only the strand tells which way.
-    let edge = |strand, rank, bytes| Edge { rank, strand, bytes };
+    // On a ring of two both neighbours are the same rank, and only the subtag tells which way.
+    let edge = |subtag, rank, bytes| Edge { rank, subtag, bytes };
     neighbourhood(
         me,
         &[edge(0, right, bytes), edge(1, left, bytes)],

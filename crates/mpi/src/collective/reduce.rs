@@ -4,7 +4,7 @@ use ferrywire_nic::{Schedule, Span, Step};
 
 use super::gather::gather_blocks;
 use super::reduce_scatter::{pairwise, pairwise_work_bytes};
-use super::{Combiner, LINEAR_RANKS_MAX, Member, pieces, rest, start, tree};
+use super::{LINEAR_RANKS_MAX, Member, ReduceOp, pieces, rest, start, tree};
 
 /// Everybody's bytes combined, at `root`. `bytes` holds our contribution, and at the root the
 /// result. `work` has room for [`reduce_work_bytes`].
@@ -12,25 +12,25 @@ use super::{Combiner, LINEAR_RANKS_MAX, Member, pieces, rest, start, tree};
 /// Our bytes are copied there first; then the caller is released and may go on, and what is late is
 /// combined as it arrives, without it. Only the root's caller has to wait, since it wants the
 /// result.
-pub fn reduce(me: Member, root: u32, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
-    match choose(me.size(), root, combiner, bytes.len) {
-        Way::Tree { top } => climb(me, top, root, combiner, bytes, work),
-        Way::Pieces => reduce_pieces(me, root, combiner, bytes, work),
+pub fn reduce(me: Member, root: u32, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
+    match choose(me.size(), root, reduce_op, bytes.len) {
+        ReduceAlgorithm::Tree { top } => climb(me, top, root, reduce_op, bytes, work),
+        ReduceAlgorithm::Pieces => reduce_pieces(me, root, reduce_op, bytes, work),
     }
 }
 
 /// How much room [`reduce`] needs to work in, for `len` bytes.
-pub fn reduce_work_bytes(me: Member, root: u32, combiner: Combiner, len: u64) -> u64 {
-    match choose(me.size(), root, combiner, len) {
-        Way::Tree { top } => {
+pub fn reduce_work_bytes(me: Member, root: u32, reduce_op: ReduceOp, len: u64) -> u64 {
+    match choose(me.size(), root, reduce_op, len) {
+        ReduceAlgorithm::Tree { top } => {
             let (relative, _) = me.relative_to(top);
             len * (1 + tree::children(relative, me.size()).count() as u64)
         }
-        Way::Pieces => reduce_pieces_work_bytes(me, combiner, len),
+        ReduceAlgorithm::Pieces => reduce_pieces_work_bytes(me, reduce_op, len),
     }
 }
 
-enum Way {
+enum ReduceAlgorithm {
     Tree { top: u32 },
     Pieces,
 }
@@ -38,11 +38,11 @@ enum Way {
 /// Up a tree, everything travels as often as the tree is high, and its top combines as often. Pieces
 /// travel twice, are combined by everybody, and need as many rounds as there are ranks: each must be
 /// worth its round. A tree is in rank order if its top is rank 0.
-fn choose(size: u32, root: u32, combiner: Combiner, len: u64) -> Way {
+fn choose(size: u32, root: u32, reduce_op: ReduceOp, len: u64) -> ReduceAlgorithm {
     let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
     match worth_it && (PIECES_RANKS_MIN..=LINEAR_RANKS_MAX).contains(&size) {
-        true => Way::Pieces,
-        false => Way::Tree { top: if combiner.commutative { root } else { 0 } },
+        true => ReduceAlgorithm::Pieces,
+        false => ReduceAlgorithm::Tree { top: if reduce_op.commutative { root } else { 0 } },
     }
 }
 
@@ -55,7 +55,14 @@ const PIECES_RANKS_MIN: u32 = 5;
 
 /// Binomial reduction: up the tree to `top`, and from there to `root` if that is another. `work` has
 /// room for our running result and for one contribution of each child.
-fn climb(me: Member, top: u32, root: u32, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+fn climb(
+    me: Member,
+    top: u32,
+    root: u32,
+    reduce_op: ReduceOp,
+    bytes: Span,
+    work: Span,
+) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(top);
     let len = bytes.len;
@@ -69,7 +76,7 @@ fn climb(me: Member, top: u32, root: u32, combiner: Combiner, bytes: Span, work:
         let part = work.part(nth * len, len);
         let arrived = schedule.push(me.receive(rank_of(child), part), &[]);
         // The child and those below it come after us, so we are combined into them.
-        combined = schedule.push(combiner.step(result, part), &[combined, arrived]);
+        combined = schedule.push(reduce_op.step(result, part), &[combined, arrived]);
         result = part;
     }
     if relative != 0 {
@@ -91,19 +98,19 @@ fn climb(me: Member, top: u32, root: u32, combiner: Combiner, bytes: Span, work:
 pub fn reduce_pieces(
     me: Member,
     root: u32,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     bytes: Span,
     work: Span,
 ) -> Schedule {
     let mut schedule = me.schedule();
     let (ours, work) = (work.part(0, bytes.len), rest(work, bytes.len));
-    let piece = |all, rank| pieces(all, combiner.element_bytes, me.size(), rank, 1);
+    let piece = |all, rank| pieces(all, reduce_op.element_bytes, me.size(), rank, 1);
     let own = schedule.push(Step::Copy { source: bytes, into: ours }, &[]);
     if me.rank != root {
         schedule.push(Step::Release, &[own]);
     }
     let mine = piece(ours, me.rank);
-    let combine = pairwise(me, combiner, |rank| piece(ours, rank), mine, work);
+    let combine = pairwise(me, reduce_op, |rank| piece(ours, rank), mine, work);
     let combined = schedule.push(start(combine), &[own]);
     let gather = gather_blocks(me, root, mine, |rank| piece(bytes, rank));
     schedule.push(start(gather), &[combined]);
@@ -111,8 +118,8 @@ pub fn reduce_pieces(
 }
 
 /// How much room [`reduce_pieces`] needs to work in, for `len` bytes.
-pub fn reduce_pieces_work_bytes(me: Member, combiner: Combiner, len: u64) -> u64 {
+pub fn reduce_pieces_work_bytes(me: Member, reduce_op: ReduceOp, len: u64) -> u64 {
     let whole = Span { len, ..Span::EMPTY };
-    let longest = pieces(whole, combiner.element_bytes, me.size(), 0, 1);
+    let longest = pieces(whole, reduce_op.element_bytes, me.size(), 0, 1);
     len + pairwise_work_bytes(longest.len)
 }

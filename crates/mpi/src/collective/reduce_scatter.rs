@@ -3,7 +3,7 @@
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::allreduce::{allreduce, allreduce_work_bytes_max};
-use super::{Combiner, LINEAR_RANKS_MAX, Member, assert_linear, block, bounded, copy, rest, start};
+use super::{LINEAR_RANKS_MAX, Member, ReduceOp, assert_linear, block, bounded, copy, rest, start};
 
 /// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
 /// [`reduce_scatter_block_work_bytes`].
@@ -11,15 +11,17 @@ use super::{Combiner, LINEAR_RANKS_MAX, Member, assert_linear, block, bounded, c
 /// `mine` may be our block of `all`, and must not overlap another.
 pub fn reduce_scatter_block(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     all: Span,
     mine: Span,
     work: Span,
 ) -> Schedule {
     let place = |rank| block(all, rank, mine.len);
     match choose(me.size(), all.len) {
-        Way::Whole => reduce_scatter_whole(me, combiner, all, place(me.rank), mine, work),
-        Way::Pairwise => pairwise(me, combiner, place, mine, work),
+        ReduceScatterAlgorithm::Whole => {
+            reduce_scatter_whole(me, reduce_op, all, place(me.rank), mine, work)
+        }
+        ReduceScatterAlgorithm::Pairwise => pairwise(me, reduce_op, place, mine, work),
     }
 }
 
@@ -32,7 +34,7 @@ pub fn reduce_scatter_block_work_bytes(me: Member, len: u64) -> u64 {
 /// rank's, alike on all ranks. `work` has room for [`reduce_scatter_work_bytes`].
 pub fn reduce_scatter(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     all: Span,
     lens: &[u64],
     mine: Span,
@@ -42,8 +44,10 @@ pub fn reduce_scatter(
     let places = places(all, lens);
     let place = |rank: u32| places[rank as usize];
     match choose(me.size(), all.len) {
-        Way::Whole => reduce_scatter_whole(me, combiner, all, place(me.rank), mine, work),
-        Way::Pairwise => pairwise(me, combiner, place, mine, work),
+        ReduceScatterAlgorithm::Whole => {
+            reduce_scatter_whole(me, reduce_op, all, place(me.rank), mine, work)
+        }
+        ReduceScatterAlgorithm::Pairwise => pairwise(me, reduce_op, place, mine, work),
     }
 }
 
@@ -65,22 +69,22 @@ pub(super) fn places(all: Span, lens: &[u64]) -> Vec<Span> {
 
 fn work_bytes(me: Member, all_bytes: u64, len: u64) -> u64 {
     match choose(me.size(), all_bytes) {
-        Way::Whole => all_bytes + allreduce_work_bytes_max(me, all_bytes),
-        Way::Pairwise => pairwise_work_bytes(len),
+        ReduceScatterAlgorithm::Whole => all_bytes + allreduce_work_bytes_max(me, all_bytes),
+        ReduceScatterAlgorithm::Pairwise => pairwise_work_bytes(len),
     }
 }
 
-enum Way {
+enum ReduceScatterAlgorithm {
     Whole,
     Pairwise,
 }
 
 /// Who combines everything has few rounds, and gets more than it wants. Pairwise, nobody does, and
 /// there are as many rounds as ranks.
-fn choose(size: u32, all_bytes: u64) -> Way {
+fn choose(size: u32, all_bytes: u64) -> ReduceScatterAlgorithm {
     match all_bytes > WHOLE_BYTES_MAX && size <= LINEAR_RANKS_MAX {
-        true => Way::Pairwise,
-        false => Way::Whole,
+        true => ReduceScatterAlgorithm::Pairwise,
+        false => ReduceScatterAlgorithm::Whole,
     }
 }
 
@@ -92,7 +96,7 @@ const WHOLE_BYTES_MAX: u64 = 4 << 10;
 /// needs.
 fn reduce_scatter_whole(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     all: Span,
     ours: Span,
     mine: Span,
@@ -100,7 +104,7 @@ fn reduce_scatter_whole(
 ) -> Schedule {
     let mut schedule = me.schedule();
     let result = work.part(0, all.len);
-    let combine = allreduce(me, combiner, all, result, rest(work, all.len));
+    let combine = allreduce(me, reduce_op, all, result, rest(work, all.len));
     let combined = schedule.push(start(combine), &[]);
     let source = result.part(ours.offset - all.offset, ours.len);
     schedule.push(Step::Copy { source, into: mine }, &[combined]);
@@ -115,7 +119,7 @@ fn reduce_scatter_whole(
 /// [`super::LINEAR_RANKS_MAX`] at most.
 pub(super) fn pairwise(
     me: Member,
-    combiner: Combiner,
+    reduce_op: ReduceOp,
     place: impl Fn(u32) -> Span,
     mine: Span,
     work: Span,
@@ -138,18 +142,18 @@ pub(super) fn pairwise(
         let got = schedule.push(me.receive(behind, slot), bounded(&used, SLOTS));
         if behind < me.rank {
             let after: Vec<StepId> = lower.into_iter().chain([got]).collect();
-            lower = Some(schedule.push(combiner.step(slot, mine), &after));
+            lower = Some(schedule.push(reduce_op.step(slot, mine), &after));
             used.extend(lower);
         } else if first_of_higher {
             used.push(got);
         } else {
             let after = [used[used.len() - 1], got];
-            used.push(schedule.push(combiner.step(slot, higher), &after));
+            used.push(schedule.push(reduce_op.step(slot, higher), &after));
         }
     }
     if me.rank + 1 < size {
         let after: Vec<StepId> = lower.into_iter().chain(used.last().copied()).collect();
-        let result = schedule.push(combiner.step(mine, higher), &after);
+        let result = schedule.push(reduce_op.step(mine, higher), &after);
         schedule.push(Step::Copy { source: higher, into: mine }, &[result]);
     }
     schedule

@@ -5,11 +5,11 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::{Combiner, Member, copy};
+use super::{Member, ReduceOp, copy};
 
 /// `bytes` holds our contribution, and then those of all ranks up to ours combined. `work` has room
 /// for as many.
-pub fn scan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+pub fn scan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let part = work.part(0, bytes.len);
     let mut done: Option<StepId> = None;
@@ -18,7 +18,7 @@ pub fn scan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule
         if me.rank < reach {
             continue;
         }
-        let step = combiner.step(part, bytes);
+        let step = reduce_op.step(part, bytes);
         done = Some(schedule.push(step, &passed));
     }
     schedule
@@ -26,7 +26,7 @@ pub fn scan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule
 
 /// Like [`scan`], without our own contribution. Rank 0 keeps its bytes as they are. `work` has room
 /// for [`exscan_work_bytes`].
-pub fn exscan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedule {
+pub fn exscan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let len = bytes.len;
     let (with_ours, part) = (work.part(0, len), work.part(len, len));
@@ -39,10 +39,10 @@ pub fn exscan(me: Member, combiner: Combiner, bytes: Span, work: Span) -> Schedu
         // The first to arrive is the result so far.
         let result = match reach {
             1 => Step::Copy { source: part, into: bytes },
-            _ => combiner.step(part, bytes),
+            _ => reduce_op.step(part, bytes),
         };
         let result = schedule.push(result, &passed);
-        let step = combiner.step(part, with_ours);
+        let step = reduce_op.step(part, with_ours);
         done = Some(schedule.push(step, &[result]));
     }
     schedule

@@ -2,23 +2,25 @@
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
-use super::gather::{Way, choose, halves, tree_work_bytes, wrapped};
+use super::gather::{GatherAlgorithm, choose, halves, tree_work_bytes, wrapped};
 use super::{Member, OPEN_MAX, assert_linear, block, blocks, bounded, copy, tree};
 
 /// A block to everybody from the root. `all` has everybody's in rank order at the root, and is
 /// not looked at elsewhere; `mine` gets ours. `work` has room for [`scatter_work_bytes`].
 pub fn scatter(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
-        Way::Tree => scatter_tree(me, root, all, mine, work),
-        Way::Linear => scatter_blocks(me, root, |rank| block(all, rank, mine.len), mine),
+        GatherAlgorithm::Tree => scatter_tree(me, root, all, mine, work),
+        GatherAlgorithm::Linear => {
+            scatter_blocks(me, root, |rank| block(all, rank, mine.len), mine)
+        }
     }
 }
 
 /// How much room [`scatter`] needs to work in, for blocks of `len` bytes.
 pub fn scatter_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     match choose(me.size(), len) {
-        Way::Tree => tree_work_bytes(me, root, len),
-        Way::Linear => 0,
+        GatherAlgorithm::Tree => tree_work_bytes(me, root, len),
+        GatherAlgorithm::Linear => 0,
     }
 }
 

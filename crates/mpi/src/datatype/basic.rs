@@ -2,7 +2,7 @@
 
 /// What a basic type is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Sort {
+pub enum BasicKind {
     /// An integer with a sign.
     Signed,
     /// An integer without one.
@@ -28,14 +28,14 @@ pub enum Sort {
 /// A type that cannot be taken apart: what it is, and its sizes here and in external32.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Basic {
-    sort: Sort,
+    sort: BasicKind,
     bytes: u8,
     external_bytes: u8,
 }
 
 impl Basic {
     /// One that is as long in external32 as it is here.
-    pub const fn new(sort: Sort, bytes: u8) -> Basic {
+    pub const fn new(sort: BasicKind, bytes: u8) -> Basic {
         Basic { sort, bytes, external_bytes: bytes }
     }
 
@@ -45,7 +45,7 @@ impl Basic {
     }
 
     /// What it is.
-    pub const fn sort(self) -> Sort {
+    pub const fn sort(self) -> BasicKind {
         self.sort
     }
 
@@ -67,7 +67,7 @@ impl Basic {
     /// Bytes of a number in it: half of it for the complex, which are two.
     pub const fn part_bytes(self) -> u64 {
         match self.sort {
-            Sort::Complex | Sort::ExtendedComplex => self.bytes() / 2,
+            BasicKind::Complex | BasicKind::ExtendedComplex => self.bytes() / 2,
             _ => self.bytes(),
         }
     }

@@ -1,14 +1,14 @@
 //! Predefined types that are found by what they are, not by name.
 
 use super::Datatype;
-use super::basic::{Basic, Predefined, Sort};
+use super::basic::{Basic, BasicKind, Predefined};
 use super::error::Error;
 use super::recipe::Recipe;
 use super::shape::Shape;
 
 /// The class of a type of Fortran, numbered as in the standard's ABI.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Class {
+pub enum TypeClass {
     /// `LOGICAL`.
     Logical = 191,
     /// `INTEGER`.
@@ -21,11 +21,11 @@ pub enum Class {
 
 /// Floats, from small to large: decimal digits, decimal exponents, what they are, and their bytes.
 /// That of 80 bits is a kind of its own where C's `long double` is it.
-const FLOATS: [(i32, i32, Sort, u8); 4] = [
-    (6, 37, Sort::Float, 4),
-    (15, 307, Sort::Float, 8),
-    (if cfg!(target_arch = "x86_64") { 18 } else { 0 }, 4931, Sort::Extended, 16),
-    (33, 4931, Sort::Float, 16),
+const FLOATS: [(i32, i32, BasicKind, u8); 4] = [
+    (6, 37, BasicKind::Float, 4),
+    (15, 307, BasicKind::Float, 8),
+    (if cfg!(target_arch = "x86_64") { 18 } else { 0 }, 4931, BasicKind::Extended, 16),
+    (33, 4931, BasicKind::Float, 16),
 ];
 
 /// Integers, from small to large: decimal digits, and their bytes.
@@ -33,12 +33,12 @@ const INTEGERS: [(i32, u8); 5] = [(2, 1), (4, 2), (9, 4), (18, 8), (38, 16)];
 
 impl Datatype {
     /// The named type of a class of Fortran that has so many bytes.
-    pub fn match_size(class: Class, bytes: u64) -> Result<Datatype, Error> {
+    pub fn match_size(class: TypeClass, bytes: u64) -> Result<Datatype, Error> {
         let prefix = match class {
-            Class::Logical => "MPI_LOGICAL",
-            Class::Integer => "MPI_INTEGER",
-            Class::Real => "MPI_REAL",
-            Class::Complex => "MPI_COMPLEX",
+            TypeClass::Logical => "MPI_LOGICAL",
+            TypeClass::Integer => "MPI_INTEGER",
+            TypeClass::Real => "MPI_REAL",
+            TypeClass::Complex => "MPI_COMPLEX",
         };
         Datatype::by_name(&format!("{prefix}{bytes}")).ok_or(Error::Size)
     }
@@ -53,8 +53,8 @@ impl Datatype {
     /// Two of them.
     pub fn f90_complex(precision: Option<i32>, range: Option<i32>) -> Result<Datatype, Error> {
         let (sort, bytes) = match float(precision, range)? {
-            (Sort::Extended, bytes) => (Sort::ExtendedComplex, 2 * bytes),
-            (_, bytes) => (Sort::Complex, 2 * bytes),
+            (BasicKind::Extended, bytes) => (BasicKind::ExtendedComplex, 2 * bytes),
+            (_, bytes) => (BasicKind::Complex, 2 * bytes),
         };
         let shape = Shape::one(Basic::new(sort, bytes));
         Ok(Datatype::made(Recipe::F90Complex { precision, range }, shape))
@@ -64,7 +64,7 @@ impl Datatype {
     pub fn f90_integer(range: i32) -> Result<Datatype, Error> {
         let found = INTEGERS.iter().find(|(digits, _)| (0..=*digits).contains(&range));
         let (_, bytes) = found.ok_or(Error::Precision)?;
-        let shape = Shape::one(Basic::new(Sort::Signed, *bytes));
+        let shape = Shape::one(Basic::new(BasicKind::Signed, *bytes));
         Ok(Datatype::made(Recipe::F90Integer { range }, shape))
     }
 
@@ -92,9 +92,11 @@ impl Datatype {
         else {
             return Err(Error::Pair);
         };
-        let ordered =
-            matches!(first.sort(), Sort::Signed | Sort::Unsigned | Sort::Float | Sort::Extended);
-        if !ordered || !matches!(second.sort(), Sort::Signed | Sort::Unsigned) {
+        let ordered = matches!(
+            first.sort(),
+            BasicKind::Signed | BasicKind::Unsigned | BasicKind::Float | BasicKind::Extended
+        );
+        if !ordered || !matches!(second.sort(), BasicKind::Signed | BasicKind::Unsigned) {
             return Err(Error::Pair);
         }
         let recipe = Recipe::ValueIndex { value: value.clone(), index: index.clone() };
@@ -103,7 +105,7 @@ impl Datatype {
 }
 
 /// The smallest float that has all that is asked for.
-fn float(precision: Option<i32>, range: Option<i32>) -> Result<(Sort, u8), Error> {
+fn float(precision: Option<i32>, range: Option<i32>) -> Result<(BasicKind, u8), Error> {
     let enough = |asked: Option<i32>, has: i32| asked.is_none_or(|asked| asked <= has);
     let sensible = precision.is_some() || range.is_some();
     let negative = precision.is_some_and(|asked| asked < 0) || range.is_some_and(|asked| asked < 0);
@@ -119,7 +121,7 @@ fn float(precision: Option<i32>, range: Option<i32>) -> Result<(Sort, u8), Error
 mod tests {
     use super::*;
 
-    fn basic(datatype: Result<Datatype, Error>) -> (Sort, u64) {
+    fn basic(datatype: Result<Datatype, Error>) -> (BasicKind, u64) {
         match datatype.expect("there is one").predefined() {
             Some(Predefined::One(basic)) => (basic.sort(), basic.bytes()),
             other => panic!("{other:?} is not one basic type"),
@@ -128,13 +130,13 @@ mod tests {
 
     #[test]
     fn fortran_gets_the_smallest_that_is_enough() {
-        assert_eq!(basic(Datatype::f90_real(Some(6), Some(37))), (Sort::Float, 4));
-        assert_eq!(basic(Datatype::f90_real(Some(7), None)), (Sort::Float, 8));
-        assert_eq!(basic(Datatype::f90_real(None, Some(38))), (Sort::Float, 8));
-        assert_eq!(basic(Datatype::f90_real(Some(33), Some(4931))), (Sort::Float, 16));
-        assert_eq!(basic(Datatype::f90_complex(Some(15), Some(307))), (Sort::Complex, 16));
-        assert_eq!(basic(Datatype::f90_integer(9)), (Sort::Signed, 4));
-        assert_eq!(basic(Datatype::f90_integer(10)), (Sort::Signed, 8));
+        assert_eq!(basic(Datatype::f90_real(Some(6), Some(37))), (BasicKind::Float, 4));
+        assert_eq!(basic(Datatype::f90_real(Some(7), None)), (BasicKind::Float, 8));
+        assert_eq!(basic(Datatype::f90_real(None, Some(38))), (BasicKind::Float, 8));
+        assert_eq!(basic(Datatype::f90_real(Some(33), Some(4931))), (BasicKind::Float, 16));
+        assert_eq!(basic(Datatype::f90_complex(Some(15), Some(307))), (BasicKind::Complex, 16));
+        assert_eq!(basic(Datatype::f90_integer(9)), (BasicKind::Signed, 4));
+        assert_eq!(basic(Datatype::f90_integer(10)), (BasicKind::Signed, 8));
         for refused in [
             Datatype::f90_real(Some(34), None),
             Datatype::f90_real(None, None),
@@ -149,12 +151,12 @@ mod tests {
     #[test]
     fn a_size_leads_to_a_name() {
         let name = |class, bytes| Datatype::match_size(class, bytes).map(|found| found.name());
-        assert_eq!(name(Class::Integer, 8), Ok(Some("MPI_INTEGER8")));
-        assert_eq!(name(Class::Real, 2), Ok(Some("MPI_REAL2")));
-        assert_eq!(name(Class::Complex, 32), Ok(Some("MPI_COMPLEX32")));
-        assert_eq!(name(Class::Logical, 1), Ok(Some("MPI_LOGICAL1")));
-        assert_eq!(name(Class::Complex, 2), Err(Error::Size));
-        assert_eq!(name(Class::Real, 3), Err(Error::Size));
+        assert_eq!(name(TypeClass::Integer, 8), Ok(Some("MPI_INTEGER8")));
+        assert_eq!(name(TypeClass::Real, 2), Ok(Some("MPI_REAL2")));
+        assert_eq!(name(TypeClass::Complex, 32), Ok(Some("MPI_COMPLEX32")));
+        assert_eq!(name(TypeClass::Logical, 1), Ok(Some("MPI_LOGICAL1")));
+        assert_eq!(name(TypeClass::Complex, 2), Err(Error::Size));
+        assert_eq!(name(TypeClass::Real, 3), Err(Error::Size));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! MPI 5.0 §14.5.2. C's `long` has 4 bytes there and `wchar_t` 2, so a value may not fit; `long
 //! double` has 16 bytes, of which 112 bits are fraction.
 
-use super::basic::{Basic, Sort};
+use super::basic::{Basic, BasicKind};
 use super::error::Error;
 use super::{Datatype, Memory};
 
@@ -145,12 +145,13 @@ fn from_external(basic: Basic, outside: &[u8], into: &mut [u8]) {
 
 /// The byte that widens a big-endian number without changing it.
 fn filler(basic: Basic, number: &[u8]) -> u8 {
-    let negative = basic.sort() == Sort::Signed && number.first().is_some_and(|&byte| byte >= 128);
+    let negative =
+        basic.sort() == BasicKind::Signed && number.first().is_some_and(|&byte| byte >= 128);
     if negative { 0xff } else { 0 }
 }
 
 fn is_x87(basic: Basic) -> bool {
-    let extended = matches!(basic.sort(), Sort::Extended | Sort::ExtendedComplex);
+    let extended = matches!(basic.sort(), BasicKind::Extended | BasicKind::ExtendedComplex);
     extended && cfg!(target_arch = "x86_64")
 }
 

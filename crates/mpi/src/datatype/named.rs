@@ -3,39 +3,39 @@
 //! Sizes are those of C on 64-bit Linux, and of Fortran compilers there. What a compiler may lack,
 //! like `INTEGER*16`, is here all the same: its bytes can travel.
 
-use super::basic::{Basic, Sort};
+use super::basic::{Basic, BasicKind};
 use super::recipe::Recipe;
 use super::shape::Shape;
 use super::{Datatype, Definition, Source};
 
-const BYTE: Basic = Basic::new(Sort::Byte, 1);
-const PACKED: Basic = Basic::new(Sort::Packed, 1);
-const CHARACTER: Basic = Basic::new(Sort::Character, 1);
+const BYTE: Basic = Basic::new(BasicKind::Byte, 1);
+const PACKED: Basic = Basic::new(BasicKind::Packed, 1);
+const CHARACTER: Basic = Basic::new(BasicKind::Character, 1);
 // MPI 5.0 §14.5.2 gives these fewer bytes in external32 than they have here.
-const WIDE: Basic = Basic::new(Sort::Character, 4).outside(2);
+const WIDE: Basic = Basic::new(BasicKind::Character, 4).outside(2);
 const LONG: Basic = signed(8).outside(4);
 const UNSIGNED_LONG: Basic = unsigned(8).outside(4);
-const EXTENDED: Basic = Basic::new(Sort::Extended, 16);
-const EXTENDED_COMPLEX: Basic = Basic::new(Sort::ExtendedComplex, 32);
+const EXTENDED: Basic = Basic::new(BasicKind::Extended, 16);
+const EXTENDED_COMPLEX: Basic = Basic::new(BasicKind::ExtendedComplex, 32);
 
 const fn signed(bytes: u8) -> Basic {
-    Basic::new(Sort::Signed, bytes)
+    Basic::new(BasicKind::Signed, bytes)
 }
 
 const fn unsigned(bytes: u8) -> Basic {
-    Basic::new(Sort::Unsigned, bytes)
+    Basic::new(BasicKind::Unsigned, bytes)
 }
 
 const fn float(bytes: u8) -> Basic {
-    Basic::new(Sort::Float, bytes)
+    Basic::new(BasicKind::Float, bytes)
 }
 
 const fn complex(bytes: u8) -> Basic {
-    Basic::new(Sort::Complex, bytes)
+    Basic::new(BasicKind::Complex, bytes)
 }
 
 const fn logical(bytes: u8) -> Basic {
-    Basic::new(Sort::Logical, bytes)
+    Basic::new(BasicKind::Logical, bytes)
 }
 
 /// The table, and where in it a handle is.

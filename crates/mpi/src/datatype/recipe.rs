@@ -178,7 +178,7 @@ pub struct Contents {
 
 /// The sort of an argument, by which its place depends on the width of counts.
 #[derive(Clone, Copy)]
-enum Sort {
+enum ContentsKind {
     /// An integer in both forms.
     Integer,
     /// A large count in the large form, an integer in the small one.
@@ -217,12 +217,16 @@ impl Recipe {
         let mut contents = Contents::default();
         let mut fits = true;
         self.each_argument(&mut |sort, value| match (sort, counts) {
-            (Sort::Count | Sort::Address, Counts::Large) => contents.large_counts.push(value),
-            (Sort::Address, Counts::Small) => contents.addresses.push(value),
-            (Sort::Integer, _) | (Sort::Count, Counts::Small) => match i32::try_from(value) {
-                Ok(value) => contents.integers.push(value),
-                Err(_) => fits = false,
-            },
+            (ContentsKind::Count | ContentsKind::Address, Counts::Large) => {
+                contents.large_counts.push(value)
+            }
+            (ContentsKind::Address, Counts::Small) => contents.addresses.push(value),
+            (ContentsKind::Integer, _) | (ContentsKind::Count, Counts::Small) => {
+                match i32::try_from(value) {
+                    Ok(value) => contents.integers.push(value),
+                    Err(_) => fits = false,
+                }
+            }
         });
         contents.datatypes = self.datatypes();
         fits.then_some(contents)
@@ -252,63 +256,66 @@ impl Recipe {
     }
 
     /// Calls `f` for each number among the arguments, in the order of the standard.
-    fn each_argument(&self, f: &mut impl FnMut(Sort, i64)) {
+    fn each_argument(&self, f: &mut impl FnMut(ContentsKind, i64)) {
         let length = |list: &[i64]| i64::try_from(list.len()).unwrap_or(i64::MAX);
-        let mut all = |sort: Sort, list: &[i64]| list.iter().for_each(|&value| f(sort, value));
+        let mut all =
+            |sort: ContentsKind, list: &[i64]| list.iter().for_each(|&value| f(sort, value));
         match self {
             Recipe::Named { .. } | Recipe::Dup { .. } | Recipe::ValueIndex { .. } => {}
-            Recipe::Contiguous { count, .. } => all(Sort::Count, &[*count]),
+            Recipe::Contiguous { count, .. } => all(ContentsKind::Count, &[*count]),
             Recipe::Vector { count, blocklength, stride, .. } => {
-                all(Sort::Count, &[*count, *blocklength, *stride]);
+                all(ContentsKind::Count, &[*count, *blocklength, *stride]);
             }
             Recipe::Hvector { count, blocklength, stride, .. } => {
-                all(Sort::Count, &[*count, *blocklength]);
-                all(Sort::Address, &[*stride]);
+                all(ContentsKind::Count, &[*count, *blocklength]);
+                all(ContentsKind::Address, &[*stride]);
             }
             Recipe::Indexed { blocklengths, displacements, .. } => {
-                all(Sort::Count, &[length(blocklengths)]);
-                all(Sort::Count, blocklengths);
-                all(Sort::Count, displacements);
+                all(ContentsKind::Count, &[length(blocklengths)]);
+                all(ContentsKind::Count, blocklengths);
+                all(ContentsKind::Count, displacements);
             }
             Recipe::Hindexed { blocklengths, displacements, .. }
             | Recipe::Struct { blocklengths, displacements, .. } => {
-                all(Sort::Count, &[length(blocklengths)]);
-                all(Sort::Count, blocklengths);
-                all(Sort::Address, displacements);
+                all(ContentsKind::Count, &[length(blocklengths)]);
+                all(ContentsKind::Count, blocklengths);
+                all(ContentsKind::Address, displacements);
             }
             Recipe::IndexedBlock { blocklength, displacements, .. } => {
-                all(Sort::Count, &[length(displacements), *blocklength]);
-                all(Sort::Count, displacements);
+                all(ContentsKind::Count, &[length(displacements), *blocklength]);
+                all(ContentsKind::Count, displacements);
             }
             Recipe::HindexedBlock { blocklength, displacements, .. } => {
-                all(Sort::Count, &[length(displacements), *blocklength]);
-                all(Sort::Address, displacements);
+                all(ContentsKind::Count, &[length(displacements), *blocklength]);
+                all(ContentsKind::Address, displacements);
             }
             Recipe::Subarray { sizes, subsizes, starts, order, .. } => {
-                all(Sort::Integer, &[length(sizes)]);
-                [sizes, subsizes, starts].into_iter().for_each(|list| all(Sort::Count, list));
-                all(Sort::Integer, &[*order as i64]);
+                all(ContentsKind::Integer, &[length(sizes)]);
+                [sizes, subsizes, starts]
+                    .into_iter()
+                    .for_each(|list| all(ContentsKind::Count, list));
+                all(ContentsKind::Integer, &[*order as i64]);
             }
             Recipe::Darray { size, rank, dimensions, order, .. } => {
                 let count = i64::try_from(dimensions.len()).unwrap_or(i64::MAX);
-                all(Sort::Integer, &[i64::from(*size), i64::from(*rank), count]);
+                all(ContentsKind::Integer, &[i64::from(*size), i64::from(*rank), count]);
                 let sizes = dimensions.iter().map(|dimension| dimension.size);
-                all(Sort::Count, &sizes.collect::<Vec<_>>());
+                all(ContentsKind::Count, &sizes.collect::<Vec<_>>());
                 let column = |of: fn(&Dimension) -> i64| dimensions.iter().map(of).collect();
                 let columns: [Vec<i64>; 3] = [
                     column(|dimension| dimension.distribution as i64),
                     column(|dimension| i64::from(dimension.block.unwrap_or(DEFAULT_BLOCK))),
                     column(|dimension| i64::from(dimension.processes)),
                 ];
-                columns.iter().for_each(|column| all(Sort::Integer, column));
-                all(Sort::Integer, &[*order as i64]);
+                columns.iter().for_each(|column| all(ContentsKind::Integer, column));
+                all(ContentsKind::Integer, &[*order as i64]);
             }
             Recipe::F90Real { precision, range } | Recipe::F90Complex { precision, range } => {
                 let known = |number: &Option<i32>| i64::from(number.unwrap_or(UNDEFINED));
-                all(Sort::Integer, &[known(precision), known(range)]);
+                all(ContentsKind::Integer, &[known(precision), known(range)]);
             }
-            Recipe::F90Integer { range } => all(Sort::Integer, &[i64::from(*range)]),
-            Recipe::Resized { lower, extent, .. } => all(Sort::Address, &[*lower, *extent]),
+            Recipe::F90Integer { range } => all(ContentsKind::Integer, &[i64::from(*range)]),
+            Recipe::Resized { lower, extent, .. } => all(ContentsKind::Address, &[*lower, *extent]),
         }
     }
 }

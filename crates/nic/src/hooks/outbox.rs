@@ -1,7 +1,7 @@
 //! What modules send: kept in memory of the NIC's until the rail needs it no more.
 
 use super::THROUGH;
-use super::table::Slot;
+use super::table::ModuleReceive;
 use crate::nic::{Nic, Variant};
 use crate::op::Owner;
 use crate::port::Port;
@@ -16,7 +16,7 @@ pub(super) const OUTBOXES: usize = 3;
 pub(super) const NO_GROUP: u16 = 0;
 
 /// A message of a module that is on its way.
-pub(super) struct Kept {
+pub(super) struct SentByModule {
     pub(super) group: u16,
     pub(super) span: Span,
     /// It is one that the module has let through.
@@ -32,8 +32,8 @@ impl<V: Variant> Nic<V> {
         if loaded.kept_bytes <= u64::from(kept_bytes_max) || !self.is_waiting(at) {
             return;
         }
-        if let Slot::Posted(ticket) = self.modules.loaded[at].slot {
-            self.modules.loaded[at].slot = Slot::Stalled;
+        if let ModuleReceive::Posted(ticket) = self.modules.loaded[at].slot {
+            self.modules.loaded[at].slot = ModuleReceive::Stalled;
             self.modules.loaded[at].stats.stalls += 1;
             self.op_mut(ticket).owner = Owner::Nobody;
             self.begin_cancel(ticket, port);
@@ -57,7 +57,7 @@ impl<V: Variant> Nic<V> {
         if len > 0 {
             port.deliver(bytes, outbox.first(len));
         }
-        let kept = self.modules.kept.claim(Kept { group, span: outbox, passing });
+        let kept = self.modules.kept.claim(SentByModule { group, span: outbox, passing });
         let owner = Owner::Kept(kept);
         match self.begin_send(owner, to, word, outbox.first(len), Mode::Standard, port) {
             Posted::Pending(_) => {
@@ -84,7 +84,9 @@ impl<V: Variant> Nic<V> {
 
     /// The memory of something kept is free again.
     pub(crate) fn on_kept(&mut self, kept: Ticket, outcome: Outcome, port: &mut impl Port) {
-        let Some(Kept { group, span, passing }) = self.modules.kept.release(kept) else { return };
+        let Some(SentByModule { group, span, passing }) = self.modules.kept.release(kept) else {
+            return;
+        };
         match &mut self.modules.outboxes[class_of(span.len)] {
             empty @ None => *empty = Some(span),
             Some(_) => port.release(span),
@@ -93,7 +95,7 @@ impl<V: Variant> Nic<V> {
         let Some(loaded) = self.modules.find_mut(group) else { return };
         loaded.kept_bytes -= span.len;
         loaded.passing -= u32::from(passing);
-        if loaded.slot == Slot::Stalled {
+        if loaded.slot == ModuleReceive::Stalled {
             self.listen(group, port);
         }
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::canary::Bug;
-use crate::counter::{Action, Counter};
+use crate::counter::{Counter, TriggerAction};
 use crate::module::{Hook, Message, Trap};
 use crate::nic::{Nic, Variant};
 use crate::port::Port;
@@ -96,7 +96,7 @@ impl<V: Variant, P: Port> Hook for Running<'_, V, P> {
 
     fn arm(&mut self, counter: u32, at_least: u64) -> Result<(), Trap> {
         let (group, opened) = (self.word.group(), self.counter(counter)?);
-        let action = Action::Module { group, counter };
+        let action = TriggerAction::Module { group, counter };
         if self.nic.counters.set(opened, at_least, action).is_some() {
             self.nic.on_module_counter(group, counter);
         }

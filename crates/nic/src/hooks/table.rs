@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-use super::outbox::{Kept, NO_GROUP, OUTBOXES};
+use super::outbox::{NO_GROUP, OUTBOXES, SentByModule};
 use super::{INNER, MODULE_GROUP, RUNS_PER_TURN_MAX, THROUGH};
 use crate::counter::Counter;
 use crate::module::{Module, Trap};
@@ -68,7 +68,7 @@ pub(crate) struct Table {
     /// What is to be run as soon as the NIC has nothing else to do.
     pub(super) due: VecDeque<(u16, Due)>,
     /// Messages of modules that are on their way.
-    pub(super) kept: Slab<Kept>,
+    pub(super) kept: Slab<SentByModule>,
     /// Where the next message of a module is put: small, middling or long. It is free again as soon as the rail has it.
     pub(super) outboxes: [Option<Span>; OUTBOXES],
     /// Runs until others get their turn.
@@ -83,7 +83,7 @@ pub(super) struct Loaded {
     /// Not here while it runs.
     pub(super) module: Option<Box<dyn Module>>,
     pub(super) placement: Placement,
-    pub(super) slot: Slot,
+    pub(super) slot: ModuleReceive,
     /// Where messages land that do not come in one frame under credit.
     pub(super) buffer: Span,
     pub(super) counters: [Option<Counter>; MODULE_COUNTERS as usize],
@@ -105,7 +105,7 @@ pub(super) struct Loaded {
 
 /// What the receive of a module is doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Slot {
+pub(super) enum ModuleReceive {
     /// Posted. If it has not matched, nothing comes before the next message.
     Posted(Ticket),
     /// Over, and the module is about to run.
@@ -223,7 +223,7 @@ impl<V: Variant> Nic<V> {
             group,
             module: Some(module),
             placement,
-            slot: Slot::Stalled,
+            slot: ModuleReceive::Stalled,
             buffer,
             counters: [None; MODULE_COUNTERS as usize],
             ended: 0,
@@ -257,14 +257,14 @@ impl<V: Variant> Nic<V> {
         let kept = self.modules.kept.iter_mut().filter(|kept| kept.group == group);
         kept.for_each(|kept| kept.group = NO_GROUP);
         match loaded.slot {
-            Slot::Posted(ticket) => {
+            ModuleReceive::Posted(ticket) => {
                 // If it has matched, bytes may still land in its buffer.
-                let kept = Kept { group: NO_GROUP, span: loaded.buffer, passing: false };
+                let kept = SentByModule { group: NO_GROUP, span: loaded.buffer, passing: false };
                 let kept = self.modules.kept.claim(kept);
                 self.op_mut(ticket).owner = Owner::Kept(kept);
                 self.begin_cancel(ticket, port);
             }
-            Slot::Due | Slot::Stalled => port.release(loaded.buffer),
+            ModuleReceive::Due | ModuleReceive::Stalled => port.release(loaded.buffer),
         }
         for counter in loaded.counters.into_iter().flatten() {
             self.close_counter(counter, port);

@@ -15,7 +15,7 @@ mod unexpected;
 
 use super::{Age, Arrival, Cell, Entry, Item, Matcher, Post, Queue};
 use crate::word::{Mask, MatchWord};
-use posted::Posted;
+use posted::PostedQueue;
 use unexpected::Unexpected;
 
 /// Both queues, indexed by class. Empty, it holds no memory: a million ranks each have one.
@@ -24,7 +24,7 @@ use unexpected::Unexpected;
 /// [`Mask::ANY_BOTH`]. Any other makes it panic.
 #[derive(Debug, Default)]
 pub struct Indexed {
-    posted: Posted,
+    posted: PostedQueue,
     unexpected: Unexpected,
 }
 

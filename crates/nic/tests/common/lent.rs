@@ -125,7 +125,7 @@ impl Port for Lent {
             puts: direct,
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         }
     }
 

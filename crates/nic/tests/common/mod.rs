@@ -21,7 +21,7 @@ pub(crate) const PLAIN: Promises = Promises {
     puts: false,
     gets: false,
     frame_bytes_max: 4096,
-    welcome_bytes: 0,
+    initial_credit_bytes: 0,
 };
 
 /// May lose, repeat and reorder.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::{self, Combiner, Home, Member, Naming};
+use ferrywire_mpi::collective::{self, Locality, Member, Naming, ReduceOp};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{Schedule, Span};
 
@@ -12,7 +12,7 @@ use super::SUM;
 pub(crate) const GROUP: u16 = 4;
 
 fn member(rank: u32, group: &Group) -> Member<'_> {
-    Member { group_id: GROUP, group, rank, home: Home::Spread, naming: Naming::Ranks }
+    Member { group_id: GROUP, group, rank, locality: Locality::Unknown, naming: Naming::Ranks }
 }
 
 pub(crate) fn barrier(me: u32, size: u32) -> Arc<Schedule> {
@@ -26,6 +26,6 @@ pub(crate) fn broadcast(me: u32, size: u32, data: Span) -> Arc<Schedule> {
 
 /// To rank 0.
 pub(crate) fn reduce(me: u32, size: u32, data: Span, work: Span) -> Arc<Schedule> {
-    let sum = Combiner { operator: SUM, element_bytes: 8, commutative: true };
+    let sum = ReduceOp { operator: SUM, element_bytes: 8, commutative: true };
     Arc::new(collective::reduce(member(me, &Group::whole(size)), 0, sum, data, work))
 }

@@ -88,7 +88,8 @@ fn receive(world: &mut World, at: usize, from: usize, tag: u32, into: Span) -> P
     world.act(at, |nic, port| nic.post_receive(Some(peer(from)), word, Mask::EXACT, into, port))
 }
 
-const RAILS: [Promises; 4] = [PLAIN, LOSSY, DIRECT, Promises { welcome_bytes: 2048, ..PLAIN }];
+const RAILS: [Promises; 4] =
+    [PLAIN, LOSSY, DIRECT, Promises { initial_credit_bytes: 2048, ..PLAIN }];
 
 #[test]
 fn a_module_sees_messages_of_every_length_and_lets_them_through_in_order() {

@@ -232,7 +232,7 @@ fn a_counter_that_is_closed_ends_all_that_waits_for_it() {
     for (counter, at_least) in [(counter, 1), (counter, 2), (other, 1)] {
         schedule.push(Step::Wait { counter, at_least }, &[]);
     }
-    schedule.push(Step::Receive { from: peer(0), rank: 0, into, strand: 9 }, &[]);
+    schedule.push(Step::Receive { from: peer(0), rank: 0, into, subtag: 9 }, &[]);
     let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
     let started = reply(into).into();
     let trigger = world.act(0, |nic, port| nic.post_trigger(counter, 1, started, 2, port));
@@ -270,7 +270,7 @@ fn a_counter_that_is_closed_reaches_no_value() {
 /// A schedule that sends `source` to rank 0.
 fn reply(source: Span) -> Schedule {
     let mut schedule = Schedule::new(GROUP, 1);
-    schedule.push(Step::Send { to: peer(0), source, strand: 0 }, &[]);
+    schedule.push(Step::Send { to: peer(0), source, subtag: 0 }, &[]);
     schedule
 }
 

@@ -160,7 +160,7 @@ fn barriers_far_ahead_are_held_back_by_the_budget_and_all_end() {
 /// Tells rank 2, with one byte, that we are here.
 fn half_barrier(rank: usize) -> Arc<Schedule> {
     let mut schedule = Schedule::new(GROUP, peer(rank).0);
-    schedule.push(Step::Send { to: peer(2), source: Span::EMPTY, strand: 0 }, &[]);
+    schedule.push(Step::Send { to: peer(2), source: Span::EMPTY, subtag: 0 }, &[]);
     schedule.into()
 }
 
@@ -169,7 +169,7 @@ fn gather() -> Arc<Schedule> {
     let mut schedule = Schedule::new(GROUP, 2);
     for from in [0, 1] {
         let (from, rank) = (peer(from), peer(from).0);
-        schedule.push(Step::Receive { from, rank, into: Span::EMPTY, strand: 0 }, &[]);
+        schedule.push(Step::Receive { from, rank, into: Span::EMPTY, subtag: 0 }, &[]);
     }
     schedule.into()
 }
@@ -388,8 +388,8 @@ fn a_run_that_is_cancelled_takes_its_steps_back() {
     let mut inner = Schedule::new(GROUP, 0);
     inner.push(Step::Wait { counter, at_least: 1 }, &[]);
     let mut schedule = Schedule::new(GROUP, 0);
-    schedule.push(Step::Receive { from: peer(1), rank: 1, into, strand: 0 }, &[]);
-    schedule.push(Step::Send { to: peer(1), source: long, strand: 0 }, &[]);
+    schedule.push(Step::Receive { from: peer(1), rank: 1, into, subtag: 0 }, &[]);
+    schedule.push(Step::Send { to: peer(1), source: long, subtag: 0 }, &[]);
     schedule.push(Step::Wait { counter, at_least: 1 }, &[]);
     schedule.push(Step::Start(inner.into()), &[]);
     let run = start(&mut world, 0, schedule.into(), 0);

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use ferrywire_mpi::collective::Combiner;
+use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Outcome, Peer, Posted, Promises, RailId, Schedule, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::memory::Memory;
-use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, combiner, compose};
+use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, compose, reduce_op};
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
@@ -53,7 +53,7 @@ impl Rail {
             puts: one_sided,
             gets: one_sided,
             frame_bytes_max: 1500,
-            welcome_bytes: 0,
+            initial_credit_bytes: 0,
         };
         let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
         let fabric = Fabric {
@@ -74,8 +74,8 @@ impl Rail {
     }
 
     /// An operator whose order matters, which is slow on most rails.
-    pub(crate) fn combiner(self) -> Combiner {
-        combiner(if matches!(self, Rail::OneSided) { COMPOSE } else { COMPOSE_LATER })
+    pub(crate) fn reduce_op(self) -> ReduceOp {
+        reduce_op(if matches!(self, Rail::OneSided) { COMPOSE } else { COMPOSE_LATER })
     }
 }
 

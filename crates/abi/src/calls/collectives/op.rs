@@ -57,7 +57,7 @@ entries! {
         let source = Data::to_read(inbuf, count, datatype)?.packed();
         let both = Data::to_write(inoutbuf, count.wide(), datatype)?;
         let mut result = both.packed();
-        combine(combining.combiner.operator, &source, &mut result);
+        combine(combining.reduce_op.operator, &source, &mut result);
         both.unpack(&result);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Collectives that combine: from the arguments of a call to what does it.
 
-use ferrywire_mpi::collective::Combiner;
+use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::collective::inter::Root as Side;
 use ferrywire_runtime::Root;
 
@@ -44,9 +44,9 @@ impl<C: Wide> Reduced<C> {
         Data::new(address, sizes::count(self.count)?, self.datatype)
     }
 
-    pub(super) fn combining(&self, comm: &Comm) -> Result<(Combiner, Option<Combining>)> {
+    pub(super) fn combining(&self, comm: &Comm) -> Result<(ReduceOp, Option<Combining>)> {
         let combining = Combining::new(self.op, self.datatype, || Ok(comm.process))?;
-        Ok((combining.combiner, Some(combining)))
+        Ok((combining.reduce_op, Some(combining)))
     }
 }
 
@@ -70,13 +70,13 @@ pub(super) fn reduce<C: Wide>(
             }
         },
     };
-    let (combiner, combining) = reduced.combining(comm)?;
-    Ok(build.done(comm.runtime().reduce(root, combiner, bytes), combining))
+    let (reduce_op, combining) = reduced.combining(comm)?;
+    Ok(build.done(comm.runtime().reduce(root, reduce_op, bytes), combining))
 }
 
 pub(super) fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
-    let (combiner, combining) = reduced.combining(comm)?;
+    let (reduce_op, combining) = reduced.combining(comm)?;
     let (mine, result) = match build.is_between() {
         true => {
             let mine = build.give(reduced.data(reduced.sendbuf)?);
@@ -84,27 +84,27 @@ pub(super) fn allreduce<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Col
         }
         false => build.lend_both(reduced.sent()?, reduced.received()?)?,
     };
-    Ok(build.done(comm.runtime().allreduce(combiner, mine, result), combining))
+    Ok(build.done(comm.runtime().allreduce(reduce_op, mine, result), combining))
 }
 
 pub(super) fn scan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
     within_only(&build)?;
-    let (combiner, combining) = reduced.combining(comm)?;
+    let (reduce_op, combining) = reduced.combining(comm)?;
     let bytes = build.contribute(reduced.sent()?, reduced.received()?)?;
-    Ok(build.done(comm.runtime().scan(combiner, bytes), combining))
+    Ok(build.done(comm.runtime().scan(reduce_op, bytes), combining))
 }
 
 pub(super) fn exscan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collecting> {
     let mut build = Build::new(comm);
     within_only(&build)?;
-    let (combiner, combining) = reduced.combining(comm)?;
+    let (reduce_op, combining) = reduced.combining(comm)?;
     let bytes = match (build.rank(), reduced.sent()?) {
         // The first gets nothing: where others have the result, it may have no memory at all.
         (0, Some(sent)) => build.give(sent),
         (_, sent) => build.contribute(sent, reduced.received()?)?,
     };
-    Ok(build.done(comm.runtime().exscan(combiner, bytes), combining))
+    Ok(build.done(comm.runtime().exscan(reduce_op, bytes), combining))
 }
 
 fn within_only(build: &Build<'_>) -> Result {
@@ -119,7 +119,7 @@ pub(super) fn reduce_scatter_block<C: Wide>(
     reduced: Reduced<C>,
 ) -> Result<Collecting> {
     let mut build = Build::new(comm);
-    let (combiner, combining) = reduced.combining(comm)?;
+    let (reduce_op, combining) = reduced.combining(comm)?;
     let Reduced { sendbuf, recvbuf, count, datatype, .. } = reduced;
     let ranks = comm.members.group().size();
     let (all, mine) = match is_in_place(sendbuf) && !build.is_between() {
@@ -132,7 +132,7 @@ pub(super) fn reduce_scatter_block<C: Wide>(
             (all, build.get(reduced.received()?))
         }
     };
-    Ok(build.done(comm.runtime().reduce_scatter_block(combiner, all, mine), combining))
+    Ok(build.done(comm.runtime().reduce_scatter_block(reduce_op, all, mine), combining))
 }
 
 pub(super) fn reduce_scatter<C: Wide>(
@@ -147,7 +147,7 @@ pub(super) fn reduce_scatter<C: Wide>(
     let total: i64 = counts.iter().sum();
     let count = counts[rank as usize];
     let reduced = Reduced { sendbuf, recvbuf, count, datatype, op };
-    let (combiner, combining) = reduced.combining(comm)?;
+    let (reduce_op, combining) = reduced.combining(comm)?;
     let size = datatype::find_committed(datatype)?.size();
     let lens = counts.iter().map(|&count| Ok(sizes::count(count)? * size));
     let lens = lens.collect::<Result<Vec<u64>>>()?;
@@ -161,5 +161,5 @@ pub(super) fn reduce_scatter<C: Wide>(
             (all, build.get(reduced.received()?))
         }
     };
-    Ok(build.done(comm.runtime().reduce_scatter(combiner, all, &lens, mine), combining))
+    Ok(build.done(comm.runtime().reduce_scatter(reduce_op, all, &lens, mine), combining))
 }

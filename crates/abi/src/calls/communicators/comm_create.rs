@@ -7,10 +7,10 @@ use std::ffi::c_int;
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::Posted;
-use ferrywire_mpi::agreement::Promise;
 use ferrywire_mpi::comm::TAG_MAX;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
+use ferrywire_mpi::number_agreement::NumberPromise;
 use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 
 use crate::calls::entry::entries;
@@ -37,7 +37,7 @@ use crate::objects::request::Request;
 /// Agrees with all members of a communicator on the number of a duplicate, and makes it.
 struct Duplicating {
     instance: u16,
-    promise: Promise,
+    promise: NumberPromise,
     /// What the schedule works in.
     room: Box<[u8]>,
     /// What it begins with, and where it goes. Taken when it is made.
@@ -134,7 +134,8 @@ fn duplicate(
     let attributes = comm.attributes.copy_for_dup(handle.0)?;
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
     let copied = Some(Copied { attributes, info, place: Place(newcomm) });
-    let (promise, room) = (Promise::default(), crate::objects::data::room(AGREEMENT_BYTES as u64));
+    let (promise, room) =
+        (NumberPromise::default(), crate::objects::data::room(AGREEMENT_BYTES as u64));
     Ok(Box::new(Duplicating { instance, promise, room, copied }))
 }
 

@@ -1,6 +1,6 @@
 //! What a program can do when ranks die: `mpi-ext.h`. The names are those of User Level Failure Mitigation.
 //!
-//! Everything is settled by the council of crate `mpi`, which lives beside the application in a job that goes on
+//! Everything is settled by the agreement of crate `mpi`, which lives beside the application in a job that goes on
 //! without its dead. Elsewhere nobody is told of deaths, since the job ends with the first.
 
 use std::ffi::c_int;
@@ -49,7 +49,7 @@ entries! {
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
         // Somebody may have said so, and nobody has looked.
         process::first_plane()?.turn();
-        flag.put(comm::find(comm)?.members.standing().is_revoked().into())
+        flag.put(comm::find(comm)?.members.state().is_revoked().into())
     }
 
     fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
@@ -61,16 +61,16 @@ entries! {
         let mine = flag.get();
         let bits = mine.as_ref().map_or(!0, |mine| u64::from(mine.cast_unsigned()));
         let comm = comm::find(comm)?;
-        let verdict = comm.process.agree(&comm.members, vec![bits])?;
+        let decision = comm.process.agree(&comm.members, vec![bits])?;
         mine?;
-        let all = verdict.words.first().copied().unwrap_or(0);
+        let all = decision.words.first().copied().unwrap_or(0);
         flag.put(u32::try_from(all).unwrap_or(0).cast_signed())?;
-        match verdict.is_news {
+        match decision.is_news {
             false => Ok(()),
             true => {
                 let why = format!(
                     "ranks have died that not all have acknowledged: {:?}; the flag is agreed on all the same",
-                    verdict.failed
+                    decision.failed
                 );
                 Err(Failure::new(MPIX_ERR_PROC_FAILED, why))
             }
@@ -79,7 +79,7 @@ entries! {
 
     fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
         process::first_plane()?.turn();
-        failedgrp.put(group_of(&comm::find(comm)?.members.standing().lost()))
+        failedgrp.put(group_of(&comm::find(comm)?.members.state().lost()))
     }
 
     fn MPIX_Comm_ack_failed(comm: MPI_Comm, num_to_ack: c_int, num_acked: Out<c_int>) on comm {
@@ -97,6 +97,6 @@ entries! {
     }
 
     fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
-        failedgrp.put(group_of(&comm::find(comm)?.members.standing().acknowledged()))
+        failedgrp.put(group_of(&comm::find(comm)?.members.state().acknowledged()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use ferrywire_mpi::datatype::{Class, Datatype};
+use ferrywire_mpi::datatype::{Datatype, TypeClass};
 
 use crate::calls::datatypes::constructor::refused;
 use crate::calls::entry::entries;
@@ -55,12 +55,12 @@ fn asked(number: c_int) -> Option<c_int> {
     Some(number).filter(|&number| number != MPI_UNDEFINED)
 }
 
-fn class_of(typeclass: c_int) -> Result<Class> {
+fn class_of(typeclass: c_int) -> Result<TypeClass> {
     match typeclass {
-        MPI_TYPECLASS_INTEGER => Ok(Class::Integer),
-        MPI_TYPECLASS_REAL => Ok(Class::Real),
-        MPI_TYPECLASS_COMPLEX => Ok(Class::Complex),
-        logical if logical == Class::Logical as c_int => Ok(Class::Logical),
+        MPI_TYPECLASS_INTEGER => Ok(TypeClass::Integer),
+        MPI_TYPECLASS_REAL => Ok(TypeClass::Real),
+        MPI_TYPECLASS_COMPLEX => Ok(TypeClass::Complex),
+        logical if logical == TypeClass::Logical as c_int => Ok(TypeClass::Logical),
         other => Err(Failure::new(MPI_ERR_ARG, format!("{other} is no class of types"))),
     }
 }

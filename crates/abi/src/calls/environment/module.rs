@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use ferrywire_host::memory;
 use ferrywire_host::nic::{self, MODULE_COUNTERS};
 use ferrywire_modules::{self as engine, ModuleFault, Trouble};
-use ferrywire_mpi::collective::{self as algorithm, Combiner};
+use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 use ferrywire_mpi::operation::{self, Number, Operation};
 
 use crate::calls::communicators::comm_create;
@@ -60,12 +60,12 @@ fn agree(comm: &Comm, instance: u16, trouble: Option<&Trouble>, code: &[u8]) -> 
 /// The least of the numbers of all ranks, place by place.
 fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> {
     let operator = operation::operator(Operation::Min, Number::U64).expect("it makes sense");
-    let combiner = Combiner { operator, element_bytes: 8, commutative: true };
+    let reduce_op = ReduceOp { operator, element_bytes: 8, commutative: true };
     let mut bytes = mine.map(u64::to_ne_bytes);
     let flat = bytes.as_flattened_mut();
     let mut work = crate::objects::data::room(flat.len() as u64);
     let (span, work) = (memory::lend_mut(flat), memory::lend_mut(&mut work));
-    let schedule = algorithm::allreduce(comm.members.member(), combiner, span, span, work);
+    let schedule = algorithm::allreduce(comm.members.member(), reduce_op, span, span, work);
     // SAFETY: what it is lent outlives the call.
     unsafe { comm.runtime().run(instance, schedule) }?;
     Ok(bytes.map(u64::from_ne_bytes))

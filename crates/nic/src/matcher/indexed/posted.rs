@@ -6,12 +6,12 @@ use core::mem::size_of_val;
 use super::super::{Age, Cell, Entry, Item};
 use super::Class;
 use super::runs::Runs;
-use super::slots::{Slot, Slots};
+use super::slots::{QueueSlot, Slots};
 use crate::word::{Mask, MatchWord};
 
 /// Receives that wait for messages.
 #[derive(Debug, Default)]
-pub(super) struct Posted {
+pub(super) struct PostedQueue {
     slots: Slots,
     exact: Runs,
     /// The youngest receive of all, if it is exact: it has a place but is in no class until another
@@ -22,7 +22,7 @@ pub(super) struct Posted {
     next_age: Age,
 }
 
-impl Posted {
+impl PostedQueue {
     #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, class: Class, item: Item) -> Cell {
         let key = word.masked(class.mask());
@@ -81,7 +81,7 @@ impl Posted {
             self.latest = None;
             return self.slots.remove(at);
         }
-        let &Slot { word: key, class, .. } = self.slots.slot(at);
+        let &QueueSlot { word: key, class, .. } = self.slots.slot(at);
         let class = class.expect("a cell is valid until its entry leaves");
         let runs = match (class, &mut self.wild) {
             (Class::Exact, _) | (_, None) => &mut self.exact,

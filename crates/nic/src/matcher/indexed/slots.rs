@@ -10,14 +10,14 @@ use crate::word::MatchWord;
 /// Entries by place. Empty, it holds no memory.
 #[derive(Debug)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    slots: Vec<QueueSlot>,
     len: u32,
     /// The first place to use again, linked through `item`.
     free: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct QueueSlot {
     pub(super) word: MatchWord,
     pub(super) age: Age,
     pub(super) item: Item,
@@ -66,7 +66,7 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn slot(&self, at: u32) -> &Slot {
+    pub(super) fn slot(&self, at: u32) -> &QueueSlot {
         &self.slots[at as usize]
     }
 
@@ -84,7 +84,7 @@ impl Slots {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.slots.capacity() * size_of::<QueueSlot>()
     }
 
     /// Adds a place, the only free one.
@@ -92,7 +92,12 @@ impl Slots {
     fn add_place(&mut self) {
         let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
         self.free = at.expect("a queue has room for 2^31 entries");
-        self.slots.push(Slot { word: MatchWord::from_bits(0), age: 0, item: NONE, class: None });
+        self.slots.push(QueueSlot {
+            word: MatchWord::from_bits(0),
+            age: 0,
+            item: NONE,
+            class: None,
+        });
     }
 }
 
@@ -106,7 +111,7 @@ const NONE: u32 = u32::MAX;
 /// Places leave one bit to [`super::runs`].
 const SLOTS_MAX: u32 = 1 << 31;
 
-const _: () = assert!(size_of::<Slot>() == 24);
+const _: () = assert!(size_of::<QueueSlot>() == 24);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
 //! Random agreements on numbers, many at once, against what must hold whatever the order of events: all members get
 //! the same number, no rank has a number twice, and everything ends.
 //!
-//!     cargo test -p ferrywire-mpi --test agreement
-//!     RUNS=20000 cargo test -p ferrywire-mpi --test agreement -- --nocapture
-//!     SEED=7 cargo test -p ferrywire-mpi --test agreement
+//!     cargo test -p ferrywire-mpi --test number_agreement
+//!     RUNS=20000 cargo test -p ferrywire-mpi --test number_agreement -- --nocapture
+//!     SEED=7 cargo test -p ferrywire-mpi --test number_agreement
 //!
 //! What messages do is left out: a rank has what all members have combined at any moment after the last one has given
 //! its part. That messages find their agreement is tested with real ones, in `tests/matching`.
@@ -20,7 +20,7 @@ fn agreements_end_and_agree() {
     let seeds = number("SEED").map_or(0..runs, |seed| seed..seed + 1);
     for seed in seeds {
         if let Err(wrong) = World::new(seed, None).run() {
-            panic!("SEED={seed} cargo test -p ferrywire-mpi --test agreement: {wrong}");
+            panic!("SEED={seed} cargo test -p ferrywire-mpi --test number_agreement: {wrong}");
         }
     }
 }

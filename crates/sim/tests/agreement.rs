@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrywire_mpi::council::{Council, Promise, Standing, Verdict};
+use ferrywire_mpi::agreement::{Agreement, CommState, Decision, Promise};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Deed, Departure, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region,
-    Resident, Span, Standard, Ticket,
+    Action, Departure, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region,
+    Service, Span, Standard, Ticket,
 };
 use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::random::Random;
@@ -20,13 +20,13 @@ const NUMBER: u16 = 3;
 
 /// A rank that agrees again and again, and shrinks when it learns that somebody is dead.
 struct Delegate {
-    council: Council,
+    agreement: Agreement,
     group: Group,
-    standing: Arc<Standing>,
+    state: Arc<CommState>,
     inbox: Option<(Ticket, Span)>,
     /// What it brings to each agreement.
     flags: Vec<u64>,
-    verdicts: Vec<Verdict>,
+    decisions: Vec<Decision>,
     promise: Option<Promise>,
     /// How long it does other things before each.
     pauses_ns: Vec<u64>,
@@ -41,12 +41,12 @@ struct Delegate {
 impl Delegate {
     fn new(me: u32, group: &Group, flags: Vec<u64>, pauses_ns: Vec<u64>) -> Delegate {
         Delegate {
-            council: Council::new(Peer(me)),
+            agreement: Agreement::new(Peer(me)),
             group: group.clone(),
-            standing: Arc::new(Standing::new(group.size())),
+            state: Arc::new(CommState::new(group.size())),
             inbox: None,
             flags,
-            verdicts: Vec::new(),
+            decisions: Vec::new(),
             promise: None,
             pauses_ns,
             hanging: None,
@@ -58,9 +58,9 @@ impl Delegate {
     }
 
     fn listen(&mut self, context: &mut Context<'_, Standard>) {
-        let bytes = Council::message_bytes_max(self.group.size());
+        let bytes = Agreement::message_bytes_max(self.group.size());
         let into = Span::new(context.port.memory.lend(vec![0; bytes]), 0, bytes as u64);
-        let (word, mask) = Council::wanted();
+        let (word, mask) = Agreement::wanted();
         loop {
             match context.nic.post_receive(None, word, mask, into, context.port) {
                 Posted::Pending(ticket) => {
@@ -75,31 +75,31 @@ impl Delegate {
     fn take(&mut self, outcome: Outcome, into: Span, context: &mut Context<'_, Standard>) {
         let Outcome::Received(got) = outcome else { panic!("a message was expected: {outcome:?}") };
         let bytes = context.port.memory.bytes(into.first(got.len)).to_vec();
-        self.council.on_message(Peer(got.word.source()), &bytes);
+        self.agreement.on_message(Peer(got.word.source()), &bytes);
         self.act(context);
     }
 
-    /// Does what the council says, and takes part in the next agreement if the last is over.
+    /// Does what the agreement says, and takes part in the next agreement if the last is over.
     fn act(&mut self, context: &mut Context<'_, Standard>) {
         let me = context.nic.me();
-        for deed in self.council.take_deeds() {
-            if context.nic.end_for(&deed, context.port) {
+        for action in self.agreement.take_actions() {
+            if context.nic.end_for(&action, context.port) {
                 continue;
             }
-            let Deed::Send { to, bytes } = deed else { unreachable!("the others are done") };
+            let Action::Send { to, bytes } = action else { unreachable!("the others are done") };
             let len = bytes.len() as u64;
             let source = Span::new(context.port.memory.lend(bytes), 0, len);
-            let word = Council::word(me);
+            let word = Agreement::word(me);
             let posted = context.nic.post_send(to, word, source, Mode::Standard, context.port);
             if let Posted::Pending(ticket) = posted {
                 self.sending.push((ticket, source.region));
             }
         }
         let over = self.promise.as_ref().and_then(|promise| promise.get().cloned());
-        if let Some(verdict) = over {
+        if let Some(decision) = over {
             self.promise = None;
-            self.verdicts.push(verdict);
-            if let Some(&pause) = self.pauses_ns.get(self.verdicts.len()) {
+            self.decisions.push(decision);
+            if let Some(&pause) = self.pauses_ns.get(self.decisions.len()) {
                 context.wake_in(pause);
             }
         }
@@ -110,7 +110,7 @@ impl Application<Standard> for Delegate {
     fn on_wake(&mut self, context: &mut Context<'_, Standard>) {
         self.woken += 1;
         if self.woken == 1 {
-            self.council.on_made(NUMBER, &self.group, &self.standing);
+            self.agreement.on_made(NUMBER, &self.group, &self.state);
             self.listen(context);
             if self.revokes_at_ns.is_some() || self.flags.is_empty() {
                 // Nobody sends it.
@@ -129,9 +129,9 @@ impl Application<Standard> for Delegate {
             return;
         }
         if self.revokes_at_ns.is_some() {
-            self.council.revoke(NUMBER);
-        } else if let Some(&flags) = self.flags.get(self.verdicts.len()) {
-            self.promise = Some(self.council.agree(NUMBER, vec![flags]));
+            self.agreement.revoke(NUMBER);
+        } else if let Some(&flags) = self.flags.get(self.decisions.len()) {
+            self.promise = Some(self.agreement.agree(NUMBER, vec![flags]));
         }
         self.act(context);
     }
@@ -151,7 +151,7 @@ impl Application<Standard> for Delegate {
     }
 
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, Standard>) {
-        self.council.on_gone(peer, Departure::Died);
+        self.agreement.on_gone(peer, Departure::Died);
         self.act(context);
     }
 }
@@ -168,7 +168,7 @@ fn world(
         puts: false,
         gets: false,
         frame_bytes_max: 1500,
-        welcome_bytes: 0,
+        initial_credit_bytes: 0,
     };
     let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
     let fabric = Fabric {
@@ -190,17 +190,17 @@ fn judge(world: &World<Standard, Delegate>, agreements: usize, context: &str) {
     let ranks: Vec<Peer> = (0..world.size()).map(Peer).collect();
     for nth in 0..agreements {
         // Uniform: also what somebody learned who is dead by now.
-        let verdicts: Vec<(Peer, &Verdict)> = ranks
+        let decisions: Vec<(Peer, &Decision)> = ranks
             .iter()
-            .filter_map(|&rank| Some((rank, world.application(rank).verdicts.get(nth)?)))
+            .filter_map(|&rank| Some((rank, world.application(rank).decisions.get(nth)?)))
             .collect();
         for &rank in ranks.iter().filter(|&&rank| !world.is_dead(rank)) {
-            let there = world.application(rank).verdicts.len() > nth;
-            assert!(there, "{context}: {rank:?} has no verdict {nth}");
+            let there = world.application(rank).decisions.len() > nth;
+            assert!(there, "{context}: {rank:?} has no decision {nth}");
         }
-        let Some((_, first)) = verdicts.first() else { continue };
-        for (rank, verdict) in &verdicts {
-            assert_eq!(verdict, first, "{context}: {rank:?} differs in agreement {nth}");
+        let Some((_, first)) = decisions.first() else { continue };
+        for (rank, decision) in &decisions {
+            assert_eq!(decision, first, "{context}: {rank:?} differs in agreement {nth}");
         }
         let failed: BTreeSet<u32> = first.failed.iter().copied().collect();
         // Nobody is called dead who lives.
@@ -235,13 +235,13 @@ fn all_agree_when_nobody_dies() {
         world.begin();
         world.run_until_quiet();
         judge(&world, 4, &format!("{size} ranks"));
-        assert!(world.application(Peer(0)).verdicts.iter().all(|one| one.failed.is_empty()));
+        assert!(world.application(Peer(0)).decisions.iter().all(|one| one.failed.is_empty()));
     }
 }
 
 /// Each rank in turn is killed after each event in turn, and a second one some events later.
 #[test]
-fn a_kill_at_every_step_leaves_one_verdict() {
+fn a_kill_at_every_step_leaves_one_decision() {
     let mut runs = 0;
     for (size, reliable) in [(2, true), (3, true), (4, false), (5, true)] {
         for victim in 0..size {
@@ -271,7 +271,7 @@ fn a_kill_at_every_step_leaves_one_verdict() {
 }
 
 #[test]
-fn any_number_of_deaths_at_any_time_leaves_one_verdict() {
+fn any_number_of_deaths_at_any_time_leaves_one_decision() {
     for seed in 0..runs() {
         let mut random = Random::new(seed);
         let size = u32::try_from(random.between(2, 12)).expect("few");
@@ -288,7 +288,7 @@ fn any_number_of_deaths_at_any_time_leaves_one_verdict() {
     }
 }
 
-/// Whoever dies before anybody has come is in the verdict of all: that is what a shrunk communicator leaves out.
+/// Whoever dies before anybody has come is in the decision of all: that is what a shrunk communicator leaves out.
 #[test]
 fn the_dead_of_before_are_agreed_on() {
     for seed in 0..runs() / 4 {
@@ -304,7 +304,7 @@ fn the_dead_of_before_are_agreed_on() {
         judge(&world, 1, &format!("seed {seed}"));
         let living = (0..size).find(|rank| !dead.contains(rank));
         if let Some(rank) = living {
-            assert_eq!(world.application(Peer(rank)).verdicts[0].failed, dead, "seed {seed}");
+            assert_eq!(world.application(Peer(rank)).decisions[0].failed, dead, "seed {seed}");
         }
     }
 }
@@ -313,17 +313,17 @@ fn the_dead_of_before_are_agreed_on() {
 #[test]
 fn who_has_left_ends_nothing() {
     let group = Group::whole(3);
-    let standing = Arc::new(Standing::new(group.size()));
-    let mut council = Council::new(Peer(0));
-    council.on_made(NUMBER, &group, &standing);
-    council.on_gone(Peer(2), Departure::Left);
-    assert_eq!((council.take_deeds(), standing.lost()), (vec![], vec![]));
-    council.on_gone(Peer(1), Departure::Died);
-    let ended = council.take_deeds();
-    assert!(ended.iter().any(|deed| matches!(deed, Deed::EndShared { .. })), "{ended:?}");
-    assert_eq!(standing.lost(), [Peer(1)]);
-    let verdict = council.agree(NUMBER, vec![5]).get().cloned().expect("nobody else is there");
-    assert_eq!((verdict.words, verdict.failed), (vec![5], vec![1, 2]));
+    let state = Arc::new(CommState::new(group.size()));
+    let mut agreement = Agreement::new(Peer(0));
+    agreement.on_made(NUMBER, &group, &state);
+    agreement.on_gone(Peer(2), Departure::Left);
+    assert_eq!((agreement.take_actions(), state.lost()), (vec![], vec![]));
+    agreement.on_gone(Peer(1), Departure::Died);
+    let ended = agreement.take_actions();
+    assert!(ended.iter().any(|action| matches!(action, Action::EndShared { .. })), "{ended:?}");
+    assert_eq!(state.lost(), [Peer(1)]);
+    let decision = agreement.agree(NUMBER, vec![5]).get().cloned().expect("nobody else is there");
+    assert_eq!((decision.words, decision.failed), (vec![5], vec![1, 2]));
 }
 
 /// If one who lives has heard that a communicator is revoked, all who live do, and what hung in it ends.
@@ -347,7 +347,7 @@ fn word_of_a_revocation_reaches_all_who_live() {
         world.begin();
         world.run_until_quiet();
         let living: Vec<Peer> = (0..size).map(Peer).filter(|&rank| !world.is_dead(rank)).collect();
-        let told = |rank: &Peer| world.application(*rank).standing.is_revoked();
+        let told = |rank: &Peer| world.application(*rank).state.is_revoked();
         let any = living.iter().any(told);
         assert!(!any || living.iter().all(told), "seed {seed}");
         for &rank in &living {

@@ -1,4 +1,4 @@
-//! Where a resident lives: beside the application, in whichever thread turns.
+//! Runs a service beside the application, in whichever thread turns.
 //!
 //! It gets its messages by a receive that is always posted, so that the agent listens while the application is away,
 //! and is woken like any task. One thread at a time does what it says; another that is woken meanwhile leaves it a note.
@@ -10,16 +10,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 
-use ferrywire_nic::{Deed, Mask, MatchWord, Mode, Outcome, Peer, Posted, Resident, Ticket};
+use ferrywire_nic::{Action, Mask, MatchWord, Mode, Outcome, Peer, Posted, Service, Ticket};
 
 use crate::memory;
 use crate::notes::Notes;
 use crate::rank::Rank;
 
-/// A resident, and what it lives in.
-pub struct Residence<R> {
+/// A service, with the receive that is posted for it.
+pub struct RunningService<R> {
     rank: &'static Rank,
-    resident: Mutex<R>,
+    service: Mutex<R>,
     /// Under which word its messages go, and which it wants.
     own: MatchWord,
     wanted: (MatchWord, Mask),
@@ -31,42 +31,42 @@ pub struct Residence<R> {
 struct Mail {
     inbox: Box<[u8]>,
     listening: Option<Ticket>,
-    /// Of whom the resident knows that they are gone.
+    /// Of whom the service knows that they are gone.
     known: Vec<bool>,
 }
 
-impl<R: Resident + 'static> Residence<R> {
-    /// The resident moves in. Its messages are of at most so many bytes.
+impl<R: Service + 'static> RunningService<R> {
+    /// Starts a service whose messages have at most so many bytes.
     pub fn open(
         rank: &'static Rank,
-        resident: R,
+        service: R,
         own: MatchWord,
         wanted: (MatchWord, Mask),
         bytes_max: usize,
-    ) -> Arc<Residence<R>> {
+    ) -> Arc<RunningService<R>> {
         let known = vec![false; rank.size() as usize];
         let inbox = vec![0; bytes_max].into();
-        let residence = Arc::new(Residence {
+        let running = Arc::new(RunningService {
             rank,
-            resident: Mutex::new(resident),
+            service: Mutex::new(service),
             own,
             wanted,
             notes: Notes::new(Mail { inbox, listening: None, known }),
         });
-        rank.watch_deaths(Waker::from(Arc::clone(&residence)));
-        residence.look();
-        residence
+        rank.watch_deaths(Waker::from(Arc::clone(&running)));
+        running.look();
+        running
     }
 
-    /// Asks the resident something, and does what it wants done. Nobody may hold the lock of a driver.
+    /// Asks the service something, and does what it wants done. Nobody may hold the lock of a driver.
     pub fn ask<T>(self: &Arc<Self>, question: impl FnOnce(&mut R) -> T) -> T {
-        let answer = question(&mut self.resident());
+        let answer = question(&mut self.service());
         self.look();
         answer
     }
 
-    fn resident(&self) -> std::sync::MutexGuard<'_, R> {
-        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    fn service(&self) -> std::sync::MutexGuard<'_, R> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does what there is to do, or leaves it to whoever is at it.
@@ -79,13 +79,13 @@ impl<R: Resident + 'static> Residence<R> {
     fn turn(&self, mail: &mut Mail, waker: &Waker) -> bool {
         let fallen = self.fallen(mail);
         let heard = self.hear(mail, waker);
-        let deeds = self.resident().take_deeds();
-        let busy = fallen || heard || !deeds.is_empty();
-        deeds.into_iter().for_each(|deed| self.perform(deed));
+        let actions = self.service().take_actions();
+        let busy = fallen || heard || !actions.is_empty();
+        actions.into_iter().for_each(|action| self.perform(action));
         busy
     }
 
-    /// Tells the resident who is gone.
+    /// Tells the service who is gone.
     fn fallen(&self, mail: &mut Mail) -> bool {
         let fallen: Vec<Peer> = self.rank.inspect(|nic| {
             let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);
@@ -95,12 +95,12 @@ impl<R: Resident + 'static> Residence<R> {
             mail.known[peer.0 as usize] = true;
             self.rank.tell_if_silent(peer);
             let how = self.rank.departure_of(peer);
-            self.resident().on_gone(peer, how);
+            self.service().on_gone(peer, how);
         }
         !fallen.is_empty()
     }
 
-    /// Gives the resident a message, if one has come, and listens for the next.
+    /// Gives the service a message, if one has come, and listens for the next.
     fn hear(&self, mail: &mut Mail, waker: &Waker) -> bool {
         let outcome = match mail.listening.take() {
             Some(ticket) => match self.rank.poll(ticket, waker) {
@@ -127,16 +127,16 @@ impl<R: Resident + 'static> Residence<R> {
         };
         if let Some(Outcome::Received(got)) = outcome {
             let len = usize::try_from(got.len).unwrap_or(0).min(mail.inbox.len());
-            self.resident().on_message(Peer(got.word.source()), &mail.inbox[..len]);
+            self.service().on_message(Peer(got.word.source()), &mail.inbox[..len]);
         }
         true
     }
 
-    fn perform(&self, deed: Deed) {
-        let Deed::Send { to, bytes } = deed else {
+    fn perform(&self, action: Action) {
+        let Action::Send { to, bytes } = action else {
             for driver in self.rank.drivers() {
                 // SAFETY: nothing is lent.
-                unsafe { driver.submit(|nic, port| nic.end_for(&deed, port)) };
+                unsafe { driver.submit(|nic, port| nic.end_for(&action, port)) };
             }
             return;
         };
@@ -151,7 +151,7 @@ impl<R: Resident + 'static> Residence<R> {
     }
 }
 
-impl<R: Resident + 'static> Wake for Residence<R> {
+impl<R: Service + 'static> Wake for RunningService<R> {
     fn wake(self: Arc<Self>) {
         self.look();
     }

@@ -1,4 +1,4 @@
-//! A resident: a protocol of the library's that lives beside the application, and goes on whatever that does.
+//! A service: a protocol of the library that runs beside the application, whatever the application does.
 //!
 //! It gets messages under a group of its own, is told who is gone, and says what is to be done. It never calls the
 //! NIC: the world does for it what it says, whenever it turns.
@@ -9,8 +9,8 @@ use crate::nic::{Nic, Variant};
 use crate::port::Port;
 use crate::types::{Fault, Peer};
 
-/// What a world tells a resident, and asks of it.
-pub trait Resident: Send {
+/// What a world tells a service, and asks of it.
+pub trait Service: Send {
     /// A message for it has come.
     fn on_message(&mut self, from: Peer, bytes: &[u8]);
 
@@ -18,7 +18,7 @@ pub trait Resident: Send {
     fn on_gone(&mut self, peer: Peer, how: Departure);
 
     /// What is to be done now, in this order. It is asked after each of the above.
-    fn take_deeds(&mut self) -> Vec<Deed>;
+    fn take_actions(&mut self) -> Vec<Action>;
 }
 
 /// How a peer went.
@@ -30,10 +30,10 @@ pub enum Departure {
     Died,
 }
 
-/// Something that a resident wants done.
+/// Something that a service wants done.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Deed {
-    /// A message to the resident of a peer.
+pub enum Action {
+    /// A message to the service of a peer.
     Send {
         /// Whose.
         to: Peer,
@@ -67,14 +67,14 @@ pub enum Deed {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Does what a resident wants ended. False for what has to be sent, which takes memory of the caller's.
-    pub fn end_for(&mut self, deed: &Deed, port: &mut impl Port) -> bool {
-        match *deed {
-            Deed::Send { .. } => return false,
-            Deed::EndShared { group, fault } => self.end_shared(group, fault, port),
-            Deed::EndGroup { group, fault } => self.end_group(group, fault, port),
-            Deed::Mend { group } => self.mend(group),
-            Deed::Forget { group } => self.forget_group(group),
+    /// Does what a service wants ended. False for what has to be sent, which takes memory of the caller's.
+    pub fn end_for(&mut self, action: &Action, port: &mut impl Port) -> bool {
+        match *action {
+            Action::Send { .. } => return false,
+            Action::EndShared { group, fault } => self.end_shared(group, fault, port),
+            Action::EndGroup { group, fault } => self.end_group(group, fault, port),
+            Action::Mend { group } => self.mend(group),
+            Action::Forget { group } => self.forget_group(group),
         }
         true
     }

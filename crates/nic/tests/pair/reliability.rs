@@ -440,8 +440,8 @@ fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
         let mut world = World::acquainted(rail, &limits());
         let source = world.lend(0, &pattern(9000));
         let mut schedule = Schedule::new(GROUP, 0);
-        for strand in [1, 2] {
-            schedule.push(Step::Send { to: peer(1), source, strand }, &[]);
+        for subtag in [1, 2] {
+            schedule.push(Step::Send { to: peer(1), source, subtag }, &[]);
         }
         let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
         world.calm();

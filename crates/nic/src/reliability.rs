@@ -1,10 +1,10 @@
 //! What a rail that loses, repeats or reorders frames lacks: sequence, ack, retry, repeat detection.
 //!
-//! One window serves both directions of one peer. Frames carry a sequence number within an epoch,
+//! One `Reliability` serves both directions of one peer. Frames carry a sequence number within an epoch,
 //! a cumulative ack and a bit for each of the 64 frames beyond it. More than those may be out: of
 //! what is early and further ahead the peer hears when the gap before it has closed. A frame stays
-//! in the window, as an envelope and a span, until it is acked; early frames wait, as bytes, until
-//! the gap before them closes. The window decides when a frame goes again; the NIC sends it.
+//! in flight, as an envelope and a span, until it is acked; early frames wait, as bytes, until
+//! the gap before them closes. `Reliability` decides when a frame goes again; the NIC sends it.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::types::{Span, Ticket, Time};
 
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct Reliability {
     // To the peer.
     epoch: u32,
     next: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Window {
     round_trip: RoundTrip,
     backoff: u32,
     retry_at: Option<Time>,
-    /// When an ack last told something new, or the window last stopped being empty.
+    /// When an ack last told something new, or frames were first in flight.
     progress_at: Time,
 
     // From the peer.
@@ -43,7 +43,7 @@ pub(crate) struct Window {
     unacked: u32,
     ack_at: Option<Time>,
 
-    /// The deadline under which the NIC's clock has this window.
+    /// The deadline under which the NIC's clock has this peer.
     pub(crate) listed: Option<Time>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Flying {
 
 /// Where an arriving frame stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum SequenceCheck {
     /// It is the one that is expected.
     Next,
     /// Something before it is missing.
@@ -80,9 +80,9 @@ pub(crate) const AHEAD_MAX: u32 = 256;
 /// How far ahead the bits of an ack reach.
 const REACH: u32 = u64::BITS;
 
-impl Window {
-    pub(crate) fn new(epoch: u32, now: Time) -> Window {
-        Window {
+impl Reliability {
+    pub(crate) fn new(epoch: u32, now: Time) -> Reliability {
+        Reliability {
             epoch,
             next: 0,
             flying: VecDeque::new(),
@@ -219,19 +219,19 @@ impl Window {
         freed
     }
 
-    pub(crate) fn place(&self, marks: &Marks) -> Place {
+    pub(crate) fn check_sequence(&self, marks: &Marks) -> SequenceCheck {
         if marks.epoch != self.peer_epoch {
-            return Place::Stray;
+            return SequenceCheck::Stray;
         }
         let ahead = marks.sequence.wrapping_sub(self.expected);
         match ahead {
-            0 => Place::Next,
+            0 => SequenceCheck::Next,
             1..=AHEAD_MAX => match self.early.get(ahead as usize - 1) {
-                Some(Some(_)) => Place::Repeat,
-                _ => Place::Early,
+                Some(Some(_)) => SequenceCheck::Repeat,
+                _ => SequenceCheck::Early,
             },
-            _ if newer(self.expected, marks.sequence) => Place::Repeat,
-            _ => Place::Stray,
+            _ if newer(self.expected, marks.sequence) => SequenceCheck::Repeat,
+            _ => SequenceCheck::Stray,
         }
     }
 
@@ -266,7 +266,7 @@ impl Window {
         self.ack_at.is_some_and(|at| at <= now)
     }
 
-    /// Takes the acks of an arriving frame. Frames that have arrived leave the window in order,
+    /// Takes the acks of an arriving frame. Frames that have arrived leave in order,
     /// and `settled` hears of their operations.
     pub(crate) fn on_ack(
         &mut self,
@@ -388,7 +388,7 @@ impl Window {
         !self.flying.is_empty() && now.since(self.progress_at) >= limits.silence_ns_max
     }
 
-    /// When the window next wants to be looked at.
+    /// When the next timer expires.
     pub(crate) fn deadline(&self) -> Option<Time> {
         match (self.retry_at, self.ack_at) {
             (Some(retry), Some(ack)) => Some(retry.min(ack)),
@@ -405,7 +405,7 @@ impl Window {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Window>()
+        size_of::<Reliability>()
             + self.flying.capacity() * size_of::<Flying>()
             + self.early.capacity() * size_of::<Option<Box<[u8]>>>()
             + self.early_bytes()
@@ -458,12 +458,12 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    fn window() -> (Window, Limits) {
-        (Window::new(1, Time(0)), Limits::default())
+    fn reliability() -> (Reliability, Limits) {
+        (Reliability::new(1, Time(0)), Limits::default())
     }
 
-    fn launch(window: &mut Window, limits: &Limits, at: u64) -> Marks {
-        window.launch(Kind::Ack, Span::EMPTY, None, Time(at), limits)
+    fn launch(reliability: &mut Reliability, limits: &Limits, at: u64) -> Marks {
+        reliability.launch(Kind::Ack, Span::EMPTY, None, Time(at), limits)
     }
 
     fn ack(ack: u32, also: u64) -> Marks {
@@ -472,109 +472,109 @@ mod tests {
 
     #[test]
     fn a_selective_ack_settles_nothing_before_the_gap_closes() {
-        let (mut window, limits) = window();
+        let (mut reliability, limits) = reliability();
         for _ in 0..4 {
-            launch(&mut window, &limits, 0);
+            launch(&mut reliability, &limits, 0);
         }
-        window.on_ack(&ack(0, 0b110), Time(10), &limits, |_| {});
-        assert_eq!(window.flying.len(), 4);
-        window.on_ack(&ack(2, 0b1), Time(20), &limits, |_| {});
-        assert_eq!(window.flying.len(), 0);
+        reliability.on_ack(&ack(0, 0b110), Time(10), &limits, |_| {});
+        assert_eq!(reliability.flying.len(), 4);
+        reliability.on_ack(&ack(2, 0b1), Time(20), &limits, |_| {});
+        assert_eq!(reliability.flying.len(), 0);
     }
 
     #[test]
     fn what_is_early_beyond_the_reach_of_an_ack_is_kept_and_acked_with_the_gap() {
-        let (mut window, _) = window();
-        window.begin_epoch(7);
+        let (mut reliability, _) = reliability();
+        reliability.begin_epoch(7);
         for sequence in [1, REACH, REACH + 1, AHEAD_MAX] {
             let marks = Marks { epoch: 7, sequence, ..Marks::default() };
-            assert_eq!(window.place(&marks), Place::Early);
-            window.keep_early(sequence, &[0]);
-            assert_eq!(window.place(&marks), Place::Repeat);
+            assert_eq!(reliability.check_sequence(&marks), SequenceCheck::Early);
+            reliability.keep_early(sequence, &[0]);
+            assert_eq!(reliability.check_sequence(&marks), SequenceCheck::Repeat);
         }
-        assert_eq!(window.ack_marks().also, 1 | 1 << (REACH - 1));
-        assert!(window.advance().is_some());
-        assert!(window.advance().is_none());
-        assert_eq!(window.ack_marks().also, 0b11 << (REACH - 3));
+        assert_eq!(reliability.ack_marks().also, 1 | 1 << (REACH - 1));
+        assert!(reliability.advance().is_some());
+        assert!(reliability.advance().is_none());
+        assert_eq!(reliability.ack_marks().also, 0b11 << (REACH - 3));
     }
 
     #[test]
     fn a_frame_that_three_have_overtaken_goes_again_before_its_time() {
-        let (mut window, limits) = window();
+        let (mut reliability, limits) = reliability();
         for _ in 0..4 {
-            launch(&mut window, &limits, 0);
+            launch(&mut reliability, &limits, 0);
         }
         let later = Time(limits.retry_ns_min);
-        window.on_ack(&ack(0, 0b111), later, &limits, |_| {});
-        assert_eq!(window.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
-        assert!(window.next_retry(later, &limits).is_none());
+        reliability.on_ack(&ack(0, 0b111), later, &limits, |_| {});
+        assert_eq!(reliability.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
+        assert!(reliability.next_retry(later, &limits).is_none());
     }
 
     #[test]
     fn what_goes_again_is_not_overtaken_at_once() {
-        let (mut window, limits) = window();
+        let (mut reliability, limits) = reliability();
         for _ in 0..4 {
-            launch(&mut window, &limits, 0);
+            launch(&mut reliability, &limits, 0);
         }
         // All go twice, so nothing tells how long the way is.
-        let late = window.deadline().expect("frames are out");
-        while window.next_retry(late, &limits).is_some() {}
-        window.on_ack(&ack(0, 0b111), late, &limits, |_| {});
-        assert!(window.next_retry(late, &limits).is_none());
+        let late = reliability.deadline().expect("frames are out");
+        while reliability.next_retry(late, &limits).is_some() {}
+        reliability.on_ack(&ack(0, 0b111), late, &limits, |_| {});
+        assert!(reliability.next_retry(late, &limits).is_none());
         let later = late.after(limits.retry_ns_min);
-        assert_eq!(window.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
-        assert!(window.next_retry(later, &limits).is_none());
+        assert_eq!(reliability.next_retry(later, &limits).map(|flight| flight.sequence), Some(0));
+        assert!(reliability.next_retry(later, &limits).is_none());
     }
 
     #[test]
     fn patience_doubles_and_has_an_end() {
-        let (mut window, limits) = window();
-        launch(&mut window, &limits, 0);
+        let (mut reliability, limits) = reliability();
+        launch(&mut reliability, &limits, 0);
         let mut waits = alloc::vec::Vec::new();
         let mut now = Time(0);
         for _ in 0..12 {
-            let at = window.deadline().expect("a frame is out");
+            let at = reliability.deadline().expect("a frame is out");
             waits.push(at.since(now));
             now = at;
-            assert!(window.next_retry(now, &limits).is_some());
-            assert!(window.next_retry(now, &limits).is_none());
+            assert!(reliability.next_retry(now, &limits).is_some());
+            assert!(reliability.next_retry(now, &limits).is_none());
         }
         assert_eq!(waits[1], 2 * waits[0]);
         assert_eq!(*waits.last().expect("some"), limits.retry_ns_max);
-        assert!(window.is_hopeless(Time(limits.silence_ns_max), &limits));
+        assert!(reliability.is_hopeless(Time(limits.silence_ns_max), &limits));
     }
 
     #[test]
     fn after_a_silence_few_go_again_and_more_with_every_ack() {
-        let (mut window, limits) = window();
+        let (mut reliability, limits) = reliability();
         for _ in 0..12 {
-            launch(&mut window, &limits, 0);
+            launch(&mut reliability, &limits, 0);
         }
-        let again = |window: &mut Window, now| {
-            core::iter::from_fn(|| window.next_retry(now, &limits)).count()
+        let again = |reliability: &mut Reliability, now| {
+            core::iter::from_fn(|| reliability.next_retry(now, &limits)).count()
         };
-        let late = window.deadline().expect("frames are out");
-        assert_eq!(again(&mut window, late), 4);
-        assert!(!window.has_room(&limits), "what is lost goes first");
-        window.on_ack(&ack(2, 0), late, &limits, |_| {});
-        assert_eq!(again(&mut window, late), 4);
-        window.on_ack(&ack(12, 0), late, &limits, |_| {});
-        assert_eq!((window.out, window.lost, window.ahead), (0, 0, 0));
-        assert!(window.has_room(&limits));
+        let late = reliability.deadline().expect("frames are out");
+        assert_eq!(again(&mut reliability, late), 4);
+        assert!(!reliability.has_room(&limits), "what is lost goes first");
+        reliability.on_ack(&ack(2, 0), late, &limits, |_| {});
+        assert_eq!(again(&mut reliability, late), 4);
+        reliability.on_ack(&ack(12, 0), late, &limits, |_| {});
+        assert_eq!((reliability.out, reliability.lost, reliability.ahead), (0, 0, 0));
+        assert!(reliability.has_room(&limits));
     }
 
     #[test]
     fn places_around_the_wrap() {
-        let (mut window, _) = window();
-        window.begin_epoch(7);
-        window.expected = u32::MAX;
+        let (mut reliability, _) = reliability();
+        reliability.begin_epoch(7);
+        reliability.expected = u32::MAX;
         let at = |sequence| Marks { epoch: 7, sequence, ..Marks::default() };
-        assert_eq!(window.place(&at(u32::MAX)), Place::Next);
-        assert_eq!(window.place(&at(0)), Place::Early);
-        assert_eq!(window.place(&at(u32::MAX - 1)), Place::Repeat);
-        assert_eq!(window.place(&at(AHEAD_MAX)), Place::Stray);
-        window.keep_early(0, &[1]);
-        assert_eq!(window.place(&at(0)), Place::Repeat);
-        assert_eq!(window.advance().as_deref(), Some(&[1][..]));
+        assert_eq!(reliability.check_sequence(&at(u32::MAX)), SequenceCheck::Next);
+        assert_eq!(reliability.check_sequence(&at(0)), SequenceCheck::Early);
+        assert_eq!(reliability.check_sequence(&at(u32::MAX - 1)), SequenceCheck::Repeat);
+        assert_eq!(reliability.check_sequence(&at(AHEAD_MAX)), SequenceCheck::Stray);
+        reliability.keep_early(0, &[1]);
+        assert_eq!(reliability.check_sequence(&at(0)), SequenceCheck::Repeat);
+        assert_eq!(reliability.advance().as_deref(), Some(&[1][..]));
     }
 }

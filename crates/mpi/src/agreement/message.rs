@@ -1,9 +1,9 @@
-//! What councils say to each other, as bytes. All numbers are little-endian.
+//! What agreements say to each other, as bytes. All numbers are little-endian.
 
-use super::{Ballot, Key, Verdict};
+use super::{Ballot, Decision, Key};
 use crate::numbers::COMMS_MAX;
 
-/// A message between two councils.
+/// A message between two agreements.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Message {
     pub(super) key: Key,
@@ -18,13 +18,13 @@ pub(super) enum Say {
     /// The communicator is revoked.
     Revoked,
     /// You lead; this is my ballot, and the latest proposal that I have kept, with the rank that made it.
-    Joined { ballot: Ballot, kept: Option<(u32, Verdict)> },
+    Joined { ballot: Ballot, kept: Option<(u32, Decision)> },
     /// I lead; keep this.
-    Proposed(Verdict),
+    Proposed(Decision),
     /// I have kept it.
     Accepted,
     /// It is settled.
-    Declared(Verdict),
+    Declared(Decision),
 }
 
 const REVOKED: u8 = 1;
@@ -33,7 +33,7 @@ const PROPOSED: u8 = 3;
 const ACCEPTED: u8 = 4;
 const DECLARED: u8 = 5;
 
-/// The longest message: a ballot and a verdict, with all ranks in every list.
+/// The longest message: a ballot and a decision, with all ranks in every list.
 pub(super) fn bytes_max(size: u32) -> usize {
     64 + 2 * 8 * (COMMS_MAX / 64 + 2) + 3 * 4 * size as usize
 }
@@ -57,12 +57,12 @@ impl Message {
                 put_words(&mut bytes, &ballot.words);
                 put_ranks(&mut bytes, &ballot.failed);
                 put_ranks(&mut bytes, &ballot.acknowledged);
-                if let Some((leader, verdict)) = kept {
+                if let Some((leader, decision)) = kept {
                     bytes.extend(leader.to_le_bytes());
-                    put_verdict(&mut bytes, verdict);
+                    put_decision(&mut bytes, decision);
                 }
             }
-            Say::Proposed(verdict) | Say::Declared(verdict) => put_verdict(&mut bytes, verdict),
+            Say::Proposed(decision) | Say::Declared(decision) => put_decision(&mut bytes, decision),
         }
         bytes
     }
@@ -82,13 +82,13 @@ impl Message {
                 let ballot = Ballot { words, failed, acknowledged };
                 let kept = match rest.0 {
                     [] => None,
-                    _ => Some((rest.u32()?, rest.verdict()?)),
+                    _ => Some((rest.u32()?, rest.decision()?)),
                 };
                 Say::Joined { ballot, kept }
             }
-            PROPOSED => Say::Proposed(rest.verdict()?),
+            PROPOSED => Say::Proposed(rest.decision()?),
             ACCEPTED => Say::Accepted,
-            DECLARED => Say::Declared(rest.verdict()?),
+            DECLARED => Say::Declared(rest.decision()?),
             _ => return None,
         };
         rest.0.is_empty().then_some(Message { key: Key { number, stamp }, sequence, say })
@@ -105,10 +105,10 @@ fn put_ranks(bytes: &mut Vec<u8>, ranks: &[u32]) {
     bytes.extend(ranks.iter().flat_map(|rank| rank.to_le_bytes()));
 }
 
-fn put_verdict(bytes: &mut Vec<u8>, verdict: &Verdict) {
-    put_words(bytes, &verdict.words);
-    put_ranks(bytes, &verdict.failed);
-    bytes.push(u8::from(verdict.is_news));
+fn put_decision(bytes: &mut Vec<u8>, decision: &Decision) {
+    put_words(bytes, &decision.words);
+    put_ranks(bytes, &decision.failed);
+    bytes.push(u8::from(decision.is_news));
 }
 
 fn put_count(bytes: &mut Vec<u8>, count: usize) {
@@ -143,9 +143,9 @@ impl Reader<'_> {
         (0..self.count(4)?).map(|_| self.u32()).collect()
     }
 
-    fn verdict(&mut self) -> Option<Verdict> {
+    fn decision(&mut self) -> Option<Decision> {
         let (words, failed, [is_news]) = (self.words()?, self.ranks()?, self.take()?);
-        Some(Verdict { words, failed, is_news: is_news != 0 })
+        Some(Decision { words, failed, is_news: is_news != 0 })
     }
 }
 
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn what_is_said_is_understood_and_nothing_else_is() {
         let key = Key { number: 7, stamp: 0x1234_5678_9abc };
-        let verdict = Verdict { words: vec![!0, 5], failed: vec![3, 9], is_news: true };
+        let decision = Decision { words: vec![!0, 5], failed: vec![3, 9], is_news: true };
         let ballot = Ballot { words: vec![1], failed: vec![3], acknowledged: vec![] };
         let says = [
             Say::Revoked,
             Say::Joined { ballot: ballot.clone(), kept: None },
-            Say::Joined { ballot, kept: Some((2, verdict.clone())) },
-            Say::Proposed(verdict.clone()),
+            Say::Joined { ballot, kept: Some((2, decision.clone())) },
+            Say::Proposed(decision.clone()),
             Say::Accepted,
-            Say::Declared(verdict),
+            Say::Declared(decision),
         ];
         for say in says {
             let message = Message { key, sequence: 4, say };
