@@ -5,6 +5,7 @@
 //! sources are read as text, line by line: a rule that needs a full parser is too clever for here.
 #![allow(missing_docs)]
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -243,6 +244,22 @@ fn every_file_opens_with_what_it_is() {
 }
 
 #[test]
+fn a_crate_names_one_type_by_each_name() {
+    let mut breaches = Vec::new();
+    for krate in crates() {
+        let mut known: HashMap<String, String> = HashMap::new();
+        for (place, line) in krate.code() {
+            // Types inside of functions and traits are indented, and nobody else sees them.
+            let Some(name) = defined_type(&line) else { continue };
+            if let Some(other) = known.insert(name.to_string(), place.clone()) {
+                breaches.push(format!("{place}: {name} is the name of another type at {other}"));
+            }
+        }
+    }
+    hold("a reader who searches for a type finds one, so no two of a crate share a name", breaches);
+}
+
+#[test]
 fn settings_are_read_at_the_top_only() {
     let mut breaches = Vec::new();
     for name in ["nic", "mpi", "sim", "modules"] {
@@ -349,6 +366,16 @@ impl Crate {
             lines
         })
     }
+}
+
+/// The name of the type that a line defines, if it begins such a definition.
+fn defined_type(line: &str) -> Option<&str> {
+    if line.starts_with(' ') {
+        return None;
+    }
+    let mut words = words(line).skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "in"));
+    let keyword = words.next()?;
+    matches!(keyword, "struct" | "enum" | "union" | "trait" | "type").then(|| words.next())?
 }
 
 /// Fails with the rule and all the places that break it.

@@ -16,7 +16,7 @@ RANKS = 4
 # How long the job is watched without an attack, short or long; and with one at most.
 QUIET_SECONDS = {True: 1, False: 5}
 ATTACK_SECONDS = 1800
-# What a rank or an agent may grow by while it is attacked.
+# What a rank or a daemon may grow by while it is attacked.
 GROWTH_KB_MAX = 4096
 # Attackers send from ports that only root has, and ranks to no port but that of the job: whatever leaves for another one is an answer
 # to somebody who is not of the job, from whichever port; so is any message of the network.
@@ -51,7 +51,7 @@ def attack(network, folder, count, report):
     counters(victim, COUNTERS)
     job = subprocess.Popen(command(ATTACK_SECONDS), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        pids = {"agent": when_there(f"{FERRY}\0agent", 2, job.pid), "rank": when_there(str(program), RANKS)}
+        pids = {"daemon": when_there(f"{FERRY}\0daemon", 2, job.pid), "rank": when_there(str(program), RANKS)}
         first = Look(pids)
         sent = besiege(network, count, report)
         lasted = job.poll() is None
@@ -130,8 +130,8 @@ class Look:
 
     def __init__(self, pids):
         self.memory = {kind: [memory(pid) for pid in numbers] for kind, numbers in pids.items()}
-        self.joining = sum(joins(pid) for pid in pids["agent"])
-        self.full = sum(found_full(pid) for pid in pids["agent"])
+        self.joining = sum(joins(pid) for pid in pids["daemon"])
+        self.full = sum(found_full(pid) for pid in pids["daemon"])
 
     def own_kb(self, kind):
         return max(own for own, _ in self.memory[kind])

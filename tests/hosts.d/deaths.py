@@ -27,19 +27,19 @@ def kills(network, folder, count, report):
         job = subprocess.Popen(network.command(2 * len(network.hosts), program, 60),
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         time.sleep(dice.uniform(0.02, 0.6))
-        agents = found_processes(f"{FERRY}\0agent", parent=job.pid)
-        parts = {"launcher": [job.pid], "agent": agents, "rank": found_processes(str(program))}
+        daemons = found_processes(f"{FERRY}\0daemon", parent=job.pid)
+        parts = {"launcher": [job.pid], "daemon": daemons, "rank": found_processes(str(program))}
         kind = dice.choice([kind for kind, pids in parts.items() if pids])
         os.kill(dice.choice(parts[kind]), signal.SIGKILL)
         begun = time.monotonic()
         job.communicate(timeout=JOB_SECONDS)
-        while time.monotonic() - begun < GONE_SECONDS and (found_processes(str(program)) or found_processes(f"{FERRY}\0agent")):
+        while time.monotonic() - begun < GONE_SECONDS and (found_processes(str(program)) or found_processes(f"{FERRY}\0daemon")):
             time.sleep(0.005)
         took = time.monotonic() - begun
         gone.append(1000 * took)
         if took >= GONE_SECONDS or job.returncode == 0:
             report.tell(f"kill {number} of a {kind}", False, f"after {took:.2f} s, exit code {job.returncode}")
-    report.tell(f"{count} kills of ranks, agents, launchers", True, f"all gone after, ms: {spread(gone)}")
+    report.tell(f"{count} kills of ranks, daemons, launchers", True, f"all gone after, ms: {spread(gone)}")
 
 
 def survivals(network, folder, count, seed, report):
@@ -57,9 +57,9 @@ def survivals(network, folder, count, seed, report):
             kind = dice.choice(["rank", "host"]) if network else "rank"
             kinds[kind] += 1
             if kind == "host":
-                agent = dice.choice(found_processes(f"{FERRY}\0agent", parent=job.process.pid))
-                dead = {rank for rank, pid in job.pids.items() if parent_of(pid) == agent}
-                victims = [agent]
+                daemon = dice.choice(found_processes(f"{FERRY}\0daemon", parent=job.process.pid))
+                dead = {rank for rank, pid in job.pids.items() if parent_of(pid) == daemon}
+                victims = [daemon]
             else:
                 # Sometimes another one, while the others are about to go on.
                 dead = set(dice.sample(sorted(job.pids), dice.choice([1, 1, 2])))
@@ -73,7 +73,7 @@ def survivals(network, folder, count, seed, report):
                     # It was done before.
                     dead -= {rank for rank in dead if job.pids[rank] == pid}
             wrong = job.judged(dead, ranks, SUMS)
-            left = found_processes(str(program)) + found_processes(f"{FERRY}\0agent")
+            left = found_processes(str(program)) + found_processes(f"{FERRY}\0daemon")
             went_on = [(at - moment) / 1e6 for rank, at in job.moments("goes on") if rank not in dead]
             if not wrong and max(went_on, default=0) > 1000 * GO_ON_SECONDS:
                 wrong = f"went on after {max(went_on):.0f} ms"
@@ -98,8 +98,8 @@ def stops(network, folder, report):
     ranks = 2 * len(network.hosts)
     command = network.command(ranks, "--on-death", "continue", program, SUMS, SUM_MICROSECONDS)
     with Survivor(command, ranks) as job:
-        agent = found_processes(f"{FERRY}\0agent", parent=job.process.pid)[1]
-        stopped = [pid for pid in job.pids.values() if parent_of(pid) == agent]
+        daemon = found_processes(f"{FERRY}\0daemon", parent=job.process.pid)[1]
+        stopped = [pid for pid in job.pids.values() if parent_of(pid) == daemon]
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(STOP_SECONDS)

@@ -19,7 +19,7 @@ SECONDS_MAX = 60
 # Where else another user would look.
 FOLDERS = ["/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/run"]
 
-# What reaches a host, and writes down what is said to the agent there.
+# What reaches a host, and writes down what is said to the daemon there.
 LISTENING_RSH = """#!/bin/sh
 umask 077
 tee "{folder}/$1" | ip netns exec "$@"
@@ -34,8 +34,8 @@ door.bind("")
 door.listen()
 print(flush=True)
 while True:
-    guest = door.accept()[0]
-    guest.send(told)
+    rank = door.accept()[0]
+    rank.send(told)
 """
 
 # What mpiexec reaches a host by: it has addresses for hosts.
@@ -64,7 +64,7 @@ def secrets(network, folder, report):
 
 
 def on_hosts(network, folder, home, program, report):
-    """The secret is learnt from the pipe to an agent, which only root and the user himself can read."""
+    """The secret is learnt from the pipe to a daemon, which only root and the user himself can read."""
     heard = folder / "heard"
     heard.mkdir(mode=0o700)
     rsh = script(home / "listening_rsh", LISTENING_RSH.format(folder=heard))
@@ -89,7 +89,7 @@ def on_hosts(network, folder, home, program, report):
 
 
 def under_mpiexec(network, folder, home, program, report):
-    """The secret is on the board of mpiexec, so it is in that program's memory."""
+    """The secret is on the kvs of mpiexec, so it is in that program's memory."""
     rsh = script(home / "mpiexec_rsh", RSH.format(mark=network.bridge))
     command = ["ip", "netns", "exec", network.hosts[0], MPIEXEC, "-iface", "eth0", "-launcher", "ssh", "-launcher-exec", rsh,
                "-hosts", "10.78.0.1,10.78.0.2", "-ppn", "1", "-n", "2", program]

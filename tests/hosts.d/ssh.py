@@ -110,7 +110,7 @@ def by_ssh(network, folder, report):
         ("nobody there", command("near,off"), ["cannot reach off", "No route to host"]),
         ("another host key", command("near,changed"), ["cannot reach changed", "Host key verification failed"]),
         ("no ferry there", hidden + command("near,far", elsewhere / "ferry"),
-         ["cannot start the agent on ", "No such file or directory", "the same ferry must be there"]),
+         ["cannot start the daemon on ", "No such file or directory", "the same ferry must be there"]),
     ]
     for name, words, wanted in trials:
         begun = time.monotonic()
@@ -157,11 +157,11 @@ def cut_off(network, folder, report):
         print(job.said[-3000:])
     # The launcher's connections were closed while nobody could hear it.
     healed = time.monotonic()
-    while (left := found_processes(f"{FERRY}\0agent")) and time.monotonic() < healed + HEALED_SECONDS:
+    while (left := found_processes(f"{FERRY}\0daemon")) and time.monotonic() < healed + HEALED_SECONDS:
         time.sleep(0.1)
     report.tell("ssh: nothing is left when the cable is back", not left, f"after {time.monotonic() - healed:.1f} s {left or ''}")
-    for agent in left:
-        os.kill(agent, signal.SIGKILL)
+    for daemon in left:
+        os.kill(daemon, signal.SIGKILL)
 
 
 

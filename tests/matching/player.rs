@@ -114,7 +114,7 @@ pub(crate) struct Player {
 enum Stage {
     Tasks,
     Draining,
-    Meeting,
+    Bootstrap,
 }
 
 #[derive(Debug)]
@@ -137,7 +137,7 @@ enum Pending {
         comm: usize,
         promise: NumberPromise,
     },
-    Meeting,
+    Bootstrap,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +216,7 @@ impl Player {
                 }
             },
             Stage::Draining => self.drain(machine),
-            Stage::Meeting => {
+            Stage::Bootstrap => {
                 self.stage = Stage::Tasks;
                 (self.phase, self.next) = (self.phase + 1, 0);
                 self.count_missing();
@@ -561,7 +561,7 @@ impl Player {
                     None => self.complain(format!("no number for communicator {comm}")),
                 }
             }
-            (Pending::Meeting, Outcome::Done) => self.blocked = false,
+            (Pending::Bootstrap, Outcome::Done) => self.blocked = false,
             (pending, outcome) => self.complain(format!("{pending:?} ended as {outcome:?}")),
         }
     }
@@ -644,11 +644,11 @@ impl Player {
         if !self.pending.is_empty() {
             return Next::Idle;
         }
-        self.stage = Stage::Meeting;
+        self.stage = Stage::Bootstrap;
         self.blocked = true;
         let world = &self.comms[&0].0;
         let (schedule, instance) = (collective::barrier(world.member()), world.next_instance());
-        self.start(schedule, instance, Pending::Meeting, machine);
+        self.start(schedule, instance, Pending::Bootstrap, machine);
         Next::Again
     }
 

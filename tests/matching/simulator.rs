@@ -81,7 +81,7 @@ struct Rank {
 impl<V: Variant> Application<V> for Rank {
     fn on_wake(&mut self, context: &mut Context<'_, V>) {
         for _ in 0..self.random.between(1, 4) {
-            match self.player.advance(&mut Desk(context)) {
+            match self.player.advance(&mut SimulatedMachine(context)) {
                 Next::Again => {}
                 Next::Later => return context.wake_in(PROBE_NS),
                 Next::Idle => {
@@ -99,7 +99,7 @@ impl<V: Variant> Application<V> for Rank {
     }
 
     fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>) {
-        self.player.conclude(ticket, outcome, &mut Desk(context));
+        self.player.conclude(ticket, outcome, &mut SimulatedMachine(context));
         if std::mem::take(&mut self.idle) {
             context.wake_in(100);
         }
@@ -110,9 +110,9 @@ impl<V: Variant> Application<V> for Rank {
     }
 }
 
-struct Desk<'a, 'b, V: Variant>(&'a mut Context<'b, V>);
+struct SimulatedMachine<'a, 'b, V: Variant>(&'a mut Context<'b, V>);
 
-impl<V: Variant> Machine for Desk<'_, '_, V> {
+impl<V: Variant> Machine for SimulatedMachine<'_, '_, V> {
     type Variant = V;
     type Port = SimPort;
 

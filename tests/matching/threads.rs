@@ -57,9 +57,9 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
 
 /// One rank, from its first task to its last.
 fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
-    let mut desk = Desk { driver: &rank, lent: BTreeMap::new() };
+    let mut machine = ThreadMachine { driver: &rank, lent: BTreeMap::new() };
     loop {
-        match player.advance(&mut desk) {
+        match player.advance(&mut machine) {
             Next::Again if !random.percent(20) => {}
             Next::Again | Next::Later => {
                 let open = player.open();
@@ -67,7 +67,7 @@ fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
                     open.iter().find_map(|&ticket| Some((ticket, finished.take(ticket)?)))
                 });
                 match ended {
-                    Some((ticket, outcome)) => player.conclude(ticket, outcome, &mut desk),
+                    Some((ticket, outcome)) => player.conclude(ticket, outcome, &mut machine),
                     None => thread::yield_now(),
                 }
             }
@@ -75,7 +75,7 @@ fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
                 let open = player.open();
                 assert!(!open.is_empty(), "it waits for nothing: {}", player.describe());
                 let (which, outcome) = rank.wait_any(&open);
-                player.conclude(open[which], outcome, &mut desk);
+                player.conclude(open[which], outcome, &mut machine);
             }
             Next::Over => break,
         }
@@ -86,19 +86,19 @@ fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
     }
     let stats = rank.inspect(|nic| *nic.stats());
     // The memory is lent until the rank has left.
-    let Desk { lent, .. } = desk;
+    let ThreadMachine { lent, .. } = machine;
     drop(rank);
     drop(lent);
     (player.log, stats)
 }
 
-struct Desk<'a> {
+struct ThreadMachine<'a> {
     driver: &'a Driver,
     /// By address.
     lent: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Machine for Desk<'_> {
+impl Machine for ThreadMachine<'_> {
     type Variant = Standard;
     type Port = HostPort;
 

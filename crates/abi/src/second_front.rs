@@ -19,7 +19,7 @@ use crate::convert::status::Status;
 use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Status};
 
 /// An argument of a body, as this ABI passes it.
-trait Argument: Sized {
+trait SecondArgument: Sized {
     /// What C passes.
     type Passed;
     /// What it is converted to for the time of the call.
@@ -35,7 +35,7 @@ trait Argument: Sized {
 /// Arguments that are passed by value.
 macro_rules! by_value {
     ($($type:ty: $passed:ty = $convert:expr;)*) => { $(
-        impl Argument for $type {
+        impl SecondArgument for $type {
             type Passed = $passed;
             type Converted = $type;
 
@@ -69,7 +69,7 @@ fn comm_of(number: c_int) -> MPI_Comm {
     if number == COMM_WORLD { MPI_COMM_WORLD } else { MPI_Comm(handle::from_int(number)) }
 }
 
-impl Argument for Out<MPI_Comm> {
+impl SecondArgument for Out<MPI_Comm> {
     type Passed = *mut c_int;
     type Converted = (*mut c_int, MPI_Comm);
 
@@ -87,7 +87,7 @@ impl Argument for Out<MPI_Comm> {
     }
 }
 
-impl Argument for Out<c_int> {
+impl SecondArgument for Out<c_int> {
     type Passed = *mut c_int;
     type Converted = *mut c_int;
 
@@ -110,7 +110,7 @@ struct SecondStatus {
     tag: c_int,
 }
 
-impl Argument for Out<MPI_Status> {
+impl SecondArgument for Out<MPI_Status> {
     type Passed = *mut SecondStatus;
     type Converted = (*mut SecondStatus, MPI_Status);
 
@@ -133,10 +133,10 @@ impl Argument for Out<MPI_Status> {
 macro_rules! front {
     ($(fn $name:ident = $body:ident ($($arg:ident: $type:ty),* $(,)?);)*) => { $(
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-        extern "C" fn $name($($arg: <$type as Argument>::Passed),*) -> c_int {
-            $(let mut $arg = <$type as Argument>::convert($arg);)*
-            let code = $body::body($(<$type as Argument>::lend(&mut $arg)),*);
-            $(<$type as Argument>::write_back($arg);)*
+        extern "C" fn $name($($arg: <$type as SecondArgument>::Passed),*) -> c_int {
+            $(let mut $arg = <$type as SecondArgument>::convert($arg);)*
+            let code = $body::body($(<$type as SecondArgument>::lend(&mut $arg)),*);
+            $(<$type as SecondArgument>::write_back($arg);)*
             code
         }
     )* };

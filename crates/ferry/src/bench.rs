@@ -23,21 +23,21 @@ use compare::Comparison;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// Time and instructions of one post and match, by queue, mix, position and depth.
-    Match(matching::Options),
+    Match(matching::MatchOptions),
     /// Latency, rate, bandwidth and long queues between two ranks, beside other MPIs and the bare
     /// machine.
-    Pingpong(compare::Options),
+    Pingpong(compare::CompareOptions),
     /// Many ranks on few cores, beside other MPIs.
-    Oversubscribed(compare::Options),
+    Oversubscribed(compare::CompareOptions),
     /// What a reduction costs its callers while some of them are late, beside other MPIs.
-    Skew(compare::Options),
+    Skew(compare::CompareOptions),
     /// What it costs to wait for a message, and how soon it is noticed, beside other MPIs.
-    Wait(compare::Options),
+    Wait(compare::CompareOptions),
     /// How long a job takes to start and end, beside other MPIs.
-    Start(compare::Options),
+    Start(compare::CompareOptions),
     /// Measures the machine itself, for `pingpong`.
     #[command(hide = true)]
-    Bare(bare::Options),
+    Bare(bare::BareOptions),
     /// A rank of our own column.
     #[command(hide = true)]
     Worker(worker::Worker),

@@ -12,7 +12,7 @@ use ferrywire_host::udp::socket::Socket;
 use serde::Serialize;
 
 use crate::out;
-use crate::run::Wish;
+use crate::run::RailRequest;
 
 /// Tells what ranks can talk by on this machine.
 #[derive(Args)]
@@ -72,7 +72,7 @@ impl Info {
 impl Rails {
     fn look() -> Rails {
         let fabric = Fabric::of(fabric::providers());
-        let trusted = Wish::Trusting.candidates().unwrap_or_default();
+        let trusted = RailRequest::Trusting.candidates().unwrap_or_default();
         let trusted = trusted.first().map(|provider| format!("fabric:{provider}"));
         let choice = "udp".into();
         Rails { shm: Shm::look(), udp: Udp::look(), fabric, choice, trusted }
@@ -90,7 +90,7 @@ impl Rails {
             match (&self.udp.why, self.udp.joins) {
                 (Some(why), _) => format!("between hosts; no sockets: {why}"),
                 (None, true) => {
-                    "between hosts, sealed; trains of datagrams come in one piece (GRO)".into()
+                    "between hosts, sealed; batches of datagrams come in one piece (GRO)".into()
                 }
                 (None, false) => {
                     "between hosts, sealed; each datagram comes by itself (no GRO)".into()

@@ -82,8 +82,8 @@ fn main() -> ExitCode {
         return run::run(&words[2..]);
     }
     // Started by `ferry run` on the hosts of a job, never by people.
-    if words.get(1).is_some_and(|word| word == "agent") {
-        return run::run_agent();
+    if words.get(1).is_some_and(|word| word == "daemon") {
+        return run::run_daemon();
     }
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),

@@ -6,28 +6,28 @@
 //! | `plan`, `program` | what exactly to start |
 //! | `start` | one process for each rank |
 //! | `job` | the loop, until the end of the last rank |
-//! | `hosts`, `fleet` | several hosts: who gets which ranks; starting and hearing an agent on each |
+//! | `hosts`, `hosts` | several hosts: who gets which ranks; starting and hearing a daemon on each |
 //! | `far`, `rail` | how the ranks of a host are reached by those of others, and by which rail |
-//! | `agent`, `wire` | such an agent: it runs the loop of `job` for its host; what is said between them |
+//! | `daemon`, `wire` | such a daemon: it runs the loop of `job` for its host; what is said between them |
 //! | `output`, `input` | whole lines out; input to who reads it |
-//! | `keeper` | who cleans up if we are killed |
+//! | `reaper` | who cleans up if we are killed |
 //! | `report` | what went wrong, first things first |
 //! | `watch`, `sys` | waiting for descriptors; the system calls |
 
-mod agent;
+mod daemon;
 mod far;
-mod fleet;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
+mod host_list;
 mod hosts;
 mod input;
 mod job;
-mod keeper;
 mod options;
 mod output;
 mod plan;
 mod program;
 mod rail;
+mod reaper;
 mod report;
 mod start;
 mod sys;
@@ -46,16 +46,16 @@ use ferrywire_host::cores;
 
 use crate::home::Home;
 use crate::out;
-pub(crate) use agent::run as run_agent;
+pub(crate) use daemon::run as run_daemon;
 use far::{Far, NoFar};
-use fleet::BadFleet;
+use hosts::HostsError;
 use input::Input;
-use job::{Course, Head, Job, Lasting};
-use keeper::Keeper;
+use job::{Course, FaultTolerance, Job, Launcher};
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
-pub(crate) use rail::Wish;
+pub(crate) use rail::RailRequest;
+use reaper::Reaper;
 use start::{Coloured, NotStarted, Rank, Start};
 use sys::Signals;
 
@@ -97,10 +97,10 @@ enum NoJob {
     Options(BadOptions),
     Plan(BadPlan),
     Start(NotStarted),
-    Fleet(BadFleet),
+    Hosts(HostsError),
     Far(NoFar),
     /// The process that cleans up after us does not start.
-    Keeper(io::Error),
+    Reaper(io::Error),
     Os {
         what: &'static str,
         error: io::Error,
@@ -113,7 +113,7 @@ impl NoJob {
             NoJob::Options(_) => 2,
             NoJob::Plan(bad) => bad.exit_code(),
             NoJob::Start(not) => not.exit_code(),
-            NoJob::Fleet(_) | NoJob::Far(_) | NoJob::Keeper(_) | NoJob::Os { .. } => 1,
+            NoJob::Hosts(_) | NoJob::Far(_) | NoJob::Reaper(_) | NoJob::Os { .. } => 1,
         }
     }
 }
@@ -124,9 +124,9 @@ impl fmt::Display for NoJob {
             NoJob::Options(bad) => write!(f, "{bad}"),
             NoJob::Plan(bad) => write!(f, "{bad}"),
             NoJob::Start(not) => write!(f, "{not}"),
-            NoJob::Fleet(bad) => write!(f, "{bad}"),
+            NoJob::Hosts(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
-            NoJob::Keeper(error) => {
+            NoJob::Reaper(error) => {
                 write!(f, "cannot start the process that guards the job: ")?;
                 sys::tell_of_start(error, f)
             }
@@ -168,7 +168,7 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         eprintln!("ferry run: ignored, without a meaning here: {}", options.ignored.join(", "));
     }
     if options.hosts.iter().any(|host| !host.is_here()) {
-        return fleet::run(options);
+        return hosts::run(options);
     }
     let plan = Plan::new(options).map_err(NoJob::Plan)?;
     let cores = cores::usable();
@@ -189,8 +189,8 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
         input: Input::new(options.stdin),
         colours: std::env::var_os("NO_COLOR").is_none(),
         timeout: timeout_of(options),
-        lasting: options.lasting,
-        head: None,
+        fault_tolerant: options.fault_tolerant,
+        launcher: None,
         far: None,
     })?;
     Ok(job.run())
@@ -209,9 +209,9 @@ struct Beginning<'a> {
     colours: bool,
     timeout: Option<(Instant, f64)>,
     /// It goes on when ranks die.
-    lasting: bool,
-    /// The launcher, if this is its agent.
-    head: Option<Head>,
+    fault_tolerant: bool,
+    /// The launcher, if this is its daemon.
+    launcher: Option<Launcher>,
     /// The way to other hosts, if there are any.
     far: Option<Far>,
 }
@@ -219,21 +219,21 @@ struct Beginning<'a> {
 /// Starts the ranks of this host.
 fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let Beginning { plan, number, mark, out, err, mut input, colours, timeout, .. } = beginning;
-    let Beginning { lasting, head, far, .. } = beginning;
+    let Beginning { fault_tolerant, launcher, far, .. } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
     // Before anything has a child, so that no signal of one is lost.
     let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
     sys::become_subreaper().map_err(os("become the parent of orphans"))?;
     let files = sys::raise_files().map_err(os("ask for the limit of open files"))?;
-    let mut keeper = Keeper::start(&mark, std::iter::empty()).map_err(NoJob::Keeper)?;
+    let mut reaper = Reaper::start(&mark, std::iter::empty()).map_err(NoJob::Reaper)?;
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
     let shown_on = out.is_terminal.then(|| out.as_fd());
     let lib = Home::find().ok().and_then(|home| home.lib_to_load());
     let start = Start { plan, signals: &signals, files, coloured, shown_on, mark: &mark, lib };
-    let ranks = match start_ranks(&start, &mut input, &mut keeper) {
+    let ranks = match start_ranks(&start, &mut input, &mut reaper) {
         Ok(ranks) => ranks,
         Err(error) => {
-            keeper.end_all();
+            reaper.end_all();
             return Err(NoJob::Start(error));
         }
     };
@@ -241,7 +241,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let (cores, course) = (cores::usable(), Course::new());
     Ok(Job {
         signals,
-        keeper,
+        reaper,
         ranks,
         input,
         out,
@@ -252,9 +252,9 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         timeout,
         first,
         size,
-        head,
+        launcher,
         far,
-        lasting: lasting.then(Lasting::default),
+        fault_tolerant: fault_tolerant.then(FaultTolerance::default),
         course,
     })
 }
@@ -272,14 +272,14 @@ fn timeout_of(options: &Options) -> Option<(Instant, f64)> {
 fn start_ranks(
     start: &Start<'_>,
     input: &mut Input,
-    keeper: &mut Keeper,
+    reaper: &mut Reaper,
 ) -> Result<Vec<Rank>, NotStarted> {
     start.check()?;
     let mut ranks = Vec::new();
     for part in &start.plan.parts {
         for rank in part.first..part.first + part.ranks {
             let rank = start.rank(part, rank, input)?;
-            keeper.guard(rank.pid);
+            reaper.guard(rank.pid);
             ranks.push(rank);
         }
     }

@@ -2,7 +2,7 @@
 //! at addresses that are the same in each. Whatever two places allow each other, 1 MB goes both ways and arrives as it
 //! was sent.
 //!
-//! Every two places make a job of four ranks, two in each, so that ranks of one place exchange as well as ranks of two.
+//! Every two places make a job of four ranks, two in each, so that ranks of one test exchange as well as ranks of two.
 //! A process number means something only inside of its namespace, and an address only inside of its process: a library
 //! that trusts either copies from memory that is not the sender's. What cannot be made here, because that takes root or
 //! another kernel, is told in a line beginning with "not tested".
@@ -53,23 +53,23 @@ const CONTAINERS: [(&str, &[&str]); 10] = [
 ];
 
 /// The launcher and the ranks' program, where every user can reach them.
-struct Place {
+struct ContainerTest {
     folder: Folder,
     ferry: PathBuf,
     rank: PathBuf,
     user: Option<u32>,
 }
 
-impl Place {
-    fn new(name: &str, user: Option<u32>) -> Place {
+impl ContainerTest {
+    fn new(name: &str, user: Option<u32>) -> ContainerTest {
         let folder = Folder::new(name);
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("ours");
         let ferry = folder.copy(Path::new(common::FERRY), "ferry");
         let rank = folder.copy(&common::me(), "rank");
-        Place { folder, ferry, rank, user }
+        ContainerTest { folder, ferry, rank, user }
     }
 
-    /// A command as the user of this place.
+    /// A command as the user of this test.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         if let Some(user) = self.user {
@@ -127,8 +127,8 @@ impl Place {
 
 #[test]
 fn ranks_in_any_two_containers_exchange_what_was_sent() {
-    let place = Place::new("containers", None);
-    place.exchange_all(&place.containers());
+    let test = ContainerTest::new("containers", None);
+    test.exchange_all(&test.containers());
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn ranks_of_a_user_without_rights_do_too() {
     if !is_root() {
         return println!("not tested: another user: takes root");
     }
-    let place = Place::new("containers-of-a-user", Some(SOMEBODY));
-    place.exchange_all(&place.containers());
+    let test = ContainerTest::new("containers-of-a-user", Some(SOMEBODY));
+    test.exchange_all(&test.containers());
 }
 
 /// What the system permits may change: whoever has read the memory of another may not be permitted to any more, from one
@@ -145,23 +145,23 @@ fn ranks_of_a_user_without_rights_do_too() {
 #[test]
 fn ranks_that_become_unreadable_exchange_what_was_sent() {
     let user = is_root().then_some(SOMEBODY + 1);
-    let place = Place::new("unreadable-later", user);
+    let test = ContainerTest::new("unreadable-later", user);
     let machine = || Container { name: "the machine", words: Vec::new() };
     for ranks in ["0", "1", "0,1", "0,1,2,3"] {
         let later = format!("UNREADABLE_LATER={ranks}");
         let words = vec!["env".to_owned(), later.clone()];
         let container = Container { name: "the machine", words };
         println!("{later}");
-        assert!(place.exchange(&container, &container), "all could read each other at first");
+        assert!(test.exchange(&container, &container), "all could read each other at first");
     }
-    assert!(place.exchange(&machine(), &machine()), "this user may read its own ranks");
+    assert!(test.exchange(&machine(), &machine()), "this user may read its own ranks");
 }
 
 /// Ranks that share a namespace of pids are known to each other by other pids than to the launcher outside.
 #[test]
 fn ranks_in_one_container_read_each_other_and_ranks_in_two_do_not() {
     let Some(shared) = Pids::new() else { return };
-    let place = Place::new("container", None);
+    let test = ContainerTest::new("container", None);
     let inside = Container {
         name: "one container",
         words: ["nsenter", "-t", &shared.first.to_string(), "-p"].map(str::to_owned).to_vec(),
@@ -171,17 +171,17 @@ fn ranks_in_one_container_read_each_other_and_ranks_in_two_do_not() {
         name: "containers",
         words: ["unshare", "-pf", "--kill-child"].map(str::to_owned).to_vec(),
     };
-    assert!(place.exchange(&machine, &machine), "nothing is between them");
-    assert!(place.exchange(&inside, &inside), "they see each other");
+    assert!(test.exchange(&machine, &machine), "nothing is between them");
+    assert!(test.exchange(&inside, &inside), "they see each other");
     // Each inside sees nobody, so that what comes to it from its like comes in chunks.
-    assert!(!place.exchange(&apart, &apart), "they have no pid for each other");
-    place.exchange(&inside, &machine);
-    place.exchange(&inside, &apart);
+    assert!(!test.exchange(&apart, &apart), "they have no pid for each other");
+    test.exchange(&inside, &machine);
+    test.exchange(&inside, &apart);
 }
 
 /// A namespace of pids, kept by a process in it.
 struct Pids {
-    keeper: Child,
+    reaper: Child,
     /// The process in it, as we count.
     first: u32,
 }
@@ -190,25 +190,25 @@ impl Pids {
     fn new() -> Option<Pids> {
         let mut command = Command::new("unshare");
         command.args(["-pf", "--kill-child", "sh", "-c", "echo there; exec sleep 1000"]);
-        let mut keeper = command.stdout(Stdio::piped()).spawn().expect("unshare starts");
+        let mut reaper = command.stdout(Stdio::piped()).spawn().expect("unshare starts");
         let mut line = String::new();
-        let out = keeper.stdout.take().expect("a pipe");
+        let out = reaper.stdout.take().expect("a pipe");
         BufReader::new(out).read_line(&mut line).expect("a line, or the end");
-        let path = format!("/proc/{0}/task/{0}/children", keeper.id());
+        let path = format!("/proc/{0}/task/{0}/children", reaper.id());
         let children = fs::read_to_string(path).unwrap_or_default();
         let Some(first) = children.split_whitespace().next().and_then(|pid| pid.parse().ok())
         else {
             println!("not tested: one container for two ranks: takes root");
-            let _ = keeper.wait();
+            let _ = reaper.wait();
             return None;
         };
-        Some(Pids { keeper, first })
+        Some(Pids { reaper, first })
     }
 }
 
 impl Drop for Pids {
     fn drop(&mut self) {
-        let _ = self.keeper.kill();
-        let _ = self.keeper.wait();
+        let _ = self.reaper.kill();
+        let _ = self.reaper.wait();
     }
 }

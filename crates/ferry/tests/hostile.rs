@@ -2,7 +2,7 @@
 //! others, without network, with little memory, few files, a full disk.
 //!
 //! Each runs a job of a few ranks that exchange short and long messages and check the bytes. What a
-//! place does not allow is a sentence and an exit code, never SIGBUS and never a hang. Where a place
+//! test does not allow is a sentence and an exit code, never SIGBUS and never a hang. Where a test
 //! cannot be made, because that takes root, the test says so in one line beginning with "not tested".
 //!
 //!     cargo test -p ferrywire-ferry --test hostile -- --nocapture
@@ -30,20 +30,20 @@ fn member() {
     worker::rank();
 }
 
-/// A place with the launcher and the rank's program in it, which every user can reach.
-struct Place {
+/// A test with the launcher and the rank's program in it, which every user can reach.
+struct HostileTest {
     folder: Folder,
     ferry: PathBuf,
     rank: PathBuf,
 }
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl HostileTest {
+    fn new(name: &str) -> HostileTest {
         let folder = Folder::new(name);
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("ours");
         let ferry = folder.copy(Path::new(common::FERRY), "ferry");
         let rank = folder.copy(&common::me(), "rank");
-        Place { folder, ferry, rank }
+        HostileTest { folder, ferry, rank }
     }
 
     /// A job of so many ranks, started through `before`, which ends where the command begins.
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// Whether the kernel lets us make such a place; if not, the line that says so is printed.
+/// Whether the kernel lets us make such a test; if not, the line that says so is printed.
 fn can(what: &str, command: &[&str]) -> bool {
     let tried = Command::new(command[0]).args(&command[1..]).output();
     let can = tried.is_ok_and(|output| output.status.success());
@@ -116,8 +116,8 @@ fn words(of: &[String]) -> Vec<&str> {
 
 #[test]
 fn many_ranks_on_few_cores() {
-    let place = Place::new("many");
-    place.works(place.job(&[], 32, &[]), 32);
+    let test = HostileTest::new("many");
+    test.works(test.job(&[], 32, &[]), 32);
 }
 
 #[test]
@@ -125,11 +125,11 @@ fn without_shared_memory_in_the_file_system() {
     if !can("/dev/shm absent", &["unshare", "-m", "true"]) {
         return;
     }
-    let place = Place::new("no-shm");
+    let test = HostileTest::new("no-shm");
     let script = "d=$(mktemp -d); mount -t tmpfs none $d; for f in null zero full urandom; do \
                   touch $d/$f; mount --bind /dev/$f $d/$f; done; mount --move $d /dev; rmdir $d; \
                   test ! -e /dev/shm";
-    place.works(place.job(&words(&mounted(script)), 3, &[]), 3);
+    test.works(test.job(&words(&mounted(script)), 3, &[]), 3);
 }
 
 #[test]
@@ -137,41 +137,41 @@ fn with_a_megabyte_of_shared_memory_in_the_file_system() {
     if !can("/dev/shm of 1 MB", &["unshare", "-m", "true"]) {
         return;
     }
-    let place = Place::new("small-shm");
+    let test = HostileTest::new("small-shm");
     let script = "mount -t tmpfs -o size=1m none /dev/shm";
-    place.works(place.job(&words(&mounted(script)), 4, &[]), 4);
+    test.works(test.job(&words(&mounted(script)), 4, &[]), 4);
 }
 
 #[test]
 fn where_nobody_may_read_the_memory_of_others() {
     for error in [libc::EPERM, libc::ENOSYS] {
-        let place = Place::new(&format!("seccomp-{error}"));
-        let mut job = place.job(&[], 3, &[]);
+        let test = HostileTest::new(&format!("seccomp-{error}"));
+        let mut job = test.job(&[], 3, &[]);
         // SAFETY: `forbid` makes system calls alone.
         unsafe { job.pre_exec(move || forbid(error)) };
-        place.works(job, 3);
+        test.works(job, 3);
     }
 }
 
 #[test]
 fn where_a_rank_does_not_let_itself_be_read() {
-    let place = Place::new("undumpable");
-    let mut job = place.job(&[], 3, &[]);
+    let test = HostileTest::new("undumpable");
+    let mut job = test.job(&[], 3, &[]);
     job.env("UNREADABLE", "1");
     if is_root() {
         // Root may read it all the same.
         // SAFETY: makes system calls alone.
         unsafe { job.pre_exec(|| become_user(SOMEBODY)) };
     }
-    place.works(job, 3);
+    test.works(job, 3);
 }
 
 #[test]
 fn in_an_empty_network() {
     let before = ["unshare", "-n"];
     if can("an empty network", &["unshare", "-n", "true"]) {
-        let place = Place::new("net");
-        place.works(place.job(&before, 3, &[]), 3);
+        let test = HostileTest::new("net");
+        test.works(test.job(&before, 3, &[]), 3);
     }
 }
 
@@ -179,45 +179,45 @@ fn in_an_empty_network() {
 fn in_its_own_process_numbers() {
     let before = ["unshare", "-pf", "--kill-child", "--mount-proc"];
     if can("own process numbers", &["unshare", "-pf", "--mount-proc", "true"]) {
-        let place = Place::new("pid");
-        place.works(place.job(&before, 3, &[]), 3);
+        let test = HostileTest::new("pid");
+        test.works(test.job(&before, 3, &[]), 3);
     }
 }
 
 #[test]
 fn with_odd_or_no_variables() {
-    let place = Place::new("variables");
-    let long = place.folder.join(&"x".repeat(200));
+    let test = HostileTest::new("variables");
+    let long = test.folder.join(&"x".repeat(200));
     fs::create_dir(&long).expect("a folder");
     for folder in [long.as_path(), Path::new("/no/such/folder"), Path::new("")] {
-        let mut job = place.job(&[], 2, &[]);
+        let mut job = test.job(&[], 2, &[]);
         job.env("TMPDIR", folder);
-        place.works(job, 2);
+        test.works(job, 2);
         assert_eq!(common::names_in(folder), [""; 0], "nothing is made there");
     }
-    let mut job = place.job(&[], 2, &[]);
+    let mut job = test.job(&[], 2, &[]);
     job.env_remove("HOME");
-    place.works(job, 2);
-    place.works(place.job(&["/usr/bin/env", "-i", "WORK=ring"], 2, &[]), 2);
+    test.works(job, 2);
+    test.works(test.job(&["/usr/bin/env", "-i", "WORK=ring"], 2, &[]), 2);
 }
 
 #[test]
 fn as_somebody_without_rights() {
     if needs_root("another user") {
-        let place = Place::new("nobody");
-        let mut job = place.job(&[], 4, &[]);
+        let test = HostileTest::new("nobody");
+        let mut job = test.job(&[], 4, &[]);
         // SAFETY: makes system calls alone.
         unsafe { job.pre_exec(|| become_user(SOMEBODY + 1)) };
-        place.works(job, 4);
+        test.works(job, 4);
     }
 }
 
 #[test]
 fn in_a_folder_that_cannot_be_written() {
     if can("a read-only file system", &["unshare", "-m", "true"]) {
-        let place = Place::new("read-only");
+        let test = HostileTest::new("read-only");
         let script = "mount -t tmpfs -o ro none /mnt; cd /mnt; ! touch x 2>/dev/null";
-        place.works(place.job(&words(&mounted(script)), 2, &[]), 2);
+        test.works(test.job(&words(&mounted(script)), 2, &[]), 2);
     }
 }
 
@@ -226,11 +226,11 @@ fn on_a_full_disk_output_is_lost_with_a_word() {
     if !can("a full disk", &["unshare", "-m", "true"]) {
         return;
     }
-    let place = Place::new("full");
+    let test = HostileTest::new("full");
     let script = "mount -t tmpfs -o size=16k none /mnt; mkdir /mnt/out; \
                   head -c 100000 /dev/zero > /mnt/fill 2>/dev/null || true";
-    let job = place.job(&words(&mounted(script)), 2, &["--output", "/mnt/out"]);
-    let Ended { status, out, err } = place.run(job);
+    let job = test.job(&words(&mounted(script)), 2, &["--output", "/mnt/out"]);
+    let Ended { status, out, err } = test.run(job);
     println!("full disk: {status}, {}", err.lines().next().unwrap_or_default());
     assert!(!status.success(), "{out}{err}");
     assert!(err.contains("rank ") || err.contains("/mnt/out"), "{err}");
@@ -238,17 +238,17 @@ fn on_a_full_disk_output_is_lost_with_a_word() {
 
 #[test]
 fn without_standard_streams() {
-    let place = Place::new("closed");
+    let test = HostileTest::new("closed");
     for script in ["exec >&-", "exec 2>&-", "exec <&- >&- 2>&-"] {
         let script = format!("{script}; exec \"$@\"");
-        let ended = place.run(place.job(&["sh", "-c", &script, "sh"], 2, &[]));
+        let ended = test.run(test.job(&["sh", "-c", &script, "sh"], 2, &[]));
         assert_eq!(ended.status.code(), Some(0), "{script}: {}", ended.err);
     }
     for program in ["echo x", "yes"] {
         let mut job = Command::new("sh");
         let script = format!("exec \"$0\" run -n 2 {program} >/dev/full");
-        job.args(["-c", &script]).arg(&place.ferry);
-        let ended = place.run(job);
+        job.args(["-c", &script]).arg(&test.ferry);
+        let ended = test.run(job);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
         let line = "ferry run: what the ranks print cannot be written: No space left";
         assert!(ended.err.starts_with(line), "{}", ended.err);
@@ -256,19 +256,24 @@ fn without_standard_streams() {
 }
 
 /// A job under a limit, as a user to whom limits apply.
-fn limited(place: &Place, ranks: u32, resource: libc::__rlimit_resource_t, value: u64) -> Command {
+fn limited(
+    test: &HostileTest,
+    ranks: u32,
+    resource: libc::__rlimit_resource_t,
+    value: u64,
+) -> Command {
     // A user for each limit: tests run at the same time, and processes are counted by user.
-    limited_to(place, SOMEBODY + 2 + resource, ranks, resource, value)
+    limited_to(test, SOMEBODY + 2 + resource, ranks, resource, value)
 }
 
 fn limited_to(
-    place: &Place,
+    test: &HostileTest,
     user: u32,
     ranks: u32,
     resource: libc::__rlimit_resource_t,
     value: u64,
 ) -> Command {
-    let mut job = place.job(&[], ranks, &[]);
+    let mut job = test.job(&[], ranks, &[]);
     let root = is_root();
     let settle = move || {
         limit(resource, value)?;
@@ -281,24 +286,24 @@ fn limited_to(
 
 #[test]
 fn with_little_address_space() {
-    let place = Place::new("address-space");
-    place.works(limited(&place, 3, libc::RLIMIT_AS, 1 << 30), 3);
+    let test = HostileTest::new("address-space");
+    test.works(limited(&test, 3, libc::RLIMIT_AS, 1 << 30), 3);
     // With less the loader of the system dies of it, before anything of ours runs.
     for megabytes in [12, 16, 24, 32, 64, 128] {
-        let job = limited(&place, 4, libc::RLIMIT_AS, megabytes << 20);
-        place.works_or_says_why(&format!("{megabytes} MB of address space"), job);
+        let job = limited(&test, 4, libc::RLIMIT_AS, megabytes << 20);
+        test.works_or_says_why(&format!("{megabytes} MB of address space"), job);
     }
-    let job = limited(&place, 32, libc::RLIMIT_AS, 128 << 20);
-    place.works_or_says_why("128 MB of address space for each of 32 ranks", job);
+    let job = limited(&test, 32, libc::RLIMIT_AS, 128 << 20);
+    test.works_or_says_why("128 MB of address space for each of 32 ranks", job);
 }
 
 #[test]
 fn with_few_open_files() {
-    let place = Place::new("files");
-    place.works(limited(&place, 3, libc::RLIMIT_NOFILE, 64), 3);
+    let test = HostileTest::new("files");
+    test.works(limited(&test, 3, libc::RLIMIT_NOFILE, 64), 3);
     for files in [4, 6, 8, 10, 12, 16, 20, 30, 36] {
-        let job = limited(&place, 3, libc::RLIMIT_NOFILE, files);
-        place.works_or_says_why(&format!("{files} open files"), job);
+        let job = limited(&test, 3, libc::RLIMIT_NOFILE, files);
+        test.works_or_says_why(&format!("{files} open files"), job);
     }
 }
 
@@ -307,11 +312,11 @@ fn with_few_processes() {
     if !needs_root("a limit of processes for a user of its own") {
         return;
     }
-    let place = Place::new("processes");
-    place.works(limited(&place, 3, libc::RLIMIT_NPROC, 64), 3);
+    let test = HostileTest::new("processes");
+    test.works(limited(&test, 3, libc::RLIMIT_NPROC, 64), 3);
     for processes in 1..12 {
-        let job = limited(&place, 3, libc::RLIMIT_NPROC, processes);
-        place.works_or_says_why(&format!("{processes} processes"), job);
+        let job = limited(&test, 3, libc::RLIMIT_NPROC, processes);
+        test.works_or_says_why(&format!("{processes} processes"), job);
     }
 }
 
@@ -320,9 +325,9 @@ fn a_limit_of_processes_is_named() {
     if !needs_root("a limit of processes for a user of its own") {
         return;
     }
-    let place = Place::new("named-limit");
+    let test = HostileTest::new("named-limit");
     for processes in [1, 3] {
-        let ended = place.run(limited_to(&place, SOMEBODY + 100, 3, libc::RLIMIT_NPROC, processes));
+        let ended = test.run(limited_to(&test, SOMEBODY + 100, 3, libc::RLIMIT_NPROC, processes));
         assert_eq!(ended.err.matches("ulimit -u").count(), 1, "{}", ended.err);
     }
 }
@@ -332,28 +337,28 @@ fn without_a_null_device() {
     if !can("/dev/null absent", &["unshare", "-m", "true"]) {
         return;
     }
-    let place = Place::new("no-null");
+    let test = HostileTest::new("no-null");
     let before = mounted("mount -t tmpfs none /dev");
-    let ended = place.run(place.job(&words(&before), 2, &[]));
+    let ended = test.run(test.job(&words(&before), 2, &[]));
     let line = "ferry run: cannot open the standard input of rank 1, /dev/null: No such file";
     assert!(ended.err.starts_with(line), "{}", ended.err);
     // Who needs none has none.
-    place.works(place.job(&words(&before), 2, &["--stdin", "all"]), 2);
+    test.works(test.job(&words(&before), 2, &["--stdin", "all"]), 2);
 }
 
 #[test]
 fn with_little_memory() {
     let Some(group) = Group::new() else { return };
-    let place = Place::new("memory");
+    let test = HostileTest::new("memory");
     let script = "echo $$ > $0/cgroup.procs; exec \"$@\"";
     let path = group.0.to_str().expect("text").to_owned();
     let before = ["sh", "-c", script, &path];
     group.limit(1 << 30);
-    place.works(place.job(&before, 4, &[]), 4);
+    test.works(test.job(&before, 4, &[]), 4);
     for kilobytes in [1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 24_000] {
         group.limit(kilobytes << 10);
-        let job = place.job(&before, 4, &[]);
-        place.works_or_says_why(&format!("{kilobytes} KB of memory"), job);
+        let job = test.job(&before, 4, &[]);
+        test.works_or_says_why(&format!("{kilobytes} KB of memory"), job);
     }
 }
 

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::worker::{self, Death, EXIT_CODE, MOMENTS, WAYS};
-use common::{FERRY, Folder, MEMBER, PATIENCE};
+use common::{FERRY, Folder, MEMBER, TIMEOUT};
 
 const RANKS_MAX: u64 = 8;
 
@@ -119,7 +119,7 @@ fn play(story: &Story, folder: &Folder) -> Result<Told, String> {
         .stderr(fs::File::create(&report).expect("a file"))
         .spawn()
         .expect("ferry starts");
-    let status = common::wait(&mut launcher, PATIENCE);
+    let status = common::wait(&mut launcher, TIMEOUT);
     let mut left = common::left(&mark);
     let said = fs::read_to_string(&report).expect("written");
     let Some(status) = status else {
@@ -128,7 +128,7 @@ fn play(story: &Story, folder: &Folder) -> Result<Told, String> {
     if status.signal().is_none() && !left.is_empty() {
         return Err(format!("the launcher is gone and has left {left:?}\n{said}"));
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !left.is_empty() {
         if Instant::now() > until {
             for found in &left {
@@ -137,7 +137,7 @@ fn play(story: &Story, folder: &Folder) -> Result<Told, String> {
             return Err(format!("never went: {left:?}\n{said}"));
         }
         // They are ours now.
-        left.iter().filter(|found| found.is_dead).for_each(|found| common::bury(found.pid));
+        left.iter().filter(|found| found.is_dead).for_each(|found| common::mark_down(found.pid));
         thread::sleep(Duration::from_micros(500));
         left = common::left(&mark);
     }

@@ -1,6 +1,6 @@
 //! `ferry run` as a user calls it: what it starts, what it prints, how it exits, what it leaves.
 //!
-//! Programs are small shell scripts. Where a rank has to join the meeting, it is this test program
+//! Programs are small shell scripts. Where a rank has to join the bootstrap, it is this test program
 //! itself, started once more as `member`.
 
 use std::fs;
@@ -12,12 +12,12 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::{job, meet};
+use ferrywire_host::{bootstrap, job};
 
 const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
 
 /// No test waits longer than this for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(FERRY);
@@ -45,7 +45,7 @@ fn finish(mut command: Command) -> Output {
 fn watched(child: Child) -> Output {
     let pid = child.id();
     let waiter = thread::spawn(move || child.wait_with_output().expect("an end"));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !waiter.is_finished() {
         if Instant::now() > until {
             signal(pid, "KILL");
@@ -79,7 +79,7 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// A process that is gone, or dead and not yet buried by whoever inherited it.
+/// A process that is gone, or dead and not yet down by whoever inherited it.
 fn is_gone(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim().starts_with('Z')),
@@ -88,7 +88,7 @@ fn is_gone(pid: u32) -> bool {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < until, "never: {what}");
         thread::sleep(Duration::from_millis(2));
@@ -136,27 +136,27 @@ impl Running {
         self.launcher.0.id()
     }
 
-    /// The keeper, once it has become one.
-    fn wait_for_keeper(&self) -> u32 {
-        eventually("there is a keeper", || self.keeper().is_some());
-        self.keeper().expect("a keeper")
+    /// The reaper, once it has become one.
+    fn wait_for_reaper(&self) -> u32 {
+        eventually("there is a reaper", || self.reaper().is_some());
+        self.reaper().expect("a reaper")
     }
 
-    fn keeper(&self) -> Option<u32> {
+    fn reaper(&self) -> Option<u32> {
         let pid = self.pid();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-        let is_keeper = |child: &u32| {
+        let is_reaper = |child: &u32| {
             fs::read_to_string(format!("/proc/{child}/comm"))
-                .is_ok_and(|comm| comm == "ferry-keeper\n")
+                .is_ok_and(|comm| comm == "ferry-reaper\n")
                 && !is_gone(*child)
         };
-        children.split_whitespace().filter_map(|word| word.parse().ok()).find(is_keeper)
+        children.split_whitespace().filter_map(|word| word.parse().ok()).find(is_reaper)
     }
 
     fn end(mut self) -> Output {
         let pid = self.pid();
         let watchdog = thread::spawn(move || {
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + TIMEOUT;
             while !is_gone(pid) {
                 if Instant::now() > until {
                     signal(pid, "KILL");
@@ -668,37 +668,37 @@ fn a_killed_launcher_leaves_no_process() {
     let script = "sleep 1000 & echo $!; setsid sh -c 'echo $$; exec sleep 1000' & echo $$; wait";
     let mut job = Running::new(&["-n", "3", "sh", "-c", script]);
     let pids = job.numbers(9);
-    let keeper = job.wait_for_keeper();
+    let reaper = job.wait_for_reaper();
     signal(job.pid(), "KILL");
     for pid in pids {
         eventually("all are gone", || is_gone(pid));
     }
-    eventually("the keeper is gone", || is_gone(keeper));
+    eventually("the reaper is gone", || is_gone(reaper));
     assert_eq!(job.end().status.signal(), Some(9));
 }
 
 #[test]
-fn a_killed_keeper_is_replaced() {
+fn a_killed_reaper_is_replaced() {
     let mut job = Running::new(&["-n", "2", "sh", "-c", "sleep 1000 & echo $!; echo $$; wait"]);
     let pids = job.numbers(4);
-    let first = job.wait_for_keeper();
+    let first = job.wait_for_reaper();
     signal(first, "KILL");
-    eventually("there is another", || job.keeper().is_some_and(|keeper| keeper != first));
+    eventually("there is another", || job.reaper().is_some_and(|reaper| reaper != first));
     assert!(pids.iter().all(|pid| !is_gone(*pid)));
     signal(job.pid(), "KILL");
     for pid in pids {
-        eventually("the second keeper knows them all", || is_gone(pid));
+        eventually("the second reaper knows them all", || is_gone(pid));
     }
     job.end();
 }
 
 #[test]
-fn keepers_that_are_killed_without_end_end_the_job() {
+fn reapers_that_are_killed_without_end_end_the_job() {
     let mut job = Running::new(&["sh", "-c", "echo $$; exec sleep 1000"]);
     let rank = job.numbers(1)[0];
     eventually("the launcher gives up", || {
-        if let Some(keeper) = job.keeper() {
-            let _ = Command::new("kill").args(["-KILL", &keeper.to_string()]).output();
+        if let Some(reaper) = job.reaper() {
+            let _ = Command::new("kill").args(["-KILL", &reaper.to_string()]).output();
         }
         is_gone(rank)
     });
@@ -890,8 +890,8 @@ fn member() {
         std::process::exit(0);
     }
     let join = || {
-        let meeting = meet::from_environment(read).expect("invited");
-        meeting.join(job::this_process())
+        let invited = bootstrap::from_environment(read).expect("invited");
+        invited.join(job::this_process())
     };
     let (member, _segment, line) = match join() {
         Ok(joined) => joined,
@@ -904,7 +904,7 @@ fn member() {
     match role.as_str() {
         "abort" if rank == "2" => {
             line.abort(42, "the grid is empty").expect("said");
-            thread::sleep(PATIENCE);
+            thread::sleep(TIMEOUT);
         }
         "unfinished" if rank == "1" => std::process::exit(0),
         "talkative" => {
@@ -912,7 +912,7 @@ fn member() {
             (0..TALK_LINES).for_each(|_| println!("{line}"));
         }
         "twice" => eprintln!("{}", join().expect_err("refused")),
-        "abort" | "unfinished" => thread::sleep(PATIENCE),
+        "abort" | "unfinished" => thread::sleep(TIMEOUT),
         _ => {}
     }
     line.goodbye().expect("said");

@@ -1,8 +1,8 @@
 //! Another user on the same machine cannot open, read, squat or join a job: counted.
 //!
 //! A job runs, and a process of another user tries everything that the system offers to reach its
-//! launcher, its keeper, its ranks and their memory. It also gets a rank's end of the meeting, as if it
-//! had been passed on by mistake, and speaks on it in the words of the meeting itself, each of which has to be refused
+//! launcher, its reaper, its ranks and their memory. It also gets a rank's end of the bootstrap socket, as if it
+//! had been passed on by mistake, and speaks on it in the words of the bootstrap protocol itself, each of which has to be refused
 //! for the reason that it is refused for. The job goes on meanwhile, checks every byte, and ends well. A process of the
 //! same user that is not the rank speaks, too. It takes root to play two users.
 //!
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Folder, MEMBER, PATIENCE, become_user, check, worker};
-use ferrywire_host::meet::VERSION;
-use ferrywire_host::meet::wire::{Hello, Member, Message, TOKEN_BYTES, Token};
+use common::{Folder, MEMBER, TIMEOUT, become_user, check, worker};
+use ferrywire_host::bootstrap::VERSION;
+use ferrywire_host::bootstrap::wire::{Hello, Member, Message, TOKEN_BYTES, Token};
 use ferrywire_host::{Operators, job};
 
 const RANKS: usize = 3;
@@ -147,12 +147,12 @@ fn try_calls(pid: i32, tally: &mut Tally) {
         let read =
             unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
         // A fault would mean that we were let in and only missed.
-        let let_in = |code: isize| code >= 0 || last() == libc::EFAULT;
-        tally.tried(let_in(read), || format!("process_vm_readv of {pid}"));
+        let accept_ranks = |code: isize| code >= 0 || last() == libc::EFAULT;
+        tally.tried(accept_ranks(read), || format!("process_vm_readv of {pid}"));
         // SAFETY: as above.
         let write =
             unsafe { libc::process_vm_writev(pid, &raw const here, 1, &raw const there, 1, 0) };
-        tally.tried(let_in(write), || format!("process_vm_writev of {pid}"));
+        tally.tried(accept_ranks(write), || format!("process_vm_writev of {pid}"));
     }
     for request in [libc::PTRACE_SEIZE, libc::PTRACE_ATTACH] {
         let nothing: libc::c_ulong = 0;
@@ -196,12 +196,18 @@ fn connects(name: &str, kind: c_int) -> bool {
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) == 0 }
 }
 
-/// All words of the meeting, in the name of the rank whose end this is, and nonsense. Each is to be refused, and
+/// All words of the bootstrap protocol, in the name of the rank whose end this is, and nonsense. Each is to be refused, and
 /// for the right reason: who is somebody else for being that, and who is not the rank for being that.
 fn try_to_speak(line: RawFd, tally: &mut Tally) {
     let hello = Hello { pid: std::process::id(), word: 0, probe_address: 0 };
-    let member =
-        Member { rank: 0, size: 1, job: 1, oversubscribed: false, lasting: false, way: None };
+    let member = Member {
+        rank: 0,
+        size: 1,
+        job: 1,
+        oversubscribed: false,
+        fault_tolerant: false,
+        network: None,
+    };
     let token = Token([0; TOKEN_BYTES]);
     let (not_the_rank, malformed) = ("without being it", "is no message");
     let words: [(Message, &str); 9] = [
@@ -210,7 +216,7 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
         (Message::Silent { rank: 1 }, not_the_rank),
         (Message::Abort { code: 7, text: "the stranger says so".into() }, not_the_rank),
         (Message::Hello(hello), "is taken by pid"),
-        (Message::Welcome { to: hello.pid, member }, malformed),
+        (Message::JoinReply { to: hello.pid, member }, malformed),
         (Message::Refused { to: hello.pid, text: "no".into() }, malformed),
         (Message::Enter { rank: 0, token: token.clone(), hello }, malformed),
         (Message::Entered { token }, malformed),
@@ -252,10 +258,10 @@ fn is_stranger() -> bool {
 /// Joins with the rank's own number, and with others.
 fn try_to_join(line: RawFd, tally: &mut Tally) {
     for number in [line, 0, 1, 2, 3, 99, -1] {
-        let read = |name: &str| (name == "FERRY_MEET").then(|| number.to_string());
+        let read = |name: &str| (name == "FERRY_BOOTSTRAP").then(|| number.to_string());
         let joined = job::join(read, Operators::ours(|_, _, _| {})).map(drop);
         let refused = joined.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        println!("FERRY_MEET {number}: {refused}");
+        println!("FERRY_BOOTSTRAP {number}: {refused}");
         // We do not believe a launcher of somebody else, and it does not take a second process for one rank.
         let reason = match number == line {
             true if is_stranger() => "the launcher belongs to user",
@@ -304,8 +310,8 @@ impl Target {
         unsafe { job.pre_exec(move || if owner == 0 { Ok(()) } else { become_user(owner) }) };
         let launcher = Launcher(job.spawn().expect("ferry starts"));
         let mark = format!("STRANGERS={mark}");
-        let until = Instant::now() + PATIENCE;
-        // Launcher, keeper, ranks; and the ranks have joined, so that there is memory to steal.
+        let until = Instant::now() + TIMEOUT;
+        // Launcher, reaper, ranks; and the ranks have joined, so that there is memory to steal.
         let joined = |pid: &u32| {
             let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             maps.contains("memfd:ferrywire")
@@ -316,7 +322,7 @@ impl Target {
             thread::sleep(Duration::from_millis(5));
             pids = common::pids().filter(|pid| common::has_mark(*pid, &mark)).collect();
         }
-        assert_eq!(pids.len(), RANKS + 2, "launcher, keeper and ranks");
+        assert_eq!(pids.len(), RANKS + 2, "launcher, reaper and ranks");
         Target { folder, launcher, stop, pids }
     }
 
@@ -343,12 +349,12 @@ impl Target {
         (numbers.len(), names.collect())
     }
 
-    /// A rank's end of the meeting, as if it had been passed on by mistake.
+    /// A rank's end of the bootstrap socket, as if it had been passed on by mistake.
     fn line(&self) -> OwnedFd {
         let ranks = self.pids.iter().filter_map(|pid| {
             let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
             let text = String::from_utf8_lossy(&environment).into_owned();
-            let value = text.split('\0').find_map(|word| word.strip_prefix("FERRY_MEET="))?;
+            let value = text.split('\0').find_map(|word| word.strip_prefix("FERRY_BOOTSTRAP="))?;
             Some((*pid, value.parse::<RawFd>().expect("a number")))
         });
         let (pid, number) = ranks.min().expect("a rank");
@@ -365,7 +371,7 @@ impl Target {
     /// Ends it in order. Gives what it said if it did not end well.
     fn end(mut self) -> Result<(), String> {
         fs::write(&self.stop, "").expect("written");
-        let status = common::wait(&mut self.launcher.0, PATIENCE);
+        let status = common::wait(&mut self.launcher.0, TIMEOUT);
         let (mut out, mut said) = (String::new(), String::new());
         let stdout = self.launcher.0.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
         let stderr = self.launcher.0.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));

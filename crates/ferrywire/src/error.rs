@@ -88,7 +88,7 @@ pub enum Error {
         call: Box<Call>,
     },
     /// The job ends with the first rank that dies, so nothing can be done about it.
-    NotLasting {
+    NotFaultTolerant {
         /// What was asked for.
         call: Box<Call>,
     },
@@ -197,7 +197,7 @@ impl fmt::Display for Error {
                 f,
                 "{call}: the communicator is revoked; shrink it, and go on in what is left"
             ),
-            Error::NotLasting { call } => write!(
+            Error::NotFaultTolerant { call } => write!(
                 f,
                 "{call}: the job ends when a rank dies; start it with ferry run --on-death continue"
             ),

@@ -82,6 +82,6 @@ impl Comm {
         name: &'static str,
         answer: Result<T, NotFaultTolerant>,
     ) -> Result<T, Error> {
-        answer.map_err(|_| Error::NotLasting { call: self.call(self.what_all(name)) })
+        answer.map_err(|_| Error::NotFaultTolerant { call: self.call(self.what_all(name)) })
     }
 }

@@ -95,7 +95,7 @@ fn run<R>(
     let end = catch_unwind(AssertUnwindSafe(|| program(&world)));
     if end.is_err() && world.process().lost().name(rank) {
         end_all(all, rank);
-        world.process().rank().bury();
+        world.process().rank().mark_down();
     }
     if let Some(watch) = watch {
         watch.on_ended(rank);

@@ -36,13 +36,13 @@ pub struct Scoped<'scope, R> {
     comm: &'scope Comm,
     open: &'scope RefCell<Slots>,
     failed: &'scope Cell<Option<Error>>,
-    state: State,
+    state: ScopedState,
     what: What,
     unit: usize,
     result: PhantomData<R>,
 }
 
-enum State {
+enum ScopedState {
     Open(u32),
     Over(Outcome),
     Refused(Error),
@@ -192,7 +192,7 @@ impl<'scope> Scope<'scope, '_> {
         let what = What::sending::<B::Item>("send", bytes, to, tag);
         let to = match self.comm.address(what, to, tag) {
             Ok(address) => address,
-            Err(error) => return self.scoped(State::Refused(error), what, 1),
+            Err(error) => return self.scoped(ScopedState::Refused(error), what, 1),
         };
         let source = memory::lend(bytes);
         // SAFETY: I1.
@@ -212,7 +212,7 @@ impl<'scope> Scope<'scope, '_> {
         let what = What::receiving::<B::Item>("receive", bytes, from, tag);
         let wanted = match self.comm.wanted(what, from, tag) {
             Ok(wanted) => wanted,
-            Err(error) => return self.scoped(State::Refused(error), what, B::UNIT),
+            Err(error) => return self.scoped(ScopedState::Refused(error), what, B::UNIT),
         };
         let into = memory::lend_mut(bytes);
         // SAFETY: I1.
@@ -227,13 +227,15 @@ impl<'scope> Scope<'scope, '_> {
         unit: usize,
     ) -> Scoped<'scope, R> {
         let state = match posted {
-            Posted::Done(outcome) => State::Over(outcome),
-            Posted::Pending(ticket) => State::Open(self.open.borrow_mut().claim(ticket, what)),
+            Posted::Done(outcome) => ScopedState::Over(outcome),
+            Posted::Pending(ticket) => {
+                ScopedState::Open(self.open.borrow_mut().claim(ticket, what))
+            }
         };
         self.scoped(state, what, unit)
     }
 
-    fn scoped<R>(&'scope self, state: State, what: What, unit: usize) -> Scoped<'scope, R> {
+    fn scoped<R>(&'scope self, state: ScopedState, what: What, unit: usize) -> Scoped<'scope, R> {
         let Scope { comm, open, failed, .. } = self;
         Scoped { comm, open, failed, state, what, unit, result: PhantomData }
     }
@@ -242,8 +244,8 @@ impl<'scope> Scope<'scope, '_> {
 impl<R: ScopedResult> Scoped<'_, R> {
     /// Waits until it is over.
     pub fn wait(mut self) -> Result<R, Error> {
-        let outcome = match std::mem::replace(&mut self.state, State::Told) {
-            State::Open(slot) => {
+        let outcome = match std::mem::replace(&mut self.state, ScopedState::Told) {
+            ScopedState::Open(slot) => {
                 let ticket = self.open.borrow().ticket(slot);
                 let waits = self.comm.enter(self.what);
                 let outcome = self.comm.plane().wait(ticket);
@@ -251,9 +253,9 @@ impl<R: ScopedResult> Scoped<'_, R> {
                 self.open.borrow_mut().release(slot);
                 outcome
             }
-            State::Over(outcome) => outcome,
-            State::Refused(error) => return Err(error),
-            State::Told => unreachable!("it is told once, and then it is gone"),
+            ScopedState::Over(outcome) => outcome,
+            ScopedState::Refused(error) => return Err(error),
+            ScopedState::Told => unreachable!("it is told once, and then it is gone"),
         };
         R::of(self.comm, ScopedWhat { what: self.what, unit: self.unit }, outcome)
     }
@@ -261,7 +263,7 @@ impl<R: ScopedResult> Scoped<'_, R> {
     /// Takes it back if it is not too late, and waits until it is over. Whether it was taken back is
     /// told.
     pub fn cancel(mut self) -> bool {
-        let State::Open(slot) = std::mem::replace(&mut self.state, State::Told) else {
+        let ScopedState::Open(slot) = std::mem::replace(&mut self.state, ScopedState::Told) else {
             return false;
         };
         let ticket = self.open.borrow().ticket(slot);
@@ -275,12 +277,12 @@ impl<R: ScopedResult> Scoped<'_, R> {
 impl<R> Drop for Scoped<'_, R> {
     /// Nobody waits for it: what went wrong already is for the scope to tell.
     fn drop(&mut self) {
-        let error = match std::mem::replace(&mut self.state, State::Told) {
-            State::Refused(error) => error,
-            State::Over(outcome @ (Outcome::Failed(_) | Outcome::Cancelled)) => {
+        let error = match std::mem::replace(&mut self.state, ScopedState::Told) {
+            ScopedState::Refused(error) => error,
+            ScopedState::Over(outcome @ (Outcome::Failed(_) | Outcome::Cancelled)) => {
                 self.comm.error(self.what, outcome)
             }
-            State::Over(_) | State::Open(_) | State::Told => return,
+            ScopedState::Over(_) | ScopedState::Open(_) | ScopedState::Told => return,
         };
         let first = self.failed.take().unwrap_or(error);
         self.failed.set(Some(first));

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use ferrywire_host::udp::group::Group;
 use ferrywire_host::udp::keys::{Chain, Epochs, Keyring, Secret};
 use ferrywire_host::udp::replay::ReplayWindow;
-use ferrywire_host::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
-use ferrywire_host::udp::socket::{Datagram, Room, Socket, Target};
+use ferrywire_host::udp::seal::{
+    Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Sealer, TAG_BYTES,
+};
+use ferrywire_host::udp::socket::{Datagram, ReceiveBuffer, Socket, Target};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// A datagram as it is between hosts with an MTU of 1500.
@@ -32,11 +34,11 @@ fn main() {
         round_trips("socket, sealed", len, &mut ours(true));
     }
     let ways = [
-        ("one call each", Way { many: false, train: false, joins: false, sealed: false }),
-        ("many in a call", Way { many: true, train: false, joins: false, sealed: false }),
-        ("trains", Way { many: false, train: true, joins: false, sealed: false }),
-        ("trains, joined", Way { many: false, train: true, joins: true, sealed: false }),
-        ("trains, joined, sealed", Way { many: false, train: true, joins: true, sealed: true }),
+        ("one call each", Way { many: false, batch: false, joins: false, sealed: false }),
+        ("many in a call", Way { many: true, batch: false, joins: false, sealed: false }),
+        ("batches", Way { many: false, batch: true, joins: false, sealed: false }),
+        ("batches, joined", Way { many: false, batch: true, joins: true, sealed: false }),
+        ("batches, joined, sealed", Way { many: false, batch: true, joins: true, sealed: true }),
     ];
     for (name, way) in ways {
         stream(name, way);
@@ -52,25 +54,25 @@ fn ns(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e9
 }
 
-/// What rank 0 of one host seals by for a slot of another.
-fn chain(slot: u16) -> Chain {
-    Keyring::new(&Secret::new(&[7; 32]), 0, 2, Epochs::USUAL).to(1, 0, slot)
+/// What rank 0 of one host seals by for a local rank of another.
+fn chain(local_rank: u16) -> Chain {
+    Keyring::new(&Secret::new(&[7; 32]), 0, 2, Epochs::USUAL).to(1, 0, local_rank)
 }
 
-fn seals(slot: u16) -> (Sealer, Opener) {
-    (Sealer::new(chain(slot)), Opener::new(chain(slot)))
+fn seals(local_rank: u16) -> (Sealer, Opener) {
+    (Sealer::new(chain(local_rank)), Opener::new(chain(local_rank)))
 }
 
 /// As a rail does: the header says which datagrams are worth a try.
-fn open(opener: &mut Opener, window: &ReplayWindow, slot: u16, datagram: &mut [u8]) -> bool {
-    Header::parse(datagram).is_some_and(|header| {
-        let is_for_us = header.slot == slot && header.form == Form::Sealed;
+fn open(opener: &mut Opener, window: &ReplayWindow, local_rank: u16, datagram: &mut [u8]) -> bool {
+    DatagramHeader::parse(datagram).is_some_and(|header| {
+        let is_for_us = header.local_rank == local_rank && header.form == Form::Sealed;
         is_for_us && window.is_new(header.counter) && opener.open(&header, datagram).is_some()
     })
 }
 
-fn header(counter: u64, slot: u16) -> Header {
-    Header { slot, form: Form::Sealed, source: 0, counter }
+fn header(counter: u64, local_rank: u16) -> DatagramHeader {
+    DatagramHeader { local_rank, form: Form::Sealed, source: 0, counter }
 }
 
 fn seal(len: usize) {
@@ -112,13 +114,13 @@ fn turn_away(len: usize) {
     let mut window = ReplayWindow::new();
     assert!(window.accept(7), "the first time it counts");
     let forged = [&header(8, 0).emit()[..], &genuine[HEADER_BYTES..]].concat();
-    let plain = Header { form: Form::Plain, ..header(7, 0) };
+    let plain = DatagramHeader { form: Form::Plain, ..header(7, 0) };
     let next = [&header(Epochs::USUAL.frames, 0).emit()[..], &genuine[HEADER_BYTES..]].concat();
     let costs = [
         ("forged", forged.clone()),
         ("of the next epoch", next),
         ("repeated", genuine.clone()),
-        ("for another slot", [&header(7, 1).emit()[..], &forged[HEADER_BYTES..]].concat()),
+        ("for another local rank", [&header(7, 1).emit()[..], &forged[HEADER_BYTES..]].concat()),
         ("not sealed", [&plain.emit()[..], &genuine[HEADER_BYTES..]].concat()),
     ]
     .map(|(name, datagram)| {
@@ -187,23 +189,23 @@ impl End for Bare {
 
 struct Ours {
     socket: Socket,
-    room: Room,
+    room: ReceiveBuffer,
     to: Target,
-    slot: u16,
+    local_rank: u16,
     seals: Option<(Sealer, Counter, Opener)>,
 }
 
 fn ours(sealed: bool) -> [Box<dyn End>; 2] {
     let group = Group::open(2, None, HERE).expect("opened");
     let to = SocketAddr::new(HERE, group.port);
-    let mut ends = group.sockets.into_iter().zip(0..).map(|(socket, slot)| -> Box<dyn End> {
+    let mut ends = group.sockets.into_iter().zip(0..).map(|(socket, local_rank)| -> Box<dyn End> {
         let seals = sealed.then(|| {
             let counter = Counter::new(Epochs::USUAL);
-            (Sealer::new(chain(1 - slot)), counter, Opener::new(chain(slot)))
+            (Sealer::new(chain(1 - local_rank)), counter, Opener::new(chain(local_rank)))
         });
         let socket = Socket::new(socket, true);
-        let to = Target::new(to, 1 - slot);
-        Box::new(Ours { socket, room: Room::new(), to, slot, seals })
+        let to = Target::new(to, 1 - local_rank);
+        Box::new(Ours { socket, room: ReceiveBuffer::new(), to, local_rank, seals })
     });
     std::array::from_fn(|_| ends.next().expect("two"))
 }
@@ -211,16 +213,16 @@ fn ours(sealed: bool) -> [Box<dyn End>; 2] {
 impl End for Ours {
     fn send(&mut self, len: usize) {
         let mut bytes = [0; 2000];
-        let slot = 1 - self.slot;
+        let local_rank = 1 - self.local_rank;
         let bytes = match &mut self.seals {
             Some((sealer, counter, _)) => {
                 let bytes = &mut bytes[..HEADER_BYTES + len + TAG_BYTES];
                 let number = counter.count().expect("there are many");
-                sealer.seal(&header(number, slot), bytes);
+                sealer.seal(&header(number, local_rank), bytes);
                 bytes
             }
             None => {
-                bytes[..2].copy_from_slice(&slot.to_be_bytes());
+                bytes[..2].copy_from_slice(&local_rank.to_be_bytes());
                 &mut bytes[..len]
             }
         };
@@ -228,10 +230,10 @@ impl End for Ours {
     }
 
     fn poll(&mut self) -> bool {
-        let (seals, slot, window) = (&mut self.seals, self.slot, ReplayWindow::new());
+        let (seals, local_rank, window) = (&mut self.seals, self.local_rank, ReplayWindow::new());
         let taken = self.socket.receive_many(&mut self.room, |_, _, datagram| {
             if let Some((_, _, opener)) = seals {
-                assert!(open(opener, &window, slot, datagram));
+                assert!(open(opener, &window, local_rank, datagram));
             }
         });
         taken.expect("received") > 0
@@ -266,7 +268,7 @@ fn round_trips(name: &str, len: usize, [here, there]: &mut [Box<dyn End>; 2]) {
 #[derive(Clone, Copy)]
 struct Way {
     many: bool,
-    train: bool,
+    batch: bool,
     joins: bool,
     sealed: bool,
 }
@@ -275,7 +277,8 @@ const STREAM_DATAGRAMS: usize = (1 << 20) / DATAGRAM_BYTES;
 
 fn stream(name: &str, way: Way) {
     let group = Group::open(2, None, HERE).expect("opened");
-    let [back, to] = [0, 1].map(|slot| Target::new(SocketAddr::new(HERE, group.port), slot));
+    let [back, to] =
+        [0, 1].map(|local_rank| Target::new(SocketAddr::new(HERE, group.port), local_rank));
     let mut sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, way.joins));
     let [here, there] = std::array::from_fn(|_| sockets.next().expect("two"));
     let over = AtomicBool::new(false);
@@ -288,7 +291,7 @@ fn stream(name: &str, way: Way) {
             counter: Counter::new(Epochs::USUAL),
             bytes: vec![0; STREAM_DATAGRAMS * DATAGRAM_BYTES],
         };
-        let (mut room, mut lost) = (Room::new(), 0);
+        let (mut room, mut lost) = (ReceiveBuffer::new(), 0);
         let ns = best(200, || {
             let from = Instant::now();
             sender.send(way);
@@ -327,18 +330,18 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     fn send(&mut self, way: Way) {
-        // As a rail would: a train is sealed, and is on its way while the next one is.
-        for train in self.bytes.chunks_mut(DATAGRAM_BYTES * 46) {
-            for datagram in train.chunks_mut(DATAGRAM_BYTES) {
+        // As a rail would: a batch is sealed, and is on its way while the next one is.
+        for batch in self.bytes.chunks_mut(DATAGRAM_BYTES * 46) {
+            for datagram in batch.chunks_mut(DATAGRAM_BYTES) {
                 let header = header(self.counter.count().expect("there are many"), 1);
                 match &mut self.sealer {
                     Some(sealer) => sealer.seal(&header, datagram),
                     None => datagram[..HEADER_BYTES].copy_from_slice(&header.emit()),
                 }
             }
-            let datagrams = train.chunks(DATAGRAM_BYTES);
-            if way.train {
-                self.socket.send_train(&self.to, train, DATAGRAM_BYTES).expect("sent");
+            let datagrams = batch.chunks(DATAGRAM_BYTES);
+            if way.batch {
+                self.socket.send_batch(&self.to, batch, DATAGRAM_BYTES).expect("sent");
             } else if way.many {
                 let all: Vec<_> = datagrams.map(|bytes| Datagram { to: &self.to, bytes }).collect();
                 self.socket.send_many(&all).expect("sent");
@@ -354,7 +357,7 @@ impl Stream<'_> {
 /// Answers each megabyte with one datagram.
 fn answer(socket: &Socket, to: &Target, sealed: bool, over: &AtomicBool) {
     let (mut opener, window) = (Opener::new(chain(1)), ReplayWindow::new());
-    let (mut room, mut count) = (Room::new(), 0);
+    let (mut room, mut count) = (ReceiveBuffer::new(), 0);
     while !over.load(Ordering::Relaxed) {
         let taken = socket.receive_many(&mut room, |_, _, datagram| {
             if datagram.len() < DATAGRAM_BYTES {

@@ -2,13 +2,13 @@
 //!
 //! It is started the first time that the application leaves something outstanding. It sleeps at the
 //! doorbell, and wakes when somebody brings something while the doorbell is armed for it. When
-//! nothing is outstanding, or a caller looks after it, the agent sleeps until it is summoned.
+//! nothing is outstanding, or a caller looks after it, the agent sleeps until it is woken.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::agent_wakeup::AgentSleep;
+use crate::agent_handover::AgentSleep;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
 use crate::lock::Guard;
@@ -38,7 +38,7 @@ impl Agent {
         }
         // It may be between two looks, so it is called until it has gone.
         while !self.thread.is_finished() {
-            shared.summons.call();
+            shared.agent_wakeup.call();
             shared.doorbell().arm(Sleeper::Agent, true);
             shared.ring();
             std::thread::yield_now();
@@ -52,7 +52,7 @@ fn run(shared: &Shared) {
     crate::sys::schedule::prefer_short_slices();
     let oversubscribed = shared.plane.segment.is_oversubscribed();
     let doorbell = shared.doorbell();
-    let mut watch = Watch::new();
+    let mut watch = AgentTick::new();
     let mut sleep = AgentSleep::default();
     let mut core = shared.core.lock();
     while !core.closing {
@@ -66,7 +66,7 @@ fn run(shared: &Shared) {
             busy = core.turn(shared);
         }
         if busy {
-            core.call_lookers();
+            core.wake_waiters();
             core.call_tasks();
         }
         let to_wake = std::mem::take(&mut core.port.completions.to_wake);
@@ -77,33 +77,33 @@ fn run(shared: &Shared) {
             continue;
         }
         // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
-        let expecting = core.is_expecting() && !core.led && !core.brisk;
+        let expecting = core.is_expecting() && !core.led && !core.busy;
         // Where ringers have no fence it looks by itself for as long as the application comes and goes, and naps whenever
-        // one of them may have missed it: see `agent_wakeup.rs`.
+        // one of them may have missed it: see `agent_handover.rs`.
         let mut ticks = !watch.is_quiet(&core);
         if expecting {
-            let settled = sleep.arm(&mut core.agent_wakeup, doorbell);
-            let moved = core.port.rail.thirst(false);
+            let settled = sleep.arm(&mut core.agent_handover, doorbell);
+            let moved = core.port.rail.want_room(false);
             if moved || core.has_work(shared) {
                 continue;
             }
             ticks |= !settled || core.port.rail.is_stuck();
         } else {
-            core.agent_wakeup.stand_down(doorbell);
+            core.agent_handover.stand_down(doorbell);
         }
-        let patience = (!oversubscribed && ticks).then_some(TICK);
-        core.agent_wakeup.set_idle(patience.is_none() && !(oversubscribed && expecting));
+        let timeout = (!oversubscribed && ticks).then_some(TICK);
+        core.agent_handover.set_idle(timeout.is_none() && !(oversubscribed && expecting));
         // What is due by time is for whoever looks after the NIC.
-        let due = core.patience().filter(|_| expecting);
-        let patience = [patience, due].into_iter().flatten().min();
-        let heard = shared.summons.heard();
+        let due = core.timeout().filter(|_| expecting);
+        let timeout = [timeout, due].into_iter().flatten().min();
+        let heard = shared.agent_wakeup.heard();
         drop(core);
         match expecting {
-            true => shared.sleep(Sleeper::Agent, patience),
-            false => shared.summons.wait(heard, patience),
+            true => shared.sleep(Sleeper::Agent, timeout),
+            false => shared.agent_wakeup.wait(heard, timeout),
         }
         core = enter(shared, oversubscribed);
-        core.agent_wakeup.set_idle(false);
+        core.agent_handover.set_idle(false);
     }
 }
 
@@ -126,7 +126,7 @@ fn enter(shared: &Shared, oversubscribed: bool) -> Guard<'_, Core> {
 }
 
 /// What the application leaves to the agent, tick by tick.
-struct Watch {
+struct AgentTick {
     /// When the tick began.
     since: Instant,
     seen: u32,
@@ -134,9 +134,9 @@ struct Watch {
     quiet: u32,
 }
 
-impl Watch {
-    fn new() -> Watch {
-        Watch { since: Instant::now(), seen: 0, quiet: 0 }
+impl AgentTick {
+    fn new() -> AgentTick {
+        AgentTick { since: Instant::now(), seen: 0, quiet: 0 }
     }
 
     /// At the end of a tick, says whether the application comes and goes.
@@ -144,25 +144,25 @@ impl Watch {
         if self.since.elapsed() < TICK {
             return;
         }
-        let calls = core.agent_wakeup.handovers().wrapping_sub(self.seen);
-        core.brisk = calls > CALLS_PER_TICK_MAX;
+        let calls = core.agent_handover.handovers().wrapping_sub(self.seen);
+        core.busy = calls > CALLS_PER_TICK_MAX;
         self.quiet = if calls == 0 { self.quiet + 1 } else { 0 };
-        self.seen = core.agent_wakeup.handovers();
+        self.seen = core.agent_handover.handovers();
         self.since = Instant::now();
     }
 
     /// Whether the application has stayed away for so long that it need not be waited for.
     fn is_quiet(&self, core: &Core) -> bool {
-        self.quiet >= 2 && core.agent_wakeup.handovers() == self.seen
+        self.quiet >= 2 && core.agent_handover.handovers() == self.seen
     }
 }
 
 /// It runs modules, which their engine keeps to a quarter of this, and nothing else of the user's.
 const STACK_BYTES: usize = 256 << 10;
-/// How late the agent may be where ringers have no fence, and how long it naps then: see `agent_wakeup.rs`.
+/// How late the agent may be where ringers have no fence, and how long it naps then: see `agent_handover.rs`.
 const TICK: Duration = Duration::from_millis(1);
 /// How often the agent asks for a lock that is about to be free.
 const TRIES_MAX: u32 = 16;
 /// An application that leaves something more often than this is not away between two calls: whoever
-/// rang at its door would ring for nothing, and the agent would be in its way.
+/// rang its doorbell would ring for nothing, and the agent would be in its way.
 const CALLS_PER_TICK_MAX: u32 = 200;

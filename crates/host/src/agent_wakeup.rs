@@ -1,88 +1,37 @@
-//! What callers and the agent agree on under the lock around the NIC: who is woken by what arrives while the application
-//! is away, and how the agent sleeps.
+//! How the agent is called when it has nothing to guard.
 //!
-//! The agent sleeps at the doorbell while something is outstanding, else at its summons. A caller that leaves something
-//! outstanding arms the doorbell, and calls an agent that does not look by itself; it does neither if the agent guards
-//! the doorbell already. So whoever stops guarding says so: an agent that has nothing left to do, as much as a caller
-//! that turns by itself.
-//!
-//! Where ringers have no fence, one whose frame is still in the store buffer of its core may miss that the doorbell has
-//! just been armed, and the agent may miss the frame. So each arming is followed by a nap, and the agent sleeps for good
-//! only when the doorbell has been armed all through a nap, and it has looked once more: by then the frame is there.
-//! The models in `loom/` check both rules, with a nap that is as long as a store is on its way.
+//! It cannot sleep at the doorbell then, which may be armed for somebody else. Whoever decides to
+//! sleep, and whoever calls, does so under the lock around the NIC; between letting go of the lock
+//! and sleeping a call may come, and the count tells.
 
-use crate::shm::doorbell::{Doorbell, Sleeper};
+use std::time::Duration;
 
-/// What is agreed on.
-#[derive(Default)]
+use crate::sync::{AtomicU32, Ordering, park};
+
+/// Calls, counted.
 pub(crate) struct AgentWakeup {
-    /// The doorbell is armed for the agent, or the agent is awake and arms it before it sleeps.
-    guarded: bool,
-    /// The agent sleeps until it is called: it does not look by itself for what is left to it.
-    idle: bool,
-    /// How often the application has left something outstanding.
-    handovers: u32,
+    count: AtomicU32,
 }
 
 impl AgentWakeup {
-    /// Whether the agent guards the doorbell.
-    #[inline(always)]
-    pub(crate) fn is_guarded(&self) -> bool {
-        self.guarded
+    pub(crate) fn new() -> AgentWakeup {
+        AgentWakeup { count: AtomicU32::new(0) }
     }
 
-    /// How often the application has left something outstanding.
-    pub(crate) fn handovers(&self) -> u32 {
-        self.handovers
+    /// The calls so far. The lock orders this and `call`.
+    pub(crate) fn heard(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
     }
 
-    /// Nobody rings for the agent from now on.
-    #[inline(always)]
-    pub(crate) fn stand_down(&mut self, doorbell: &Doorbell) {
-        if self.guarded {
-            self.guarded = false;
-            doorbell.disarm();
-        }
+    /// Calls whoever waits.
+    pub(crate) fn call(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        park::wake(&self.count, u32::MAX);
     }
 
-    /// The application leaves something outstanding.
-    #[inline(always)]
-    pub(crate) fn count_handover(&mut self) {
-        self.handovers = self.handovers.wrapping_add(1);
-    }
-
-    /// A caller arms the doorbell for the agent. True if the agent has to be called.
-    pub(crate) fn hand_over(&mut self, doorbell: &Doorbell, fenced: bool) -> bool {
-        self.guarded = true;
-        doorbell.arm(Sleeper::Agent, fenced);
-        std::mem::take(&mut self.idle)
-    }
-
-    /// The agent goes to sleep, until it is called if it is `idle`.
-    pub(crate) fn set_idle(&mut self, idle: bool) {
-        self.idle = idle;
-    }
-}
-
-/// What the agent remembers of its sleep.
-#[derive(Default)]
-pub(crate) struct AgentSleep {
-    /// The doorbell was armed before the last sleep, when there had been so many handovers.
-    armed_at: Option<u32>,
-}
-
-impl AgentSleep {
-    /// Arms the doorbell for the agent, which looks once more before it sleeps. True if it has been armed since before the
-    /// last sleep: then nobody who brought something in the meantime has missed it.
-    #[must_use]
-    pub(crate) fn arm(&mut self, wakeup: &mut AgentWakeup, doorbell: &Doorbell) -> bool {
-        let handovers = wakeup.handovers;
-        let settled = wakeup.guarded && self.armed_at == Some(handovers) && doorbell.is_armed();
-        if !settled {
-            wakeup.guarded = true;
-            doorbell.arm(Sleeper::Agent, true);
-        }
-        self.armed_at = Some(handovers);
-        settled
+    /// Sleeps until there are more calls than were `heard`, or for `timeout`. May come back for no
+    /// reason.
+    pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
+        park::wait(&self.count, heard, u32::MAX, timeout);
     }
 }

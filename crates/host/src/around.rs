@@ -10,8 +10,8 @@ use std::time::Duration;
 use ferrywire_nic::Nic;
 
 use crate::driver::{Driver, Finished};
-use crate::patience::{Habit, Next, Patience};
 use crate::port::HostPort;
+use crate::wait_policy::{Next, SpinBudget, WaitPolicy};
 
 /// Waits until `look` has found what it wants among the outcomes of one of the drivers; it is told
 /// which, by its place. It must not call a driver.
@@ -48,7 +48,7 @@ fn look_around<T>(
     drivers: &[&Driver],
     mut look: impl FnMut(usize, &Driver) -> (u64, Option<T>),
 ) -> T {
-    let mut patience = patience(drivers);
+    let mut policy = policy(drivers);
     let mut counts = vec![0; drivers.len()];
     loop {
         for ((at, driver), seen) in drivers.iter().enumerate().zip(&mut counts) {
@@ -58,7 +58,7 @@ fn look_around<T>(
             }
             *seen = count;
         }
-        match patience.next() {
+        match policy.next() {
             Next::Look => std::hint::spin_loop(),
             Next::Yield => thread::yield_now(),
             Next::Sleep => nap(drivers, &counts),
@@ -82,10 +82,10 @@ pub(crate) fn drain(drivers: &[&Driver]) {
     if let [driver] = drivers {
         return driver.drain();
     }
-    let mut patience = patience(drivers);
+    let mut policy = policy(drivers);
     // Each gets its turn, whatever the others say.
     while drivers.iter().filter(|driver| !driver.is_quiet()).count() > 0 {
-        match patience.next() {
+        match policy.next() {
             Next::Look => std::hint::spin_loop(),
             Next::Yield => thread::yield_now(),
             Next::Sleep => thread::sleep(NAP),
@@ -93,8 +93,8 @@ pub(crate) fn drain(drivers: &[&Driver]) {
     }
 }
 
-fn patience(drivers: &[&Driver]) -> Patience {
-    Patience::new(drivers.iter().any(|driver| driver.is_oversubscribed()), &Habit::new())
+fn policy(drivers: &[&Driver]) -> WaitPolicy {
+    WaitPolicy::new(drivers.iter().any(|driver| driver.is_oversubscribed()), &SpinBudget::new())
 }
 
 const NAP: Duration = Duration::from_millis(1);

@@ -12,7 +12,7 @@ use ferrywire_nic::{Outcome, Ticket};
 /// slot for each index of a ticket; the generation tells whether it speaks of the same one.
 #[derive(Default)]
 pub(crate) struct Completions {
-    slots: Vec<Slot>,
+    slots: Vec<CompletionSlot>,
     /// Outcomes whose slot another operation needed before anybody asked for them.
     late: HashMap<Ticket, Outcome>,
     /// Those to wake as soon as nobody holds the lock: they may call us at once.
@@ -23,12 +23,12 @@ pub(crate) struct Completions {
     pub(crate) count: u64,
 }
 
-struct Slot {
+struct CompletionSlot {
     generation: u32,
-    state: State,
+    state: CompletionState,
 }
 
-enum State {
+enum CompletionState {
     /// Nobody has said anything.
     Open,
     Over(Outcome),
@@ -65,9 +65,9 @@ impl Completions {
         self.count += 1;
         let slot = self.slot(ticket);
         // Nobody has said anything of it, nor waits for word of the one before: most often.
-        if let State::Open = slot.state {
+        if let CompletionState::Open = slot.state {
             slot.generation = ticket.generation();
-            slot.state = State::Over(outcome);
+            slot.state = CompletionState::Over(outcome);
             return;
         }
         self.complete_slowly(ticket, outcome);
@@ -77,15 +77,17 @@ impl Completions {
     fn complete_slowly(&mut self, ticket: Ticket, outcome: Outcome) {
         let slot = self.slot(ticket);
         if slot.generation != ticket.generation() {
-            return self.replace(ticket, State::Over(outcome));
+            return self.replace(ticket, CompletionState::Over(outcome));
         }
-        match std::mem::replace(&mut slot.state, State::Over(outcome)) {
-            State::Open | State::Over(_) => {}
-            State::Awaited(sleeping) => self.to_wake.push(sleeping),
+        match std::mem::replace(&mut slot.state, CompletionState::Over(outcome)) {
+            CompletionState::Open | CompletionState::Over(_) => {}
+            CompletionState::Awaited(sleeping) => self.to_wake.push(sleeping),
             // A released schedule goes on, and so does what is kept for it.
-            kept @ State::Detached(_) if outcome == Outcome::Released => slot.state = kept,
-            State::Detached(keep) => {
-                slot.state = State::Open;
+            kept @ CompletionState::Detached(_) if outcome == Outcome::Released => {
+                slot.state = kept
+            }
+            CompletionState::Detached(keep) => {
+                slot.state = CompletionState::Open;
                 self.detached -= 1;
                 self.to_wake.extend(keep.map(Sleeping::Nobody));
             }
@@ -99,9 +101,9 @@ impl Completions {
         if slot.generation != ticket.generation() {
             return self.take_late(ticket);
         }
-        let State::Over(outcome) = slot.state else { return None };
+        let CompletionState::Over(outcome) = slot.state else { return None };
         // An outcome has nothing to let go, which is worth saying: some states have.
-        std::mem::forget(std::mem::replace(&mut slot.state, State::Open));
+        std::mem::forget(std::mem::replace(&mut slot.state, CompletionState::Open));
         Some(outcome)
     }
 
@@ -115,20 +117,20 @@ impl Completions {
     pub(crate) fn watch(&mut self, ticket: Ticket, sleeping: Sleeping) {
         let slot = self.slot(ticket);
         if slot.generation == ticket.generation()
-            && let (State::Awaited(Sleeping::Task(old)), Sleeping::Task(new)) =
+            && let (CompletionState::Awaited(Sleeping::Task(old)), Sleeping::Task(new)) =
                 (&slot.state, &sleeping)
             && old.will_wake(new)
         {
             return;
         }
-        self.replace(ticket, State::Awaited(sleeping));
+        self.replace(ticket, CompletionState::Awaited(sleeping));
     }
 
     /// Nobody will ask for the outcome. `keep` lives until the operation is over.
     pub(crate) fn detach(&mut self, ticket: Ticket, keep: Option<Keep>) {
         match self.take(ticket) {
             None | Some(Outcome::Released) => {
-                self.replace(ticket, State::Detached(keep));
+                self.replace(ticket, CompletionState::Detached(keep));
                 self.detached += 1;
             }
             // Dropped when nobody holds the lock.
@@ -139,8 +141,9 @@ impl Completions {
     /// Wakes all tasks, though what they wait for is not over: whoever polls may help.
     pub(crate) fn call_tasks(&mut self) {
         for slot in &mut self.slots {
-            if let State::Awaited(Sleeping::Task(_)) = slot.state
-                && let State::Awaited(task) = std::mem::replace(&mut slot.state, State::Open)
+            if let CompletionState::Awaited(Sleeping::Task(_)) = slot.state
+                && let CompletionState::Awaited(task) =
+                    std::mem::replace(&mut slot.state, CompletionState::Open)
             {
                 self.to_wake.push(task);
             }
@@ -148,15 +151,15 @@ impl Completions {
     }
 
     /// Gives the slot to `ticket`. What was said of the one before may still be asked for.
-    fn replace(&mut self, ticket: Ticket, state: State) {
+    fn replace(&mut self, ticket: Ticket, state: CompletionState) {
         let generation = ticket.generation();
-        let slot = std::mem::replace(self.slot(ticket), Slot { generation, state });
+        let slot = std::mem::replace(self.slot(ticket), CompletionSlot { generation, state });
         match slot.state {
-            State::Over(outcome) if slot.generation != generation => {
+            CompletionState::Over(outcome) if slot.generation != generation => {
                 let before = u64::from(slot.generation) << 32 | u64::from(ticket.index());
                 self.late.insert(Ticket::from_bits(before), outcome);
             }
-            State::Awaited(Sleeping::Task(waker)) => {
+            CompletionState::Awaited(Sleeping::Task(waker)) => {
                 self.to_wake.push(Sleeping::Nobody(Box::new(waker)));
             }
             _ => {}
@@ -164,7 +167,7 @@ impl Completions {
     }
 
     #[inline]
-    fn slot(&mut self, ticket: Ticket) -> &mut Slot {
+    fn slot(&mut self, ticket: Ticket) -> &mut CompletionSlot {
         let index = ticket.index() as usize;
         if index >= self.slots.len() {
             self.grow(index);
@@ -174,6 +177,9 @@ impl Completions {
 
     #[cold]
     fn grow(&mut self, index: usize) {
-        self.slots.resize_with(index + 1, || Slot { generation: 0, state: State::Open });
+        self.slots.resize_with(index + 1, || CompletionSlot {
+            generation: 0,
+            state: CompletionState::Open,
+        });
     }
 }

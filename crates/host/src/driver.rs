@@ -19,17 +19,17 @@ use std::time::{Duration, Instant};
 use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Posted, Ticket};
 
 use crate::agent::Agent;
+use crate::agent_wakeup::AgentWakeup;
 use crate::completion::{Completions, Keep, Sleeping};
 use crate::lock::{Guard, Lock};
-use crate::patience::{Next, Patience};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::rails::{self, Here};
 use crate::shm::doorbell::{Doorbell, Sleeper};
 use crate::shm::plane::{Bell, Plane};
 use crate::shm::segment::Attention;
-use crate::summons::Summons;
 use crate::turn::{Core, Turns};
+use crate::wait_policy::{Next, WaitPolicy};
 
 /// A rank in a plane of its job: a NIC, what it needs of the world, and who turns it.
 pub struct Driver {
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     /// Ours, in the plane.
     bell: Bell,
     attention: &'static Attention,
-    pub(crate) summons: Summons,
+    pub(crate) agent_wakeup: AgentWakeup,
     me: u32,
 }
 
@@ -58,16 +58,16 @@ impl Driver {
         operators: Operators,
     ) -> io::Result<Driver> {
         let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
-        let slot = here.slot(Peer(me)).expect("a rank is on its own host").0;
-        let (rail, inlet) = rails::open(&plane, slot, limits.credit_bytes);
+        let local_rank = here.local_rank(Peer(me)).expect("a rank is on its own host").0;
+        let (rail, inlet) = rails::open(&plane, local_rank, limits.credit_bytes);
         let nic = Nic::new(Peer(me), plane.segment.job(), limits);
         let core = Core::new(nic, HostPort::new(rail, operators), inlet, here);
         Ok(Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core)?,
-                bell: plane.doorbell(slot),
-                attention: plane.attention(slot),
-                summons: Summons::new(),
+                bell: plane.doorbell(local_rank),
+                attention: plane.attention(local_rank),
+                agent_wakeup: AgentWakeup::new(),
                 plane,
                 me,
             }),
@@ -271,21 +271,23 @@ impl Driver {
 
     /// `waker` is woken whenever a peer is found to be gone.
     pub(crate) fn watch_deaths(&self, waker: Waker) {
-        self.enter().core.mourner = Some(waker);
+        self.enter().core.failure_waker = Some(waker);
     }
 
     /// Whether the launcher has said that `peer` is gone, or it has said so itself.
     pub(crate) fn is_declared_gone(&self, peer: Peer) -> bool {
         let inside = self.enter();
         let plane = &self.shared.plane;
-        let near = inside.core.here.slot(peer).is_some_and(|slot| plane.is_gone(slot.0));
+        let near =
+            inside.core.here.local_rank(peer).is_some_and(|local_rank| plane.is_gone(local_rank.0));
         near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
     }
 
     /// How a peer went that is gone. Ranks of other hosts leave together with us, so that whoever of them is gone has died.
     pub(crate) fn departure_of(&self, peer: Peer) -> Departure {
-        let slot = self.enter().core.here.slot(peer);
-        match slot.is_some_and(|slot| self.shared.plane.segment.has_left(slot.0)) {
+        let local_rank = self.enter().core.here.local_rank(peer);
+        match local_rank.is_some_and(|local_rank| self.shared.plane.segment.has_left(local_rank.0))
+        {
             true => Departure::Left,
             false => Departure::Died,
         }
@@ -307,8 +309,8 @@ impl Driver {
     }
 
     /// Whoever sleeps on this host shall look: somebody has left, or is gone.
-    pub(crate) fn knock_at_all(&self) {
-        self.shared.plane.knock_at_all();
+    pub(crate) fn wake_all(&self) {
+        self.shared.plane.wake_all();
     }
 
     /// Waits until nothing of ours is on its way.
@@ -337,13 +339,13 @@ impl Driver {
     /// completions, or waits to be done.
     pub(crate) fn enlist(&self, thread: &Thread, count: u64) -> bool {
         let mut core = self.shared.core.lock();
-        core.lookers.push(thread.clone());
+        core.waiters.push(thread.clone());
         core.port.completions.count == count && core.port.reductions.is_empty()
     }
 
     /// It is not, any more.
     pub(crate) fn strike(&self, thread: &Thread) {
-        self.shared.core.lock().lookers.retain(|looker| looker.id() != thread.id());
+        self.shared.core.lock().waiters.retain(|waiter| waiter.id() != thread.id());
     }
 }
 
@@ -426,8 +428,8 @@ impl Inside<'_> {
         self.core.led = true;
         shared.attention.set(true);
         self.core.leader_looks = ticket.is_none();
-        let mut patience =
-            Patience::new(shared.plane.segment.is_oversubscribed(), &self.core.habit);
+        let mut policy =
+            WaitPolicy::new(shared.plane.segment.is_oversubscribed(), &self.core.spin_budget);
         let mut napped = false;
         let mut asleep_since = None;
         let result = loop {
@@ -439,8 +441,8 @@ impl Inside<'_> {
                 break None;
             }
             if busy {
-                patience.renew();
-                self.core.call_lookers();
+                policy.renew();
+                self.core.wake_waiters();
                 // Where something always happens nobody yields, and what a task does may be what we wait for.
                 if self.wake_others() {
                     continue;
@@ -451,7 +453,7 @@ impl Inside<'_> {
                 self.core.give_way();
                 continue;
             }
-            match patience.next() {
+            match policy.next() {
                 Next::Look => std::hint::spin_loop(),
                 Next::Yield => {
                     self.wake_others();
@@ -463,7 +465,7 @@ impl Inside<'_> {
                     let since = *asleep_since.get_or_insert_with(Instant::now);
                     napped = self.sleep(napped);
                     if !napped {
-                        self.core.habit.learn(since.elapsed());
+                        self.core.spin_budget.learn(since.elapsed());
                         asleep_since = None;
                     }
                 }
@@ -485,7 +487,7 @@ impl Inside<'_> {
         over: &mut impl FnMut(&mut Core) -> Option<T>,
     ) -> Option<T> {
         // What we did before may be what they wait for.
-        self.core.call_lookers();
+        self.core.wake_waiters();
         self.wake_others();
         while self.core.led {
             if let Some(result) = over(&mut self.core) {
@@ -496,14 +498,14 @@ impl Inside<'_> {
                 Some(ticket) => {
                     self.core.port.completions.watch(ticket, Sleeping::Thread(me.clone()));
                 }
-                None => self.core.lookers.push(me.clone()),
+                None => self.core.waiters.push(me.clone()),
             }
             self.core.followers.push(me.clone());
             // What we have asked for may be the leader's to do.
             self.rouse_leader();
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
-            self.core.lookers.retain(|thread| thread.id() != me.id());
+            self.core.waiters.retain(|thread| thread.id() != me.id());
         }
         over(&mut self.core)
     }
@@ -521,7 +523,7 @@ impl Inside<'_> {
         }
         let leaving = self.core.closing || self.core.draining;
         let stuck = leaving || self.core.port.rail.is_stuck();
-        let moved = stuck && self.core.port.rail.thirst(leaving);
+        let moved = stuck && self.core.port.rail.want_room(leaving);
         // One last look: whoever came before the doorbell was armed did not ring.
         if moved || self.core.has_work_for_caller(shared) {
             doorbell.disarm();
@@ -529,9 +531,9 @@ impl Inside<'_> {
         }
         let roomy = !shared.plane.segment.is_oversubscribed();
         let short = roomy && (!settled || stuck);
-        let patience = [short.then_some(NAP), self.core.patience()].into_iter().flatten().min();
+        let timeout = [short.then_some(NAP), self.core.timeout()].into_iter().flatten().min();
         self.core.leader_asleep = true;
-        self.core.unlocked(|| shared.sleep(Sleeper::Caller, patience));
+        self.core.unlocked(|| shared.sleep(Sleeper::Caller, timeout));
         self.core.leader_asleep = false;
         if short && doorbell.is_armed() {
             return true;
@@ -575,7 +577,7 @@ impl Inside<'_> {
     /// Nobody rings for the agent from now on.
     #[inline(always)]
     fn relieve_agent(&mut self) {
-        self.core.agent_wakeup.stand_down(self.driver.shared.doorbell());
+        self.core.agent_handover.stand_down(self.driver.shared.doorbell());
     }
 
     /// The application goes: somebody else may have to look after what is outstanding.
@@ -583,13 +585,13 @@ impl Inside<'_> {
     fn leave(&mut self) {
         self.core.port.rail.flush();
         let others = self.tell_others();
-        if self.core.agent_wakeup.is_guarded() && !self.core.port.rail.shm.pressing {
+        if self.core.agent_handover.is_guarded() && !self.core.port.rail.shm.pressing {
             // We only asked for something, and the agent is still at the doorbell.
             return;
         }
         if !others && self.core.is_expecting() {
-            self.core.agent_wakeup.count_handover();
-            if !self.core.brisk {
+            self.core.agent_handover.count_handover();
+            if !self.core.busy {
                 self.hand_over();
             }
         }
@@ -598,8 +600,8 @@ impl Inside<'_> {
     /// Those who wait inside may have to look after it. True if there are any.
     #[inline(always)]
     fn tell_others(&mut self) -> bool {
-        if !self.core.lookers.is_empty() {
-            self.core.call_lookers();
+        if !self.core.waiters.is_empty() {
+            self.core.wake_waiters();
         }
         self.core.call_tasks();
         self.wake_others();
@@ -634,8 +636,8 @@ impl Inside<'_> {
         let shared = &self.driver.shared;
         let oversubscribed = shared.plane.segment.is_oversubscribed();
         self.core.port.rail.shm.pressing = false;
-        let idle = self.core.agent_wakeup.hand_over(shared.doorbell(), oversubscribed);
-        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.thirst(false);
+        let idle = self.core.agent_handover.hand_over(shared.doorbell(), oversubscribed);
+        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.want_room(false);
         // What is there already does not ring. Where ringers have no fence the agent looks by itself now
         // and then, so only what nobody else will ever do is worth waking it for.
         let waiting = match oversubscribed {
@@ -645,7 +647,7 @@ impl Inside<'_> {
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
         } else if idle {
-            shared.summons.call();
+            shared.agent_wakeup.call();
             shared.ring();
         } else if waiting {
             shared.ring();
@@ -674,8 +676,8 @@ impl Shared {
         self.bell.ring(true);
     }
 
-    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        self.bell.sleep(who, patience);
+    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
+        self.bell.sleep(who, timeout);
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `rail.rs` | the rail: how ranks learn each other's names, which frame goes where |
 //! | `reads.rs` | which pieces of other ranks' memory are being read |
 //! | `watch.rs` | who is silent for too long |
-//! | `card.rs` | what they tell each other for that, as bytes |
+//! | `endpoint_address.rs` | what they tell each other for that, as bytes |
 //! | `endpoint.rs` | one endpoint of the library, with the memory that is lent to it |
 //! | `slots.rs`, `object.rs` | that memory; objects of the library, and how they are closed |
 //! | `found.rs` | which providers there are, and which one is chosen |
@@ -15,8 +15,8 @@
 //! can reach the network of a fabric is trusted, as all that is made for such networks has it.
 
 mod bindings;
-mod card;
 mod endpoint;
+mod endpoint_address;
 mod found;
 mod object;
 pub(crate) mod rail;

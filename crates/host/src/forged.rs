@@ -19,10 +19,10 @@ use crate::job::LocalWire;
 use crate::net::Net;
 use crate::net::tests::ranks;
 use crate::rail::FAR;
-use crate::udp::address::Address;
+use crate::udp::address::SocketAddress;
 use crate::udp::keys::Epochs;
 use crate::udp::rail::{Sources, open_one};
-use crate::udp::seal::{Form, HEADER_BYTES, Header, TAG_BYTES};
+use crate::udp::seal::{DatagramHeader, Form, HEADER_BYTES, TAG_BYTES};
 
 const JOB: u32 = 7;
 /// Ranks on each of three hosts, of which the first one's first rank is attacked.
@@ -126,7 +126,7 @@ impl World {
     /// A datagram comes in; whether it was believed.
     fn take(&mut self, net: &Net, sources: &mut Sources, datagram: &[u8]) -> bool {
         let mut datagram = datagram.to_vec();
-        let opened = open_one(net, sources, &Address::NOWHERE, &mut datagram);
+        let opened = open_one(net, sources, &SocketAddress::NOWHERE, &mut datagram);
         if let Some((peer, frame)) = &opened {
             self.on_frame(*peer, &datagram[frame.clone()]);
         }
@@ -190,8 +190,8 @@ impl World {
             // One far ahead would close the window for all that follow.
             _ => self.counter - u64::from(self.dice.below_u32(8)).min(self.counter),
         };
-        let slot = u16::from(self.dice.below(16) == 0);
-        let mut datagram = Header { slot, form, source, counter }.emit().to_vec();
+        let local_rank = u16::from(self.dice.below(16) == 0);
+        let mut datagram = DatagramHeader { local_rank, form, source, counter }.emit().to_vec();
         datagram.extend(self.frame(source));
         if form == Form::Sealed {
             datagram.extend([0; TAG_BYTES]);
@@ -204,7 +204,7 @@ impl World {
         let mut datagram = genuine[self.dice.below(genuine.len())].clone();
         match self.dice.below(3) {
             0 => {
-                let mut header = Header::parse(&datagram).expect("it is genuine");
+                let mut header = DatagramHeader::parse(&datagram).expect("it is genuine");
                 header.source = self.dice.source();
                 datagram[..HEADER_BYTES].copy_from_slice(&header.emit());
                 // Unless it is what it was.

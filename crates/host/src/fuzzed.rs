@@ -7,20 +7,20 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use crate::boot;
-use crate::meet::door::Door;
-use crate::meet::wire::{Hello, Member, Message, TOKEN_BYTES, Token, Way};
+use crate::bootstrap::join_socket::JoinSocket;
+use crate::bootstrap::wire::{Hello, Member, Message, NetworkConfig, TOKEN_BYTES, Token};
+use crate::launcher;
 use crate::net::directory::{Directory, Host};
 use crate::secret::JobSecret;
 use crate::shm::ring::{
-    Consumer, Control, DATA_LINES_MAX, Event, Line, Producer, Ring, SLOTS, Slot,
+    CacheLine, Consumer, Control, DATA_LINES_MAX, Event, Producer, Ring, SLOTS, Slot,
 };
 use crate::sys::map;
 use crate::udp::keys::{Epochs, Keyring, Secret};
-use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
+use crate::udp::seal::{Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Sealer, TAG_BYTES};
 
-/// A packet at the meeting or at the door.
-pub fn meeting(bytes: &[u8]) {
+/// A packet at the bootstrap or at the join socket.
+pub fn bootstrap(bytes: &[u8]) {
     if let Ok(message) = Message::parse(bytes) {
         let said = message.emit();
         // Texts that are none are mended when they are read.
@@ -28,30 +28,34 @@ pub fn meeting(bytes: &[u8]) {
     }
 }
 
-/// What a launcher's board gives back: the word of a host, that of the job, and the map of ranks.
-pub fn board(bytes: &[u8]) {
+/// What a launcher's kvs gives back: the word of a host, that of the job, and the map of ranks.
+pub fn kvs(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    boot::fuzzed::words(text);
+    launcher::fuzzed::words(text);
     if let Some((size, mapping)) = text.split_once(' ') {
         let size = size.parse::<u16>().unwrap_or(2);
-        boot::fuzzed::layout(mapping, u32::from(size));
+        launcher::fuzzed::layout(mapping, u32::from(size));
     }
 }
 
 /// A launcher that speaks PMI: all that it answers.
 pub fn pmi(bytes: &[u8]) {
-    boot::fuzzed::pmi(bytes);
+    launcher::fuzzed::pmi(bytes);
 }
 
 /// Datagrams at the port of a rank, one after the other, each behind a byte that says how long it is.
 pub fn datagram(mut bytes: &[u8]) {
-    let mut opener = Opener::new(keyring(1).from(0, SOURCE, SLOT));
+    let mut opener = Opener::new(keyring(1).from(0, SOURCE, LOCAL_RANK));
     while let Some((&len, rest)) = bytes.split_first() {
         let (datagram, after) = rest.split_at(rest.len().min(usize::from(len) * 2));
         bytes = after;
         let mut datagram = datagram.to_vec();
-        let Some(header) = Header::parse(&datagram) else { continue };
-        assert_eq!(Header::parse(&header.emit()), Some(header), "what is read can be written");
+        let Some(header) = DatagramHeader::parse(&datagram) else { continue };
+        assert_eq!(
+            DatagramHeader::parse(&header.emit()),
+            Some(header),
+            "what is read can be written"
+        );
         if let Some(plain) = opener.open(&header, &mut datagram) {
             assert!(plain.end <= datagram.len() && header.form == Form::Sealed);
         }
@@ -59,7 +63,7 @@ pub fn datagram(mut bytes: &[u8]) {
 }
 
 const SOURCE: u32 = 2;
-const SLOT: u16 = 1;
+const LOCAL_RANK: u16 = 1;
 
 /// The keys of one of two hosts, for epochs that are over soon.
 fn keyring(own: u32) -> Keyring {
@@ -79,7 +83,7 @@ pub fn directory(bytes: &[u8]) {
             assert!(directory.addresses(host).count() <= 4);
             let _ = (directory.ranks(host), directory.port(host), directory.heard(host));
         }
-        directory.bury(rank);
+        directory.mark_down(rank);
         let _ = directory.is_gone(rank);
     }
 }
@@ -108,7 +112,7 @@ pub fn ring(bytes: &[u8]) {
 
 fn new_ring() -> Ring {
     let slots: Vec<Slot> = (0..SLOTS).map(|_| Slot::default()).collect();
-    let lines: Vec<Line> = (0..DATA_LINES_MAX).map(|_| Line::default()).collect();
+    let lines: Vec<CacheLine> = (0..DATA_LINES_MAX).map(|_| CacheLine::default()).collect();
     let control: &Control = Box::leak(Box::default());
     Ring { control, slots: slots.leak(), lines: lines.leak() }
 }
@@ -116,35 +120,45 @@ fn new_ring() -> Ring {
 /// What really goes over these wires, for each target: where fuzzing begins.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1000 };
-    let member =
-        Member { rank: 1, size: 2, job: 99, oversubscribed: true, lasting: false, way: None };
+    let member = Member {
+        rank: 1,
+        size: 2,
+        job: 99,
+        oversubscribed: true,
+        fault_tolerant: false,
+        network: None,
+    };
     let secret = JobSecret::filled::<()>(|bytes| Ok(bytes.fill(7))).expect("filled");
-    let way = Some(Way { secret, insecure: false, fabric: Some("tcp".into()) });
+    let network = Some(NetworkConfig { secret, insecure: false, fabric: Some("tcp".into()) });
     let token = Token([5; TOKEN_BYTES]);
     let said = [
         Message::Hello(hello),
         Message::Enter { rank: 1, token: token.clone(), hello },
         Message::Entered { token },
-        Message::Welcome { to: 4711, member: member.clone() },
-        Message::Welcome { to: 4711, member: Member { way, ..member } },
+        Message::JoinReply { to: 4711, member: member.clone() },
+        Message::JoinReply { to: 4711, member: Member { network, ..member } },
         Message::Refused { to: 4711, text: "the job's memory cannot be had".into() },
         Message::All,
         Message::Goodbye,
         Message::Silent { rank: 1 },
         Message::Abort { code: 7, text: "the grid is empty".into() },
     ];
-    let mut seeds: Vec<_> = said.iter().map(|word| ("meeting", word.emit().to_vec())).collect();
-    let door = Door::open().expect("a door");
-    seeds.extend(boot::fuzzed::seeds(&door.invitation).into_iter().map(|word| ("board", word)));
-    let mut sealer = Sealer::new(keyring(0).to(1, SOURCE, SLOT));
+    let mut seeds: Vec<_> = said.iter().map(|word| ("bootstrap", word.emit().to_vec())).collect();
+    let join_socket = JoinSocket::open().expect("a join socket");
+    seeds.extend(
+        launcher::fuzzed::seeds(&join_socket.address).into_iter().map(|word| ("kvs", word)),
+    );
+    let mut sealer = Sealer::new(keyring(0).to(1, SOURCE, LOCAL_RANK));
     let mut counter = Counter::new(EPOCHS);
     let mut all = Vec::new();
     for len in [0, 64, 300, 20, 2] {
         let mut datagram = vec![7; HEADER_BYTES + len + TAG_BYTES];
         let counter = counter.count().expect("the first");
-        let header = Header { slot: SLOT, form: Form::Sealed, source: SOURCE, counter };
+        let header =
+            DatagramHeader { local_rank: LOCAL_RANK, form: Form::Sealed, source: SOURCE, counter };
         sealer.seal(&header, &mut datagram);
-        for datagram in [datagram, Header { form: Form::Knock, ..header }.emit().to_vec()] {
+        for datagram in [datagram, DatagramHeader { form: Form::Wakeup, ..header }.emit().to_vec()]
+        {
             all.push(u8::try_from(datagram.len() / 2).expect("short"));
             all.extend(&datagram);
         }

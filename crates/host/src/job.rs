@@ -10,11 +10,11 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use ferrywire_nic::{Limits, Peer};
 
-use crate::boot::{self, BootError, NoBoard, Started, Together};
+use crate::bootstrap::{self, BootstrapError, Files, Member};
+use crate::control_channel::ControlChannel;
 use crate::cores;
 use crate::fabric::{Endpoint, NoFabric};
-use crate::line::Line;
-use crate::meet::{self, Files, MeetError, Member};
+use crate::launcher::{self, Bootstrapped, KvsError, LauncherError, Started};
 use crate::net::Net;
 use crate::net::directory::{Directory, Host};
 use crate::port::Operators;
@@ -30,11 +30,11 @@ use crate::udp::keys::{Epochs, Secret};
 #[derive(Debug)]
 pub enum JoinError {
     /// The launcher and we did not meet.
-    Meet(MeetError),
+    Bootstrap(BootstrapError),
     /// Something started this process that we cannot speak to.
-    Boot(BootError),
+    Boot(LauncherError),
     /// The launcher is one of others', and of no use.
-    Board(NoBoard),
+    Kvs(KvsError),
     /// The program has rights that who started it does not have, so it takes part in no job that its environment names.
     Privileged {
         /// The variable that names one.
@@ -51,9 +51,9 @@ pub enum JoinError {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            JoinError::Meet(error) => error.fmt(f),
+            JoinError::Bootstrap(error) => error.fmt(f),
             JoinError::Boot(error) => error.fmt(f),
-            JoinError::Board(error) => error.fmt(f),
+            JoinError::Kvs(error) => error.fmt(f),
             JoinError::Privileged { variable } => write!(
                 f,
                 "{variable} names a job, and this program has rights that who started it does not have (set-user-id, \
@@ -87,32 +87,39 @@ pub fn join(
     operators: Operators,
 ) -> Result<Rank, JoinError> {
     if secure::is_privileged()
-        && let Some(variable) = boot::named_by(&read)
+        && let Some(variable) = launcher::named_by(&read)
     {
         return Err(JoinError::Privileged { variable });
     }
-    let (segment, net, rank, line, program) = match meet::from_environment(&read) {
-        Some(meeting) => {
-            let (member, files, line) = meeting.join(this_process()).map_err(JoinError::Meet)?;
+    let (segment, net, rank, channel, program) = match bootstrap::from_environment(&read) {
+        Some(bootstrap) => {
+            let (member, files, channel) =
+                bootstrap.join(this_process()).map_err(JoinError::Bootstrap)?;
             let (segment, net) = files.open(&member)?;
             let program = read(PROGRAM_VARIABLE).and_then(|number| number.parse().ok());
-            (segment, net, member.rank, Line::ours(line, member.lasting), program)
+            (
+                segment,
+                net,
+                member.rank,
+                ControlChannel::ours(channel, member.fault_tolerant),
+                program,
+            )
         }
-        None => match boot::find(read).map_err(JoinError::Boot)? {
+        None => match launcher::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
                 let alone = local(1, false, operators).map_err(JoinError::Memory)?;
                 return Ok(alone.into_iter().next().expect("a job of one has one"));
             }
-            Started::Board(mut board) => {
-                let Together { segment, net, rank } = boot::come_together(&mut *board)?;
-                let program = board.program();
-                (segment, net, rank, Line::board(board), program)
+            Started::Kvs(mut kvs) => {
+                let Bootstrapped { segment, net, rank } = launcher::bootstrap_by_kvs(&mut *kvs)?;
+                let program = kvs.program();
+                (segment, net, rank, ControlChannel::kvs(kvs), program)
             }
         },
     };
     let limits = limits(segment.ranks());
     let (segment, net) = (Arc::new(segment), net.map(Arc::new));
-    let rank = Rank::new(segment, net, rank, limits, operators, Some(line));
+    let rank = Rank::new(segment, net, rank, limits, operators, Some(channel));
     rank.map(|rank| rank.running(program)).map_err(JoinError::Memory)
 }
 
@@ -120,29 +127,29 @@ impl Files {
     /// What came with a welcome: the memory of this host, and the way to others.
     pub(crate) fn open(self, member: &Member) -> Result<(Segment, Option<Net>), JoinError> {
         let segment = open(self.segment)?;
-        Ok((segment, way(member, self.directory, self.socket)?))
+        Ok((segment, network(member, self.directory, self.socket)?))
     }
 }
 
 /// The way of a rank to other hosts, if it has one.
-pub(crate) fn way(
+pub(crate) fn network(
     member: &Member,
     directory: Option<OwnedFd>,
     socket: Option<OwnedFd>,
 ) -> Result<Option<Net>, JoinError> {
-    let Some(way) = &member.way else { return Ok(None) };
+    let Some(network) = &member.network else { return Ok(None) };
     let (Some(directory), Some(socket)) = (directory, socket) else {
-        return Err(JoinError::Meet(MeetError::NoSegment));
+        return Err(JoinError::Bootstrap(BootstrapError::NoSegment));
     };
     let directory = Directory::open(directory).map_err(|_| JoinError::Version)?;
-    let secret = Secret::new(&way.secret);
-    let endpoint = way.fabric.as_deref().map(|provider| {
+    let secret = Secret::new(&network.secret);
+    let endpoint = network.fabric.as_deref().map(|provider| {
         let host = directory.place(member.rank).map_or(0, |(host, _)| host);
         Endpoint::open(provider, directory.addresses(host))
     });
     let endpoint = endpoint.transpose().map_err(JoinError::Fabric)?.map(Arc::new);
     let keys = (&secret, Epochs::USUAL);
-    let net = Net::new(directory, member.rank, socket, keys, way.insecure, endpoint);
+    let net = Net::new(directory, member.rank, socket, keys, network.insecure, endpoint);
     Ok(Some(net.ok_or(JoinError::Version)?))
 }
 
@@ -173,9 +180,9 @@ pub fn local_hosts(
     operators: Operators,
 ) -> io::Result<Vec<Rank>> {
     let inside = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let slots = u16::try_from(ranks).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let local_ranks = u16::try_from(ranks).map_err(|_| io::ErrorKind::InvalidInput)?;
     let groups: Vec<Group> =
-        (0..hosts).map(|_| Group::open(slots, None, inside)).collect::<Result<_, _>>()?;
+        (0..hosts).map(|_| Group::open(local_ranks, None, inside)).collect::<Result<_, _>>()?;
     let list: Vec<Host> = (0..)
         .zip(&groups)
         .map(|(host, group)| Host {
@@ -194,16 +201,16 @@ pub fn local_hosts(
     for (host, group) in list.iter().zip(groups) {
         let segment = Arc::new(Segment::create(ranks, job, oversubscribed)?);
         segment.note_cores(cores::usable());
-        (0..ranks).for_each(|slot| segment.introduce(slot, this_process()));
+        (0..ranks).for_each(|local_rank| segment.introduce(local_rank, this_process()));
         for (rank, socket) in (host.first..).zip(group.sockets) {
             let directory = Directory::create(&list, FRAME_BYTES_OF_ETHERNET)?;
             let endpoint = wire.open(inside).map_err(io::Error::other)?;
             let (keys, insecure) = ((&secret, wire.epochs()), wire.is_insecure());
             let net = Net::new(directory, rank, socket, keys, insecure, endpoint);
             let net = Some(Arc::new(net.ok_or(io::ErrorKind::InvalidInput)?));
-            let line = Some(Line::threads(&barrier));
+            let channel = Some(ControlChannel::threads(&barrier));
             let segment = Arc::clone(&segment);
-            all.push(Rank::new(segment, net, rank, limits(ranks), operators, line)?);
+            all.push(Rank::new(segment, net, rank, limits(ranks), operators, channel)?);
         }
     }
     Ok(all)
@@ -259,7 +266,7 @@ pub fn is_oversubscribed(ranks: u32) -> bool {
     cores::oversubscribed(ranks, cores::usable())
 }
 
-/// What the cards of this process's ranks say.
+/// What the entries of this process's ranks say.
 pub fn this_process() -> Process {
     let pid = std::process::id();
     let mut drawn_by = DRAWN_BY.lock().unwrap_or_else(PoisonError::into_inner);

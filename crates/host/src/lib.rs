@@ -1,4 +1,4 @@
-//! The machine: user memory, rails, the driver loop, meeting the launcher.
+//! The machine: user memory, rails, the driver loop, bootstrap.
 //!
 //! A world for the NIC made of real processes. It never matches, orders, retries or chooses: that
 //! is the NIC's business. What is unsafe in Ferrywire is here, and each file that is says on what
@@ -7,7 +7,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
-//! | `agent.rs`, `agent_wakeup.rs`, `summons.rs` | the thread that drives while the application is away, and how it is called |
+//! | `agent.rs`, `agent_handover.rs`, `agent_wakeup.rs` | the thread that drives while the application is away, and how it is called |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
 //! | `job.rs` | how a rank comes to its job |
 //! | `meet.rs`, `cores.rs`, `secret.rs` | our launcher and its ranks meet; how many cores a job may use; its secret |
@@ -22,17 +22,20 @@
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | what has ended, and who waits for it |
-//! | `patience.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
+//! | `wait_policy.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
 //! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace by their own |
 //! | `stdio.rs` | buffers of standard streams, for ranks that end early |
 //! | `sys/` | system calls |
 
 mod agent;
+mod agent_handover;
 mod agent_wakeup;
 mod around;
-mod boot;
+pub mod bootstrap;
 mod claims;
+mod coalesced;
 mod completion;
+mod control_channel;
 pub mod cores;
 mod driver;
 pub mod fabric;
@@ -41,14 +44,11 @@ mod forged;
 #[cfg(fuzzing)]
 pub mod fuzzed;
 pub mod job;
-mod line;
+mod launcher;
 mod lock;
-pub mod meet;
 pub mod memory;
 mod module;
 pub mod net;
-mod notes;
-mod patience;
 mod port;
 pub mod rail;
 mod rails;
@@ -57,11 +57,11 @@ pub mod secret;
 mod service;
 pub mod shm;
 pub mod stdio;
-mod summons;
 mod sync;
 mod sys;
 mod turn;
 pub mod udp;
+mod wait_policy;
 
 /// What the driver speaks of, for those who use it.
 pub use ferrywire_nic as nic;

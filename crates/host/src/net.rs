@@ -1,7 +1,7 @@
 //! What a rank knows of the other hosts of its job: who it is among them, and what it reaches them by.
 
 pub mod directory;
-pub mod shore;
+pub mod host_address;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use directory::Directory;
 
 use crate::fabric::Endpoint;
 use crate::udp::keys::{Epochs, Keyring, Secret};
-use crate::udp::seal::{Form, Header};
+use crate::udp::seal::{DatagramHeader, Form};
 use crate::udp::socket::{Socket, Target};
 
 /// A rank in a job of several hosts.
@@ -20,7 +20,7 @@ pub(crate) struct Net {
     pub(crate) directory: Directory,
     /// The number of our host, and our place among its ranks.
     pub(crate) host: u32,
-    pub(crate) slot: u16,
+    pub(crate) local_rank: u16,
     /// Our rank in the job, and that of the first of our host.
     pub(crate) me: u32,
     pub(crate) first: u32,
@@ -28,9 +28,9 @@ pub(crate) struct Net {
     pub(crate) keys: Keyring,
     /// Frames go as they are, since the user wants it.
     pub(crate) insecure: bool,
-    /// What frames go through, if the job has chosen libfabric. Then datagrams carry cards.
+    /// What frames go through, if the job has chosen libfabric. Then datagrams carry addresses.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
-    /// Where ranks of this host knock at each other's sockets.
+    /// Where ranks of this host wake each other at each other's sockets.
     own: SocketAddr,
     /// The sockets of all ranks of this host, if it is for us to keep them open.
     kept: Vec<OwnedFd>,
@@ -46,7 +46,7 @@ impl Net {
         insecure: bool,
         endpoint: Option<Arc<Endpoint>>,
     ) -> Option<Net> {
-        let (host, slot) = directory.place(me)?;
+        let (host, local_rank) = directory.place(me)?;
         let port = directory.port(host);
         let inside = match directory.addresses(host).next()? {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -57,7 +57,19 @@ impl Net {
         let own = SocketAddr::new(inside, port);
         let socket = Socket::new(socket, true);
         let kept = Vec::new();
-        Some(Net { directory, host, slot, me, first, socket, keys, insecure, endpoint, own, kept })
+        Some(Net {
+            directory,
+            host,
+            local_rank,
+            me,
+            first,
+            socket,
+            keys,
+            insecure,
+            endpoint,
+            own,
+            kept,
+        })
     }
 
     /// The sockets of this host stay open as long as this rank is in the job: there is no agent that keeps them.
@@ -66,18 +78,18 @@ impl Net {
         self
     }
 
-    /// Waits until something has come from anybody, or until `patience` is over.
-    pub(crate) fn wait(&self, patience: Option<Duration>) {
+    /// Waits until something has come from anybody, or until `timeout` is over.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let fabric = self.endpoint.as_ref().and_then(|endpoint| endpoint.wait());
         // What cannot be waited for is looked at in turn.
-        let _ = self.socket.wait(fabric, patience);
+        let _ = self.socket.wait(fabric, timeout);
     }
 
-    /// Wakes whoever sleeps at the socket of a slot of this host. If it does not arrive, the sleeper's patience ends.
+    /// Wakes whoever sleeps at the socket of a local rank of this host. If it does not arrive, the sleeper's timeout ends.
     #[cold]
-    pub(crate) fn knock(&self, slot: u16) {
-        let header = Header { slot, form: Form::Knock, source: self.me, counter: 0 };
-        let to = Target::new(self.own, slot);
+    pub(crate) fn wake(&self, local_rank: u16) {
+        let header = DatagramHeader { local_rank, form: Form::Wakeup, source: self.me, counter: 0 };
+        let to = Target::new(self.own, local_rank);
         let _ = self.socket.send(&to, &[std::io::IoSlice::new(&header.emit())]);
     }
 }

@@ -75,7 +75,7 @@ pub trait Rail {
     fn look_around(&mut self) {}
 
     /// How long one may sleep before the rail has to be looked at again; nothing if it wakes whoever sleeps.
-    fn patience(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         None
     }
 

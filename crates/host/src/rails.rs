@@ -1,7 +1,7 @@
 //! All rails of a rank as one: who is on this host is reached through shared memory, who is not through the network, by
 //! whichever of its two rails the job has chosen.
 //!
-//! The rail of this host counts ranks by their slots, as its memory does; all others count them as the job does.
+//! The rail of this host counts ranks by their local ranks, as its memory does; all others count them as the job does.
 
 use std::io;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use crate::shm::rail as shm;
 use crate::shm::{Shm, ShmInlet};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
-/// Opens the rails of the rank in slot `slot`, once.
-pub(crate) fn open(plane: &Plane, slot: u32, initial_credit_bytes: u32) -> (Rails, Inlets) {
-    let (shm, shm_inlet) = shm::open(plane, slot, initial_credit_bytes);
+/// Opens the rails of the rank in local rank `local_rank`, once.
+pub(crate) fn open(plane: &Plane, local_rank: u32, initial_credit_bytes: u32) -> (Rails, Inlets) {
+    let (shm, shm_inlet) = shm::open(plane, local_rank, initial_credit_bytes);
     let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
     let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
     let rails = Rails { shm, far, here };
     (rails, Inlets { shm: shm_inlet, far: far_inlet, here, rest: 0 })
 }
 
-fn open_far(net: &Arc<Net>) -> (Far, FarInlet) {
+fn open_far(net: &Arc<Net>) -> (NetworkRail, NetworkInlet) {
     match &net.endpoint {
         Some(endpoint) => {
             let (out, inlet) = fabric::open(net, endpoint);
-            (Far::Fabric(out), FarInlet::Fabric(inlet))
+            (NetworkRail::Fabric(out), NetworkInlet::Fabric(inlet))
         }
         None => {
             let (out, inlet) = udp::open(net);
-            (Far::Udp(out), FarInlet::Udp(inlet))
+            (NetworkRail::Udp(out), NetworkInlet::Udp(inlet))
         }
     }
 }
 
 /// The rail to other hosts, which is the same for all ranks of a job.
 #[expect(clippy::large_enum_variant, reason = "each rank has one")]
-enum Far {
+enum NetworkRail {
     Udp(Udp),
     Fabric(Fabric),
 }
 
-enum FarInlet {
+enum NetworkInlet {
     Udp(UdpInlet),
     Fabric(FabricInlet),
 }
@@ -63,24 +63,24 @@ impl Here {
         Here { first: net.map_or(0, |net| net.first), ranks }
     }
 
-    /// The slot of a rank, if it is here.
+    /// The local rank of a rank, if it is here.
     #[inline(always)]
-    pub(crate) fn slot(self, peer: Peer) -> Option<Peer> {
-        let slot = peer.0.wrapping_sub(self.first);
-        (slot < self.ranks).then_some(Peer(slot))
+    pub(crate) fn local_rank(self, peer: Peer) -> Option<Peer> {
+        let local_rank = peer.0.wrapping_sub(self.first);
+        (local_rank < self.ranks).then_some(Peer(local_rank))
     }
 
-    /// The rank in a slot.
+    /// The rank in a local rank.
     #[inline(always)]
-    pub(crate) fn rank(self, slot: Peer) -> Peer {
-        Peer(self.first + slot.0)
+    pub(crate) fn rank(self, local_rank: Peer) -> Peer {
+        Peer(self.first + local_rank.0)
     }
 }
 
 /// The halves that send.
 pub(crate) struct Rails {
     pub(crate) shm: Shm,
-    far: Option<Far>,
+    far: Option<NetworkRail>,
     here: Here,
 }
 
@@ -94,72 +94,72 @@ macro_rules! whichever {
     };
 }
 
-impl Rail for Far {
+impl Rail for NetworkRail {
     fn promises(&self, peer: Peer) -> Promises {
-        whichever!(self, Far, rail => rail.promises(peer))
+        whichever!(self, NetworkRail, rail => rail.promises(peer))
     }
 
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        whichever!(self, Far, rail => rail.send(to, envelope, payload))
+        whichever!(self, NetworkRail, rail => rail.send(to, envelope, payload))
     }
 
     #[inline]
     fn flush(&mut self) {
-        whichever!(self, Far, rail => rail.flush());
+        whichever!(self, NetworkRail, rail => rail.flush());
     }
 
     fn poll_room(&mut self, show: impl FnMut(Peer)) {
-        whichever!(self, Far, rail => rail.poll_room(show));
+        whichever!(self, NetworkRail, rail => rail.poll_room(show));
     }
 
     fn poll_lost(&mut self, show: impl FnMut(Peer, io::Error)) {
-        whichever!(self, Far, rail => rail.poll_lost(show));
+        whichever!(self, NetworkRail, rail => rail.poll_lost(show));
     }
 
     fn is_stuck(&self) -> bool {
-        whichever!(self, Far, rail => rail.is_stuck())
+        whichever!(self, NetworkRail, rail => rail.is_stuck())
     }
 
     fn is_drained(&mut self) -> bool {
-        whichever!(self, Far, rail => rail.is_drained())
+        whichever!(self, NetworkRail, rail => rail.is_drained())
     }
 
     fn look_around(&mut self) {
-        whichever!(self, Far, rail => rail.look_around());
+        whichever!(self, NetworkRail, rail => rail.look_around());
     }
 
-    fn patience(&self) -> Option<Duration> {
-        whichever!(self, Far, rail => rail.patience())
+    fn timeout(&self) -> Option<Duration> {
+        whichever!(self, NetworkRail, rail => rail.timeout())
     }
 
     fn forget(&mut self, peer: Peer) -> bool {
-        whichever!(self, Far, rail => rail.forget(peer))
+        whichever!(self, NetworkRail, rail => rail.forget(peer))
     }
 
     fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
-        whichever!(self, Far, rail => rail.expose(to, span, ticket))
+        whichever!(self, NetworkRail, rail => rail.expose(to, span, ticket))
     }
 
     fn conceal(&mut self, ticket: Ticket) {
-        whichever!(self, Far, rail => rail.conceal(ticket));
+        whichever!(self, NetworkRail, rail => rail.conceal(ticket));
     }
 
     fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
-        whichever!(self, Far, rail => rail.get(peer, from, key, into, ticket))
+        whichever!(self, NetworkRail, rail => rail.get(peer, from, key, into, ticket))
     }
 
     fn poll_read(&mut self, show: impl FnMut(Ticket)) {
-        whichever!(self, Far, rail => rail.poll_read(show));
+        whichever!(self, NetworkRail, rail => rail.poll_read(show));
     }
 }
 
-impl Inlet for FarInlet {
+impl Inlet for NetworkInlet {
     fn poll(&mut self, limit: usize, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        whichever!(self, FarInlet, inlet => inlet.poll(limit, take))
+        whichever!(self, NetworkInlet, inlet => inlet.poll(limit, take))
     }
 
     fn is_ready(&self) -> bool {
-        whichever!(self, FarInlet, inlet => inlet.is_ready())
+        whichever!(self, NetworkInlet, inlet => inlet.is_ready())
     }
 }
 
@@ -167,7 +167,7 @@ impl Rails {
     /// Whether there are rails that lose frames, and so time has to be kept.
     #[inline(always)]
     pub(crate) fn needs_time(&self) -> bool {
-        matches!(self.far, Some(Far::Udp(_)))
+        matches!(self.far, Some(NetworkRail::Udp(_)))
     }
 
     /// Whether somebody has to look after rails also when nothing is outstanding: other hosts may want an answer.
@@ -176,26 +176,26 @@ impl Rails {
         self.far.is_some()
     }
 
-    /// See [`Shm::thirst`].
+    /// See [`Shm::want_room`].
     #[must_use]
-    pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
-        self.shm.thirst(leaving)
+    pub(crate) fn want_room(&mut self, leaving: bool) -> bool {
+        self.shm.want_room(leaving)
     }
 
     /// The memory of a peer on this host cannot be reached any more.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
-        if let Some(slot) = self.here.slot(peer) {
-            self.shm.lose_access(slot);
+        if let Some(local_rank) = self.here.local_rank(peer) {
+            self.shm.lose_access(local_rank);
         }
     }
 
-    /// The slot of a peer whose memory is read or written, which the NIC does only where a rail promised it.
+    /// The local rank of a peer whose memory is read or written, which the NIC does only where a rail promised it.
     fn near(&self, peer: Peer) -> io::Result<Peer> {
-        self.here.slot(peer).ok_or_else(|| io::ErrorKind::Unsupported.into())
+        self.here.local_rank(peer).ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     /// The rail to a peer on another host.
-    fn far(&mut self, peer: Peer) -> &mut Far {
+    fn far(&mut self, peer: Peer) -> &mut NetworkRail {
         match &mut self.far {
             Some(far) => far,
             None => unreachable!("{peer:?} is in no job of this host"),
@@ -210,8 +210,8 @@ impl Rails {
 
 impl Rail for Rails {
     fn promises(&self, peer: Peer) -> Promises {
-        match (self.here.slot(peer), &self.far) {
-            (Some(slot), _) => self.shm.promises(slot),
+        match (self.here.local_rank(peer), &self.far) {
+            (Some(local_rank), _) => self.shm.promises(local_rank),
             (None, Some(far)) => far.promises(peer),
             (None, None) => unreachable!("{peer:?} is in no job of this host"),
         }
@@ -219,8 +219,8 @@ impl Rail for Rails {
 
     #[inline(always)]
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        match self.here.slot(to) {
-            Some(slot) => self.shm.send(slot, envelope, payload),
+        match self.here.local_rank(to) {
+            Some(local_rank) => self.shm.send(local_rank, envelope, payload),
             None => self.send_far(to, envelope, payload),
         }
     }
@@ -234,7 +234,7 @@ impl Rail for Rails {
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let here = self.here;
-        self.shm.poll_room(|slot| show(here.rank(slot)));
+        self.shm.poll_room(|local_rank| show(here.rank(local_rank)));
         if let Some(far) = &mut self.far {
             far.poll_room(show);
         }
@@ -242,22 +242,22 @@ impl Rail for Rails {
 
     fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
         let here = self.here;
-        self.shm.poll_lost(|slot, error| show(here.rank(slot), error));
+        self.shm.poll_lost(|local_rank, error| show(here.rank(local_rank), error));
         if let Some(far) = &mut self.far {
             far.poll_lost(show);
         }
     }
 
     fn is_stuck(&self) -> bool {
-        self.far.as_ref().is_some_and(Far::is_stuck) || self.shm.is_stuck()
+        self.far.as_ref().is_some_and(NetworkRail::is_stuck) || self.shm.is_stuck()
     }
 
     fn is_drained(&mut self) -> bool {
-        self.shm.is_drained() && self.far.as_mut().is_none_or(Far::is_drained)
+        self.shm.is_drained() && self.far.as_mut().is_none_or(NetworkRail::is_drained)
     }
 
     fn attends(&self, peer: Peer) -> bool {
-        self.here.slot(peer).is_some_and(|slot| self.shm.attends(slot))
+        self.here.local_rank(peer).is_some_and(|local_rank| self.shm.attends(local_rank))
     }
 
     fn look_around(&mut self) {
@@ -266,8 +266,8 @@ impl Rail for Rails {
         }
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.far.as_ref().and_then(Far::patience)
+    fn timeout(&self) -> Option<Duration> {
+        self.far.as_ref().and_then(NetworkRail::timeout)
     }
 
     fn forget(&mut self, peer: Peer) -> bool {
@@ -275,8 +275,8 @@ impl Rail for Rails {
     }
 
     fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
-        match self.here.slot(to) {
-            Some(slot) => self.shm.expose(slot, span, ticket),
+        match self.here.local_rank(to) {
+            Some(local_rank) => self.shm.expose(local_rank, span, ticket),
             None => self.far(to).expose(to, span, ticket),
         }
     }
@@ -288,7 +288,7 @@ impl Rail for Rails {
     }
 
     fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
-        self.here.slot(peer).is_none() && self.far(peer).get(peer, from, key, into, ticket)
+        self.here.local_rank(peer).is_none() && self.far(peer).get(peer, from, key, into, ticket)
     }
 
     fn poll_read(&mut self, show: impl FnMut(Ticket)) {
@@ -298,20 +298,20 @@ impl Rail for Rails {
     }
 
     unsafe fn read(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let slot = self.near(peer)?;
+        let local_rank = self.near(peer)?;
         // SAFETY: the caller vouches.
-        unsafe { self.shm.read(slot, from, into, len) }
+        unsafe { self.shm.read(local_rank, from, into, len) }
     }
 
     unsafe fn write(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let slot = self.near(peer)?;
+        let local_rank = self.near(peer)?;
         // SAFETY: the caller vouches.
-        unsafe { self.shm.write(slot, from, into, len) }
+        unsafe { self.shm.write(local_rank, from, into, len) }
     }
 
     fn notify(&mut self, to: Peer, ticket: Ticket, bytes: u64) -> Sent {
-        match self.here.slot(to) {
-            Some(slot) => self.shm.notify(slot, ticket, bytes),
+        match self.here.local_rank(to) {
+            Some(local_rank) => self.shm.notify(local_rank, ticket, bytes),
             // Nothing was written there.
             None => Sent::Away,
         }
@@ -321,7 +321,7 @@ impl Rail for Rails {
 /// The halves that take what has come.
 pub(crate) struct Inlets {
     shm: ShmInlet,
-    far: Option<FarInlet>,
+    far: Option<NetworkInlet>,
     here: Here,
     /// Turns for which other hosts are left alone: a look there is a call of the system, and where neighbours talk
     /// there is something to do without it.
@@ -332,12 +332,13 @@ impl Inlet for Inlets {
     #[inline(always)]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let here = self.here;
-        let taken = self.shm.poll(limit, |slot, arrival| take(here.rank(slot), arrival));
+        let taken =
+            self.shm.poll(limit, |local_rank, arrival| take(here.rank(local_rank), arrival));
         if self.far.is_none() { taken } else { taken + self.poll_far(limit, taken > 0, take) }
     }
 
     fn is_ready(&self) -> bool {
-        self.far.as_ref().is_some_and(FarInlet::is_ready) || self.shm.is_ready()
+        self.far.as_ref().is_some_and(NetworkInlet::is_ready) || self.shm.is_ready()
     }
 }
 

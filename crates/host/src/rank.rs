@@ -13,8 +13,8 @@ use std::time::Duration;
 use ferrywire_nic::{Limits, Peer};
 
 use crate::around;
+use crate::control_channel::ControlChannel;
 use crate::driver::Driver;
-use crate::line::Line;
 use crate::net::Net;
 use crate::port::Operators;
 use crate::shm::plane::Plane;
@@ -28,15 +28,15 @@ pub struct Rank {
     net: Option<Arc<Net>>,
     me: u32,
     /// Our place among the ranks of this host.
-    slot: u32,
+    local_rank: u32,
     limits: Limits,
     operators: Operators,
     first: Driver,
     others: [OnceLock<Driver>; PLANES as usize - 1],
     /// The rank without which the job cannot go on, if there is one. Locked while a plane is opened.
     lost: Mutex<Option<Peer>>,
-    /// The line to the launcher, if there is one.
-    line: Option<Line>,
+    /// The channel to the launcher, if there is one.
+    channel: Option<ControlChannel>,
     /// Which program of the job it runs, if the launcher says.
     program: Option<u32>,
     /// It has left, or is about to.
@@ -51,21 +51,21 @@ impl Rank {
         me: u32,
         limits: Limits,
         operators: Operators,
-        line: Option<Line>,
+        channel: Option<ControlChannel>,
     ) -> io::Result<Rank> {
-        let slot = me - net.as_ref().map_or(0, |net| net.first);
-        let plane = Plane::open(&segment, 0, slot, net.clone())?;
+        let local_rank = me - net.as_ref().map_or(0, |net| net.first);
+        let plane = Plane::open(&segment, 0, local_rank, net.clone())?;
         Ok(Rank {
             first: Driver::new(plane, me, limits.clone(), operators)?,
             segment,
             net,
             me,
-            slot,
+            local_rank,
             limits,
             operators,
             others: [const { OnceLock::new() }; PLANES as usize - 1],
             lost: Mutex::new(None),
-            line,
+            channel,
             program: None,
             left: AtomicBool::new(false),
         })
@@ -84,7 +84,7 @@ impl Rank {
 
     /// The first rank of this host, by which ranks know whether they share memory.
     pub fn first_here(&self) -> Peer {
-        Peer(self.me - self.slot)
+        Peer(self.me - self.local_rank)
     }
 
     /// The driver of a plane, of which there are [`PLANES`]. Ranks talk in a plane as soon as both
@@ -104,7 +104,7 @@ impl Rank {
         if let Some(driver) = place.get() {
             return Ok(driver);
         }
-        let plane = Plane::open(&self.segment, number, self.slot, None)?;
+        let plane = Plane::open(&self.segment, number, self.local_rank, None)?;
         let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators)?;
         if let Some(peer) = *lost {
             driver.stop_transfers();
@@ -152,15 +152,16 @@ impl Rank {
     }
 
     /// Whether the job goes on when ranks die.
-    pub fn is_lasting(&self) -> bool {
-        self.line.as_ref().is_some_and(Line::is_lasting)
+    pub fn is_fault_tolerant(&self) -> bool {
+        self.channel.as_ref().is_some_and(ControlChannel::is_fault_tolerant)
     }
 
     /// We go on without `peer`. If the launcher has not said that it is gone, it has been silent for too long, and the
     /// launcher sees to it that it is gone for all.
     pub(crate) fn tell_if_silent(&self, peer: Peer) {
-        if let Some(line) = self.line.as_ref().filter(|_| !self.first.is_declared_gone(peer)) {
-            line.silent(peer.0);
+        if let Some(channel) = self.channel.as_ref().filter(|_| !self.first.is_declared_gone(peer))
+        {
+            channel.silent(peer.0);
         }
     }
 
@@ -168,9 +169,9 @@ impl Rank {
     pub fn abort(&self, code: i32, text: &str) -> ! {
         // The launcher ends us as soon as it has heard.
         stdio::flush_all();
-        match &self.line {
+        match &self.channel {
             // The launcher ends us with all the others; if it does not, we end ourselves.
-            Some(line) if line.abort(code, text) => std::thread::sleep(ABORT_MAX),
+            Some(channel) if channel.abort(code, text) => std::thread::sleep(ABORT_MAX),
             _ => eprintln!("abort: {text}"),
         }
         std::process::exit(code)
@@ -188,25 +189,25 @@ impl Rank {
             return;
         }
         let panicking = std::thread::panicking();
-        if panicking && self.line.is_some() {
+        if panicking && self.channel.is_some() {
             self.abort(PANIC_CODE, "it panicked");
         }
         if self.net.is_some() && !panicking && !self.has_ended() {
             self.part_from_other_hosts();
         }
         self.drivers().for_each(Driver::close);
-        self.segment.take_leave(self.slot);
-        self.first.knock_at_all();
+        self.segment.take_leave(self.local_rank);
+        self.first.wake_all();
         if !panicking && !self.has_ended() {
             around::drain(&self.drivers().collect::<Vec<_>>());
         }
         match panicking {
-            true => self.segment.bury(self.slot),
-            false => self.segment.leave(self.slot),
+            true => self.segment.mark_down(self.local_rank),
+            false => self.segment.leave(self.local_rank),
         }
-        self.first.knock_at_all();
-        if let Some(line) = &self.line {
-            line.goodbye();
+        self.first.wake_all();
+        if let Some(channel) = &self.channel {
+            channel.goodbye();
         }
     }
 
@@ -214,15 +215,15 @@ impl Rank {
     /// heard that we have theirs: a frame that is lost after its sender has gone would be missed for ever.
     fn part_from_other_hosts(&self) {
         around::drain(&self.drivers().collect::<Vec<_>>());
-        if let Some(line) = &self.line {
-            line.wait_for_all();
+        if let Some(channel) = &self.channel {
+            channel.wait_for_all();
         }
     }
 
     /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
-    pub fn bury(&self) {
-        self.segment.bury(self.slot);
-        self.first.knock_at_all();
+    pub fn mark_down(&self) {
+        self.segment.mark_down(self.local_rank);
+        self.first.wake_all();
     }
 }
 

@@ -12,8 +12,8 @@ use std::task::{Poll, Wake, Waker};
 
 use ferrywire_nic::{Action, Mask, MatchWord, Mode, Outcome, Peer, Posted, Service, Ticket};
 
+use crate::coalesced::Coalesced;
 use crate::memory;
-use crate::notes::Notes;
 use crate::rank::Rank;
 
 /// A service, with the receive that is posted for it.
@@ -23,12 +23,12 @@ pub struct RunningService<R> {
     /// Under which word its messages go, and which it wants.
     own: MatchWord,
     wanted: (MatchWord, Mask),
-    /// Notes that there may be something to do.
-    notes: Notes<Mail>,
+    /// Work that may be due.
+    work: Coalesced<Inbox>,
 }
 
 /// What only the thread touches that does what is to be done.
-struct Mail {
+struct Inbox {
     inbox: Box<[u8]>,
     listening: Option<Ticket>,
     /// Of whom the service knows that they are gone.
@@ -51,7 +51,7 @@ impl<R: Service + 'static> RunningService<R> {
             service: Mutex::new(service),
             own,
             wanted,
-            notes: Notes::new(Mail { inbox, listening: None, known }),
+            work: Coalesced::new(Inbox { inbox, listening: None, known }),
         });
         rank.watch_deaths(Waker::from(Arc::clone(&running)));
         running.look();
@@ -72,11 +72,11 @@ impl<R: Service + 'static> RunningService<R> {
     /// Does what there is to do, or leaves it to whoever is at it.
     fn look(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
-        self.notes.leave(|mail| while self.turn(mail, &waker) {});
+        self.work.request(|mail| while self.turn(mail, &waker) {});
     }
 
     /// Looks once at everything; true if there was something.
-    fn turn(&self, mail: &mut Mail, waker: &Waker) -> bool {
+    fn turn(&self, mail: &mut Inbox, waker: &Waker) -> bool {
         let fallen = self.fallen(mail);
         let heard = self.hear(mail, waker);
         let actions = self.service().take_actions();
@@ -86,7 +86,7 @@ impl<R: Service + 'static> RunningService<R> {
     }
 
     /// Tells the service who is gone.
-    fn fallen(&self, mail: &mut Mail) -> bool {
+    fn fallen(&self, mail: &mut Inbox) -> bool {
         let fallen: Vec<Peer> = self.rank.inspect(|nic| {
             let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);
             unknown.map(|(rank, _)| Peer(rank)).filter(|&peer| nic.is_down(peer)).collect()
@@ -101,7 +101,7 @@ impl<R: Service + 'static> RunningService<R> {
     }
 
     /// Gives the service a message, if one has come, and listens for the next.
-    fn hear(&self, mail: &mut Mail, waker: &Waker) -> bool {
+    fn hear(&self, mail: &mut Inbox, waker: &Waker) -> bool {
         let outcome = match mail.listening.take() {
             Some(ticket) => match self.rank.poll(ticket, waker) {
                 Poll::Ready(outcome) => Some(outcome),

@@ -1,6 +1,6 @@
 //! What those who run at the same time share: atomics, cells, waiting, and how much of each.
 //!
-//! `lock.rs`, `notes.rs`, `summons.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
+//! `lock.rs`, `coalesced.rs`, `agent_wakeup.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
 //! `loom/` include those files and put a module of their own in the place of this one, so that loom
 //! can run every order in which their steps may fall.
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
 
-use crate::agent_wakeup::AgentWakeup;
+use crate::agent_handover::AgentHandover;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
-use crate::patience::Habit;
 use crate::port::{Direction, HostPort, Transfer};
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::rails::{Here, Inlets};
 use crate::shm::plane::Plane;
+use crate::wait_policy::SpinBudget;
 
 /// How often a NIC has been turned.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -38,7 +38,7 @@ pub(crate) struct Core {
     /// How often ranks have left or died, as far as we know.
     changes: u32,
     /// Who wants to know when somebody is gone.
-    pub(crate) mourner: Option<Waker>,
+    pub(crate) failure_waker: Option<Waker>,
     /// Why peers could not be reached, for those who ask.
     pub(crate) troubles: HashMap<Peer, String>,
     pub(crate) turns: Turns,
@@ -47,19 +47,19 @@ pub(crate) struct Core {
     /// It sleeps at the doorbell.
     pub(crate) leader_asleep: bool,
     /// How long leaders look before they sleep.
-    pub(crate) habit: Habit,
+    pub(crate) spin_budget: SpinBudget,
     /// Threads that wait for the leader to leave.
     pub(crate) followers: Vec<Thread>,
     /// Those of them that wait for something that has no ticket: whatever happens may be it.
-    pub(crate) lookers: Vec<Thread>,
+    pub(crate) waiters: Vec<Thread>,
     /// The leader waits for such a thing.
     pub(crate) leader_looks: bool,
     /// Nothing is moved straight between processes any more.
     pub(crate) stopped: bool,
     /// How the agent is woken for what arrives while the application is away.
-    pub(crate) agent_wakeup: AgentWakeup,
+    pub(crate) agent_handover: AgentHandover,
     /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
-    pub(crate) brisk: bool,
+    pub(crate) busy: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
     /// Somebody waits until others have taken all that was sent to them.
@@ -74,18 +74,18 @@ impl Core {
             inlet,
             here,
             changes: 0,
-            mourner: None,
+            failure_waker: None,
             troubles: HashMap::new(),
             turns: Turns::default(),
             led: false,
             leader_asleep: false,
-            habit: Habit::new(),
+            spin_budget: SpinBudget::new(),
             followers: Vec::new(),
-            lookers: Vec::new(),
+            waiters: Vec::new(),
             leader_looks: false,
             stopped: false,
-            agent_wakeup: AgentWakeup::default(),
-            brisk: false,
+            agent_handover: AgentHandover::default(),
+            busy: false,
             closing: false,
             draining: false,
         }
@@ -117,7 +117,7 @@ impl Core {
             busy = true;
         }
         if self.changes != shared.plane.segment.changes() {
-            busy |= self.mourn(&shared.plane);
+            busy |= self.on_peers_down(&shared.plane);
         }
         if timed {
             busy |= self.do_what_is_due(&shared.plane);
@@ -132,9 +132,9 @@ impl Core {
 
     /// Something has happened: those who wait for they know not what shall look.
     #[inline(always)]
-    pub(crate) fn call_lookers(&mut self) {
-        let lookers = self.lookers.drain(..).map(Sleeping::Thread);
-        self.port.completions.to_wake.extend(lookers);
+    pub(crate) fn wake_waiters(&mut self) {
+        let waiters = self.waiters.drain(..).map(Sleeping::Thread);
+        self.port.completions.to_wake.extend(waiters);
     }
 
     /// Something waits for a thread of the user's: tasks shall poll, since nobody else may come.
@@ -236,11 +236,11 @@ impl Core {
     /// The machine does not let us reach a peer.
     fn lose(&mut self, peer: Peer, error: &io::Error) {
         self.troubles.entry(peer).or_insert_with(|| error.to_string());
-        self.bury(peer);
-        self.call_mourner();
+        self.mark_down(peer);
+        self.wake_failure_waker();
     }
 
-    fn bury(&mut self, peer: Peer) {
+    fn mark_down(&mut self, peer: Peer) {
         self.port.transfers.retain(|transfer| transfer.peer != peer);
         // What is still read goes into memory that is the user's again when its operation has ended.
         if self.port.rail.forget(peer) {
@@ -248,24 +248,25 @@ impl Core {
         }
     }
 
-    fn call_mourner(&mut self) {
-        let mourner = self.mourner.clone().map(Sleeping::Task);
-        self.port.completions.to_wake.extend(mourner);
+    fn wake_failure_waker(&mut self) {
+        let failure_waker = self.failure_waker.clone().map(Sleeping::Task);
+        self.port.completions.to_wake.extend(failure_waker);
     }
 
     /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
     /// still in the ring of one that died is lost.
     #[cold]
-    fn mourn(&mut self, plane: &Plane) -> bool {
+    fn on_peers_down(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
-        for slot in (0..plane.segment.ranks()).filter(|&slot| plane.is_gone(slot)) {
-            self.bury(self.here.rank(Peer(slot)));
+        for local_rank in (0..plane.segment.ranks()).filter(|&local_rank| plane.is_gone(local_rank))
+        {
+            self.mark_down(self.here.rank(Peer(local_rank)));
         }
         if let Some(net) = &plane.net {
             let far = (0..net.directory.size()).filter(|&rank| net.directory.is_gone(rank));
-            far.for_each(|rank| self.bury(Peer(rank)));
+            far.for_each(|rank| self.mark_down(Peer(rank)));
         }
-        self.call_mourner();
+        self.wake_failure_waker();
         true
     }
 
@@ -279,7 +280,7 @@ impl Core {
             self.nic.on_timer(&mut self.port);
             if self.nic.stats().downs != downs {
                 self.note_silent(plane);
-                self.call_mourner();
+                self.wake_failure_waker();
             }
         }
         due
@@ -291,7 +292,7 @@ impl Core {
         let Some(net) = &plane.net else { return };
         let seconds = self.nic.limits().silence_ns_max / 1_000_000_000;
         for peer in (0..net.directory.size()).map(Peer) {
-            let far = self.here.slot(peer).is_none() && !net.directory.is_gone(peer.0);
+            let far = self.here.local_rank(peer).is_none() && !net.directory.is_gone(peer.0);
             if far && self.nic.is_down(peer) {
                 let why = || format!("it has not acknowledged anything for {seconds} s");
                 self.troubles.entry(peer).or_insert_with(why);
@@ -300,11 +301,11 @@ impl Core {
     }
 
     /// How long one may sleep: until something is due, if anything will be.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn timeout(&self) -> Option<Duration> {
         let rail = &self.port.rail;
         let due = self.port.timer.filter(|_| rail.needs_time());
         let due = due.map(|at| Duration::from_nanos(at.since(self.port.clock())));
-        [due, rail.patience()].into_iter().flatten().min()
+        [due, rail.timeout()].into_iter().flatten().min()
     }
 
     /// Whether somebody has to look after the NIC while the application is away: something is outstanding, or other

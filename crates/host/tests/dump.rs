@@ -1,8 +1,8 @@
 //! The secret of a job is in no core dump of its ranks.
 //!
 //! A real mpiexec of MPICH starts a rank on each of two hosts, which are both this machine, so that they talk by sealed
-//! datagrams. It prints what ranks leave on its board, so the test knows the secret. It takes a dump of each rank
-//! with gcore, and looks for the secret in it: as bytes, and as the digits that went over the board. That it would find it is
+//! datagrams. It prints what ranks leave on its kvs, so the test knows the secret. It takes a dump of each rank
+//! with gcore, and looks for the secret in it: as bytes, and as the digits that went over the kvs. That it would find it is
 //! shown by a copy that rank 0 keeps on purpose. It takes MPICH (`bench/peers/install`) and gdb.
 //!
 //!     cargo test -p ferrywire-host --test dump -- --nocapture
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use ferrywire_host::{Operators, job};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What reaches a host, in place of ssh: options, the host, and words for a shell.
@@ -42,9 +42,9 @@ fn member() {
 }
 
 fn wait_until(happened: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !happened() {
-        assert!(Instant::now() < until, "it did not happen in {PATIENCE:?}");
+        assert!(Instant::now() < until, "it did not happen in {TIMEOUT:?}");
         thread::sleep(PAUSE);
     }
 }
@@ -115,7 +115,7 @@ fn the_secret_of_a_job_is_in_no_dump() {
         let digits = word.split_once('-')?.1.get(..64)?;
         digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| digits.to_owned())
     });
-    let digits = digits.unwrap_or_else(|| panic!("mpiexec does not show the board: {text}"));
+    let digits = digits.unwrap_or_else(|| panic!("mpiexec does not show the kvs: {text}"));
     let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("digits");
     let secret: Vec<u8> = (0..32).map(byte).collect();
     let dumps: Vec<_> = pids.iter().map(|pid| dump(pid, &folder)).collect();

@@ -165,7 +165,7 @@ fn whoever_is_gone_is_gone_in_all_planes() {
     ranks(3, |rank| {
         if rank.me().0 == 2 {
             (0..2).for_each(|other| receive(plane(&rank, 1), other, 0, &mut [0; 8]));
-            return rank.bury();
+            return rank.mark_down();
         }
         let open = [0, 1, 2].map(|number| {
             let driver = plane(&rank, number);

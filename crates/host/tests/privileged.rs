@@ -89,7 +89,7 @@ fn neither_libpmix_nor_libfabric_of_the_environment_is_loaded_nor_a_job_joined()
         assert!(said.contains("PMIX_NAMESPACE names a job"), "{said}");
         println!("{prefix}: not loaded");
     }
-    for name in ["FERRY_MEET", "PMI_FD", "PMI_PORT"] {
+    for name in ["FERRY_BOOTSTRAP", "PMI_FD", "PMI_PORT"] {
         let (said, _) = run(0o4755, &[(name, "0".into())]);
         assert!(said.contains(&format!("{name} names a job")), "{said}");
     }

@@ -53,25 +53,25 @@ mod tests {
 
     /// What ranks find out that load these codes; no code is a rank that has trouble.
     fn outcomes(codes: &[Option<&[u8]>]) -> Vec<Result<(), String>> {
-        let boards = [const { Mutex::new([u64::MAX; 3]) }; 2];
+        let kvs = [const { Mutex::new([u64::MAX; 3]) }; 2];
         let all_here = Barrier::new(codes.len());
         std::thread::scope(|scope| {
             let ranks: Vec<_> = codes
                 .iter()
                 .zip(0..)
                 .map(|(code, rank)| {
-                    let (boards, all_here) = (&boards, &all_here);
+                    let (kvs, all_here) = (&kvs, &all_here);
                     scope.spawn(move || {
                         let round = Cell::new(0);
                         let least = |mine: [u64; 3]| {
-                            let board = &boards[round.replace(round.get() + 1)];
-                            let mut seen = board.lock().unwrap();
+                            let kvs = &kvs[round.replace(round.get() + 1)];
+                            let mut seen = kvs.lock().unwrap();
                             for (place, number) in seen.iter_mut().zip(mine) {
                                 *place = number.min(*place);
                             }
                             drop(seen);
                             all_here.wait();
-                            Ok::<_, Infallible>(*board.lock().unwrap())
+                            Ok::<_, Infallible>(*kvs.lock().unwrap())
                         };
                         let trouble = Trouble::Setting(BadSetting {
                             name: "FERRY_MODULE_FUEL",

@@ -14,7 +14,7 @@ pub(crate) struct Lane {
     pub(crate) queue: u16,
     /// Receiver: this lane is in its queue's list of lanes that hold messages for us.
     pub(crate) refused: bool,
-    /// Receiver: an invitation is on its way, so a sweep will come.
+    /// Receiver: an address is on its way, so a sweep will come.
     pub(crate) invited: bool,
     /// Sender: an answer has come since we last said farewell, so credit that comes is for us.
     pub(crate) established: bool,
@@ -130,7 +130,7 @@ impl HeldMessages {
             self.first = true;
         }
         let may_go_on = self.first || self.answered == 0 || self.wanted;
-        // Before the first invitation nothing may go: what is refused now was refused for want of
+        // Before the first address nothing may go: what is refused now was refused for want of
         // room, and everything behind it will be told the same.
         if self.invited || !may_go_on || self.sent - self.answered >= in_flight_max {
             return None;

@@ -32,11 +32,11 @@ pub struct Limits {
     pub early_bytes_max: u32,
     /// How long an ack may wait for company.
     pub ack_ns_max: u64,
-    /// Patience before anything has been measured.
+    /// The retry timeout before anything has been measured.
     pub retry_ns_first: u64,
-    /// The least patience.
+    /// The shortest retry timeout.
     pub retry_ns_min: u64,
-    /// The most patience.
+    /// The longest retry timeout.
     pub retry_ns_max: u64,
     /// Bytes of short messages that are copied when they are sent on a rail that may lose them, so that their senders
     /// need not wait until they have arrived.

@@ -343,12 +343,12 @@ impl Reliability {
         Some(*flight)
     }
 
-    /// Nothing was heard for as long as our patience: what has been out for as long is lost.
+    /// Nothing was heard for a whole retry timeout: what has been out for as long is lost.
     fn on_silence(&mut self, now: Time, limits: &Limits) {
-        let patience = self.retry_ns(limits);
+        let timeout = self.retry_ns(limits);
         let before = self.lost;
         for flight in self.flying.iter_mut().filter(|flight| !flight.arrived && !flight.lost) {
-            if now.since(flight.sent_at) >= patience {
+            if now.since(flight.sent_at) >= timeout {
                 flight.lost = true;
                 self.lost += 1;
                 self.out -= 1;
@@ -412,7 +412,7 @@ impl Reliability {
     }
 
     fn retry_ns(&self, limits: &Limits) -> u64 {
-        let base = self.round_trip.patience_ns().unwrap_or(limits.retry_ns_first);
+        let base = self.round_trip.timeout_ns().unwrap_or(limits.retry_ns_first);
         let base = base.clamp(limits.retry_ns_min, limits.retry_ns_max);
         (base << self.backoff.min(16)).min(limits.retry_ns_max)
     }
@@ -449,7 +449,7 @@ impl RoundTrip {
         (self.smooth_ns > 0).then_some(self.smooth_ns)
     }
 
-    fn patience_ns(&self) -> Option<u64> {
+    fn timeout_ns(&self) -> Option<u64> {
         Some(self.smooth_ns()? + 4 * self.deviation_ns)
     }
 }
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_doubles_and_has_an_end() {
+    fn the_retry_timeout_doubles_and_has_an_end() {
         let (mut reliability, limits) = reliability();
         launch(&mut reliability, &limits, 0);
         let mut waits = alloc::vec::Vec::new();

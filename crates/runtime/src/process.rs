@@ -55,7 +55,7 @@ impl Process {
     /// beginning.
     pub fn new(rank: Rank, predefined: u16, has_threads: bool) -> Process {
         let numbers = Numbers::new(rank.me(), predefined);
-        let (rank, agreement) = match rank.is_lasting() {
+        let (rank, agreement) = match rank.is_fault_tolerant() {
             false => (Place::Owned(rank), None),
             true => {
                 let rank: &'static Rank = Box::leak(Box::new(rank));

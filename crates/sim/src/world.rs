@@ -325,7 +325,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             _ => {}
         }
         match self.rank(rank).life {
-            Life::Dead => return self.bury(&event),
+            Life::Dead => return self.mark_down(&event),
             Life::Stopped => return self.rank_mut(rank).deferred.push(event),
             Life::Alive => {}
         }
@@ -574,7 +574,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     }
 
     /// What reaches a dead rank is gone, and takes no room.
-    fn bury(&mut self, event: &Event) {
+    fn mark_down(&mut self, event: &Event) {
         if let Event::Frame { from, to, .. } = event
             && self.fabric.link(*from, *to).promises.reliable
         {

@@ -2,7 +2,7 @@
 //!
 //! A failure says what is wrong, and the call in which it happened adds what it was asked for. Who is told is in
 //! `raise.rs`. The code that a call returns names the very
-//! occurrence, so that `MPI_Error_string` can tell it in full.
+//! error instance, so that `MPI_Error_string` can tell it in full.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -156,22 +156,22 @@ fn remember(class: c_int, text: String) -> c_int {
         recent.pop_front();
     }
     recent.push_back((number, text));
-    OCCURRENCE | number << CLASS_BITS | class
+    ERROR_INSTANCE | number << CLASS_BITS | class
 }
 
-/// What there is to say of this very occurrence, if it is not too long ago.
+/// What there is to say of this very error instance, if it is not too long ago.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
-    if code & OCCURRENCE == 0 {
+    if code & ERROR_INSTANCE == 0 {
         return None;
     }
-    let number = (code & !OCCURRENCE) >> CLASS_BITS;
+    let number = (code & !ERROR_INSTANCE) >> CLASS_BITS;
     let recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
     recent.iter().rev().find(|(of, _)| *of == number).map(|(_, text)| text.clone())
 }
 
 /// The error class of a code of ours; other codes are their own class, or the user knows it.
 pub(crate) fn class_of(code: c_int) -> c_int {
-    if code & OCCURRENCE == 0 { code } else { code & MPI_ERR_LASTCODE }
+    if code & ERROR_INSTANCE == 0 { code } else { code & MPI_ERR_LASTCODE }
 }
 
 /// Of a call in a revoked communicator.
@@ -202,9 +202,9 @@ pub(crate) fn internal(why: impl Into<String>) -> Failure {
     Failure::new(MPI_ERR_OTHER, why)
 }
 
-/// Codes with this bit name an occurrence: its class below, its number above.
-const OCCURRENCE: c_int = 1 << 30;
+/// Codes with this bit name an error instance: its class below, its number above.
+const ERROR_INSTANCE: c_int = 1 << 30;
 const CLASS_BITS: u32 = 14;
 const NUMBER_BITS: u32 = 16;
-/// Occurrences that can be looked up. Programs ask at once, or never.
+/// Error instances that can be looked up. Programs ask at once, or never.
 const RECENT_MAX: usize = 64;

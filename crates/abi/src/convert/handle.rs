@@ -35,23 +35,23 @@ pub(crate) trait Kind {
 /// An object with its head.
 #[repr(C)]
 pub(crate) struct Object<T> {
-    head: Head,
+    head: Header,
     value: T,
 }
 
 /// What every object begins with.
 #[repr(C)]
-struct Head {
+struct Header {
     /// Of which kind it is.
     mark: AtomicU32,
     /// Its integer; zero as long as nobody has asked for one.
     number: AtomicU32,
 }
 
-impl Head {
+impl Header {
     #[inline]
-    fn new<T: Kind>() -> Head {
-        Head { mark: AtomicU32::new(T::MARK), number: AtomicU32::new(0) }
+    fn new<T: Kind>() -> Header {
+        Header { mark: AtomicU32::new(T::MARK), number: AtomicU32::new(0) }
     }
 
     /// The handle names nothing any more.
@@ -62,7 +62,7 @@ impl Head {
 }
 
 /// The integer goes back when the object ends, whoever has the last share of it.
-impl Drop for Head {
+impl Drop for Header {
     #[inline]
     fn drop(&mut self) {
         let number = *self.number.get_mut();
@@ -86,7 +86,7 @@ pub(crate) type Shared<T> = Arc<Object<T>>;
 
 /// An object that has no handle yet.
 pub(crate) fn share<T: Kind>(value: T) -> Shared<T> {
-    Arc::new(Object { head: Head::new::<T>(), value })
+    Arc::new(Object { head: Header::new::<T>(), value })
 }
 
 /// A handle of an object.
@@ -100,7 +100,7 @@ pub(crate) fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
     if handle <= PREDEFINED_MAX || !handle.is_multiple_of(align_of::<Object<T>>()) {
         return Err(wrong::<T>(handle));
     }
-    let head: *const Head = std::ptr::with_exposed_provenance(handle);
+    let head: *const Header = std::ptr::with_exposed_provenance(handle);
     // SAFETY: I1: whatever its kind, it begins with a head.
     let head = unsafe { &*head };
     if head.mark.load(Ordering::Relaxed) != T::MARK {
@@ -154,7 +154,7 @@ pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
 /// The same, in memory that is there.
 #[inline]
 pub(crate) fn expose_owned_in<T: Kind>(mut room: Room<T>, value: T) -> usize {
-    room.write(Object { head: Head::new::<T>(), value });
+    room.write(Object { head: Header::new::<T>(), value });
     Box::into_raw(room).expose_provenance()
 }
 
@@ -244,7 +244,7 @@ static NUMBERS: Numbers = Numbers::new();
 
 /// The integer of an object, which it is given when this is first asked for.
 fn number_of(handle: usize) -> u32 {
-    let head: *const Head = std::ptr::with_exposed_provenance(handle);
+    let head: *const Header = std::ptr::with_exposed_provenance(handle);
     // SAFETY: I1: whatever its kind, it begins with a head.
     let number = unsafe { &(*head).number };
     match number.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ use crate::convert::pointer::Out;
 
 /// What a key belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Sort {
+pub(crate) enum KeyvalKind {
     /// Communicators.
     Comm,
     /// Datatypes.
@@ -47,7 +47,7 @@ enum CopyRule {
 
 struct Key {
     number: c_int,
-    sort: Sort,
+    sort: KeyvalKind,
     copy: Option<CopyRule>,
     delete: Option<Callback<DeleteCall>>,
     extra: Word,
@@ -94,7 +94,7 @@ impl Attributes {
     /// Sets one. A value that was there is deleted first.
     pub(crate) fn set(
         &self,
-        sort: Sort,
+        sort: KeyvalKind,
         handle: usize,
         number: c_int,
         value: *mut c_void,
@@ -106,7 +106,7 @@ impl Attributes {
     }
 
     /// The value of one, if it is set.
-    pub(crate) fn value(&self, sort: Sort, number: c_int) -> Result<Option<*mut c_void>> {
+    pub(crate) fn value(&self, sort: KeyvalKind, number: c_int) -> Result<Option<*mut c_void>> {
         match self.with(number) {
             Some(attribute) => Ok(Some(attribute.value.0)),
             None => find(sort, number).map(|_| None),
@@ -114,7 +114,7 @@ impl Attributes {
     }
 
     /// Deletes one, if it is set.
-    pub(crate) fn delete(&self, sort: Sort, handle: usize, number: c_int) -> Result {
+    pub(crate) fn delete(&self, sort: KeyvalKind, handle: usize, number: c_int) -> Result {
         match self.with(number) {
             Some(attribute) => self.let_go(handle, &attribute),
             None => find(sort, number).map(|_| ()),
@@ -172,7 +172,7 @@ fn keys() -> MutexGuard<'static, Keys> {
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn find(sort: Sort, number: c_int) -> Result<Arc<Key>> {
+fn find(sort: KeyvalKind, number: c_int) -> Result<Arc<Key>> {
     let key = keys().by_number.get(&number).filter(|key| key.sort == sort).cloned();
     key.ok_or_else(|| {
         let why = match number {
@@ -186,7 +186,7 @@ fn find(sort: Sort, number: c_int) -> Result<Arc<Key>> {
 
 /// Makes a key.
 pub(crate) fn create(
-    sort: Sort,
+    sort: KeyvalKind,
     copy: Option<CopyFunction>,
     delete: Option<DeleteFunction>,
     extra: *mut c_void,
@@ -206,7 +206,7 @@ pub(crate) fn create(
 }
 
 /// Frees a key.
-pub(crate) fn free(sort: Sort, place: Out<c_int>) -> Result {
+pub(crate) fn free(sort: KeyvalKind, place: Out<c_int>) -> Result {
     let number = place.get()?;
     let freed = keys().freed.get(&number).and_then(Weak::upgrade);
     if freed.is_none_or(|key| key.sort != sort) {
@@ -261,27 +261,30 @@ mod tests {
         let extra = (&raw const deleted).cast_mut().cast();
         let key = |copy: Option<CopyFunction>| {
             let mut number = 0;
-            create(Sort::Type, copy, Some(note), extra, Out::to(&mut number)).ok().expect("a key");
+            create(KeyvalKind::Type, copy, Some(note), extra, Out::to(&mut number))
+                .ok()
+                .expect("a key");
             number
         };
         let (odd, never) = (key(Some(copy_odd)), key(None));
         let attributes = Attributes::default();
         let word = std::ptr::without_provenance_mut::<c_void>;
-        let set = |key, value| attributes.set(Sort::Type, 1, key, word(value)).is_ok();
+        let set = |key, value| attributes.set(KeyvalKind::Type, 1, key, word(value)).is_ok();
         assert!(set(odd, 4) && set(never, 6) && set(odd, 5));
         assert_eq!(*deleted.lock().expect("nobody panics"), [4]);
-        assert!(attributes.set(Sort::Comm, 1, odd, word(1)).is_err());
+        assert!(attributes.set(KeyvalKind::Comm, 1, odd, word(1)).is_err());
 
         let copy = attributes.copy_for_dup(1).ok().expect("it is copied");
-        let value = |key| copy.value(Sort::Type, key).ok().expect("it is a key").map(|v| v.addr());
+        let value =
+            |key| copy.value(KeyvalKind::Type, key).ok().expect("it is a key").map(|v| v.addr());
         assert_eq!((value(odd), value(never)), (Some(6), None));
 
         assert!(set(never, STUBBORN));
         assert!(attributes.delete_all(1).is_err());
-        assert!(free(Sort::Type, Out::to(&mut { never })).is_ok());
-        let value = attributes.value(Sort::Type, never).ok().flatten();
+        assert!(free(KeyvalKind::Type, Out::to(&mut { never })).is_ok());
+        let value = attributes.value(KeyvalKind::Type, never).ok().flatten();
         assert_eq!(value.map(|v| v.addr()), Some(STUBBORN), "a freed key lives with its values");
-        assert!(copy.value(Sort::Type, never).is_err());
+        assert!(copy.value(KeyvalKind::Type, never).is_err());
         assert!(copy.delete_all(2).is_ok());
         assert_eq!(*deleted.lock().expect("nobody panics"), [4, 6, STUBBORN, 6]);
     }

@@ -12,10 +12,10 @@ use crate::objects::op::Combining;
 /// A schedule, and the memory that it uses.
 pub(crate) struct Collecting {
     pub(crate) schedule: Arc<Schedule>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<PackedBuffer>,
     /// What is copied into the place where the result will be, each time that it starts.
     pub(crate) contribution: Option<(Data, Span)>,
-    pub(crate) kept: Kept,
+    pub(crate) kept: ScheduleMemory,
     /// Under which it goes if a request stands for it: a persistent collective always under the same.
     pub(crate) instance: u16,
     /// Of a persistent collective: the communicator under whose number it goes, which is kept for as long.
@@ -25,14 +25,14 @@ pub(crate) struct Collecting {
 
 /// What a schedule needs after its caller was let go.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct ScheduleMemory {
     pub(crate) work: Box<[u8]>,
     #[expect(dead_code, reason = "it is used by the schedule")]
     pub(crate) combining: Option<Combining>,
 }
 
 /// Memory of the user's that does not lie as it travels: its packed form.
-pub(crate) struct Place {
+pub(crate) struct PackedBuffer {
     pub(crate) data: Data,
     pub(crate) packed: Box<[u8]>,
     pub(crate) goes: bool,

@@ -87,7 +87,7 @@ impl Data {
 
     /// Where it lies in memory, if it does so as it travels.
     #[inline]
-    pub(crate) fn straight(&self) -> Option<Span> {
+    pub(crate) fn contiguous(&self) -> Option<Span> {
         self.datatype.is_none().then(|| Span::new(memory::MEMORY, self.address, self.bytes))
     }
 
@@ -182,7 +182,7 @@ impl Outgoing {
 
     /// Bytes that go from where they are.
     #[inline]
-    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Outgoing {
+    pub(crate) fn contiguous(Span { offset, len, .. }: Span) -> Outgoing {
         Outgoing { at: offset, bytes: len, packed: None }
     }
 
@@ -219,7 +219,7 @@ impl Incoming {
 
     /// Room for bytes where they belong.
     #[inline]
-    pub(crate) fn straight(Span { offset, len, .. }: Span) -> Incoming {
+    pub(crate) fn contiguous(Span { offset, len, .. }: Span) -> Incoming {
         Incoming { at: offset, bytes: len, packed: None }
     }
 

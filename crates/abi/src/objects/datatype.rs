@@ -77,23 +77,23 @@ pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
 }
 
 /// Keeps the handle of a datatype valid, also when the program has given it back.
-pub(crate) struct Lasting {
+pub(crate) struct KeptHandle {
     pub(crate) handle: MPI_Datatype,
     /// Nothing: it is predefined.
     object: Option<Shared<Type>>,
 }
 
-impl Lasting {
-    pub(crate) fn new(handle: MPI_Datatype) -> Result<Lasting> {
+impl KeptHandle {
+    pub(crate) fn new(handle: MPI_Datatype) -> Result<KeptHandle> {
         let object = match NAMED.get(handle.0.wrapping_sub(FIRST)) {
             None => Some(handle::share_of(handle.0)?),
             Some(_) => None,
         };
-        Ok(Lasting { handle, object })
+        Ok(KeptHandle { handle, object })
     }
 }
 
-impl Drop for Lasting {
+impl Drop for KeptHandle {
     fn drop(&mut self) {
         self.object.take().into_iter().for_each(handle::retire);
     }
@@ -149,7 +149,7 @@ static NAMED: LazyLock<[Option<Shared<Type>>; HANDLES]> = LazyLock::new(|| {
 /// For each predefined handle, the bytes of one that lies in memory as it travels; else 0.
 static STRAIGHT_BYTES: LazyLock<[u8; HANDLES]> = LazyLock::new(|| {
     std::array::from_fn(|at| {
-        let straight = Datatype::named(FIRST + at).filter(Datatype::is_contiguous);
-        straight.map_or(0, |datatype| u8::try_from(datatype.size()).unwrap_or(0))
+        let contiguous = Datatype::named(FIRST + at).filter(Datatype::is_contiguous);
+        contiguous.map_or(0, |datatype| u8::try_from(datatype.size()).unwrap_or(0))
     })
 });

@@ -26,12 +26,12 @@ pub(crate) enum Handler {
     /// Return the code.
     Return,
     /// Ask the user.
-    Users(Shared<Users>),
+    User(Shared<UserErrhandler>),
 }
 
 /// What an error handler of the user's is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Sort {
+pub(crate) enum ErrhandlerKind {
     /// Communicators.
     Comm,
     /// Windows.
@@ -43,30 +43,30 @@ pub(crate) enum Sort {
 }
 
 /// An error handler of the user's.
-pub(crate) struct Users {
-    sort: Sort,
+pub(crate) struct UserErrhandler {
+    sort: ErrhandlerKind,
     function: Callback<ErrorCall>,
     /// How often the program has its handle. An object may have it when the program has none.
     handles: AtomicU32,
 }
 
-impl Kind for Users {
+impl Kind for UserErrhandler {
     const MARK: u32 = 0x4552_5248;
     const ERROR: c_int = MPI_ERR_ERRHANDLER;
     const NAME: &'static str = "error handler";
 }
 
 /// What a handle says about errors of such objects.
-pub(crate) fn find(sort: Sort, handle: MPI_Errhandler) -> Result<Handler> {
+pub(crate) fn find(sort: ErrhandlerKind, handle: MPI_Errhandler) -> Result<Handler> {
     let why = match handle {
         MPI_ERRORS_ARE_FATAL => return Ok(Handler::Fatal),
         MPI_ERRORS_ABORT => return Ok(Handler::Abort),
         MPI_ERRORS_RETURN => return Ok(Handler::Return),
         MPI_ERRHANDLER_NULL => "MPI_ERRHANDLER_NULL is no error handler",
         MPI_Errhandler(address) => {
-            let users: Shared<Users> = handle::share_of(address)?;
+            let users: Shared<UserErrhandler> = handle::share_of(address)?;
             if users.sort == sort {
-                return Ok(Handler::Users(users));
+                return Ok(Handler::User(users));
             }
             "the error handler is for objects of another sort"
         }
@@ -81,7 +81,7 @@ pub(crate) fn expose(handler: &Handler) -> MPI_Errhandler {
         Handler::Abort => MPI_ERRORS_ABORT,
         Handler::Return => MPI_ERRORS_RETURN,
         // The same object has the same handle: that is its address.
-        Handler::Users(users) => {
+        Handler::User(users) => {
             users.handles.fetch_add(1, Ordering::Relaxed);
             MPI_Errhandler(handle::expose(Shared::clone(users)))
         }
@@ -94,7 +94,7 @@ pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
     match handler {
         Handler::Return => false,
         Handler::Fatal | Handler::Abort => true,
-        Handler::Users(users) => {
+        Handler::User(users) => {
             let Callback { function, call } = users.function;
             // SAFETY: I1.
             unsafe { call(function, object, code) };
@@ -105,18 +105,18 @@ pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
 
 /// Makes an error handler of a function of the program's.
 pub(crate) fn create(
-    sort: Sort,
+    sort: ErrhandlerKind,
     function: Option<ErrorFunction>,
     place: Out<MPI_Errhandler>,
 ) -> Result {
     let null = || Failure::new(MPI_ERR_ARG, "the function is a null pointer");
     let function = function.ok_or_else(null)?.into();
-    let users = handle::share(Users { sort, function, handles: AtomicU32::new(0) });
-    place.put(expose(&Handler::Users(users)))
+    let users = handle::share(UserErrhandler { sort, function, handles: AtomicU32::new(0) });
+    place.put(expose(&Handler::User(users)))
 }
 
 /// The program has one handle less.
-pub(crate) fn free(users: &Users) -> Result {
+pub(crate) fn free(users: &UserErrhandler) -> Result {
     let less = |handles: u32| handles.checked_sub(1);
     match users.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
         Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
 //! Error classes and codes, and how they are called.
 //!
 //! Up to MPI_ERR_LASTCODE they are the standard's. Programs add their own above. Codes that name an
-//! occurrence are further above: see `failure.rs`.
+//! error instance are further above: see `failure.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

@@ -10,9 +10,9 @@ use crate::convert::handle::{self, Kind};
 use crate::convert::types::MPI_Group;
 
 /// A group that the program has.
-pub(crate) struct Owned(Group);
+pub(crate) struct GroupObject(Group);
 
-impl Kind for Owned {
+impl Kind for GroupObject {
     const MARK: u32 = 0x4752_4f55;
     const ERROR: c_int = MPI_ERR_GROUP;
     const NAME: &'static str = "group";
@@ -22,7 +22,7 @@ impl Kind for Owned {
 pub(crate) fn create(group: Group) -> MPI_Group {
     match group.size() {
         0 => MPI_GROUP_EMPTY,
-        _ => MPI_Group(handle::expose(handle::share(Owned(group)))),
+        _ => MPI_Group(handle::expose(handle::share(GroupObject(group)))),
     }
 }
 
@@ -31,6 +31,6 @@ pub(crate) fn find(handle: MPI_Group) -> Result<Group> {
     match handle {
         MPI_GROUP_EMPTY => Ok(Group::whole(0)),
         MPI_GROUP_NULL => Err(Failure::new(MPI_ERR_GROUP, "MPI_GROUP_NULL is no group")),
-        MPI_Group(address) => Ok(handle::find::<Owned>(address)?.0.clone()),
+        MPI_Group(address) => Ok(handle::find::<GroupObject>(address)?.0.clone()),
     }
 }

@@ -11,9 +11,9 @@ use crate::convert::handle::{self, Kind};
 use crate::convert::types::MPI_Info;
 
 /// An info object that the program has.
-pub(crate) struct Owned(Mutex<Info>);
+pub(crate) struct InfoObject(Mutex<Info>);
 
-impl Kind for Owned {
+impl Kind for InfoObject {
     const MARK: u32 = 0x494e_464f;
     const ERROR: c_int = MPI_ERR_INFO;
     const NAME: &'static str = "info object";
@@ -21,7 +21,7 @@ impl Kind for Owned {
 
 /// A new info object, which the program frees.
 pub(crate) fn create(info: Info) -> MPI_Info {
-    MPI_Info(handle::expose(handle::share(Owned(Mutex::new(info)))))
+    MPI_Info(handle::expose(handle::share(InfoObject(Mutex::new(info)))))
 }
 
 /// What an info object says where one is optional: MPI_INFO_NULL says nothing.
@@ -43,7 +43,7 @@ pub(crate) fn find(handle: MPI_Info) -> Result<MutexGuard<'static, Info>> {
         MPI_INFO_NULL => "MPI_INFO_NULL is no info object",
         MPI_INFO_ENV => "MPI_INFO_ENV cannot be changed",
         MPI_Info(address) => {
-            let object = handle::find::<Owned>(address)?;
+            let object = handle::find::<InfoObject>(address)?;
             return Ok(object.0.lock().unwrap_or_else(PoisonError::into_inner));
         }
     };

@@ -27,15 +27,15 @@ use crate::convert::constants::{
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::types::{MPI_Datatype, MPI_Op};
-use crate::objects::datatype::{self, Lasting};
+use crate::objects::datatype::{self, KeptHandle};
 
 /// An operation of the user's.
-pub(crate) struct Users {
+pub(crate) struct UserOp {
     pub(crate) function: Callback<OperatorCall>,
     pub(crate) commutative: bool,
 }
 
-impl Kind for Users {
+impl Kind for UserOp {
     const MARK: u32 = 0x4f50_5553;
     const ERROR: c_int = MPI_ERR_OP;
     const NAME: &'static str = "operation";
@@ -44,7 +44,7 @@ impl Kind for Users {
 /// What a handle names.
 pub(crate) enum Op {
     Ours(Operation),
-    Users(Shared<Users>),
+    User(Shared<UserOp>),
 }
 
 /// What a handle names.
@@ -65,7 +65,7 @@ pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
         MPI_REPLACE => Operation::Replace,
         MPI_NO_OP => Operation::Keep,
         MPI_OP_NULL => return Err(Failure::new(MPI_ERR_OP, "MPI_OP_NULL is no operation")),
-        MPI_Op(address) => return Ok(Op::Users(handle::share_of(address)?)),
+        MPI_Op(address) => return Ok(Op::User(handle::share_of(address)?)),
     }))
 }
 
@@ -96,10 +96,10 @@ impl Combining {
                 let reduce_op = ReduceOp { operator, element_bytes, commutative };
                 Ok(Combining { reduce_op, registered: None })
             }
-            Op::Users(users) => {
+            Op::User(users) => {
                 let commutative = users.commutative;
-                let (datatype, lasting) = (datatype.clone(), Lasting::new(handle)?);
-                let reduction = Reduction { users, datatype, lasting };
+                let (datatype, kept) = (datatype.clone(), KeptHandle::new(handle)?);
+                let reduction = Reduction { users, datatype, kept };
                 let registered = Registered::new(reduction, process()?);
                 let operator = Operator(registered.number);
                 let reduce_op = ReduceOp { operator, element_bytes, commutative };
@@ -200,10 +200,10 @@ pub(crate) fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
 
 /// An operation of the user's on a datatype.
 struct Reduction {
-    users: Shared<Users>,
+    users: Shared<UserOp>,
     datatype: Datatype,
     /// What the function is told that the elements are.
-    lasting: Lasting,
+    kept: KeptHandle,
 }
 
 impl Reduction {
@@ -225,7 +225,7 @@ impl Reduction {
         let Callback { function, call } = self.users.function;
         let (source, into) = (source.cast_mut().cast(), into.cast());
         // SAFETY: I1, I2.
-        unsafe { call(function, source, into, count, self.lasting.handle) };
+        unsafe { call(function, source, into, count, self.kept.handle) };
     }
 }
 

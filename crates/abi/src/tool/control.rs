@@ -53,9 +53,9 @@ pub(super) const CONTROLS: &[Control] = &[
 ];
 
 /// A handle of one.
-struct Handle(&'static Control);
+struct CvarHandle(&'static Control);
 
-impl Kind for Handle {
+impl Kind for CvarHandle {
     const MARK: u32 = 0x4356_4152;
     const ERROR: c_int = MPI_T_ERR_INVALID_HANDLE;
     const NAME: &'static str = "handle of a control variable";
@@ -97,21 +97,21 @@ answers! {
     ) -> c_int {
         told(|| {
             let control = item(CONTROLS, cvar_index)?;
-            handle.put(MPI_T_cvar_handle(handle::expose(handle::share(Handle(control)))))?;
+            handle.put(MPI_T_cvar_handle(handle::expose(handle::share(CvarHandle(control)))))?;
             count.put(1)
         })
     }
 
     fn MPI_T_cvar_handle_free(handle: Out<MPI_T_cvar_handle>) -> c_int {
         told(|| {
-            drop(handle::take::<Handle>(handle.get()?.0)?);
+            drop(handle::take::<CvarHandle>(handle.get()?.0)?);
             handle.put(MPI_T_cvar_handle(0))
         })
     }
 
     fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: ChoiceMut) -> c_int {
         told(|| {
-            let Handle(control) = **handle::find::<Handle>(handle.0)?;
+            let CvarHandle(control) = **handle::find::<CvarHandle>(handle.0)?;
             let process = process::running().map_err(|_| error(MPI_T_ERR_NOT_ACCESSIBLE))?;
             let value = process.rank().inspect(|nic| (control.read)(nic.limits()));
             buf.place::<u64>().put(value)
@@ -120,7 +120,7 @@ answers! {
 
     fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: Choice) -> c_int {
         told(|| {
-            handle::find::<Handle>(handle.0)?;
+            handle::find::<CvarHandle>(handle.0)?;
             Err(error(MPI_T_ERR_CVAR_SET_NEVER))
         })
     }

@@ -182,13 +182,13 @@ impl Session {
 }
 
 /// A handle of a variable.
-struct Handle {
+struct PvarHandle {
     source: Source,
     session: usize,
     count: Mutex<Count>,
 }
 
-impl Kind for Handle {
+impl Kind for PvarHandle {
     const MARK: u32 = 0x5056_4152;
     const ERROR: c_int = MPI_T_ERR_INVALID_HANDLE;
     const NAME: &'static str = "handle of a performance variable";
@@ -213,7 +213,7 @@ impl Count {
     }
 }
 
-impl Handle {
+impl PvarHandle {
     fn count(&self) -> std::sync::MutexGuard<'_, Count> {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,9 +252,9 @@ impl Handle {
 }
 
 /// A handle that belongs to a session.
-fn find(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<Shared<Handle>> {
+fn find(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<Shared<PvarHandle>> {
     handle::find::<Session>(session.0)?;
-    let found = handle::share_of::<Handle>(handle.0)?;
+    let found = handle::share_of::<PvarHandle>(handle.0)?;
     match found.session == session.0 {
         true => Ok(found),
         false => Err(error(MPI_T_ERR_INVALID_HANDLE)),
@@ -267,12 +267,12 @@ fn with_counters(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
     otherwise: c_int,
-    work: impl Fn(&Handle),
+    work: impl Fn(&PvarHandle),
 ) -> Result {
     if handle == MPI_T_PVAR_ALL_HANDLES {
         let session = handle::find::<Session>(session.0)?;
         for &address in &*session.handles() {
-            let handle = handle::find::<Handle>(address)?;
+            let handle = handle::find::<PvarHandle>(address)?;
             if handle.source.is_counter() {
                 work(handle);
             }
@@ -335,7 +335,7 @@ answers! {
         told(|| {
             let old = handle::take::<Session>(session.get()?.0)?;
             for address in old.handles().drain(..) {
-                drop(handle::take::<Handle>(address)?);
+                drop(handle::take::<PvarHandle>(address)?);
             }
             session.put(MPI_T_pvar_session(0))
         })
@@ -348,7 +348,7 @@ answers! {
         told(|| {
             let of = handle::find::<Session>(session.0)?;
             let source = item(VARIABLES, pvar_index)?.source;
-            let new = Handle { source, session: session.0, count: Mutex::default() };
+            let new = PvarHandle { source, session: session.0, count: Mutex::default() };
             let address = handle::expose(handle::share(new));
             of.handles().push(address);
             handle.put(MPI_T_pvar_handle(address))?;
@@ -364,17 +364,17 @@ answers! {
             find(session, freed)?;
             let of = handle::find::<Session>(session.0)?;
             of.handles().retain(|&address| address != freed.0);
-            drop(handle::take::<Handle>(freed.0)?);
+            drop(handle::take::<PvarHandle>(freed.0)?);
             handle.put(MPI_T_pvar_handle(0))
         })
     }
 
     fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-        told(|| with_counters(session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::start))
+        told(|| with_counters(session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, PvarHandle::start))
     }
 
     fn MPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-        told(|| with_counters(session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, Handle::stop))
+        told(|| with_counters(session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP, PvarHandle::stop))
     }
 
     fn MPI_T_pvar_read(

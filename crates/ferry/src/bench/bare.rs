@@ -25,9 +25,9 @@ mod exchange;
 
 use exchange::{First, Second, Silent};
 
-/// Options of `ferry bench bare`.
+/// BareOptions of `ferry bench bare`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct BareOptions {
     /// Repeats less.
     #[arg(long)]
     quick: bool,
@@ -51,7 +51,7 @@ enum Exchange {
     Copy { bytes: usize },
 }
 
-impl Options {
+impl BareOptions {
     pub(crate) fn run(&self) -> ExitCode {
         let exchanges = [Exchange::Flag, Exchange::Line].into_iter();
         for exchange in exchanges.chain(COPIED_BYTES.map(|bytes| Exchange::Copy { bytes })) {

@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use crate::out;
 
-use super::contender::{Contender, Job, default_folder};
+use super::contender::{BenchJob, Contender, default_folder};
 use super::table::{Role, Summary, Table};
-use super::target::{Judged, TARGETS, Target, Verdict};
+use super::target::{Judged, TARGETS, Target, TargetResult};
 
-/// Options of every comparison.
+/// CompareOptions of every comparison.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct CompareOptions {
     /// Prints one JSON document instead of a table.
     #[arg(long)]
     json: bool,
@@ -46,7 +46,7 @@ pub(crate) enum Comparison {
 
 /// All that was found out.
 #[derive(Serialize)]
-struct Report<'a> {
+struct CompareReport<'a> {
     comparison: Comparison,
     quick: bool,
     runs: u32,
@@ -58,7 +58,7 @@ struct Report<'a> {
 }
 
 impl Comparison {
-    pub(crate) fn run(self, options: &Options) -> ExitCode {
+    pub(crate) fn run(self, options: &CompareOptions) -> ExitCode {
         let (contenders, mut notes) = match options.folder() {
             Ok(folder) => Contender::find(folder.as_deref()),
             Err(cause) => {
@@ -74,7 +74,7 @@ impl Comparison {
         let judged: Vec<Judged> =
             self.targets().iter().map(|target| target.judge(&table)).collect();
         if options.json {
-            out::json(&Report {
+            out::json(&CompareReport {
                 comparison: self,
                 quick: options.quick,
                 runs: options.runs,
@@ -90,22 +90,22 @@ impl Comparison {
         ExitCode::from(exit_code(&contenders, &table, &judged))
     }
 
-    fn jobs(self) -> &'static [Job] {
+    fn jobs(self) -> &'static [BenchJob] {
         match self {
             Comparison::Pingpong => &[
-                Job { program: "pingpong", ranks: 2, seconds_max: 60 },
-                Job { program: "queue", ranks: 2, seconds_max: 120 },
+                BenchJob { program: "pingpong", ranks: 2, seconds_max: 60 },
+                BenchJob { program: "queue", ranks: 2, seconds_max: 120 },
             ],
             Comparison::Oversubscribed => {
-                &[Job { program: "oversubscribed", ranks: 32, seconds_max: 120 }]
+                &[BenchJob { program: "oversubscribed", ranks: 32, seconds_max: 120 }]
             }
-            Comparison::Skew => &[Job { program: "skew", ranks: 8, seconds_max: 60 }],
-            Comparison::Wait => &[Job { program: "wait", ranks: 2, seconds_max: 30 }],
+            Comparison::Skew => &[BenchJob { program: "skew", ranks: 8, seconds_max: 60 }],
+            Comparison::Wait => &[BenchJob { program: "wait", ranks: 2, seconds_max: 30 }],
             Comparison::Start => &[
-                Job { program: "start", ranks: 1, seconds_max: 60 },
-                Job { program: "start", ranks: 4, seconds_max: 60 },
-                Job { program: "start", ranks: 16, seconds_max: 60 },
-                Job { program: "start", ranks: 64, seconds_max: 120 },
+                BenchJob { program: "start", ranks: 1, seconds_max: 60 },
+                BenchJob { program: "start", ranks: 4, seconds_max: 60 },
+                BenchJob { program: "start", ranks: 16, seconds_max: 60 },
+                BenchJob { program: "start", ranks: 64, seconds_max: 120 },
             ],
         }
     }
@@ -114,7 +114,7 @@ impl Comparison {
         if self == Comparison::Pingpong { TARGETS } else { &[] }
     }
 
-    fn explain(self, options: &Options, notes: &[String]) {
+    fn explain(self, options: &CompareOptions, notes: &[String]) {
         out::line("");
         out::line(format_args!(
             "medians of {} launches, in turn, on {} processors",
@@ -132,7 +132,7 @@ impl Comparison {
     }
 }
 
-impl Options {
+impl CompareOptions {
     fn folder(&self) -> Result<Option<PathBuf>, String> {
         match &self.peers {
             None => default_folder().map(Some),
@@ -145,14 +145,14 @@ impl Options {
 /// Launches everybody in turn, as often as was asked for.
 fn measure(
     contenders: &[Contender],
-    jobs: &[Job],
-    options: &Options,
+    jobs: &[BenchJob],
+    options: &CompareOptions,
     notes: &mut Vec<String>,
 ) -> Table {
     let columns: Vec<(&'static str, Role)> =
         contenders.iter().map(|contender| (contender.name, contender.role)).collect();
     let mut table = Table::new(&columns);
-    let mut failures: Vec<(&str, Job)> = Vec::new();
+    let mut failures: Vec<(&str, BenchJob)> = Vec::new();
     for run in 1..=options.runs {
         if std::io::stderr().is_terminal() {
             eprintln!("run {run} of {}", options.runs);
@@ -181,14 +181,14 @@ fn measure(
 
 /// 2 if something is missing that has to be there, 1 if a target is missed.
 fn exit_code(contenders: &[Contender], table: &Table, judged: &[Judged]) -> u8 {
-    let any = |verdict| judged.iter().any(|judged| judged.verdict == verdict);
+    let any = |result| judged.iter().any(|judged| judged.result == result);
     let ours = contenders.iter().find(|contender| contender.role == Role::Ours);
     let is_silent = ours.is_some_and(|ours| !table.has(ours.name));
     let is_empty = !contenders.iter().any(|contender| table.has(contender.name));
-    if any(Verdict::NotMeasured) || is_silent || is_empty {
+    if any(TargetResult::NotMeasured) || is_silent || is_empty {
         2
     } else {
-        u8::from(any(Verdict::Missed))
+        u8::from(any(TargetResult::Missed))
     }
 }
 

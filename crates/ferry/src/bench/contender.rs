@@ -22,12 +22,12 @@ use super::table::Role;
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
-    start: Start,
+    start: ContenderStart,
 }
 
 /// One launch: a program, its ranks, and how long it may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Job {
+pub(crate) struct BenchJob {
     pub(crate) program: &'static str,
     pub(crate) ranks: u32,
     pub(crate) seconds_max: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Job {
 
 /// How a contender is started.
 #[derive(Debug)]
-enum Start {
+enum ContenderStart {
     /// `ferry bench bare`
     Bare,
     /// `mpiexec -n N <program>`
@@ -60,10 +60,14 @@ impl Contender {
                 }
             }
         }
-        found.push(Contender { name: "bare", role: Role::Bare, start: Start::Bare });
+        found.push(Contender { name: "bare", role: Role::Bare, start: ContenderStart::Bare });
         // Our own figures: as soon as this command can launch ranks and be their worker.
         if has_command(&["run"]) && has_command(&["bench", "worker"]) {
-            found.push(Contender { name: "ferrywire", role: Role::Ours, start: Start::Ours });
+            found.push(Contender {
+                name: "ferrywire",
+                role: Role::Ours,
+                start: ContenderStart::Ours,
+            });
         } else {
             missing.push("ferrywire is left out: this build launches no ranks.".to_string());
         }
@@ -72,12 +76,12 @@ impl Contender {
 
     /// The bare machine has limits for messages and none for anything else.
     pub(crate) fn runs(&self, program: &str) -> bool {
-        !matches!(self.start, Start::Bare) || program == "pingpong"
+        !matches!(self.start, ContenderStart::Bare) || program == "pingpong"
     }
 
     /// Launches once. The error is a sentence for the user.
-    pub(crate) fn launch(&self, job: Job, quick: bool) -> Result<Vec<Figure>, String> {
-        let Job { program, ranks, seconds_max } = job;
+    pub(crate) fn launch(&self, job: BenchJob, quick: bool) -> Result<Vec<Figure>, String> {
+        let BenchJob { program, ranks, seconds_max } = job;
         let mut command = self.command(job)?;
         command.args(quick.then_some("--quick")).stdin(Stdio::null());
         let start = Instant::now();
@@ -105,20 +109,20 @@ impl Contender {
         Ok(figures)
     }
 
-    fn command(&self, job: Job) -> Result<Command, String> {
+    fn command(&self, job: BenchJob) -> Result<Command, String> {
         let ferry = std::env::current_exe().map_err(|cause| format!("own path: {cause}"))?;
         // It ends the whole group of processes, and not only the launcher.
         let mut command = Command::new("timeout");
         command.args(["-k", "2", &job.seconds_max.to_string()]);
         let ranks = job.ranks.to_string();
         match &self.start {
-            Start::Bare => command.arg(ferry).args(["bench", "bare"]),
-            Start::Peer { launcher, programs, environment } => {
+            ContenderStart::Bare => command.arg(ferry).args(["bench", "bare"]),
+            ContenderStart::Peer { launcher, programs, environment } => {
                 let program = programs.join(job.program);
                 command.arg(launcher).args(["-n", &ranks]).arg(program);
                 command.envs(environment.iter().copied())
             }
-            Start::Ours => {
+            ContenderStart::Ours => {
                 command.arg(&ferry).args(["run", "-n", &ranks]);
                 command.arg(&ferry).args(["bench", "worker", job.program])
             }
@@ -160,7 +164,11 @@ fn peer(name: &'static str, home: &Path, settings: &[&[Setting]]) -> Result<Cont
     }
     let programs = compile(&compiler)?;
     let environment = settings.concat();
-    Ok(Contender { name, role: Role::Peer, start: Start::Peer { launcher, programs, environment } })
+    Ok(Contender {
+        name,
+        role: Role::Peer,
+        start: ContenderStart::Peer { launcher, programs, environment },
+    })
 }
 
 /// The folder with every program as this compiler makes it. Its name follows from the content, so
@@ -272,12 +280,12 @@ mod tests {
         }
     }
 
-    const JOB: Job = Job { program: "pingpong", ranks: 2, seconds_max: 10 };
+    const JOB: BenchJob = BenchJob { program: "pingpong", ranks: 2, seconds_max: 10 };
 
     fn launched_by(launcher: &str) -> Result<Vec<Figure>, String> {
         let launcher = PathBuf::from(launcher);
         let programs = PathBuf::from("/nowhere");
-        let start = Start::Peer { launcher, programs, environment: Vec::new() };
+        let start = ContenderStart::Peer { launcher, programs, environment: Vec::new() };
         Contender { name: "odd", role: Role::Peer, start }.launch(JOB, true)
     }
 
@@ -290,7 +298,7 @@ mod tests {
 
     #[test]
     fn ours_is_launched_by_ourselves() {
-        let ours = Contender { name: "ferrywire", role: Role::Ours, start: Start::Ours };
+        let ours = Contender { name: "ferrywire", role: Role::Ours, start: ContenderStart::Ours };
         let command = ours.command(JOB).expect("a command");
         let ferry = std::env::current_exe().expect("own path");
         let ferry = ferry.to_str().expect("a path in plain letters");

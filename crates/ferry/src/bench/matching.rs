@@ -15,7 +15,8 @@ use crate::out;
 
 use super::callgrind;
 use super::workload::{
-    COUNTED_STEPS, Case, DEPTHS, Effort, KINDS, Kind, MIXES, Mix, POSITIONS, Position, SIDES, Side,
+    COUNTED_STEPS, Case, DEPTHS, Effort, KINDS, MIXES, Mix, POSITIONS, Position, SIDES, Side,
+    WorkloadKind,
 };
 
 /// The longest post and match of the indexed matcher, at any depth.
@@ -26,9 +27,9 @@ const ATTEMPTS_MAX: usize = 3;
 /// Beyond this depth the plain list and the unit are not worth the wait under callgrind.
 const COUNTED_DEPTH_MAX: u32 = 256;
 
-/// Options of `ferry bench match`.
+/// MatchOptions of `ferry bench match`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct MatchOptions {
     /// Prints one JSON document instead of tables.
     #[arg(long)]
     json: bool,
@@ -42,11 +43,11 @@ pub(crate) struct Options {
 
 /// All that was found out.
 #[derive(Serialize)]
-struct Report {
+struct MatchReport {
     cases: Vec<Measured>,
     /// Why there are no instructions, if there are none.
     no_instructions: Option<String>,
-    verdict: Verdict,
+    result: MatchResult,
 }
 
 #[derive(Serialize)]
@@ -59,7 +60,7 @@ struct Measured {
 
 /// The targets, and the worst that was measured.
 #[derive(Serialize)]
-struct Verdict {
+struct MatchResult {
     ns_max: f64,
     ns_worst: f64,
     ratio_max: f64,
@@ -69,7 +70,7 @@ struct Verdict {
     holds: bool,
 }
 
-impl Options {
+impl MatchOptions {
     pub(crate) fn run(&self) -> ExitCode {
         if self.counted {
             counted_cases(self.quick).for_each(Case::count);
@@ -81,18 +82,18 @@ impl Options {
         } else {
             report.print();
         }
-        if report.verdict.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if report.result.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> MatchReport {
         let effort = self.effort();
         let mut cases: Vec<Measured> = cases()
             .map(|case| Measured { case, ns: case.measure(effort), instructions: None })
             .collect();
         let repeated = repeat_misses(&mut cases, effort);
         let no_instructions = count_instructions(&mut cases, self.quick).err();
-        let verdict = Verdict::of(&cases, repeated);
-        Report { cases, no_instructions, verdict }
+        let result = MatchResult::of(&cases, repeated);
+        MatchReport { cases, no_instructions, result }
     }
 
     fn effort(&self) -> Effort {
@@ -104,24 +105,25 @@ impl Options {
     }
 }
 
-impl Verdict {
-    fn of(cases: &[Measured], repeated: usize) -> Verdict {
-        let indexed = || cases.iter().filter(|measured| measured.case.matcher == Kind::Indexed);
+impl MatchResult {
+    fn of(cases: &[Measured], repeated: usize) -> MatchResult {
+        let indexed =
+            || cases.iter().filter(|measured| measured.case.matcher == WorkloadKind::Indexed);
         let ns_worst = indexed().map(|measured| measured.ns).fold(0.0, f64::max);
         let ratio_worst = indexed().map(|measured| ratio(cases, measured)).fold(0.0, f64::max);
         let holds = ns_worst <= NS_MAX && ratio_worst <= RATIO_MAX;
-        Verdict { ns_max: NS_MAX, ns_worst, ratio_max: RATIO_MAX, ratio_worst, repeated, holds }
+        MatchResult { ns_max: NS_MAX, ns_worst, ratio_max: RATIO_MAX, ratio_worst, repeated, holds }
     }
 }
 
-impl Report {
+impl MatchReport {
     fn print(&self) {
         self.print_table("ns per post + match", |measured| Some(measured.ns));
         match &self.no_instructions {
             None => self.print_table("instructions", |measured| measured.instructions),
             Some(cause) => out::line(format_args!("instructions: - ({cause})\n")),
         }
-        self.verdict.print();
+        self.result.print();
     }
 
     fn print_table(&self, title: &str, value: impl Fn(&Measured) -> Option<f64>) {
@@ -139,7 +141,7 @@ impl Report {
     }
 }
 
-impl Verdict {
+impl MatchResult {
     fn print(&self) {
         let line = |name: &str, worst: f64, max: f64, unit: &str| {
             let word = if worst <= max { "holds" } else { "does not hold" };
@@ -172,9 +174,11 @@ fn cases() -> impl Iterator<Item = Case> {
 fn counted_cases(quick: bool) -> impl Iterator<Item = Case> {
     let ends = [DEPTHS[0], DEPTHS[DEPTHS.len() - 1]];
     cases().filter(move |case| match case.matcher {
-        Kind::Indexed if quick => case.position == Position::Random && ends.contains(&case.depth),
-        Kind::Indexed => true,
-        Kind::Alpu | Kind::List => !quick && case.depth <= COUNTED_DEPTH_MAX,
+        WorkloadKind::Indexed if quick => {
+            case.position == Position::Random && ends.contains(&case.depth)
+        }
+        WorkloadKind::Indexed => true,
+        WorkloadKind::Alpu | WorkloadKind::List => !quick && case.depth <= COUNTED_DEPTH_MAX,
     })
 }
 
@@ -200,7 +204,7 @@ fn count_instructions(cases: &mut [Measured], quick: bool) -> Result<(), String>
 fn repeat_misses(cases: &mut [Measured], effort: Effort) -> usize {
     let mut repeated = 0;
     for at in 0..cases.len() {
-        if cases[at].case.matcher != Kind::Indexed || !misses(cases, at) {
+        if cases[at].case.matcher != WorkloadKind::Indexed || !misses(cases, at) {
             continue;
         }
         repeated += 1;
@@ -262,11 +266,11 @@ fn name_of_position(position: Position) -> &'static str {
     }
 }
 
-fn name_of_matcher(matcher: Kind) -> &'static str {
+fn name_of_matcher(matcher: WorkloadKind) -> &'static str {
     match matcher {
-        Kind::Indexed => "indexed",
-        Kind::Alpu => "alpu",
-        Kind::List => "list",
+        WorkloadKind::Indexed => "indexed",
+        WorkloadKind::Alpu => "alpu",
+        WorkloadKind::List => "list",
     }
 }
 

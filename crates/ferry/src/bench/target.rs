@@ -35,12 +35,12 @@ pub(crate) struct Judged {
     #[serde(flatten)]
     pub(crate) target: Target,
     pub(crate) ratio: Option<f64>,
-    pub(crate) verdict: Verdict,
+    pub(crate) result: TargetResult,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
+pub(crate) enum TargetResult {
     Met,
     Missed,
     /// There is no peer to hold it against.
@@ -85,14 +85,16 @@ impl Target {
             To::Own(figure) => table.row(figure).and_then(Row::ours),
         };
         let ratio = ours.zip(other).map(|(ours, other)| ours / other);
-        let verdict = match (ours, ratio) {
-            (None, _) => Verdict::NotMeasured,
-            (Some(_), None) if matches!(self.to, To::Own(_) | To::Bare) => Verdict::NotMeasured,
-            (Some(_), None) => Verdict::NotJudged,
-            (Some(_), Some(ratio)) if ratio <= self.ratio_max => Verdict::Met,
-            (Some(_), Some(_)) => Verdict::Missed,
+        let result = match (ours, ratio) {
+            (None, _) => TargetResult::NotMeasured,
+            (Some(_), None) if matches!(self.to, To::Own(_) | To::Bare) => {
+                TargetResult::NotMeasured
+            }
+            (Some(_), None) => TargetResult::NotJudged,
+            (Some(_), Some(ratio)) if ratio <= self.ratio_max => TargetResult::Met,
+            (Some(_), Some(_)) => TargetResult::Missed,
         };
-        Judged { target: self, ratio, verdict }
+        Judged { target: self, ratio, result }
     }
 
     /// For a table: `1.25 bare`.
@@ -110,11 +112,11 @@ impl Target {
 impl Judged {
     /// For a table: `met`, and if it is not, by how much.
     pub(crate) fn words(&self) -> String {
-        match (self.verdict, self.ratio) {
-            (Verdict::Met, _) => "met".to_string(),
-            (Verdict::Missed, Some(ratio)) => format!("missed, {ratio:.2}"),
-            (Verdict::NotMeasured, _) => "not measured".to_string(),
-            (Verdict::Missed | Verdict::NotJudged, _) => "not judged".to_string(),
+        match (self.result, self.ratio) {
+            (TargetResult::Met, _) => "met".to_string(),
+            (TargetResult::Missed, Some(ratio)) => format!("missed, {ratio:.2}"),
+            (TargetResult::NotMeasured, _) => "not measured".to_string(),
+            (TargetResult::Missed | TargetResult::NotJudged, _) => "not judged".to_string(),
         }
     }
 }
@@ -138,8 +140,8 @@ mod tests {
         table
     }
 
-    fn verdict(target: Target, lines: &[(&'static str, &str)]) -> Verdict {
-        target.judge(&table(lines)).verdict
+    fn result(target: Target, lines: &[(&'static str, &str)]) -> TargetResult {
+        target.judge(&table(lines)).result
     }
 
     const LATENCY: &str = "latency bytes=8";
@@ -148,9 +150,9 @@ mod tests {
     fn a_ratio_at_its_limit_is_met() {
         let target = Target { figure: LATENCY, ratio_max: 1.25, to: To::Bare };
         let bare = ("bare", "latency bytes=8 ns=200");
-        let ours = |line| verdict(target, &[bare, ("ferrywire", line)]);
-        assert_eq!(ours("latency bytes=8 ns=250"), Verdict::Met);
-        assert_eq!(ours("latency bytes=8 ns=250.1"), Verdict::Missed);
+        let ours = |line| result(target, &[bare, ("ferrywire", line)]);
+        assert_eq!(ours("latency bytes=8 ns=250"), TargetResult::Met);
+        assert_eq!(ours("latency bytes=8 ns=250.1"), TargetResult::Missed);
     }
 
     #[test]
@@ -172,9 +174,9 @@ mod tests {
     fn a_peer_that_is_not_there_is_not_our_fault_but_a_figure_of_ours_is() {
         let target = Target { figure: LATENCY, ratio_max: 1.0, to: To::BestPeer };
         let ours = ("ferrywire", "latency bytes=8 ns=150");
-        assert_eq!(verdict(target, &[ours]), Verdict::NotJudged);
-        assert_eq!(verdict(target, &[("mpich", "latency bytes=8 ns=1")]), Verdict::NotMeasured);
-        assert_eq!(verdict(target, &[]), Verdict::NotMeasured);
+        assert_eq!(result(target, &[ours]), TargetResult::NotJudged);
+        assert_eq!(result(target, &[("mpich", "latency bytes=8 ns=1")]), TargetResult::NotMeasured);
+        assert_eq!(result(target, &[]), TargetResult::NotMeasured);
     }
 
     #[test]
@@ -186,8 +188,8 @@ mod tests {
         };
         let deep = ("ferrywire", "unexpected depth=2 ns=12");
         let empty = ("ferrywire", "unexpected depth=0 ns=10");
-        assert_eq!(verdict(target, &[deep, empty]), Verdict::Met);
-        assert_eq!(verdict(target, &[deep]), Verdict::NotMeasured);
+        assert_eq!(result(target, &[deep, empty]), TargetResult::Met);
+        assert_eq!(result(target, &[deep]), TargetResult::NotMeasured);
     }
 
     #[test]

@@ -21,14 +21,14 @@ use crate::out;
 /// What a rank is to do.
 #[derive(Args)]
 pub(crate) struct Worker {
-    program: Program,
+    program: BenchProgram,
     /// Repeat less.
     #[arg(long)]
     quick: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Program {
+enum BenchProgram {
     Pingpong,
     Queue,
     Oversubscribed,
@@ -50,12 +50,12 @@ impl Worker {
         let stage = Stage::new(world, self.quick);
         let init_ms = began.elapsed().as_secs_f64() * 1e3;
         let worked = match self.program {
-            Program::Pingpong => pingpong::run(&stage),
-            Program::Queue => queue::run(&stage),
-            Program::Oversubscribed => oversubscribed::run(&stage),
-            Program::Skew => skew::run(&stage),
-            Program::Wait => wait::run(&stage),
-            Program::Start => {
+            BenchProgram::Pingpong => pingpong::run(&stage),
+            BenchProgram::Queue => queue::run(&stage),
+            BenchProgram::Oversubscribed => oversubscribed::run(&stage),
+            BenchProgram::Skew => skew::run(&stage),
+            BenchProgram::Wait => wait::run(&stage),
+            BenchProgram::Start => {
                 stage.end(init_ms);
                 return ExitCode::SUCCESS;
             }

@@ -18,7 +18,7 @@ pub(crate) struct Case {
     pub(crate) queue: Side,
     pub(crate) mix: Mix,
     pub(crate) position: Position,
-    pub(crate) matcher: Kind,
+    pub(crate) matcher: WorkloadKind,
     pub(crate) depth: u32,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Position {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(crate) enum WorkloadKind {
     Indexed,
     Alpu,
     List,
@@ -58,7 +58,8 @@ pub(crate) enum Kind {
 pub(crate) const SIDES: [Side; 2] = [Side::Posted, Side::Unexpected];
 pub(crate) const MIXES: [Mix; 3] = [Mix::Exact, Mix::AnySource, Mix::AnyTag];
 pub(crate) const POSITIONS: [Position; 2] = [Position::End, Position::Random];
-pub(crate) const KINDS: [Kind; 3] = [Kind::Indexed, Kind::Alpu, Kind::List];
+pub(crate) const KINDS: [WorkloadKind; 3] =
+    [WorkloadKind::Indexed, WorkloadKind::Alpu, WorkloadKind::List];
 pub(crate) const DEPTHS: [u32; 5] = [1, 16, 256, 4096, 65536];
 
 /// How long to measure.
@@ -73,18 +74,18 @@ impl Case {
     /// Nanoseconds per post and match: the median of several repetitions.
     pub(crate) fn measure(self, effort: Effort) -> f64 {
         match self.matcher {
-            Kind::Indexed => Workload::<Indexed>::new(self).measure(effort),
-            Kind::Alpu => Workload::<Alpu>::new(self).measure(effort),
-            Kind::List => Workload::<List>::new(self).measure(effort),
+            WorkloadKind::Indexed => Workload::<Indexed>::new(self).measure(effort),
+            WorkloadKind::Alpu => Workload::<Alpu>::new(self).measure(effort),
+            WorkloadKind::List => Workload::<List>::new(self).measure(effort),
         }
     }
 
     /// Does the work [`COUNTED_STEPS`] times between two calls of [`counting_mark`].
     pub(crate) fn count(self) {
         match self.matcher {
-            Kind::Indexed => Workload::<Indexed>::new(self).count(),
-            Kind::Alpu => Workload::<Alpu>::new(self).count(),
-            Kind::List => Workload::<List>::new(self).count(),
+            WorkloadKind::Indexed => Workload::<Indexed>::new(self).count(),
+            WorkloadKind::Alpu => Workload::<Alpu>::new(self).count(),
+            WorkloadKind::List => Workload::<List>::new(self).count(),
         }
     }
 }
@@ -106,7 +107,7 @@ type Number = u32;
 const OPEN: Number = 1 << 31;
 
 /// One entry leaves, another takes its place.
-type Step = (Number, Number);
+type WorkStep = (Number, Number);
 
 impl<M: Matcher> Workload<M> {
     fn new(case: Case) -> Workload<M> {
@@ -121,7 +122,7 @@ impl<M: Matcher> Workload<M> {
     }
 
     fn measure(&mut self, effort: Effort) -> f64 {
-        let steps = self.steps_lasting(effort.repetition);
+        let steps = self.steps_for(effort.repetition);
         let mut times: Vec<f64> = (0..effort.repetitions).map(|_| self.repetition(steps)).collect();
         times.sort_by(f64::total_cmp);
         times[times.len() / 2]
@@ -137,7 +138,7 @@ impl<M: Matcher> Workload<M> {
 
     /// How many steps take about `time`. A chunk may be slow because a table grew in it, so it is
     /// the second of two that tells.
-    fn steps_lasting(&mut self, time: Duration) -> usize {
+    fn steps_for(&mut self, time: Duration) -> usize {
         let mut count = 4;
         loop {
             let chunks = [self.draw(count), self.draw(count)];
@@ -148,7 +149,7 @@ impl<M: Matcher> Workload<M> {
         }
     }
 
-    fn time(&mut self, steps: &[Step]) -> Duration {
+    fn time(&mut self, steps: &[WorkStep]) -> Duration {
         let start = Instant::now();
         self.run(steps);
         start.elapsed()
@@ -163,7 +164,7 @@ impl<M: Matcher> Workload<M> {
         counting_mark();
     }
 
-    fn run(&mut self, steps: &[Step]) {
+    fn run(&mut self, steps: &[WorkStep]) {
         match self.case.queue {
             Side::Posted => steps.iter().for_each(|&(old, new)| {
                 let arrival = self.matcher.arrive(word(old), Age::MAX, || None);
@@ -199,11 +200,11 @@ impl<M: Matcher> Workload<M> {
         }
     }
 
-    fn draw(&mut self, count: usize) -> Vec<Step> {
+    fn draw(&mut self, count: usize) -> Vec<WorkStep> {
         (0..count).map(|_| self.draw_step()).collect()
     }
 
-    fn draw_step(&mut self) -> Step {
+    fn draw_step(&mut self) -> WorkStep {
         let depth = u64::from(self.case.depth);
         let new = self.number();
         let at = match self.case.position {
@@ -268,7 +269,7 @@ mod tests {
                 queue,
                 mix: Mix::AnyTag,
                 position: Position::Random,
-                matcher: Kind::List,
+                matcher: WorkloadKind::List,
                 depth: 16,
             };
             let mut workload = Workload::<List>::new(case);

@@ -12,7 +12,7 @@ use crate::out;
 
 /// What was found out.
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     file: String,
     wasm_bytes: u64,
     machine_bytes: u64,
@@ -54,7 +54,7 @@ const RIGHTS: &[(&str, &str)] = &[
 
 pub(crate) fn check(of: &Of, code: &Code) -> ExitCode {
     let facts = code.facts();
-    let mut report = Report::new(of, facts);
+    let mut report = CheckReport::new(of, facts);
     match code.start() {
         Err(why) => report.refused = Some(why.to_string()),
         Ok(mut module) => {
@@ -70,11 +70,11 @@ pub(crate) fn check(of: &Of, code: &Code) -> ExitCode {
     if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-impl Report {
-    fn new(of: &Of, facts: Facts) -> Report {
+impl CheckReport {
+    fn new(of: &Of, facts: Facts) -> CheckReport {
         let has = |import: &str| facts.imports.iter().any(|name| name == import);
         let rights = RIGHTS.iter().filter(|(import, _)| has(import));
-        Report {
+        CheckReport {
             file: of.file.display().to_string(),
             wasm_bytes: facts.wasm_bytes,
             machine_bytes: facts.machine_bytes,

@@ -12,15 +12,15 @@ use super::trial::Nowhere;
 use crate::out;
 
 #[derive(Serialize)]
-struct Report {
+struct ModuleReport {
     file: String,
     compile_ms: f64,
     start_us: f64,
-    messages: Vec<Figure>,
+    messages: Vec<ModuleFigure>,
 }
 
 #[derive(Serialize)]
-struct Figure {
+struct ModuleFigure {
     bytes: usize,
     tag: u32,
     /// The median of several rounds.
@@ -42,7 +42,7 @@ pub(crate) fn measure(of: &Of, code: &Code, calls: u32) -> ExitCode {
         }
     };
     let start_us = started.elapsed().as_nanos() as f64 / 1e3;
-    let report = Report {
+    let report = ModuleReport {
         file: of.file.display().to_string(),
         compile_ms: code.facts().compile_ns as f64 / 1e6,
         start_us,
@@ -56,7 +56,7 @@ pub(crate) fn measure(of: &Of, code: &Code, calls: u32) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn figure(module: &mut dyn Module, bytes: usize, tag: u32, calls: u32) -> Figure {
+fn figure(module: &mut dyn Module, bytes: usize, tag: u32, calls: u32) -> ModuleFigure {
     let mut message = Nowhere::new(bytes, tag);
     let per_round = calls.div_ceil(ROUNDS);
     let before = module.fuel_used();
@@ -70,12 +70,12 @@ fn figure(module: &mut dyn Module, bytes: usize, tag: u32, calls: u32) -> Figure
     });
     rounds.sort_by(f64::total_cmp);
     let fuel = (module.fuel_used() - before) as f64 / f64::from(per_round * ROUNDS);
-    Figure { bytes, tag, ns: rounds[ROUNDS as usize / 2], fuel, faults }
+    ModuleFigure { bytes, tag, ns: rounds[ROUNDS as usize / 2], fuel, faults }
 }
 
-impl Report {
+impl ModuleReport {
     fn print(&self) {
-        let Report { file, compile_ms, start_us, messages } = self;
+        let ModuleReport { file, compile_ms, start_us, messages } = self;
         out::line(format_args!(
             "{file}: compiled in {compile_ms:.1} ms, started in {start_us:.0} us"
         ));
@@ -83,7 +83,7 @@ impl Report {
             "{:>8} {:>6} {:>9} {:>9} {:>7}",
             "bytes", "tag", "ns", "fuel", "faults"
         ));
-        for Figure { bytes, tag, ns, fuel, faults } in messages {
+        for ModuleFigure { bytes, tag, ns, fuel, faults } in messages {
             out::line(format_args!("{bytes:>8} {tag:>6} {ns:>9.1} {fuel:>9.0} {faults:>7}"));
         }
     }

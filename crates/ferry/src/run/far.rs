@@ -5,14 +5,14 @@ use std::net::IpAddr;
 
 use ferrywire_host::fabric::NoFabric;
 use ferrywire_host::net::directory::{Directory, Host};
-use ferrywire_host::net::shore::{self, Address, NoShore, Shore};
+use ferrywire_host::net::host_address::{self, HostAddress, HostAddressError, InterfaceAddress};
 
-use super::rail::Wish;
-use super::wire::{Berth, Network, Wanted};
+use super::rail::RailRequest;
+use super::wire::{HostRecord, Network, Wanted};
 
 /// The way of this host's ranks to others.
 pub(super) struct Far {
-    pub(super) shore: Shore,
+    pub(super) host_address: HostAddress,
     /// Providers of libfabric that would do, the best first.
     pub(super) candidates: Vec<String>,
     pub(super) network: Network,
@@ -21,18 +21,18 @@ pub(super) struct Far {
 /// Why a host cannot be reached by others, what was asked for, and what addresses it has.
 #[derive(Debug)]
 pub(super) enum NoFar {
-    NoShore { why: NoShore, wanted: Wanted, found: Vec<IpAddr> },
-    NoFabric { wish: Wish, error: NoFabric },
+    HostAddressError { why: HostAddressError, wanted: Wanted, found: Vec<IpAddr> },
+    NoFabric { request: RailRequest, error: NoFabric },
 }
 
 impl std::fmt::Display for NoFar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (why, wanted, found) = match self {
-            NoFar::NoShore { why, wanted, found } => (why, wanted, found),
-            NoFar::NoFabric { wish, error } => return write!(f, "--rail {wish}: {error}"),
+            NoFar::HostAddressError { why, wanted, found } => (why, wanted, found),
+            NoFar::NoFabric { request, error } => return write!(f, "--rail {request}: {error}"),
         };
         match (why, wanted.ports) {
-            (NoShore::NoAddress, _) => {
+            (HostAddressError::NoAddress, _) => {
                 write!(f, "{why}")?;
                 if let Some(interface) = &wanted.interface {
                     write!(f, " (--iface {interface})")?;
@@ -43,7 +43,7 @@ impl std::fmt::Display for NoFar {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 write!(f, "; it has {}", found.join(", "))
             }
-            (NoShore::NoPort(error), Some((low, high))) => {
+            (HostAddressError::NoPort(error), Some((low, high))) => {
                 write!(f, "no free port between {low} and {high} (--port-range): {error}")
             }
             _ => write!(f, "{why}"),
@@ -53,36 +53,36 @@ impl std::fmt::Display for NoFar {
 
 impl Far {
     pub(super) fn open(ranks: u32, network: Network) -> Result<Far, NoFar> {
-        let no_fabric = |error| NoFar::NoFabric { wish: network.rail.clone(), error };
+        let no_fabric = |error| NoFar::NoFabric { request: network.rail.clone(), error };
         let candidates = network.rail.candidates().map_err(no_fabric)?;
         let wanted = &network.wanted;
-        let all = shore::addresses();
+        let all = host_address::addresses();
         let fit = match wanted.interface.is_some() || wanted.net.is_some() {
             true => all.iter().filter(|one| is_wanted(wanted, one)).collect(),
-            false => shore::usual(&all),
+            false => host_address::usual(&all),
         };
         let range = wanted.ports.map(|(low, high)| low..=high);
-        let shore = Shore::open(ranks, range, &fit).map_err(|why| {
+        let host_address = HostAddress::open(ranks, range, &fit).map_err(|why| {
             let found = all.iter().map(|one| one.address).collect();
-            NoFar::NoShore { why, wanted: wanted.clone(), found }
+            NoFar::HostAddressError { why, wanted: wanted.clone(), found }
         })?;
-        Ok(Far { shore, candidates, network })
+        Ok(Far { host_address, candidates, network })
     }
 }
 
 /// The list of all hosts, for the ranks here.
-pub(super) fn directory(hosts: &[Berth], frame_bytes_max: u32) -> io::Result<Directory> {
-    let host = |berth: &Berth| Host {
-        first: berth.first,
-        ranks: berth.ranks,
-        port: berth.port,
-        addresses: berth.addresses.clone(),
+pub(super) fn directory(hosts: &[HostRecord], frame_bytes_max: u32) -> io::Result<Directory> {
+    let host = |record: &HostRecord| Host {
+        first: record.first,
+        ranks: record.ranks,
+        port: record.port,
+        addresses: record.addresses.clone(),
     };
     let hosts: Vec<Host> = hosts.iter().map(host).collect();
     Directory::create(&hosts, frame_bytes_max)
 }
 
-fn is_wanted(wanted: &Wanted, one: &Address) -> bool {
+fn is_wanted(wanted: &Wanted, one: &InterfaceAddress) -> bool {
     let interface = wanted.interface.as_ref().is_none_or(|name| *name == one.interface);
     let net = wanted.net.is_none_or(|(net, bits)| is_within(one.address, net, bits));
     interface && net

@@ -6,17 +6,17 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStringExt;
 
-use super::wire::{self, Frames, Kind, News, Order};
-use super::{hosts, options};
+use super::wire::{self, FrameKind, Frames, News, Order};
+use super::{host_list, options};
 
-/// What comes over the pipe between launcher and agent, at either end.
+/// What comes over the pipe between launcher and daemon, at either end.
 pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
     pipe.set_len(0).and_then(|()| pipe.rewind()).expect("a file");
     pipe.write_all(bytes).and_then(|()| pipe.rewind()).expect("a file");
     let mut frames = Frames::new(pipe.try_clone().expect("a copy"));
     while frames.poll().is_ok() {
         while let Ok(Some((kind, body))) = frames.next() {
-            if kind == Kind::Words {
+            if kind == FrameKind::Words {
                 let _ = wire::understood::<Order>(&body);
                 let _ = wire::understood::<News>(&body);
             }
@@ -37,11 +37,11 @@ pub(crate) fn command_line(bytes: &[u8]) {
         let _ = options::parse(&words);
     }
     if let Ok(text) = str::from_utf8(bytes) {
-        let _ = hosts::listed(text);
-        if let Ok(found) = hosts::in_text("hostfile", text) {
-            let size = hosts::capacity(&found, None).min(1 << 12);
+        let _ = host_list::listed(text);
+        if let Ok(found) = host_list::in_text("hostfile", text) {
+            let size = host_list::capacity(&found, None).min(1 << 12);
             assert_eq!(
-                hosts::deal(&found, None, size).iter().map(|share| share.ranks).sum::<u32>(),
+                host_list::deal(&found, None, size).iter().map(|share| share.ranks).sum::<u32>(),
                 size
             );
         }

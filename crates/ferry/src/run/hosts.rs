@@ -1,215 +1,698 @@
-//! The hosts of a job: who they are, and how many ranks each gets.
+//! A job on several hosts: a daemon on each, reached by ssh or whatever the user says, and heard until all have ended.
+//!
+//! What one host has to say about another goes through here, and nothing else does: ranks talk among themselves.
+
+mod remote;
+mod suspicion;
+mod table;
 
 use std::fmt;
-use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
-/// A host as the user named it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Host {
-    pub(super) name: String,
-    /// Ranks that it takes before the next one, if the user said so.
-    pub(super) slots: Option<u32>,
-}
+use ferrywire_host::secret::JobSecret;
 
-impl Host {
-    /// Whether this machine is meant, by a name that needs nobody to look it up.
-    pub(super) fn is_here(&self) -> bool {
-        is_here(&self.name, &own_name())
-    }
-}
+use super::host_list::{self, Share};
+use super::input::Input;
+use super::job::{self, EndRequest};
+use super::options::{Options, Stdin};
+use super::output::Sink;
+use super::plan;
+use super::rail::{self, RailRequest};
+use super::report::{self, Ranks, name_of};
+use super::sys::{self, Ending, Signals};
+use super::watch::Watch;
+use super::wire::{Assignment, FrameKind, Loss, Network, News, Order, Terminals, VERSION};
+use super::{NoJob, job_number, mark_of, timeout_of};
+use crate::out;
+use remote::{Lost, Remote, RemoteStep};
+use suspicion::{Condemned, Suspicions};
+use table::ProgressTable;
 
-fn is_here(name: &str, own_name: &str) -> bool {
-    let short = own_name.split('.').next().unwrap_or_default();
-    let names = ["localhost", "localhost.localdomain", own_name, short];
-    let loopback = name.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-    loopback || names.iter().any(|own| !own.is_empty() && name.eq_ignore_ascii_case(own))
-}
-
-/// The name of this machine, or nothing.
-fn own_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}
-
-/// Some ranks on a host.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Share {
-    pub(super) name: String,
-    /// The host is this machine.
-    pub(super) is_here: bool,
-    pub(super) first: u32,
-    pub(super) ranks: u32,
-}
-
-/// What is wrong with a list of hosts.
+/// Why no daemon can be started anywhere.
 #[derive(Debug)]
-pub(super) enum BadHosts {
-    File { path: String, error: io::Error },
-    Line { place: String, text: String },
-    None { place: String },
+pub(super) enum HostsError {
+    /// We do not know where this program is.
+    NoSelf(io::Error),
+    /// The command that should reach hosts does not start.
+    Rsh { command: String, error: io::Error },
 }
 
-impl fmt::Display for BadHosts {
+impl fmt::Display for HostsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadHosts::File { path, error } => {
-                write!(f, "the list of hosts {path} cannot be read: {error}")
-            }
-            BadHosts::Line { place, text } => write!(
+            HostsError::NoSelf(error) => write!(f, "cannot find this program itself: {error}"),
+            HostsError::Rsh { command, error } => write!(
                 f,
-                "{place}: '{text}' is no host; wanted are lines such as `name`, `name:4` or `name slots=4`"
+                "cannot start `{command}` to reach the hosts: {error}; --rsh names another command"
             ),
-            BadHosts::None { place } => write!(f, "{place} names no host"),
         }
     }
 }
 
-/// `name,name:slots,...`, as on the command line.
-pub(super) fn listed(list: &str) -> Result<Vec<Host>, BadHosts> {
-    let place = || format!("--hosts {list}");
-    let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
-    let hosts = words.map(|word| host(word).ok_or_else(|| bad(place(), word)));
-    some(hosts.collect::<Result<_, _>>()?, place)
-}
-
-/// One host a line: `name`, `name:slots` as MPICH writes it, or `name slots=number` as Open MPI does.
-pub(super) fn in_file(path: &str) -> Result<Vec<Host>, BadHosts> {
-    let text =
-        fs::read_to_string(path).map_err(|error| BadHosts::File { path: path.into(), error })?;
-    in_text(path, &text)
-}
-
-/// The same, of the text of such a file.
-pub(super) fn in_text(path: &str, text: &str) -> Result<Vec<Host>, BadHosts> {
-    let mut hosts = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if !line.is_empty() {
-            let found = line_of_file(line);
-            hosts.push(found.ok_or_else(|| bad(format!("{path}, line {number}"), line))?);
-        }
+/// Runs a job on the hosts that the options name. Gives the exit code.
+pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
+    let (errands, size) = plan::errands(options).map_err(NoJob::Plan)?;
+    let shares = host_list::deal(&options.hosts, options.per_host, size);
+    if options.dry_run {
+        shares.iter().for_each(|share| out::line(told(share)));
+        return Ok(0);
     }
-    some(hosts, || path.to_owned())
-}
-
-fn bad(place: String, text: &str) -> BadHosts {
-    BadHosts::Line { place, text: text.to_owned() }
-}
-
-fn some(hosts: Vec<Host>, place: impl Fn() -> String) -> Result<Vec<Host>, BadHosts> {
-    if hosts.is_empty() { Err(BadHosts::None { place: place() }) } else { Ok(hosts) }
-}
-
-fn line_of_file(line: &str) -> Option<Host> {
-    let mut words = line.split_whitespace();
-    let mut host = host(words.next()?)?;
-    for word in words {
-        match word.split_once('=')? {
-            ("slots", number) => host.slots = Some(slots(number)?),
-            ("max_slots" | "max-slots", _) => {}
-            _ => return None,
-        }
-    }
-    Some(host)
-}
-
-fn host(word: &str) -> Option<Host> {
-    let (name, slots) = match word.rsplit_once(':') {
-        // An address of the sixth version has colons of its own.
-        Some((name, number)) if !name.contains(':') => (name, Some(self::slots(number)?)),
-        _ => (word, None),
+    let os = |what| move |error| NoJob::Os { what, error };
+    sys::hide_memory().map_err(os("keep the secret of the job out of dumps"))?;
+    let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
+    sys::raise_files().map_err(os("ask for the limit of open files"))?;
+    let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
+    let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
+    let number = job_number();
+    let mark = mark_of(number);
+    let colours = std::env::var_os("NO_COLOR").is_none();
+    let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
+    let network = Network {
+        secret: JobSecret::draw().map_err(os("draw a secret"))?,
+        insecure: options.insecure,
+        rail: options.rail.clone(),
+        wanted: options.network.clone(),
     };
-    // What begins with a dash would be an option of whatever connects.
-    let plain = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
-    plain.then(|| Host { name: name.to_owned(), slots })
+    let assignment = |share: &Share| Assignment {
+        version: VERSION,
+        job: number,
+        mark: mark.clone(),
+        size,
+        parts: plan::clipped(&errands, share),
+        label: options.label,
+        terminals,
+        files: options.files.clone(),
+        stdin: options.stdin,
+        network: network.clone(),
+        fault_tolerant: options.fault_tolerant,
+    };
+    let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
+    let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
+    let remotes = remotes.collect();
+    let mut hosts = Hosts {
+        table: ProgressTable::new(err.is_terminal),
+        signals,
+        remotes,
+        input: Input::for_others(options.stdin),
+        reader: options.stdin,
+        hungry: 0,
+        out,
+        err,
+        timeout: timeout_of(options),
+        phase: HostsPhase::Running,
+        failure: None,
+        asked: None,
+        gone: false,
+        held: (false, false),
+        told_unread: false,
+        frame_bytes_max: u32::MAX,
+        request: options.rail.clone(),
+        begun: Instant::now(),
+        fault_tolerant: options.fault_tolerant,
+        losses: Vec::new(),
+        suspicions: Suspicions::default(),
+        ping_at: Instant::now(),
+    };
+    hosts.start_some().map_err(NoJob::Hosts)?;
+    Ok(hosts.run())
 }
 
-fn slots(number: &str) -> Option<u32> {
-    number.parse().ok().filter(|&slots| slots > 0)
+fn told(share: &Share) -> String {
+    let ranks: Vec<u32> = (share.first..share.first + share.ranks).collect();
+    format!("{}: {}", share.name, Ranks(&ranks))
 }
 
-/// How many ranks the hosts take, if nobody says how many there shall be. Without a list, this machine is meant.
-pub(super) fn capacity(hosts: &[Host], per_host: Option<u32>) -> u32 {
-    if hosts.is_empty() {
-        return per_host.unwrap_or(1);
+/// What went wrong first.
+struct FirstFailure {
+    why: String,
+    code: u8,
+    rank: Option<u32>,
+    weight: u32,
+    /// When it was told: what comes a moment later may be the cause all the same.
+    at: Instant,
+}
+
+#[derive(Clone, Copy)]
+enum HostsPhase {
+    Running,
+    /// All daemons have been told to end.
+    Ending {
+        leave_at: Instant,
+    },
+}
+
+struct Hosts {
+    table: ProgressTable,
+    signals: Signals,
+    remotes: Vec<Remote>,
+    input: Input,
+    reader: Stdin,
+    /// Hosts that have a place for a piece of input.
+    hungry: usize,
+    out: Sink,
+    err: Sink,
+    timeout: Option<(Instant, f64)>,
+    phase: HostsPhase,
+    failure: Option<FirstFailure>,
+    asked: Option<EndRequest>,
+    /// All hosts have been told that all are there.
+    gone: bool,
+    /// Whether they have been told to keep what ranks write to their output, and to their error.
+    held: (bool, bool),
+    /// They have been told that nobody reads the output any more.
+    told_unread: bool,
+    /// The longest frame that fits everywhere.
+    frame_bytes_max: u32,
+    request: RailRequest,
+    begun: Instant,
+    /// The job goes on when ranks die, and these have.
+    fault_tolerant: bool,
+    losses: Vec<Loss>,
+    suspicions: Suspicions,
+    /// When hosts are asked next whether they are there.
+    ping_at: Instant,
+}
+
+#[derive(Clone, Copy)]
+enum HostsSource {
+    Signals,
+    News(usize),
+    Complaints(usize),
+    Orders(usize),
+    Input,
+    Sink,
+}
+
+impl Hosts {
+    fn run(mut self) -> u8 {
+        while self.remotes.iter().any(|remote| !remote.is_over()) && !self.is_left() {
+            self.turn();
+        }
+        self.close()
     }
-    hosts.iter().map(|host| taken(host, per_host)).fold(0, u32::saturating_add)
-}
 
-fn taken(host: &Host, per_host: Option<u32>) -> u32 {
-    per_host.or(host.slots).unwrap_or(1)
-}
+    fn is_left(&self) -> bool {
+        matches!(self.phase, HostsPhase::Ending { leave_at } if Instant::now() >= leave_at)
+    }
 
-/// Deals the ranks out: neighbours in rank are neighbours on a host. Each host takes as many as it was
-/// said to; if that is too few for all, the hosts take more in turn. Without a word, all take the same.
-pub(super) fn deal(hosts: &[Host], per_host: Option<u32>, size: u32) -> Vec<Share> {
-    let said = per_host.is_some() || hosts.iter().any(|host| host.slots.is_some());
-    let mut counts = vec![0; hosts.len()];
-    let mut left = size;
-    while left > 0 {
-        for (count, host) in counts.iter_mut().zip(hosts) {
-            let more = if said { taken(host, per_host).min(left) } else { left.min(1) };
-            *count += more;
-            left -= more;
+    /// Starts daemons, some at a time: a server of logins takes few at once.
+    fn start_some(&mut self) -> Result<(), HostsError> {
+        let now = Instant::now();
+        let mut under_way =
+            self.remotes.iter().filter(|remote| remote.step == RemoteStep::Connecting).count();
+        for remote in &mut self.remotes {
+            if under_way < CONNECTING_MAX && remote.is_due(now) {
+                remote.start(&self.signals)?;
+                under_way += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        let ready = self.watched().ready(self.wait_ms());
+        let ready = ready.unwrap_or_else(|error| panic!("waiting for the hosts: {error}"));
+        for source in ready {
+            self.on_ready(source);
+        }
+        if matches!(self.phase, HostsPhase::Running)
+            && let Err(bad) = self.start_some()
+        {
+            self.fail(bad.to_string(), 1);
+        }
+        self.on_time(Instant::now());
+        self.table.poll(Instant::now(), &self.remotes, &mut self.err);
+        self.out.poll();
+        self.err.poll();
+        self.hold_back();
+        if let Some(error) = self.out.trouble.take() {
+            self.fail(format!("what the ranks print cannot be written: {error}"), 1);
         }
     }
-    let mut first = 0;
-    let mut shares = Vec::new();
-    for (host, ranks) in hosts.iter().zip(counts).filter(|&(_, ranks)| ranks > 0) {
-        let (name, is_here) = (host.name.clone(), host.is_here());
-        shares.push(Share { name, is_here, first, ranks });
-        first += ranks;
+
+    fn watched(&self) -> Watch<HostsSource> {
+        let mut watch = Watch::new();
+        watch.read(self.signals.as_fd(), HostsSource::Signals);
+        for (at, remote) in self.remotes.iter().enumerate() {
+            if let Some(news) = remote.news() {
+                watch.read(news, HostsSource::News(at));
+            }
+            if let Some(complaints) = remote.complaints() {
+                watch.read(complaints, HostsSource::Complaints(at));
+            }
+            if let Some(orders) = remote.orders_waiting() {
+                watch.write(orders, HostsSource::Orders(at));
+            }
+        }
+        if let Some(source) = self.input.source_for_others().filter(|_| self.wants_input()) {
+            watch.read(source, HostsSource::Input);
+        }
+        for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+            watch.write(sink.as_fd(), HostsSource::Sink);
+        }
+        watch
     }
-    shares
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dealt(list: &str, per_host: Option<u32>, size: u32) -> Vec<(String, u32, u32)> {
-        let hosts = listed(list).expect("hosts");
-        let shares = deal(&hosts, per_host, size);
-        shares.into_iter().map(|share| (share.name, share.first, share.ranks)).collect()
+    /// Hosts keep output for which there is no room here, and their ranks wait in turn. Everything else that hosts say
+    /// is heard all the time: who is alive shall not be taken for dead because nobody reads.
+    fn hold_back(&mut self) {
+        let held = (self.out.is_held_back(self.held.0), self.err.is_held_back(self.held.1));
+        if held != self.held {
+            self.held = held;
+            self.order_all(&Order::Hold { out: held.0, err: held.1 });
+        }
+        if self.out.broken && !self.told_unread {
+            self.told_unread = true;
+            self.order_all(&Order::Unread);
+        }
     }
 
-    #[test]
-    fn ranks_are_dealt_in_blocks() {
-        let told = |rows: &[(&str, u32, u32)]| -> Vec<(String, u32, u32)> {
-            rows.iter().map(|&(name, first, ranks)| (name.to_owned(), first, ranks)).collect()
+    /// Whether all that read have taken the last piece.
+    fn wants_input(&self) -> bool {
+        let readers = self.remotes.iter().filter(|remote| remote.reads(self.reader)).count();
+        readers > 0 && self.hungry >= readers
+    }
+
+    fn wait_ms(&self) -> Option<u64> {
+        let phase = match self.phase {
+            HostsPhase::Running => {
+                let ending = self.asked.map(|asked| asked.deadline() + ENDING_MAX);
+                self.timeout.map(|(at, _)| at).into_iter().chain(ending).min()
+            }
+            HostsPhase::Ending { leave_at } => Some(leave_at),
         };
-        assert_eq!(dealt("a,b", None, 5), told(&[("a", 0, 3), ("b", 3, 2)]));
-        assert_eq!(dealt("a:4,b:4", None, 5), told(&[("a", 0, 4), ("b", 4, 1)]));
-        assert_eq!(dealt("a:2,b:2", None, 7), told(&[("a", 0, 4), ("b", 4, 3)]));
-        assert_eq!(dealt("a:9,b", Some(2), 3), told(&[("a", 0, 2), ("b", 2, 1)]));
-        assert_eq!(dealt("a,b,c", Some(2), 2), told(&[("a", 0, 2)]));
+        let hosts = self.remotes.iter().filter_map(Remote::deadline);
+        let ping = self.gone.then_some(self.ping_at);
+        phase
+            .into_iter()
+            .chain(hosts)
+            .chain(self.table.deadline())
+            .chain(ping)
+            .chain(self.suspicions.deadline())
+            .min()
+            .map(sys::ms_until)
     }
 
-    #[test]
-    fn this_machine_is_known_by_its_names() {
-        let own = "node7.cluster";
-        for here in ["localhost", "127.0.0.1", "127.0.1.1", "::1", "node7", "Node7.Cluster"] {
-            assert!(is_here(here, own), "{here}");
+    fn on_time(&mut self, now: Instant) {
+        if !matches!(self.phase, HostsPhase::Running) {
+            return;
         }
-        for elsewhere in ["node8", "node", "node7.other", "10.0.0.7", "localhost.example.org"] {
-            assert!(!is_here(elsewhere, own), "{elsewhere}");
+        if let Some((_, seconds)) = self.timeout.filter(|(at, _)| now >= *at) {
+            return self.fail(
+                format!("the job ran longer than {seconds} s (--timeout or MPIEXEC_TIMEOUT)"),
+                124,
+            );
         }
-        assert!(!is_here("", "") && !is_here("node7", ""));
+        if let Some(late) = self.remotes.iter().find(|remote| remote.is_late(now)) {
+            self.fail(late.silence(self.begun.elapsed()), 1);
+        }
+        self.check_deadlines(now);
+        self.ping(now);
+        self.judge_silence(now);
     }
 
-    #[test]
-    fn names_and_slots_are_read() {
-        let host = |name: &str, slots| Host { name: name.into(), slots };
-        assert_eq!(
-            listed("a, b:3,fe80::1").expect("hosts"),
-            [host("a", None), host("b", Some(3)), host("fe80::1", None)]
-        );
-        assert_eq!(line_of_file("n1 slots=8 max_slots=16"), Some(host("n1", Some(8))));
-        for wrong in ["", ",", "a:x", "a:0", "-oProxyCommand=x"] {
-            assert!(listed(wrong).is_err(), "{wrong}");
+    /// Ranks that others have given up are killed, so that nobody is dead for some and alive for others.
+    fn judge_silence(&mut self, now: Instant) {
+        let ranks: Vec<usize> = self.remotes.iter().map(|remote| remote.ranks().len()).collect();
+        for condemned in self.suspicions.judge(now, &ranks) {
+            let doomed = match condemned {
+                Condemned::Rank(rank) => vec![rank],
+                Condemned::Host(at) => self.remotes[at].ranks().collect(),
+            };
+            for rank in doomed {
+                if let Some(remote) = self.remotes.iter_mut().find(|remote| remote.has(rank)) {
+                    remote.order(&Order::Kill(rank));
+                }
+            }
         }
-        assert_eq!(line_of_file("n1 sluts=8"), None);
+    }
+
+    fn on_ready(&mut self, source: HostsSource) {
+        match source {
+            HostsSource::Signals => self.on_signals(),
+            HostsSource::News(at) => self.hear(at),
+            HostsSource::Complaints(at) => self.remotes[at].note_complaints(),
+            HostsSource::Orders(at) => self.remotes[at].send_orders(),
+            HostsSource::Input => self.feed(),
+            HostsSource::Sink => {}
+        }
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = self.signals.poll() {
+            match signal {
+                libc::SIGCHLD => self.on_children(),
+                libc::SIGXFSZ => {}
+                libc::SIGTSTP => {
+                    self.order_all(&Order::Signal(libc::SIGTSTP));
+                    sys::stop_self();
+                }
+                other if job::is_meant_to_end(other) => self.on_end_request(other),
+                other => self.order_all(&Order::Signal(other)),
+            }
+        }
+    }
+
+    /// A signal asks for the end. Hosts pass the first on to their ranks; the second is a demand.
+    fn on_end_request(&mut self, signal: i32) {
+        let code = u8::try_from(128 + signal).unwrap_or(1);
+        match self.asked {
+            None => {
+                self.asked = Some(EndRequest::new(signal));
+                if self.remotes.iter().any(Remote::is_unreached) {
+                    let why = format!("{} came before all hosts were reached", name_of(signal));
+                    return self.fail(why, code);
+                }
+                self.order_all(&Order::Signal(signal));
+            }
+            Some(asked) if asked.is_over() => {
+                let why = format!("killed the job at a second signal, {}", name_of(signal));
+                self.fail(why, code);
+                self.phase = HostsPhase::Ending { leave_at: Instant::now() };
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Hosts kill ranks that do not end when a signal asks them to. A host that does not even do that is left.
+    fn check_deadlines(&mut self, now: Instant) {
+        let asked = self.asked.filter(|asked| now >= asked.deadline() + ENDING_MAX);
+        if let Some(EndRequest { signal, .. }) = asked {
+            let busy: Vec<&str> =
+                self.remotes.iter().filter(|host| !host.is_over()).map(Remote::name).collect();
+            let seconds = (job::SIGNAL_GRACE + ENDING_MAX).as_secs();
+            let (signal_name, hosts) = (name_of(signal), busy.join(", "));
+            let why = format!("not ended {seconds} s after {signal_name}: {hosts}");
+            self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
+        }
+    }
+
+    fn on_children(&mut self) {
+        while let Some((pid, ending)) = sys::reap() {
+            if let Some(at) = self.remotes.iter().position(|remote| remote.pid() == Some(pid)) {
+                self.on_ended(at, ending);
+            }
+        }
+    }
+
+    /// What reaches a host has ended. All that it said before counts.
+    fn on_ended(&mut self, at: usize, ending: Ending) {
+        while self.remotes[at].news().is_some_and(readable) {
+            self.hear(at);
+        }
+        self.remotes[at].note_complaints();
+        match self.remotes[at].on_ended(ending) {
+            // It is over, or is tried again.
+            None | Some(Lost::Again) => {}
+            Some(Lost::ForGood(why)) => self.lose(at, why),
+        }
+    }
+
+    fn hear(&mut self, at: usize) {
+        let frames = match self.remotes[at].hear() {
+            Ok(frames) => frames,
+            Err(why) => return self.fail(why, 1),
+        };
+        for (kind, bytes) in frames {
+            if kind != FrameKind::Words {
+                self.table.remove(&mut self.err);
+            }
+            match kind {
+                FrameKind::Out => self.out.pass_on(at, &bytes),
+                FrameKind::Err => self.err.pass_on(at, &bytes),
+                FrameKind::Words => match self.remotes[at].news_in(&bytes) {
+                    Ok(news) => self.on_news(at, news),
+                    Err(why) => self.fail(why, 1),
+                },
+            }
+        }
+    }
+
+    fn on_news(&mut self, at: usize, news: News) {
+        let host = self.remotes[at].name().to_owned();
+        match news {
+            News::Here { version } if version != VERSION => {
+                let why = format!(
+                    "the ferry on {host} is of another version: install the same one there"
+                );
+                self.fail(why, 1);
+            }
+            News::Here { .. } => {
+                self.remotes[at].assign();
+                if self.told_unread {
+                    self.remotes[at].order(&Order::Unread);
+                }
+                self.remotes[at].order(&Order::Hold { out: self.held.0, err: self.held.1 });
+            }
+            News::Started { port, addresses, machine, frame_bytes_max, providers } => {
+                self.remotes[at].on_started((port, addresses, machine), providers);
+                self.frame_bytes_max = self.frame_bytes_max.min(frame_bytes_max);
+            }
+            News::Waiting { rank } => {
+                self.remotes[at].waiting = Some(rank);
+                self.judge_absence();
+            }
+            News::Absent { rank, pid } => {
+                self.remotes[at].absent = Some((rank, pid));
+                self.judge_absence();
+            }
+            News::Joined => {
+                self.remotes[at].come_to(RemoteStep::Joined);
+                let all = self.remotes.iter().all(|remote| remote.step == RemoteStep::Joined);
+                if all && !self.gone {
+                    self.table.remove(&mut self.err);
+                    self.go();
+                }
+            }
+            News::AllWait => {
+                self.remotes[at].waits = true;
+                self.judge_waiting();
+            }
+            News::Lost { rank, mut loss } => {
+                loss.why = format!("{}, on {host}", loss.why);
+                let had_left = loss.had_left;
+                self.losses.push(loss);
+                if !had_left {
+                    self.tell_gone(at, vec![rank]);
+                }
+            }
+            News::Silent { rank } => {
+                if let Some(of) = self.remotes.iter().position(|remote| remote.has(rank)) {
+                    self.suspicions.note(at, of, rank, Instant::now());
+                }
+            }
+            News::Pong => {}
+            News::Hungry => self.hungry += 1,
+            News::Failed { why, code, rank, weight } => {
+                self.fail_with(format!("{why}, on {host}"), code, rank, weight);
+            }
+            News::NotStarted { why, code } => {
+                self.remotes[at].come_to(RemoteStep::Over);
+                self.fail(format!("on {host}: {why}"), code);
+            }
+            News::Done { endings } => {
+                self.remotes[at].on_done(endings);
+                self.judge_waiting();
+            }
+        }
+    }
+
+    /// All ranks are there, and may meet.
+    fn go(&mut self) {
+        self.gone = true;
+        let candidates: Vec<(&str, &[String])> =
+            self.remotes.iter().map(|remote| (remote.name(), &remote.providers[..])).collect();
+        let provider = match rail::choose(&self.request, &candidates) {
+            // A host alone talks to nobody.
+            Err(why) if self.remotes.len() > 1 => return self.fail(why, 1),
+            chosen => chosen.unwrap_or(None),
+        };
+        if let Some(provider) = provider.as_deref().filter(|_| self.remotes.len() > 1) {
+            self.table.remove(&mut self.err);
+            self.err.say(&format!("ferry run: {}", rail::warning(provider)));
+        }
+        let hosts = self.remotes.iter().map(Remote::record).collect();
+        let frame_bytes_max = self.frame_bytes_max;
+        self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
+    }
+
+    /// When the ranks of all hosts that there are wait for each other, they may go.
+    fn judge_waiting(&mut self) {
+        let waits = |remote: &Remote| {
+            remote.waits || self.fault_tolerant && remote.step == RemoteStep::Over
+        };
+        if self.remotes.iter().any(|remote| remote.waits) && self.remotes.iter().all(waits) {
+            self.order_all(&Order::All);
+        }
+    }
+
+    /// A host is lost, with all its ranks.
+    fn lose(&mut self, at: usize, why: String) {
+        let goes_on = self.fault_tolerant && self.gone && matches!(self.phase, HostsPhase::Running);
+        if !goes_on {
+            return self.fail(why, 1);
+        }
+        let ranks = self.remotes[at].forsake();
+        self.losses.push(Loss { why, code: 1, had_left: false });
+        self.tell_gone(at, ranks);
+        self.judge_waiting();
+    }
+
+    /// The other hosts are told who is gone on one.
+    fn tell_gone(&mut self, on: usize, ranks: Vec<u32>) {
+        let order = Order::Gone(ranks);
+        for (at, remote) in self.remotes.iter_mut().enumerate() {
+            if at != on {
+                remote.order(&order);
+            }
+        }
+    }
+
+    /// Asks all hosts whether they are there, now and then. One that has not said anything for too long is lost.
+    fn ping(&mut self, now: Instant) {
+        if !self.gone || now < self.ping_at {
+            return;
+        }
+        self.ping_at = now + PING_EVERY;
+        self.remotes.iter_mut().for_each(Remote::ping);
+        let mute = self.remotes.iter().position(Remote::is_mute);
+        if let Some(at) = mute {
+            let remote = &mut self.remotes[at];
+            let why = format!(
+                "lost {}: it has not been heard for {} s",
+                remote.name(),
+                remote::MUTE_PINGS_MAX
+            );
+            remote.cut();
+            self.lose(at, why);
+        }
+    }
+
+    /// A rank that will never come, though another waits for it.
+    fn judge_absence(&mut self) {
+        let waiting = self.remotes.iter().find_map(|remote| remote.waiting);
+        let absent = self.remotes.iter().find_map(|remote| Some((remote.absent?, remote.name())));
+        if let (Some(waiting), Some(((rank, pid), host))) = (waiting, absent) {
+            let why = format!(
+                "rank {rank} (pid {pid}, on {host}) ended (exit code 0) without joining, and rank {waiting} waits for it"
+            );
+            self.fail_with(why, 1, Some(rank), 0);
+        }
+    }
+
+    fn feed(&mut self) {
+        let order = match self.input.piece_for_others() {
+            Some(piece) => Order::Feed(piece),
+            None => {
+                self.input.close();
+                Order::FeedEnd
+            }
+        };
+        self.hungry = 0;
+        for remote in self.remotes.iter_mut().filter(|remote| remote.reads(self.reader)) {
+            remote.order(&order);
+        }
+    }
+
+    fn order_all(&mut self, order: &Order) {
+        self.remotes.iter_mut().for_each(|remote| remote.order(order));
+    }
+
+    fn fail(&mut self, why: String, code: u8) {
+        self.fail_with(why, code, None, 0);
+    }
+
+    /// The first failure counts, unless a weightier one comes at the same moment: a rank that died takes others with
+    /// it, and their hosts may be quicker to tell.
+    fn fail_with(&mut self, why: String, code: u8, rank: Option<u32>, weight: u32) {
+        let at = Instant::now();
+        let first = self.failure.as_ref();
+        let counts = first.is_none_or(|first| weight > first.weight && at - first.at < SAME_MOMENT);
+        if counts {
+            self.failure = Some(FirstFailure { why, code, rank, weight, at });
+        }
+        if matches!(self.phase, HostsPhase::Running) {
+            self.table.leave(&self.remotes, &mut self.err);
+            self.order_all(&Order::End);
+            self.remotes.iter_mut().for_each(Remote::call_off);
+            self.phase = HostsPhase::Ending { leave_at: at + ENDING_MAX };
+        }
+    }
+
+    fn close(mut self) -> u8 {
+        self.table.remove(&mut self.err);
+        let left: Vec<String> = self.remotes.iter().filter_map(Remote::left_over).collect();
+        self.remotes.iter_mut().for_each(Remote::cut);
+        for line in self.report() {
+            self.err.say(&format!("ferry run: {line}"));
+        }
+        for line in left {
+            self.err.say(&format!("ferry run: {line}"));
+        }
+        self.write_out();
+        match &self.failure {
+            Some(failure) => failure.code,
+            None => report::code_of_losses(&self.losses, &self.endings()),
+        }
+    }
+
+    /// Writes what waits to be written, unless the user has enough.
+    fn write_out(&mut self) {
+        loop {
+            self.out.poll();
+            self.err.poll();
+            if self.out.is_empty() && self.err.is_empty() {
+                return;
+            }
+            let mut watch = Watch::new();
+            watch.read(self.signals.as_fd(), ());
+            for sink in [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty()) {
+                watch.write(sink.as_fd(), ());
+            }
+            let _ = watch.ready(Some(1000));
+            while let Some(signal) = self.signals.poll() {
+                if job::is_meant_to_end(signal) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// How the ranks of all hosts ended, in their order.
+    fn endings(&self) -> Vec<(u32, Option<Ending>)> {
+        let mut endings: Vec<_> =
+            self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
+        endings.sort_unstable_by_key(|&(rank, _)| rank);
+        endings
+    }
+
+    fn report(&self) -> Vec<String> {
+        let Some(failure) = &self.failure else { return report::survived(&self.losses) };
+        if let Some(EndRequest { signal, .. }) = self.asked
+            && failure.rank.is_some()
+            && i32::from(failure.code) == 128 + signal
+        {
+            return vec![format!("ended by {}", name_of(signal))];
+        }
+        let mut endings = self.endings();
+        endings.retain(|&(rank, _)| Some(rank) != failure.rank);
+        std::iter::once(failure.why.clone()).chain(report::others(&endings)).collect()
     }
 }
+
+fn readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut watch = Watch::new();
+    watch.read(descriptor, ());
+    watch.ready(Some(0)).is_ok_and(|ready| !ready.is_empty())
+}
+
+/// Hosts that are connected to at the same time.
+const CONNECTING_MAX: usize = 32;
+/// How often hosts are asked whether they are there.
+const PING_EVERY: Duration = Duration::from_secs(1);
+/// How long daemons may take to end their ranks: a little more than they take themselves.
+const ENDING_MAX: Duration = Duration::from_millis(1500);
+/// Failures that come so close may have one cause.
+const SAME_MOMENT: Duration = Duration::from_millis(100);

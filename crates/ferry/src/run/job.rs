@@ -1,27 +1,27 @@
 //! The life of a job: one loop that waits for signals, output, input, words of ranks and time.
 
 mod close;
-mod lasting;
+mod fault_tolerance;
 mod upward;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::meet::{Member, Way, Word};
+use ferrywire_host::bootstrap::{Member, NetworkConfig, Word};
 use ferrywire_host::net::directory::Directory;
 use ferrywire_host::{Segment, cores};
 
 use super::far::Far;
 use super::input::Input;
-use super::keeper::Keeper;
 use super::output::{Gave, LINE_BYTES_MAX, Sink, Stream};
+use super::reaper::Reaper;
 use super::report::Failure;
 use super::start::Rank;
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
-pub(super) use lasting::Lasting;
-pub(super) use upward::Head;
+pub(super) use fault_tolerance::FaultTolerance;
+pub(super) use upward::Launcher;
 
 /// From the request to end until the end: SIGTERM, this long, SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
@@ -39,8 +39,8 @@ const KILLED_MAX: Duration = Duration::from_millis(400);
 /// After such a silence, a line without end on a terminal is taken for a question.
 const QUESTION: Duration = Duration::from_millis(100);
 
-/// A keeper that is killed is replaced; beyond this somebody means it.
-const KEEPERS_MAX: u32 = 8;
+/// A reaper that is killed is replaced; beyond this somebody means it.
+const REAPERS_MAX: u32 = 8;
 
 /// Signals that the launcher waits for. All but the first two are passed on to the ranks.
 pub(super) const SIGNALS: &[i32] = &[
@@ -78,7 +78,7 @@ impl EndRequest {
         self.at.elapsed() >= SAME_REQUEST
     }
 
-    /// When patience ends.
+    /// When the job has to be over.
     pub(super) fn deadline(&self) -> Instant {
         self.at + SIGNAL_GRACE
     }
@@ -87,7 +87,7 @@ impl EndRequest {
 /// What the launcher knows about a running job.
 pub(super) struct Job {
     pub(super) signals: Signals,
-    pub(super) keeper: Keeper,
+    pub(super) reaper: Reaper,
     pub(super) ranks: Vec<Rank>,
     pub(super) input: Input,
     pub(super) out: Sink,
@@ -102,12 +102,12 @@ pub(super) struct Job {
     /// The first rank that is here, and how many the whole job has.
     pub(super) first: u32,
     pub(super) size: u32,
-    /// The launcher, if this is only its agent on a host.
-    pub(super) head: Option<Head>,
+    /// The launcher, if this is only its daemon on a host.
+    pub(super) launcher: Option<Launcher>,
     /// The way to other hosts, if there are any.
     pub(super) far: Option<Far>,
     /// If it goes on when ranks die.
-    pub(super) lasting: Option<Lasting>,
+    pub(super) fault_tolerant: Option<FaultTolerance>,
     pub(super) course: Course,
 }
 
@@ -125,14 +125,14 @@ struct Others {
 pub(super) struct Course {
     phase: Phase,
     failure: Option<Failure>,
-    welcomed: bool,
-    /// What the launcher of an agent has been told: that a rank waits, and who has not come.
+    admitted: bool,
+    /// What the launcher of a daemon has been told: that a rank waits, and who has not come.
     told_waiting: bool,
     told_joined: bool,
     told_absent: bool,
     /// The signal that was passed on to the ranks to end them.
     asked: Option<EndRequest>,
-    keepers: u32,
+    reapers: u32,
     /// The user knows that a line was too long.
     noted_cut: bool,
 }
@@ -142,12 +142,12 @@ impl Course {
         Course {
             phase: Phase::Running,
             failure: None,
-            welcomed: false,
+            admitted: false,
             told_waiting: false,
             told_joined: false,
             told_absent: false,
             asked: None,
-            keepers: 1,
+            reapers: 1,
             noted_cut: false,
         }
     }
@@ -167,10 +167,10 @@ enum Phase {
 
 /// What a descriptor of the loop belongs to. Numbers are those of ranks.
 #[derive(Clone, Copy)]
-enum Source {
+enum JobSource {
     Signals,
-    Head,
-    Place(usize),
+    Launcher,
+    RankSocket(usize),
     Out(usize),
     Err(usize),
     Input,
@@ -193,7 +193,7 @@ impl Job {
     }
 
     fn turn(&mut self) {
-        let ready = self.watched().ready(self.patience_ms());
+        let ready = self.watched().ready(self.wait_ms());
         let ready = ready.unwrap_or_else(|error| panic!("waiting for the ranks: {error}"));
         if ready.is_empty() {
             self.show_questions();
@@ -219,41 +219,41 @@ impl Job {
     }
 
     /// All that can wake us.
-    fn watched(&self) -> Watch<Source> {
+    fn watched(&self) -> Watch<JobSource> {
         let mut watch = Watch::new();
-        watch.read(self.signals.as_fd(), Source::Signals);
-        if let Some(head) = &self.head {
-            watch.read(head.as_fd(), Source::Head);
+        watch.read(self.signals.as_fd(), JobSource::Signals);
+        if let Some(launcher) = &self.launcher {
+            watch.read(launcher.as_fd(), JobSource::Launcher);
         }
         for (at, rank) in self.ranks.iter().enumerate() {
-            if let Some(place) = &rank.place {
-                watch.read(place.as_fd(), Source::Place(at));
+            if let Some(rank_socket) = &rank.rank_socket {
+                watch.read(rank_socket.as_fd(), JobSource::RankSocket(at));
             }
             if let Some(stream) = rank.out.as_ref().filter(|_| !self.out.is_full()) {
-                watch.read(stream.pipe.as_fd(), Source::Out(at));
+                watch.read(stream.pipe.as_fd(), JobSource::Out(at));
             }
             if let Some(stream) = rank.err.as_ref().filter(|_| !self.err.is_full()) {
-                watch.read(stream.pipe.as_fd(), Source::Err(at));
+                watch.read(stream.pipe.as_fd(), JobSource::Err(at));
             }
         }
         for (at, pipe) in self.input.busy() {
-            watch.write(pipe, Source::InputPipe(at));
+            watch.write(pipe, JobSource::InputPipe(at));
         }
         if let Some(source) = self.input.source() {
-            watch.read(source, Source::Input);
+            watch.read(source, JobSource::Input);
         }
         for sink in [&self.out, &self.err].into_iter().filter(|sink| sink.wants_to_write()) {
-            watch.write(sink.as_fd(), Source::Sink);
+            watch.write(sink.as_fd(), JobSource::Sink);
         }
         watch
     }
 
     /// Until when there is nothing to do by itself.
-    fn patience_ms(&self) -> Option<u64> {
+    fn wait_ms(&self) -> Option<u64> {
         let phase = match self.course.phase {
             Phase::Running => {
-                let patience = self.course.asked.map(|asked| asked.deadline());
-                self.timeout.map(|(at, _)| at).into_iter().chain(patience).min()
+                let ending = self.course.asked.map(|asked| asked.deadline());
+                self.timeout.map(|(at, _)| at).into_iter().chain(ending).min()
             }
             Phase::Ending { kill_at } => Some(kill_at),
             Phase::Killed { leave_at } => Some(leave_at),
@@ -262,29 +262,29 @@ impl Job {
         [phase, question].into_iter().flatten().min().map(sys::ms_until)
     }
 
-    fn on_ready(&mut self, source: Source) {
+    fn on_ready(&mut self, source: JobSource) {
         match source {
-            Source::Signals => self.on_signals(),
-            Source::Head => self.on_head(),
-            Source::Place(at) => {
+            JobSource::Signals => self.on_signals(),
+            JobSource::Launcher => self.on_launcher(),
+            JobSource::RankSocket(at) => {
                 self.hear(at);
                 self.judge(&[]);
             }
-            Source::Out(at) => {
+            JobSource::Out(at) => {
                 read(&mut self.ranks[at].out, &mut self.out);
                 self.note_cut(at);
             }
-            Source::Err(at) => {
+            JobSource::Err(at) => {
                 read(&mut self.ranks[at].err, &mut self.err);
                 self.note_cut(at);
             }
-            Source::Input => self.input.on_readable(),
-            Source::InputPipe(at) => {
+            JobSource::Input => self.input.on_readable(),
+            JobSource::InputPipe(at) => {
                 self.input.on_empty(at);
                 self.tell_if_hungry();
             }
             // Written at the end of each turn.
-            Source::Sink => {}
+            JobSource::Sink => {}
         }
     }
 
@@ -357,8 +357,8 @@ impl Job {
     fn on_children(&mut self) {
         let mut fresh = Vec::new();
         while let Some((pid, ending)) = sys::reap() {
-            if pid == self.keeper.pid {
-                self.replace_keeper();
+            if pid == self.reaper.pid {
+                self.replace_reaper();
             } else if let Some(at) = self.ranks.iter().position(|rank| rank.pid == pid) {
                 self.on_ended(at, ending);
                 fresh.push(at);
@@ -367,7 +367,7 @@ impl Job {
         for rank in self.ranks.iter_mut().filter(|rank| rank.ending.is_some()) {
             if !rank.group_gone && !sys::signal_group(rank.pid, 0) {
                 rank.group_gone = true;
-                self.keeper.forget(rank.pid);
+                self.reaper.forget(rank.pid);
             }
         }
         self.judge(&fresh);
@@ -379,28 +379,28 @@ impl Job {
         self.ranks[at].ending = Some(ending);
     }
 
-    fn replace_keeper(&mut self) {
-        if self.course.keepers >= KEEPERS_MAX {
-            self.fail(Failure::NoKeeper { tried: self.course.keepers });
+    fn replace_reaper(&mut self) {
+        if self.course.reapers >= REAPERS_MAX {
+            self.fail(Failure::NoReaper { tried: self.course.reapers });
             return;
         }
         let groups = self.ranks.iter().filter(|rank| !rank.group_gone).map(|rank| rank.pid);
-        match Keeper::start(&self.mark, groups) {
-            Ok(keeper) => {
-                self.keeper = keeper;
-                self.course.keepers += 1;
+        match Reaper::start(&self.mark, groups) {
+            Ok(reaper) => {
+                self.reaper = reaper;
+                self.course.reapers += 1;
             }
-            Err(_) => self.fail(Failure::NoKeeper { tried: self.course.keepers }),
+            Err(_) => self.fail(Failure::NoReaper { tried: self.course.reapers }),
         }
     }
 
     /// All words of one rank.
     fn hear(&mut self, at: usize) {
-        while let Some(place) = &mut self.ranks[at].place {
-            match place.poll() {
+        while let Some(rank_socket) = &mut self.ranks[at].rank_socket {
+            match rank_socket.poll() {
                 Ok(None) => return,
                 Ok(Some(word)) => self.on_word(at, word),
-                Err(_) => self.ranks[at].place = None,
+                Err(_) => self.ranks[at].rank_socket = None,
             }
         }
     }
@@ -421,7 +421,7 @@ impl Job {
             Word::Silent(silent) => self.on_silent(silent),
             // Whoever it was has been told, and says so himself.
             Word::Refused(_) => {}
-            Word::Closed => rank.place = None,
+            Word::Closed => rank.rank_socket = None,
         }
     }
 
@@ -430,7 +430,7 @@ impl Job {
     fn judge(&mut self, fresh: &[usize]) {
         self.tell_who_waits();
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
-        let due = !self.course.welcomed && matches!(self.course.phase, Phase::Running);
+        let due = !self.course.admitted && matches!(self.course.phase, Phase::Running);
         if let Some(waiting) = waiting.filter(|_| due) {
             if self.ranks.iter().all(|rank| rank.hello.is_some()) {
                 self.all_are_here();
@@ -441,7 +441,7 @@ impl Job {
         if self.goes_on() {
             return fresh.iter().for_each(|at| self.go_on_without(*at));
         }
-        let failures = fresh.iter().filter_map(|at| self.verdict(*at));
+        let failures = fresh.iter().filter_map(|at| self.failure_of(*at));
         // The first of the heaviest: of two deaths at one moment, which was first is not known.
         if let Some(failure) = failures.rev().max_by_key(Failure::weight) {
             self.fail(failure);
@@ -459,7 +459,7 @@ impl Job {
     }
 
     /// What the end of one rank means.
-    fn verdict(&self, at: usize) -> Option<Failure> {
+    fn failure_of(&self, at: usize) -> Option<Failure> {
         let rank = &self.ranks[at];
         let (number, pid) = (self.number_of(at), rank.pid);
         match rank.ending? {
@@ -473,8 +473,8 @@ impl Job {
     }
 
     /// All ranks of all hosts have said hello.
-    fn welcome(&mut self, others: Option<Others>) {
-        self.course.welcomed = true;
+    fn admit(&mut self, others: Option<Others>) {
+        self.course.admitted = true;
         let here = number(self.ranks.len());
         let neighbours = others.as_ref().map_or(0, |others| others.neighbours);
         let oversubscribed = cores::oversubscribed(here.max(neighbours), self.cores);
@@ -491,27 +491,30 @@ impl Job {
         let far = self.far.as_ref().zip(others.as_ref());
         let mut failure = None;
         for (at, rank) in self.ranks.iter().enumerate() {
-            let Some(place) = &rank.place else { continue };
+            let Some(rank_socket) = &rank.rank_socket else { continue };
             let mut files = vec![segment.file().as_fd()];
-            let way = far.as_ref().map(|(far, others)| {
-                files
-                    .extend([others.directory.file().as_fd(), far.shore.group.sockets[at].as_fd()]);
+            let network = far.as_ref().map(|(far, others)| {
+                files.extend([
+                    others.directory.file().as_fd(),
+                    far.host_address.group.sockets[at].as_fd(),
+                ]);
                 let (secret, insecure) = (far.network.secret.clone(), far.network.insecure);
-                Way { secret, insecure, fabric: others.provider.clone() }
+                NetworkConfig { secret, insecure, fabric: others.provider.clone() }
             });
             let (rank_number, size) = (self.number_of(at), self.size);
-            let lasting = self.lasting.is_some();
+            let fault_tolerant = self.fault_tolerant.is_some();
             let job = self.number;
-            let member = Member { rank: rank_number, size, job, oversubscribed, lasting, way };
-            if let Err(error) = place.welcome(member, &files)
+            let member =
+                Member { rank: rank_number, size, job, oversubscribed, fault_tolerant, network };
+            if let Err(error) = rank_socket.send_join_reply(member, &files)
                 && !has_left(&error)
             {
-                let rank = Failure::NoWelcome { rank: rank_number, pid: rank.pid, error };
+                let rank = Failure::NoJoinReply { rank: rank_number, pid: rank.pid, error };
                 failure.get_or_insert(rank);
             }
         }
-        if let Some(lasting) = &mut self.lasting {
-            lasting.keep(segment, others.map(|others| others.directory));
+        if let Some(fault_tolerant) = &mut self.fault_tolerant {
+            fault_tolerant.keep(segment, others.map(|others| others.directory));
         }
         if let Some(failure) = failure {
             self.fail(failure);

@@ -12,10 +12,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::hosts::{self, BadHosts, Host};
-use super::rail::Wish;
+use super::host_list::{self, Host, HostListError};
+use super::rail::RailRequest;
 use super::wire::Wanted;
-use table::{Meaning, Row, TABLE};
+use table::{Meaning, OptionRow, TABLE};
 
 /// Everything the command line asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,9 +40,9 @@ pub(super) struct Options {
     /// The job does not start if its frames are not sealed.
     sealed: bool,
     trusts_fabric: bool,
-    pub(super) rail: Wish,
+    pub(super) rail: RailRequest,
     /// The job goes on when ranks die.
-    pub(super) lasting: bool,
+    pub(super) fault_tolerant: bool,
     /// Options of others that mean nothing here, as they were written.
     pub(super) ignored: Vec<String>,
 }
@@ -184,8 +184,8 @@ impl Options {
     fn settle_rail(&mut self) -> Result<(), BadOptions> {
         let unsealed = match &self.rail {
             _ if self.insecure => Some("--insecure"),
-            Wish::Fabric(_) => Some("--rail fabric"),
-            Wish::Auto if self.trusts_fabric => Some("--trust-fabric"),
+            RailRequest::Fabric(_) => Some("--rail fabric"),
+            RailRequest::Auto if self.trusts_fabric => Some("--trust-fabric"),
             _ => None,
         };
         match unsealed.filter(|_| self.sealed) {
@@ -236,7 +236,7 @@ fn parse_options(
 }
 
 fn apply(
-    row: &Row,
+    row: &OptionRow,
     values: &mut Values<'_, '_>,
     options: &mut Options,
     program: &mut Program,
@@ -268,10 +268,10 @@ fn apply(
             options.ignored.push(values.option.to_owned());
         }
         Meaning::Hosts => {
-            options.hosts.extend(hosts::listed(&values.take()?).map_err(bad_hosts)?);
+            options.hosts.extend(host_list::listed(&values.take()?).map_err(bad_hosts)?);
         }
         Meaning::HostFile => {
-            options.hosts.extend(hosts::in_file(&values.take()?).map_err(bad_hosts)?);
+            options.hosts.extend(host_list::in_file(&values.take()?).map_err(bad_hosts)?);
         }
         Meaning::PerHost => options.per_host = Some(values.positive()?),
         Meaning::Rsh => options.rsh = Some(values.take()?),
@@ -282,12 +282,12 @@ fn apply(
         Meaning::Sealed => options.sealed = true,
         Meaning::TrustFabric => options.trusts_fabric = true,
         Meaning::Rail => options.rail = values.rail()?,
-        Meaning::OnDeath => options.lasting = values.on_death()?,
-        Meaning::Lasting { values: count } => {
+        Meaning::OnDeath => options.fault_tolerant = values.on_death()?,
+        Meaning::FaultTolerant { values: count } => {
             for _ in 0..count {
                 values.take()?;
             }
-            options.lasting = true;
+            options.fault_tolerant = true;
         }
         Meaning::Unsupported { instead } => {
             let option = values.option.to_owned();
@@ -325,7 +325,7 @@ fn seconds_in(value: &str) -> Option<f64> {
 
 const SECONDS: &str = "a number of seconds above 0";
 
-fn bad_hosts(bad: BadHosts) -> BadOptions {
+fn bad_hosts(bad: HostListError) -> BadOptions {
     BadOptions::Hosts(bad.to_string())
 }
 
@@ -439,9 +439,10 @@ impl Values<'_, '_> {
         }
     }
 
-    fn rail(&mut self) -> Result<Wish, BadOptions> {
+    fn rail(&mut self) -> Result<RailRequest, BadOptions> {
         let value = self.take()?;
-        Wish::parse(&value).ok_or_else(|| self.bad(value, "auto, udp, fabric or fabric:PROVIDER"))
+        RailRequest::parse(&value)
+            .ok_or_else(|| self.bad(value, "auto, udp, fabric or fabric:PROVIDER"))
     }
 
     /// `NAME,NAME`: what is inherited, and nothing else.

@@ -10,7 +10,7 @@ use std::io::{Error, ErrorKind, IsTerminal, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::sys;
-use super::wire::{Kind, framed};
+use super::wire::{FrameKind, framed};
 
 /// The longest line that is kept until its end comes. A longer one is passed on in pieces, with a note.
 pub(super) const LINE_BYTES_MAX: usize = 4 << 20;
@@ -110,7 +110,7 @@ pub(super) struct Sink {
     /// The launcher's own output, past the buffer that the library keeps.
     target: File,
     /// Onto a channel to the launcher, what is written goes in frames of this kind.
-    framed: Option<Kind>,
+    framed: Option<FrameKind>,
     queue: VecDeque<u8>,
     /// The stream whose line has been begun and not ended.
     open: Option<usize>,
@@ -132,11 +132,11 @@ impl Sink {
     }
 
     /// A sink onto a channel to the launcher, whose own output is a terminal or is not.
-    pub(super) fn framed(channel: &File, kind: Kind, is_terminal: bool) -> Result<Sink> {
+    pub(super) fn framed(channel: &File, kind: FrameKind, is_terminal: bool) -> Result<Sink> {
         Ok(Sink::onto(channel.try_clone()?, Some(kind), is_terminal))
     }
 
-    fn onto(target: File, framed: Option<Kind>, is_terminal: bool) -> Sink {
+    fn onto(target: File, framed: Option<FrameKind>, is_terminal: bool) -> Sink {
         Sink {
             target,
             framed,
@@ -149,7 +149,7 @@ impl Sink {
         }
     }
 
-    /// What the agent of a host has sent: whole lines, or a piece of one that it may go on with.
+    /// What the daemon of a host has sent: whole lines, or a piece of one that it may go on with.
     pub(super) fn pass_on(&mut self, host: usize, bytes: &[u8]) {
         self.turn_to(host);
         self.open = (bytes.last() != Some(&b'\n')).then_some(host);

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::hosts::{self, Share};
+use super::host_list::{self, Share};
 use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
 use super::report::Ranks;
@@ -189,7 +189,7 @@ pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> 
 /// The ranks of a program: as many as the user said; else as many as the hosts take, if it is the only one.
 fn ranks_of(program: &Program, options: &Options) -> u32 {
     program.ranks.unwrap_or_else(|| match options.programs.len() {
-        1 => hosts::capacity(&options.hosts, options.per_host),
+        1 => host_list::capacity(&options.hosts, options.per_host),
         _ => 1,
     })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the user wants: `--rail`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) enum Wish {
+pub(crate) enum RailRequest {
     /// Sealed datagrams: nobody has said that the network may be trusted.
     #[default]
     Auto,
@@ -22,35 +22,35 @@ pub(crate) enum Wish {
     Fabric(Option<String>),
 }
 
-impl Wish {
-    pub(super) fn parse(word: &str) -> Option<Wish> {
+impl RailRequest {
+    pub(super) fn parse(word: &str) -> Option<RailRequest> {
         match word.split_once(':') {
-            None if word == "auto" => Some(Wish::Auto),
-            None if word == "udp" => Some(Wish::Udp),
-            None if word == "fabric" => Some(Wish::Fabric(None)),
+            None if word == "auto" => Some(RailRequest::Auto),
+            None if word == "udp" => Some(RailRequest::Udp),
+            None if word == "fabric" => Some(RailRequest::Fabric(None)),
             Some(("fabric", provider)) if !provider.is_empty() => {
-                Some(Wish::Fabric(Some(provider.to_owned())))
+                Some(RailRequest::Fabric(Some(provider.to_owned())))
             }
             _ => None,
         }
     }
 
     /// What becomes of it if the user trusts whoever reaches the network of a fabric.
-    pub(super) fn trusting(self) -> Wish {
-        if self == Wish::Auto { Wish::Trusting } else { self }
+    pub(super) fn trusting(self) -> RailRequest {
+        if self == RailRequest::Auto { RailRequest::Trusting } else { self }
     }
 
     /// The providers of this host that would do, the best first. None of them: datagrams.
     pub(crate) fn candidates(&self) -> Result<Vec<String>, NoFabric> {
         match self {
-            Wish::Auto | Wish::Udp => Ok(Vec::new()),
+            RailRequest::Auto | RailRequest::Udp => Ok(Vec::new()),
             // To load the library takes half a second, which is too much for looking in vain.
-            Wish::Trusting if !fabric::has_hardware() => Ok(Vec::new()),
-            Wish::Trusting => {
+            RailRequest::Trusting if !fabric::has_hardware() => Ok(Vec::new()),
+            RailRequest::Trusting => {
                 Ok(fabric::providers().map_or_else(|_| Vec::new(), |all| all.hardware()))
             }
-            Wish::Fabric(None) => fabric::providers().and_then(any_of),
-            Wish::Fabric(Some(provider)) => fabric::look(provider).map(|whole| vec![whole]),
+            RailRequest::Fabric(None) => fabric::providers().and_then(any_of),
+            RailRequest::Fabric(Some(provider)) => fabric::look(provider).map(|whole| vec![whole]),
         }
     }
 }
@@ -69,30 +69,33 @@ fn any_of(all: Providers) -> Result<Vec<String>, NoFabric> {
 /// The provider that does not leave its machine, which is for tests.
 const WITHIN_A_MACHINE: &str = "shm";
 
-impl fmt::Display for Wish {
+impl fmt::Display for RailRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Wish::Auto | Wish::Trusting => f.write_str("auto"),
-            Wish::Udp => f.write_str("udp"),
-            Wish::Fabric(None) => f.write_str("fabric"),
-            Wish::Fabric(Some(provider)) => write!(f, "fabric:{provider}"),
+            RailRequest::Auto | RailRequest::Trusting => f.write_str("auto"),
+            RailRequest::Udp => f.write_str("udp"),
+            RailRequest::Fabric(None) => f.write_str("fabric"),
+            RailRequest::Fabric(Some(provider)) => write!(f, "fabric:{provider}"),
         }
     }
 }
 
 /// The provider that all hosts have, of those that would do for each; none means datagrams. Or what is wrong.
-pub(super) fn choose(wish: &Wish, hosts: &[(&str, &[String])]) -> Result<Option<String>, String> {
+pub(super) fn choose(
+    request: &RailRequest,
+    hosts: &[(&str, &[String])],
+) -> Result<Option<String>, String> {
     let Some(((_, first), others)) = hosts.split_first() else { return Ok(None) };
     let common = first.iter().find(|name| others.iter().all(|(_, has)| has.contains(name)));
-    match (wish, common) {
+    match (request, common) {
         // Whatever hosts have: only who asks for it gets what is not sealed.
-        (Wish::Auto | Wish::Udp, _) | (Wish::Trusting, None) => Ok(None),
-        (Wish::Trusting | Wish::Fabric(_), Some(name)) => Ok(Some(name.clone())),
-        (Wish::Fabric(_), None) => {
+        (RailRequest::Auto | RailRequest::Udp, _) | (RailRequest::Trusting, None) => Ok(None),
+        (RailRequest::Trusting | RailRequest::Fabric(_), Some(name)) => Ok(Some(name.clone())),
+        (RailRequest::Fabric(_), None) => {
             let said = |(host, has): &(&str, &[String])| format!("{host} has {}", has.join(", "));
             let said: Vec<String> = hosts.iter().map(said).collect();
             Err(format!(
-                "--rail {wish}: no provider of libfabric is on all hosts: {}",
+                "--rail {request}: no provider of libfabric is on all hosts: {}",
                 said.join("; ")
             ))
         }
@@ -116,12 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_read_as_they_are_written() {
+    fn requests_are_read_as_they_are_written() {
         for word in ["auto", "udp", "fabric", "fabric:tcp", "fabric:udp;ofi_rxd"] {
-            assert_eq!(Wish::parse(word).map(|wish| wish.to_string()).as_deref(), Some(word));
+            assert_eq!(
+                RailRequest::parse(word).map(|request| request.to_string()).as_deref(),
+                Some(word)
+            );
         }
         for word in ["", "tcp", "fabric:", "udp:tcp", "Fabric"] {
-            assert_eq!(Wish::parse(word), None, "{word}");
+            assert_eq!(RailRequest::parse(word), None, "{word}");
         }
     }
 
@@ -129,25 +135,29 @@ mod tests {
     fn the_first_that_all_have_is_taken() {
         let (one, two) = (names("cxi verbs;ofi_rxm"), names("efa verbs;ofi_rxm"));
         let hosts = [("a", &one[..]), ("b", &two[..])];
-        assert_eq!(choose(&Wish::Trusting, &hosts), Ok(Some("verbs;ofi_rxm".into())));
+        assert_eq!(choose(&RailRequest::Trusting, &hosts), Ok(Some("verbs;ofi_rxm".into())));
         let hosts = [("a", &one[..1]), ("b", &two[..])];
-        assert_eq!(choose(&Wish::Trusting, &hosts), Ok(None));
-        let said = choose(&Wish::Fabric(None), &hosts).expect_err("nothing in common");
+        assert_eq!(choose(&RailRequest::Trusting, &hosts), Ok(None));
+        let said = choose(&RailRequest::Fabric(None), &hosts).expect_err("nothing in common");
         assert!(said.contains("a has cxi; b has efa, verbs;ofi_rxm"), "{said}");
-        assert_eq!(choose(&Wish::Trusting, &[("a", &[]), ("b", &[])]), Ok(None));
+        assert_eq!(choose(&RailRequest::Trusting, &[("a", &[]), ("b", &[])]), Ok(None));
     }
 
     #[test]
     fn hardware_that_all_have_is_not_taken_unless_somebody_trusts_it() {
         let has = names("efa verbs;ofi_rxm");
         let hosts = [("a", &has[..]), ("b", &has[..])];
-        for sealed in [Wish::Auto, Wish::Udp] {
+        for sealed in [RailRequest::Auto, RailRequest::Udp] {
             assert_eq!(choose(&sealed, &hosts), Ok(None), "{sealed:?}");
             assert_eq!(sealed.candidates(), Ok(Vec::new()), "{sealed:?}");
         }
-        for trusting in [Wish::Auto.trusting(), Wish::Fabric(None), Wish::Fabric(None).trusting()] {
+        for trusting in [
+            RailRequest::Auto.trusting(),
+            RailRequest::Fabric(None),
+            RailRequest::Fabric(None).trusting(),
+        ] {
             assert_eq!(choose(&trusting, &hosts), Ok(Some("efa".into())), "{trusting:?}");
         }
-        assert_eq!(Wish::Udp.trusting(), Wish::Udp);
+        assert_eq!(RailRequest::Udp.trusting(), RailRequest::Udp);
     }
 }

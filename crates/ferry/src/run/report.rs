@@ -25,16 +25,16 @@ pub(super) enum Failure {
     /// There was no memory for the job.
     NoSegment { size: u32, error: io::Error },
     /// A rank could not be told that all are there.
-    NoWelcome { rank: u32, pid: Pid, error: io::Error },
+    NoJoinReply { rank: u32, pid: Pid, error: io::Error },
     /// What ranks print cannot be written.
     NoOutput { error: io::Error },
     /// The user would not wait.
     Killed { signal: i32 },
     /// Ranks did not end though a signal asked them to.
     Ignored { signal: i32, running: Vec<u32> },
-    /// Keepers do not live here.
-    NoKeeper { tried: u32 },
-    /// The launcher is gone, and this was its agent.
+    /// Reapers do not live here.
+    NoReaper { tried: u32 },
+    /// The launcher is gone, and this was its daemon.
     NoHead,
 }
 
@@ -51,9 +51,9 @@ impl Failure {
             Failure::Unfinished { .. }
             | Failure::Absent { .. }
             | Failure::NoSegment { .. }
-            | Failure::NoWelcome { .. }
+            | Failure::NoJoinReply { .. }
             | Failure::NoOutput { .. }
-            | Failure::NoKeeper { .. }
+            | Failure::NoReaper { .. }
             | Failure::NoHead => 1,
         }
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Failure {
                 Segment::bytes(*size),
                 Segment::address_bytes(*size)
             ),
-            Failure::NoWelcome { rank, pid, error } => {
+            Failure::NoJoinReply { rank, pid, error } => {
                 write!(f, "cannot give rank {rank} (pid {pid}) the memory of the job: {error}")
             }
             Failure::NoOutput { error } => {
@@ -142,7 +142,7 @@ impl fmt::Display for Failure {
                 name_of(*signal)
             ),
             Failure::NoHead => write!(f, "the launcher is gone"),
-            Failure::NoKeeper { tried } => write!(
+            Failure::NoReaper { tried } => write!(
                 f,
                 "something killed the process that guards the job, {tried} times; nobody would \
                  clean up after us"

@@ -8,13 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use ferrywire_host::meet::{self, Place};
+use ferrywire_host::bootstrap::{self, RankSocket};
 use ferrywire_host::{Process, job};
 
 use super::input::{Input, NO_INPUT};
-use super::keeper;
 use super::output::Stream;
 use super::plan::{Part, Plan};
+use super::reaper;
 use super::sys::{self, Child, Ending, Pid, Signals};
 
 /// Open files that the launcher needs for each rank, and for itself.
@@ -29,7 +29,7 @@ pub(super) struct Rank {
     /// Its process, and its process group.
     pub(super) pid: Pid,
     /// `None` once nobody can speak on it.
-    pub(super) place: Option<Place>,
+    pub(super) rank_socket: Option<RankSocket>,
     pub(super) hello: Option<Process>,
     pub(super) goodbye: bool,
     /// It waits until all ranks of all hosts have come so far.
@@ -119,14 +119,14 @@ impl Start<'_> {
     ) -> Result<Rank, NotStarted> {
         let pipes = |error| NotStarted::Pipes { rank, error };
         let no_input = |error| NotStarted::Input { rank, error };
-        let (place, meeting) = Place::open(rank).map_err(pipes)?;
+        let (rank_socket, bootstrap) = RankSocket::open(rank).map_err(pipes)?;
         let (out, stdout) = self.stream(rank, "out", self.plan.files.out.as_deref())?;
         let (err, stderr) = self.stream(rank, "err", self.plan.files.err.as_deref())?;
         let mut command = self.command(part, rank);
         command.stdin(input.of_rank(rank).map_err(no_input)?).stdout(stdout).stderr(stderr);
-        command.env(meet::VARIABLE, meeting.as_raw_fd().to_string());
+        command.env(bootstrap::VARIABLE, bootstrap.as_raw_fd().to_string());
         command.process_group(0);
-        Child::new(meeting.as_raw_fd(), self.files, self.signals).prepare(&mut command);
+        Child::new(bootstrap.as_raw_fd(), self.files, self.signals).prepare(&mut command);
         let child = command.spawn().map_err(|error| NotStarted::Program {
             rank,
             size: self.plan.size,
@@ -135,7 +135,7 @@ impl Start<'_> {
         })?;
         Ok(Rank {
             pid: Pid::try_from(child.id()).expect("process numbers are small"),
-            place: Some(place),
+            rank_socket: Some(rank_socket),
             hello: None,
             goodbye: false,
             waits_for_all: false,
@@ -155,7 +155,7 @@ impl Start<'_> {
         command.envs(part.set.iter().map(|(name, value)| (name, value)));
         command.env("FERRY_RANK", rank.to_string()).env("FERRY_SIZE", self.plan.size.to_string());
         command.env(job::PROGRAM_VARIABLE, part.program.to_string());
-        command.env(keeper::VARIABLE, self.mark);
+        command.env(reaper::VARIABLE, self.mark);
         if let Some(lib) = &self.lib {
             let path = part.variable(LOADER_PATH);
             let path = path.filter(|path| !path.is_empty());

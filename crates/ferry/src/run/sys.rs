@@ -85,16 +85,16 @@ impl AsFd for Signals {
 
 /// What a rank needs from its first moment, and only the new process can do for itself.
 pub(super) struct Child {
-    /// The end of the meeting that it inherits.
-    pub(super) meeting: RawFd,
+    /// The end of the bootstrap socket that it inherits.
+    pub(super) bootstrap: RawFd,
     pub(super) launcher: Pid,
     pub(super) files: libc::rlimit,
     mask: libc::sigset_t,
 }
 
 impl Child {
-    pub(super) fn new(meeting: RawFd, files: libc::rlimit, signals: &Signals) -> Child {
-        Child { meeting, launcher: own_pid(), files, mask: signals.before }
+    pub(super) fn new(bootstrap: RawFd, files: libc::rlimit, signals: &Signals) -> Child {
+        Child { bootstrap, launcher: own_pid(), files, mask: signals.before }
     }
 
     /// Arranges for all of it to be done in the process that `command` starts.
@@ -114,7 +114,7 @@ impl Child {
             unsafe { libc::_exit(1) };
         }
         // SAFETY: clears a flag of a descriptor that the launcher holds for us.
-        check(unsafe { libc::fcntl(self.meeting, libc::F_SETFD, 0) })?;
+        check(unsafe { libc::fcntl(self.bootstrap, libc::F_SETFD, 0) })?;
         // SAFETY: by L2.
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const self.files) })?;
         // SAFETY: by L2; a null pointer asks for nothing back.
@@ -336,7 +336,7 @@ fn live_apart(pipe: RawFd) -> Result<File> {
         // SAFETY: replaces a descriptor by one that is open.
         check(unsafe { libc::dup2(null, standard) })?;
     }
-    let name = c"ferry-keeper";
+    let name = c"ferry-reaper";
     // SAFETY: by L2: a string with its end.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     // SAFETY: 3 is our copy of the pipe, and everything else that was open is closed.

@@ -1,4 +1,4 @@
-//! What the launcher and its agents on hosts say to each other, over the pipes of whatever started the agent.
+//! What the launcher and its daemons on hosts say to each other, over the pipes of whatever started the daemon.
 //!
 //! A frame is a kind, a length in four bytes, and as many bytes. Output of ranks goes as it is; all else is JSON, so
 //! that a person who looks at the pipe can read it. There is no port to find or to knock at, and no secret but
@@ -17,20 +17,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::options::{Files, Stdin};
-use super::rail::Wish;
+use super::rail::RailRequest;
 use super::sys::{Ending, Pid};
 
-/// The version of all that is said here. Launcher and agent are the same program, or should be.
+/// The version of all that is said here. Launcher and daemon are the same program, or should be.
 pub(super) const VERSION: u32 = 4;
 
-/// What a launcher tells an agent.
+/// What a launcher tells a daemon.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum Order {
     /// Starts ranks.
     Start(Box<Assignment>),
     /// All ranks of all hosts are there, and this is where the hosts are, and what they talk by: a provider of libfabric,
     /// or datagrams.
-    Go { hosts: Vec<Berth>, frame_bytes_max: u32, provider: Option<String> },
+    Go { hosts: Vec<HostRecord>, frame_bytes_max: u32, provider: Option<String> },
     /// All ranks of all hosts have said that they wait for each other.
     All,
     /// A signal for all ranks.
@@ -71,7 +71,7 @@ pub(super) struct Assignment {
     pub(super) stdin: Stdin,
     pub(super) network: Network,
     /// The job goes on when ranks die.
-    pub(super) lasting: bool,
+    pub(super) fault_tolerant: bool,
 }
 
 /// What ranks of different hosts talk by.
@@ -82,7 +82,7 @@ pub(super) struct Network {
     pub(super) secret: JobSecret,
     /// Nothing is sealed, since the user wants it so.
     pub(super) insecure: bool,
-    pub(super) rail: Wish,
+    pub(super) rail: RailRequest,
     pub(super) wanted: Wanted,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Wanted {
 
 /// Where a host is.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Berth {
+pub(super) struct HostRecord {
     pub(super) first: u32,
     pub(super) ranks: u32,
     pub(super) port: u16,
@@ -146,7 +146,7 @@ pub(super) struct Errand {
     pub(super) set: Vec<(String, String)>,
 }
 
-/// What an agent tells its launcher.
+/// What a daemon tells its launcher.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum News {
     /// It runs.
@@ -195,28 +195,30 @@ pub(super) struct Loss {
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     Words,
     Out,
     Err,
 }
 
-impl Kind {
+impl FrameKind {
     fn letter(self) -> u8 {
         match self {
-            Kind::Words => b'w',
-            Kind::Out => b'o',
-            Kind::Err => b'e',
+            FrameKind::Words => b'w',
+            FrameKind::Out => b'o',
+            FrameKind::Err => b'e',
         }
     }
 
-    fn of(letter: u8) -> Option<Kind> {
-        [Kind::Words, Kind::Out, Kind::Err].into_iter().find(|kind| kind.letter() == letter)
+    fn of(letter: u8) -> Option<FrameKind> {
+        [FrameKind::Words, FrameKind::Out, FrameKind::Err]
+            .into_iter()
+            .find(|kind| kind.letter() == letter)
     }
 }
 
 /// A frame, in one piece, so that one write takes it.
-pub(super) fn framed(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+pub(super) fn framed(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEAD_BYTES + bytes.len());
     frame.push(kind.letter());
     frame.extend(u32::try_from(bytes.len()).expect("frames are short").to_le_bytes());
@@ -226,7 +228,7 @@ pub(super) fn framed(kind: Kind, bytes: &[u8]) -> Vec<u8> {
 
 /// Says something, and waits until it is in the pipe.
 pub(super) fn say(mut pipe: impl Write, words: &impl Serialize) -> io::Result<()> {
-    pipe.write_all(&framed(Kind::Words, &serde_json::to_vec(words)?))?;
+    pipe.write_all(&framed(FrameKind::Words, &serde_json::to_vec(words)?))?;
     pipe.flush()
 }
 
@@ -272,18 +274,18 @@ impl Frames {
     }
 
     /// The next frame, if all of it is there.
-    pub(super) fn next(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Broken> {
+    pub(super) fn next(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Broken> {
         let bytes = self.bytes.make_contiguous();
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
             // Whoever is strange may also be short.
             return match bytes.first() {
-                Some(&letter) if Kind::of(letter).is_none() => Err(strange(bytes)),
+                Some(&letter) if FrameKind::of(letter).is_none() => Err(strange(bytes)),
                 _ => Ok(None),
             };
         };
         let [letter, length @ ..] = *head;
         let length = u32::from_le_bytes(length) as usize;
-        let Some(kind) = Kind::of(letter).filter(|_| length <= FRAME_BYTES_MAX) else {
+        let Some(kind) = FrameKind::of(letter).filter(|_| length <= FRAME_BYTES_MAX) else {
             return Err(strange(bytes));
         };
         let Some(body) = rest.get(..length).map(<[u8]>::to_vec) else { return Ok(None) };
@@ -326,16 +328,16 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in_whole_or_in_pieces() {
         let (mut frames, mut into) = pipe();
-        let mut sent = framed(Kind::Out, b"line\n");
-        sent.extend(framed(Kind::Words, b"{}"));
+        let mut sent = framed(FrameKind::Out, b"line\n");
+        sent.extend(framed(FrameKind::Words, b"{}"));
         let (first, second) = sent.split_at(7);
         into.write_all(first).expect("written");
         frames.poll().expect("something");
         assert!(frames.next().expect("fine").is_none(), "not all of it is there");
         into.write_all(second).expect("written");
         frames.poll().expect("something");
-        assert_eq!(frames.next().expect("fine"), Some((Kind::Out, b"line\n".to_vec())));
-        assert_eq!(frames.next().expect("fine"), Some((Kind::Words, b"{}".to_vec())));
+        assert_eq!(frames.next().expect("fine"), Some((FrameKind::Out, b"line\n".to_vec())));
+        assert_eq!(frames.next().expect("fine"), Some((FrameKind::Words, b"{}".to_vec())));
         assert!(frames.next().expect("fine").is_none());
         drop(into);
         assert!(matches!(frames.poll(), Err(Broken::Gone)));

@@ -20,7 +20,7 @@ pub(crate) struct Scale {
 }
 
 #[derive(Serialize)]
-struct Judged {
+struct ScaleResult {
     #[serde(flatten)]
     report: Report,
     before_contact_bytes_max: u64,
@@ -47,7 +47,7 @@ impl Scale {
         let holds = report.right
             && report.bytes_before_contact <= BEFORE_CONTACT_BYTES_MAX
             && report.bytes_per_peer_max <= PER_PEER_BYTES_MAX;
-        let judged = Judged {
+        let judged = ScaleResult {
             report,
             before_contact_bytes_max: BEFORE_CONTACT_BYTES_MAX,
             per_peer_bytes_max: PER_PEER_BYTES_MAX,
@@ -75,7 +75,7 @@ fn print_phase(phase: &Phase) {
     ));
 }
 
-fn print_result(judged: &Judged) {
+fn print_result(judged: &ScaleResult) {
     let report = &judged.report;
     out::line(format_args!(
         "NIC state per rank: {} bytes before first contact (at most {BEFORE_CONTACT_BYTES_MAX}), \

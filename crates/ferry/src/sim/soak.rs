@@ -40,7 +40,7 @@ pub(crate) struct Soak {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct SoakReport {
     seeds: u64,
     first: u64,
     seconds: f64,
@@ -82,13 +82,13 @@ impl Soak {
         self.first.or_else(|| self.first_from.as_deref().map(seed_of))
     }
 
-    fn soak(&self) -> Report {
+    fn soak(&self) -> SoakReport {
         let start = Instant::now();
         let first = self.first().unwrap_or(0);
         let next = AtomicU64::new(first);
         let end = first.saturating_add(self.seeds);
         let (sender, results) = mpsc::channel();
-        let mut report = Report {
+        let mut report = SoakReport {
             seeds: self.seeds,
             first,
             seconds: 0.0,
@@ -136,7 +136,7 @@ impl Soak {
     }
 }
 
-impl Report {
+impl SoakReport {
     fn take(&mut self, result: &SeedResult) {
         self.events += result.events;
         self.virtual_seconds += result.virtual_ns as f64 / 1e9;
@@ -152,7 +152,7 @@ impl Report {
     }
 }
 
-fn print(report: &Report) {
+fn print(report: &SoakReport) {
     for violation in report.violations.iter().take(SHOWN_MAX) {
         out::line(format_args!("seed {}: {}", violation.seed, violation.scenario));
         for what in violation.what.iter().take(SHOWN_MAX) {

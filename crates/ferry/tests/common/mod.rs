@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
 
 /// No test waits longer than this for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How this test program is started as a rank.
 pub(crate) const MEMBER: [&str; 5] =
@@ -85,7 +85,7 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     command.stdout(fs::File::create(&out).expect("a file"));
     command.stderr(fs::File::create(&err).expect("a file"));
     command.stdin(Stdio::null());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut child = loop {
         match command.spawn() {
             // A limit of processes, and some that have just been killed still count.
@@ -97,7 +97,7 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
             started => break started.expect("the command starts"),
         }
     };
-    let ended = wait(&mut child, PATIENCE);
+    let ended = wait(&mut child, TIMEOUT);
     let read = |path: &Path| {
         let text = String::from_utf8_lossy(&fs::read(path).expect("written")).into_owned();
         let _ = fs::remove_file(path);
@@ -109,8 +109,8 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
 }
 
 /// Waits for the end; kills whoever does not come to it.
-pub(crate) fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let until = Instant::now() + patience;
+pub(crate) fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let until = Instant::now() + timeout;
     loop {
         if let Some(status) = child.try_wait().expect("our child") {
             return Some(status);
@@ -186,8 +186,8 @@ pub(crate) fn has_mark(pid: u32, mark: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// Buries a child that is dead.
-pub(crate) fn bury(pid: u32) {
+/// Marks a child that is dead.
+pub(crate) fn mark_down(pid: u32) {
     let pid = libc::pid_t::try_from(pid).expect("small");
     // SAFETY: a null pointer asks for nothing back.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };

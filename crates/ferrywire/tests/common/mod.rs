@@ -21,7 +21,7 @@ pub fn watched<R>(test: impl FnOnce() -> R) -> R {
     let (over, watch) = channel::<()>();
     let name = thread::current().name().unwrap_or("a test").to_string();
     thread::spawn(move || {
-        if watch.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if watch.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             // Not `eprintln`, which the test harness would keep to itself.
             let _ = writeln!(std::io::stderr(), "{name} hangs");
             std::process::abort();
@@ -32,7 +32,7 @@ pub fn watched<R>(test: impl FnOnce() -> R) -> R {
     result
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs a future on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {

@@ -2,7 +2,7 @@
 //!
 //!     attack ADDRESS:PORT COUNT [listen] [as ADDRESS] [near RANKS]
 //!
-//! It sends junk, nothing, truncated datagrams, knocks, frames that are not sealed, and forgeries with a right header.
+//! It sends junk, nothing, truncated datagrams, wakeups, frames that are not sealed, and forgeries with a right header.
 //! With `listen`, which takes root and the network namespace of the victim, it hears what the host and others of the job
 //! send each other, all from and to this port, and repeats what it has just heard: as it was, and changed in many ways.
 //! With `as` it sends from another's address, which has to be one of this namespace.
@@ -51,8 +51,8 @@ fn main() -> Result<()> {
     let socket = socket.ok_or(ErrorKind::AddrInUse)?;
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
-    // The same socket, for what goes as a train.
-    let trains = Socket::new(socket.try_clone()?.into(), false);
+    // The same socket, for what goes as a batch.
+    let batches = Socket::new(socket.try_clone()?.into(), false);
 
     let mut attacker = Attacker::new(match &mut tap {
         Some(tap) => tap.wait(Duration::from_secs(5))?,
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
             None => attacker.shot(number),
         };
         *sorts.entry(sort).or_default() += 1;
-        while let Err(error) = send(&socket, &trains, target, &shot) {
+        while let Err(error) = send(&socket, &batches, target, &shot) {
             // Nobody is there: then nothing is shown by going on.
             if error.kind() == ErrorKind::ConnectionRefused {
                 return Err(error);
@@ -93,11 +93,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn send(socket: &UdpSocket, trains: &Socket, target: SocketAddr, shot: &Shot) -> Result<()> {
+fn send(socket: &UdpSocket, batches: &Socket, target: SocketAddr, shot: &Shot) -> Result<()> {
     match shot {
         Shot::One(bytes) => socket.send(bytes).map(drop),
-        Shot::Train { bytes, each } => {
-            match trains.send_train(&Target::new(target, 0), bytes, *each)? {
+        Shot::Batch { bytes, each } => {
+            match batches.send_batch(&Target::new(target, 0), bytes, *each)? {
                 0 => Err(ErrorKind::WouldBlock.into()),
                 _ => Ok(()),
             }

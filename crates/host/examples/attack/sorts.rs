@@ -1,7 +1,7 @@
 //! What is sent: each sort is one idea of how a rank might be deceived.
 
 use ferrywire_host::nic::{Envelope, Key, Kind, MatchWord, Region, Span, Ticket};
-use ferrywire_host::udp::seal::{Form, HEADER_BYTES, Header};
+use ferrywire_host::udp::seal::{DatagramHeader, Form, HEADER_BYTES};
 
 use crate::tap::Heard;
 
@@ -9,7 +9,7 @@ use crate::tap::Heard;
 pub(crate) enum Shot {
     One(Vec<u8>),
     /// Datagrams of `each` bytes, which the kernel takes, and may hand over, in one piece.
-    Train {
+    Batch {
         bytes: Vec<u8>,
         each: usize,
     },
@@ -41,15 +41,15 @@ impl Attacker {
             1 => ("empty", Vec::new()),
             2 => ("truncated", self.forged(Form::Sealed, |bytes, cut| bytes.truncate(cut))),
             3 => ("forged", self.forged(Form::Sealed, |_, _| ())),
-            4 => ("knock", self.header(Form::Knock).emit().to_vec()),
+            4 => ("wakeup", self.header(Form::Wakeup).emit().to_vec()),
             5 => ("plain", self.forged(Form::Plain, |_, _| ())),
-            // Another version, another form, or a slot that there is not.
+            // Another version, another form, or a local rank that there is not.
             6 => ("unheard-of", self.forged(Form::Sealed, |bytes, at| bytes[at % 4] ^= 0x55)),
             7 => ("repeated", self.genuine(|_, _| ())),
             8 => ("flipped", self.genuine(|bytes, at| bytes[at] ^= 1 << (at % 8))),
             9 => ("cut", self.genuine(|bytes, at| bytes.truncate(at))),
             10 => ("longer", self.genuine(|bytes, at| bytes.extend_from_within(at..))),
-            11 => ("other-slot", self.renamed(|header| header.slot ^= 1)),
+            11 => ("other-local-rank", self.renamed(|header| header.local_rank ^= 1)),
             12 => ("other-source", self.renamed(|header| header.source ^= 1)),
             // Ahead of all that was heard, so that the window would move if it were believed.
             13 => ("ahead", self.renamed(|header| header.counter += 1 << 20)),
@@ -66,9 +66,10 @@ impl Attacker {
     /// neighbours. If they were believed, they could name addresses in each other's memory.
     pub(crate) fn shot_as_neighbour(&mut self, number: u64, near: usize) -> (&'static str, Shot) {
         let source = u32::try_from(self.below(near)).expect("a rank");
-        let slot = u16::try_from(self.below(near)).expect("a slot");
+        let local_rank = u16::try_from(self.below(near)).expect("a local rank");
         let heard = self.genuine(|_, _| ());
-        let header = Header { slot, form: Form::Plain, source, counter: self.next() >> 8 };
+        let header =
+            DatagramHeader { local_rank, form: Form::Plain, source, counter: self.next() >> 8 };
         let frame = heard.get(HEADER_BYTES..).unwrap_or_default();
         let (sort, frame) = match (number % 5, Envelope::job_of(frame)) {
             (0, _) | (_, None) => ("frame-of-a-neighbour", frame.to_vec()),
@@ -112,10 +113,10 @@ impl Attacker {
         Span::new(Region(0), self.next() >> 17, len)
     }
 
-    fn header(&mut self, form: Form) -> Header {
-        let slot = u16::try_from(self.below(SLOTS)).expect("a slot");
+    fn header(&mut self, form: Form) -> DatagramHeader {
+        let local_rank = u16::try_from(self.below(SLOTS)).expect("a local rank");
         let source = u32::try_from(self.below(RANKS)).expect("a rank");
-        Header { slot, form, source, counter: self.next() >> 40 }
+        DatagramHeader { local_rank, form, source, counter: self.next() >> 40 }
     }
 
     /// A right header and noise, changed at some place.
@@ -135,27 +136,27 @@ impl Attacker {
     }
 
     /// What was heard, with something else in its header.
-    fn renamed(&mut self, change: impl FnOnce(&mut Header)) -> Vec<u8> {
+    fn renamed(&mut self, change: impl FnOnce(&mut DatagramHeader)) -> Vec<u8> {
         self.genuine(|bytes, _| {
-            if let Some(mut header) = Header::parse(bytes) {
+            if let Some(mut header) = DatagramHeader::parse(bytes) {
                 change(&mut header);
                 bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
             }
         })
     }
 
-    /// What was heard, behind a forgery for the next slot: where the kernel hands both over in one piece, a genuine
+    /// What was heard, behind a forgery for the next local rank: where the kernel hands both over in one piece, a genuine
     /// datagram comes to a rank that it is not for.
     fn joined(&mut self) -> Shot {
         let genuine = self.genuine(|_, _| ());
         let mut bytes = genuine.clone();
-        if let Some(mut header) = Header::parse(&genuine) {
-            header.slot ^= 1;
+        if let Some(mut header) = DatagramHeader::parse(&genuine) {
+            header.local_rank ^= 1;
             bytes[..HEADER_BYTES].copy_from_slice(&header.emit());
         }
         let each = bytes.len();
         bytes.extend(genuine);
-        Shot::Train { bytes, each }
+        Shot::Batch { bytes, each }
     }
 
     fn noise(&mut self, len_max: usize) -> Vec<u8> {

@@ -73,8 +73,8 @@ impl Tap {
     }
 
     /// What is heard first, within that time.
-    pub(crate) fn wait(&mut self, patience: Duration) -> Result<Heard> {
-        let (until, mut heard) = (Instant::now() + patience, Heard::default());
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<Heard> {
+        let (until, mut heard) = (Instant::now() + timeout, Heard::default());
         while heard.is_empty() {
             self.poll(&mut heard);
             if Instant::now() > until {
@@ -88,7 +88,7 @@ impl Tap {
     /// Adds what has passed by since.
     pub(crate) fn poll(&mut self, heard: &mut Heard) {
         while let Some((len, went)) = self.next() {
-            // Trains pass in one piece, and are no datagrams.
+            // Batches pass in one piece, and are no datagrams.
             let datagram = datagram(&self.packet[..len]).filter(|datagram| datagram.len() <= 1472);
             if let Some(datagram) = datagram {
                 heard.keep(datagram, went);
@@ -145,7 +145,7 @@ fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// What is in an IPv4 packet between two addresses, if it is a datagram. Knocks stay at one address.
+/// What is in an IPv4 packet between two addresses, if it is a datagram. Wakeups stay at one address.
 fn datagram(packet: &[u8]) -> Option<&[u8]> {
     let is_datagram = packet.first() == Some(&0x45) && packet.get(9) == Some(&17);
     let addresses = (packet.get(12..16)?, packet.get(16..20)?);

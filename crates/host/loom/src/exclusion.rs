@@ -58,7 +58,7 @@ impl Arena {
         self.newcomers.push(at as u64, &self.labels[at - 1], from + 10);
     }
 
-    fn welcome(&self, mut show: impl FnMut(u32)) {
+    fn take_newcomers(&self, mut show: impl FnMut(u32)) {
         let index = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
         let label = |at: u64| self.labels.get(index(at)?);
         self.newcomers.take(2, label, |at, from| {
@@ -83,12 +83,12 @@ fn every_newcomer_is_welcomed_once() {
             thread::spawn(move || arena.connect(at))
         });
         let mut found = Vec::new();
-        arena.welcome(|from| found.push(from));
-        arena.welcome(|from| found.push(from));
+        arena.take_newcomers(|from| found.push(from));
+        arena.take_newcomers(|from| found.push(from));
         for comer in comers {
             comer.join().expect("the comer is done");
         }
-        arena.welcome(|from| found.push(from));
+        arena.take_newcomers(|from| found.push(from));
         found.sort_unstable();
         assert_eq!(found, [11, 12]);
         assert!(arena.newcomers.is_empty());

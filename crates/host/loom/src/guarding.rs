@@ -10,11 +10,11 @@ use std::sync::Arc;
 use loom::sync::{Mutex, MutexGuard};
 use loom::thread;
 
-use crate::agent_wakeup::{AgentSleep, AgentWakeup};
+use crate::agent_handover::{AgentHandover, AgentSleep};
+use crate::agent_wakeup::AgentWakeup;
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::pipe::{Memory, payload};
 use crate::ring::{Consumer, Event, Producer, Stuck};
-use crate::summons::Summons;
 use crate::sync::{AtomicU32, Ordering, explore, fence, yield_now};
 
 /// A store of a ringer that is on its way.
@@ -45,7 +45,7 @@ impl Flight {
 
 /// What the lock guards.
 struct Core {
-    wakeup: AgentWakeup,
+    wakeup: AgentHandover,
     consumer: Consumer,
     /// Frames that receives wait for.
     expected: u8,
@@ -70,7 +70,7 @@ struct Shared {
     /// A lock of loom's: ours has models of its own, and would make these too long.
     core: Mutex<Core>,
     doorbell: Doorbell,
-    summons: Summons,
+    agent_wakeup: AgentWakeup,
     flight: Flight,
 }
 
@@ -116,9 +116,9 @@ fn guard(shared: &Shared, all: u8, without: Without) {
                 core.wakeup.stand_down(&shared.doorbell);
             }
             core.wakeup.set_idle(true);
-            let heard = shared.summons.heard();
+            let heard = shared.agent_wakeup.heard();
             drop(core);
-            shared.summons.wait(heard, None);
+            shared.agent_wakeup.wait(heard, None);
         }
         core = shared.lock();
         core.wakeup.set_idle(false);
@@ -134,18 +134,18 @@ fn post(shared: &Shared) {
     }
     core.wakeup.count_handover();
     if core.wakeup.hand_over(&shared.doorbell, false) {
-        shared.summons.call();
+        shared.agent_wakeup.call();
         shared.doorbell.ring(true);
     }
 }
 
 fn shared(memory: &Memory, expected: u8) -> (Arc<Shared>, Producer) {
     let (producer, consumer) = memory.ends(1);
-    let core = Core { wakeup: AgentWakeup::default(), consumer, expected, taken: 0 };
+    let core = Core { wakeup: AgentHandover::default(), consumer, expected, taken: 0 };
     let shared = Shared {
         core: Mutex::new(core),
         doorbell: Doorbell::default(),
-        summons: Summons::new(),
+        agent_wakeup: AgentWakeup::new(),
         flight: Flight::new(),
     };
     (Arc::new(shared), producer)
@@ -210,27 +210,27 @@ fn an_agent_that_still_seems_to_guard_is_not_called() {
 /// A producer of a full ring naps until there is room, since the consumer has no fence either.
 #[test]
 fn naps_find_room_without_a_fence_of_the_consumer() {
-    explore("thirst, naps", || {
+    explore("want_room, naps", || {
         let memory = Memory::new();
         let (mut producer, mut consumer) = memory.ends(1);
         let (bell, flight) = (Arc::new(Doorbell::default()), Arc::new(Flight::new()));
         let push = |producer: &mut Producer, frame| producer.push(&payload(frame, 8), &[]);
         push(&mut producer, 0).expect("there is room for the first");
         push(&mut producer, 1).expect("and for the second");
-        let (door, on_its_way) = (Arc::clone(&bell), Arc::clone(&flight));
+        let (ringer, on_its_way) = (Arc::clone(&bell), Arc::clone(&flight));
         let receiver = thread::spawn(move || {
             on_its_way.during(|| {
                 for frame in 0..2 {
                     assert_eq!(consumer.peek(), Some(Event::Frame(&payload(frame, 8))));
                     if consumer.advance(false) {
-                        door.ring(false);
+                        ringer.ring(false);
                     }
                 }
             });
         });
         while push(&mut producer, 2) == Err(Stuck::Full) {
             bell.arm(Sleeper::Agent, true);
-            if !producer.thirst() {
+            if !producer.want_room() {
                 flight.nap();
                 yield_now();
             }

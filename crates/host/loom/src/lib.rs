@@ -11,20 +11,20 @@
 // The models do not call everything that the included files offer.
 #![allow(dead_code)]
 
+#[path = "../../src/agent_handover.rs"]
+mod agent_handover;
 #[path = "../../src/agent_wakeup.rs"]
 mod agent_wakeup;
+#[path = "../../src/coalesced.rs"]
+mod coalesced;
 #[path = "../../src/shm/doorbell.rs"]
 mod doorbell;
 #[path = "../../src/lock.rs"]
 mod lock;
 #[path = "../../src/shm/newcomers.rs"]
 mod newcomers;
-#[path = "../../src/notes.rs"]
-mod notes;
 #[path = "../../src/shm/ring.rs"]
 mod ring;
-#[path = "../../src/summons.rs"]
-mod summons;
 mod sync;
 
 /// The doorbell where the included files look for it.
@@ -32,8 +32,8 @@ mod shm {
     pub(crate) use crate::doorbell;
 }
 
+mod coalescing;
 mod exclusion;
 mod guarding;
-mod leaving;
 mod pipe;
 mod waking;

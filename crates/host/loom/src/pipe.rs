@@ -4,20 +4,20 @@ use std::ptr::NonNull;
 
 use loom::thread;
 
-use crate::ring::{Consumer, Control, Event, Line, Producer, Ring, Slot, Stuck};
+use crate::ring::{CacheLine, Consumer, Control, Event, Producer, Ring, Slot, Stuck};
 use crate::sync::{DATA_LINES_MAX, SLOTS, explore, yield_now};
 
 /// The memory of a ring. It outlives both ends: whoever makes it joins the threads that have them.
 pub(crate) struct Memory {
     control: NonNull<Control>,
     slots: NonNull<[Slot]>,
-    lines: NonNull<[Line]>,
+    lines: NonNull<[CacheLine]>,
 }
 
 impl Memory {
     pub(crate) fn new() -> Memory {
         let slots: Vec<Slot> = (0..SLOTS).map(|_| Slot::default()).collect();
-        let lines: Vec<Line> = (0..DATA_LINES_MAX).map(|_| Line::default()).collect();
+        let lines: Vec<CacheLine> = (0..DATA_LINES_MAX).map(|_| CacheLine::default()).collect();
         Memory {
             control: NonNull::from(Box::leak(Box::default())),
             slots: NonNull::from(Box::leak(slots.into_boxed_slice())),

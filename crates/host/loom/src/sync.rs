@@ -118,10 +118,10 @@ pub(crate) mod park {
 
     use super::{AtomicU32, Ordering, SLEEPERS, Sleeper, Sleepers};
 
-    /// Sleeps while `word` holds `expected`, until woken under one of `bits`. Patience that ends has
+    /// Sleeps while `word` holds `expected`, until woken under one of `bits`. A timeout has
     /// ended at once: nothing is promised of how long it lasts.
-    pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, patience: Option<Duration>) {
-        if patience.is_some() {
+    pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, timeout: Option<Duration>) {
+        if timeout.is_some() {
             return super::yield_now();
         }
         let sleepers = sleepers();

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use loom::thread;
 
+use crate::agent_wakeup::AgentWakeup;
 use crate::doorbell::{Doorbell, Sleeper};
 use crate::lock::Lock;
 use crate::pipe::{Memory, payload, take};
 use crate::ring::{Event, Stuck};
-use crate::summons::Summons;
 use crate::sync::explore;
 
 /// A producer fills the ring and sleeps; a consumer takes everything, once, and rings if asked to.
-fn thirst(name: &str, fenced: bool, looks: bool) {
+fn want_room(name: &str, fenced: bool, looks: bool) {
     explore(name, move || {
         let memory = Memory::new();
         let (mut producer, mut consumer) = memory.ends(1);
@@ -21,21 +21,21 @@ fn thirst(name: &str, fenced: bool, looks: bool) {
             |producer: &mut crate::ring::Producer, frame| producer.push(&payload(frame, 8), &[]);
         push(&mut producer, 0).expect("there is room for the first");
         push(&mut producer, 1).expect("and for the second");
-        let door = Arc::clone(&bell);
+        let ringer = Arc::clone(&bell);
         let receiver = thread::spawn(move || {
             for frame in 0..2 {
                 let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
                 if take(&mut consumer, fenced, check).expect("it is there") {
-                    door.ring(fenced);
+                    ringer.ring(fenced);
                 }
             }
             if consumer.rest(fenced) {
-                door.ring(fenced);
+                ringer.ring(fenced);
             }
         });
         while push(&mut producer, 2) == Err(Stuck::Full) {
             bell.arm(Sleeper::Caller, true);
-            if !(producer.thirst() && looks) {
+            if !(producer.want_room() && looks) {
                 bell.sleep(Sleeper::Caller, None);
             }
             bell.disarm();
@@ -45,20 +45,20 @@ fn thirst(name: &str, fenced: bool, looks: bool) {
 }
 
 #[test]
-fn room_wakes_whoever_is_thirsty() {
-    thirst("thirst, fenced", true, true);
+fn room_wakes_whoever_wants_it() {
+    want_room("want_room, fenced", true, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_a_fence_thirst_may_be_missed() {
-    thirst("thirst, not fenced", false, true);
+fn without_a_fence_want_room_may_be_missed() {
+    want_room("want_room, not fenced", false, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_a_look_after_it_thirst_may_be_late() {
-    thirst("thirst, without a look", true, false);
+fn without_a_look_after_it_a_wakeup_for_room_may_be_late() {
+    want_room("want_room, without a look", true, false);
 }
 
 /// A consumer sleeps whenever nothing is there; a producer brings `frames` and rings each time.
@@ -67,11 +67,11 @@ fn arrivals(name: &str, frames: u8, rings_fenced: bool, arms_fenced: bool) {
         let memory = Memory::new();
         let (mut producer, mut consumer) = memory.ends(1);
         let bell = Arc::new(Doorbell::default());
-        let door = Arc::clone(&bell);
+        let ringer = Arc::clone(&bell);
         let sender = thread::spawn(move || {
             for frame in 0..frames {
                 producer.push(&payload(frame, 8), &[]).expect("there is room");
-                door.ring(rings_fenced);
+                ringer.ring(rings_fenced);
             }
         });
         for frame in 0..frames {
@@ -119,7 +119,7 @@ fn a_flood_never_stops() {
             let [mine, theirs] = &*doors;
             while producer.push(&payload(2, 8), &[]) == Err(Stuck::Full) {
                 mine.arm(Sleeper::Caller, true);
-                if !producer.thirst() {
+                if !producer.want_room() {
                     mine.sleep(Sleeper::Caller, None);
                 }
                 mine.disarm();
@@ -130,8 +130,8 @@ fn a_flood_never_stops() {
         for frame in 0..3 {
             let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
             loop {
-                if let Some(thirsty) = take(&mut consumer, true, check) {
-                    if thirsty {
+                if let Some(want_room) = take(&mut consumer, true, check) {
+                    if want_room {
                         theirs.ring(true);
                     }
                     break;
@@ -152,37 +152,38 @@ fn a_flood_never_stops() {
 
 /// What an agent and those who call it know under the lock.
 #[derive(Default)]
-struct Desk {
+struct AgentState {
     work: bool,
     idle: bool,
 }
 
 /// Work that is left under the lock is found by an agent that has nothing to do.
 #[test]
-fn the_agent_hears_every_summons() {
-    explore("the agent and its summons", || {
-        let shared = Arc::new((Lock::new(Desk::default()).expect("a lock"), Summons::new()));
-        let other = Arc::clone(&shared);
+fn the_agent_hears_every_wakeup() {
+    explore("the agent and its wakeup", || {
+        let pair =
+            Arc::new((Lock::new(AgentState::default()).expect("a lock"), AgentWakeup::new()));
+        let other = Arc::clone(&pair);
         let agent = thread::spawn(move || {
-            let (lock, summons) = &*other;
+            let (lock, agent_wakeup) = &*other;
             loop {
-                let mut desk = lock.lock();
-                if desk.work {
+                let mut shared = lock.lock();
+                if shared.work {
                     break;
                 }
-                desk.idle = true;
-                let heard = summons.heard();
-                drop(desk);
-                summons.wait(heard, None);
+                shared.idle = true;
+                let heard = agent_wakeup.heard();
+                drop(shared);
+                agent_wakeup.wait(heard, None);
             }
         });
-        let (lock, summons) = &*shared;
-        let mut desk = lock.lock();
-        desk.work = true;
-        if desk.idle {
-            summons.call();
+        let (lock, agent_wakeup) = &*pair;
+        let mut shared = lock.lock();
+        shared.work = true;
+        if shared.idle {
+            agent_wakeup.call();
         }
-        drop(desk);
+        drop(shared);
         agent.join().expect("the agent is done");
     });
 }

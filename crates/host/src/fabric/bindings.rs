@@ -80,7 +80,7 @@ pub(super) struct DomainAttr {
 
 #[repr(C)]
 pub(super) struct FabricAttr {
-    pub(super) fabric: *mut Fabric,
+    pub(super) fabric: *mut FidFabric,
     pub(super) name: *mut c_char,
     pub(super) prov_name: *mut c_char,
     pub(super) prov_version: u32,
@@ -104,7 +104,7 @@ pub(super) struct Ops {
 }
 
 #[repr(C)]
-pub(super) struct Fabric {
+pub(super) struct FidFabric {
     pub(super) fid: Fid,
     pub(super) ops: *const FabricOps,
 }
@@ -113,7 +113,7 @@ pub(super) struct Fabric {
 pub(super) struct FabricOps {
     size: usize,
     pub(super) domain:
-        unsafe extern "C" fn(*mut Fabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
+        unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut Domain, *mut c_void) -> c_int,
     passive_ep: *const c_void,
     eq_open: *const c_void,
     wait_open: *const c_void,
@@ -193,7 +193,7 @@ pub(super) struct Cq {
 #[repr(C)]
 pub(super) struct CqOps {
     size: usize,
-    pub(super) read: Read,
+    pub(super) read: CqRead,
     readfrom: *const c_void,
     pub(super) readerr: ReadError,
 }
@@ -269,10 +269,10 @@ pub(super) struct RmaOps {
     pub(super) read: ReadRemote,
 }
 
-pub(super) type TryWait = unsafe extern "C" fn(*mut Fabric, *mut *mut Fid, c_int) -> c_int;
+pub(super) type TryWait = unsafe extern "C" fn(*mut FidFabric, *mut *mut Fid, c_int) -> c_int;
 pub(super) type Insert =
     unsafe extern "C" fn(*mut Av, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int;
-pub(super) type Read = unsafe extern "C" fn(*mut Cq, *mut c_void, usize) -> isize;
+pub(super) type CqRead = unsafe extern "C" fn(*mut Cq, *mut c_void, usize) -> isize;
 pub(super) type ReadError = unsafe extern "C" fn(*mut Cq, *mut Failure, u64) -> isize;
 pub(super) type Receive =
     unsafe extern "C" fn(*mut Ep, *mut c_void, usize, *mut c_void, u64, *mut c_void) -> isize;
@@ -300,7 +300,7 @@ type GetInfo = unsafe extern "C" fn(
 ) -> c_int;
 type FreeInfo = unsafe extern "C" fn(*mut Info);
 type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
-type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int;
+type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut FidFabric, *mut c_void) -> c_int;
 type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
 type Version = unsafe extern "C" fn() -> u32;
 

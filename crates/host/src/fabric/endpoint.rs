@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use ferrywire_nic::Span;
 
 use super::bindings::{self as fi, Completion, Failure, Fid, Library};
-use super::card::NAME_BYTES_MAX;
+use super::endpoint_address::NAME_BYTES_MAX;
 use super::found::{List, NoFabric, library};
 use super::object::{Object, Registered, made, register, table};
 use super::slots::{CONTEXTS, MESSAGE_BYTES_MAX, Memory, RECEIVES, SENDS, SLOTS};
@@ -30,7 +30,7 @@ pub(crate) struct Endpoint {
     ep: NonNull<fi::Ep>,
     cq: NonNull<fi::Cq>,
     av: NonNull<fi::Av>,
-    fabric: NonNull<fi::Fabric>,
+    fabric: NonNull<fi::FidFabric>,
     domain: NonNull<fi::Domain>,
     // Kept to be closed, in this order.
     _ep: Object,
@@ -86,7 +86,7 @@ struct Reading {
 
 /// Functions of the endpoint's own tables.
 struct Calls {
-    read: fi::Read,
+    read: fi::CqRead,
     readerr: fi::ReadError,
     receive: fi::Receive,
     send: fi::Send,
@@ -152,7 +152,7 @@ impl Endpoint {
             // SAFETY: E1.
             unsafe { (library.fabric)(list.first().fabric_attr, place, none) }
         });
-        let fabric: NonNull<fi::Fabric> = fabric.map_err(trouble("open a fabric"))?;
+        let fabric: NonNull<fi::FidFabric> = fabric.map_err(trouble("open a fabric"))?;
         let fabric_object = Object(fabric.cast());
         let fabric_ops = table(fabric, |fabric| fabric.ops);
         // SAFETY: E1.
@@ -234,7 +234,7 @@ impl Endpoint {
     }
 
     /// The address of the endpoint of that name.
-    pub(super) fn meet(&self, name: &[u8]) -> Result<u64, c_int> {
+    pub(super) fn insert_address(&self, name: &[u8]) -> Result<u64, c_int> {
         let mut address = fi::FI_ADDR_UNSPEC;
         // A name shorter than those of this provider is not one; it is read as one all the same, so it needs the room.
         let mut room = [0; NAME_BYTES_MAX];
@@ -664,7 +664,7 @@ fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
 impl Calls {
     /// Of an endpoint that is enabled: until then its tables may change.
     fn of(
-        fabric: NonNull<fi::Fabric>,
+        fabric: NonNull<fi::FidFabric>,
         av: NonNull<fi::Av>,
         cq: NonNull<fi::Cq>,
         ep: NonNull<fi::Ep>,

@@ -2,8 +2,8 @@
 //! Long messages are read out of the sender's memory, where the provider can: the sender registers it, and its key goes with the
 //! offer.
 //!
-//! An endpoint is reached by its name, which only its own process knows. So who first sends to a peer sends it its *card*
-//! in a sealed datagram, and wants the peer's in return, again and again until it is there; whoever gets a card notes the name.
+//! An endpoint is reached by its name, which only its own process knows. So who first sends to a peer sends it its *endpoint address*
+//! in a sealed datagram, and wants the peer's in return, again and again until it is there; whoever gets an address notes the name.
 //! Nobody knows more names than it has peers that it talks to. The socket of datagrams is there in every job of
 //! several hosts, and is also where one sleeps.
 
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 
 use ferrywire_nic::{Envelope, Key, Mix, Peer, Promises, Sent, Span, Ticket};
 
-use super::card::Card;
 use super::endpoint::{Endpoint, Given, Happened};
+use super::endpoint_address::EndpointAddress;
 use super::object::Registered;
 use super::reads::{Ended, Reads};
 use super::slots::MESSAGE_BYTES_MAX;
-use super::watch::{Concern, PERIOD, SILENCE_MAX, Watch};
+use super::watch::{Concern, PERIOD, SILENCE_MAX, SilenceWatch};
 use crate::net::Net;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rail for one rank, once.
 pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricInlet) {
-    let mail = Arc::new(Mail::default());
+    let mail = Arc::new(InletNews::default());
     let (datagrams, datagrams_inlet) = udp::open(net);
     let out = Fabric {
         me: net.me.to_le_bytes(),
@@ -44,7 +44,7 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         full: Vec::new(),
         lost: Vec::new(),
         pause: Pause::new(),
-        watch: Watch::new(Instant::now()),
+        watch: SilenceWatch::new(Instant::now()),
         slept: Cell::new(false),
     };
     let inlet = FabricInlet {
@@ -68,8 +68,8 @@ pub(crate) struct Fabric {
     /// Reads that are over, and have not been shown.
     over: Vec<Ticket>,
     endpoint: Arc<Endpoint>,
-    mail: Arc<Mail>,
-    /// For cards.
+    mail: Arc<InletNews>,
+    /// For addresses.
     datagrams: Udp,
     contacts: HashMap<Peer, Contact, BuildHasherDefault<Mix>>,
     /// Peers whose frames found no room, or whose names we do not know yet.
@@ -77,7 +77,7 @@ pub(crate) struct Fabric {
     /// Peers that cannot be reached, and have not been shown.
     lost: Vec<(Peer, io::Error)>,
     pause: Pause,
-    watch: Watch,
+    watch: SilenceWatch,
     /// Somebody is about to sleep, or has slept: it is to be looked after peers.
     slept: Cell<bool>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Fabric {
 enum Contact {
     /// Its address.
     Known(u64),
-    /// It is asked for its card, and was last then.
+    /// It is asked for its address, and was last then.
     Asked { since: Instant, last: Instant },
 }
 
@@ -166,7 +166,9 @@ impl Rail for Fabric {
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         for letter in self.mail.take() {
             match letter {
-                Letter::Card { from, wants, name } => self.on_card(from, wants, &name),
+                Letter::EndpointAddress { from, wants, name } => {
+                    self.on_address(from, wants, &name)
+                }
                 Letter::Lost { peer, code } => self.lose(peer, code),
                 Letter::Piece { number, code } => self.on_piece(number, code),
             }
@@ -225,8 +227,8 @@ impl Rail for Fabric {
     }
 
     /// How long one may sleep: the library may have something to do that wakes nobody.
-    fn patience(&self) -> Option<Duration> {
-        let patience = match () {
+    fn timeout(&self) -> Option<Duration> {
+        let timeout = match () {
             () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
             () if self.endpoint.wait().is_none() => Some(NAP),
             () if self.endpoint.is_manual => Some(LOOK),
@@ -234,7 +236,7 @@ impl Rail for Fabric {
             () => None,
         };
         self.slept.set(self.watch.is_waiting());
-        patience
+        timeout
     }
 }
 
@@ -277,7 +279,7 @@ impl Fabric {
         Sent::Full
     }
 
-    /// Asks a peer for its card.
+    /// Asks a peer for its address.
     fn ask(&mut self, peer: Peer) {
         self.tell(peer, true);
         let now = Instant::now();
@@ -294,10 +296,10 @@ impl Fabric {
         }
     }
 
-    /// Gives a peer our card. If it gets lost, it is asked for again.
+    /// Gives a peer our address. If it gets lost, it is asked for again.
     fn tell(&mut self, peer: Peer, wants: bool) {
-        let card = Card { wants, name: self.endpoint.name() };
-        let _ = self.datagrams.send_bytes(peer, &card.emit(), &[]);
+        let address = EndpointAddress { wants, name: self.endpoint.name() };
+        let _ = self.datagrams.send_bytes(peer, &address.emit(), &[]);
         let _ = self.datagrams.let_all_go();
     }
 
@@ -313,10 +315,10 @@ impl Fabric {
         self.lost.push((peer, io::Error::other(format!("it has not answered for {seconds} s"))));
     }
 
-    fn on_card(&mut self, from: Peer, wants: bool, name: &[u8]) {
+    fn on_address(&mut self, from: Peer, wants: bool, name: &[u8]) {
         // A name does not change, so what is known stays.
         if !matches!(self.contacts.get(&from), Some(Contact::Known(_))) {
-            match self.endpoint.meet(name) {
+            match self.endpoint.insert_address(name) {
                 Ok(address) => {
                     if self.contacts.insert(from, Contact::Known(address)).is_some() {
                         self.mail.awaited.fetch_sub(1, Ordering::Relaxed);
@@ -373,9 +375,9 @@ impl Pause {
 
 /// What the inlet has for the half that sends.
 #[derive(Default)]
-struct Mail {
+struct InletNews {
     there: AtomicBool,
-    /// How many cards the half that sends waits for.
+    /// How many addresses the half that sends waits for.
     awaited: AtomicU32,
     letters: Mutex<Vec<Letter>>,
     /// Who has been heard since somebody asked.
@@ -383,7 +385,7 @@ struct Mail {
 }
 
 enum Letter {
-    Card {
+    EndpointAddress {
         from: Peer,
         wants: bool,
         name: Vec<u8>,
@@ -399,7 +401,7 @@ enum Letter {
     },
 }
 
-impl Mail {
+impl InletNews {
     #[inline(always)]
     fn is_there(&self) -> bool {
         self.there.load(Ordering::Relaxed)
@@ -429,11 +431,11 @@ impl Mail {
 pub(crate) struct FabricInlet {
     others: Others,
     endpoint: Arc<Endpoint>,
-    mail: Arc<Mail>,
+    mail: Arc<InletNews>,
     datagrams: UdpInlet,
-    /// Turns for which the socket is left alone: few cards come, and a look for them is a call of the system.
+    /// Turns for which the socket is left alone: few addresses come, and a look for them is a call of the system.
     rest: Cell<u32>,
-    /// Who was heard last, and noted, since it was last looked for cards.
+    /// Who was heard last, and noted, since it was last looked for addresses.
     last: Option<Peer>,
 }
 
@@ -462,7 +464,7 @@ impl Inlet for FabricInlet {
             self.rest.set(rest - 1);
             return happened;
         }
-        happened + self.poll_cards()
+        happened + self.poll_addresses()
     }
 
     /// Whether there is something to show. Whoever asks is about to sleep, and may be woken at the socket.
@@ -474,13 +476,13 @@ impl Inlet for FabricInlet {
 
 impl FabricInlet {
     #[inline(never)]
-    fn poll_cards(&mut self) -> usize {
+    fn poll_addresses(&mut self) -> usize {
         self.last = None;
         let mail = &self.mail;
         let came = self.datagrams.poll_bytes(|from, bytes| {
-            if let Some(Card { wants, name }) = Card::parse(bytes) {
+            if let Some(EndpointAddress { wants, name }) = EndpointAddress::parse(bytes) {
                 mail.note_heard(from);
-                mail.put(Letter::Card { from, wants, name: name.to_vec() });
+                mail.put(Letter::EndpointAddress { from, wants, name: name.to_vec() });
             }
         });
         let came = came.unwrap_or(0);
@@ -519,7 +521,7 @@ impl Others {
 const SOURCE_BYTES: usize = 4;
 #[expect(clippy::cast_possible_truncation, reason = "it is some kilobytes")]
 const FRAME_BYTES_MAX: u32 = (MESSAGE_BYTES_MAX - SOURCE_BYTES) as u32;
-/// When a card has not come, it is asked for again.
+/// When an address has not come, it is asked for again.
 const ASK_AGAIN: Duration = Duration::from_millis(4);
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
@@ -527,7 +529,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(100);
 /// How long the library may be left alone where it works only while it is called.
 const LOOK: Duration = Duration::from_millis(10);
-/// Turns between two looks for cards.
+/// Turns between two looks for addresses.
 const REST_TURNS: u32 = 512;
 
 #[cfg(test)]
@@ -548,7 +550,7 @@ mod tests {
             let endpoint = nets[1].endpoint.as_ref().expect("it was opened");
             let (_, mut inlet) = open(&nets[1], endpoint);
             let attacker = Endpoint::open(provider, std::iter::once(HERE)).expect("it is there");
-            let victim = attacker.meet(endpoint.name()).expect("it has a name");
+            let victim = attacker.insert_address(endpoint.name()).expect("it has a name");
             let claims = [u32::MAX, 7, 6, 0, 1, 2, 3, 4, 5];
             let (begun, mut taken) = (Instant::now(), Vec::new());
             for claim in claims {

@@ -20,11 +20,11 @@ pub(super) struct Reads {
     list: Vec<Read>,
     pieces: Vec<InFlight>,
     /// Pieces that nobody waits for any more, by their numbers, and what they go to. Each takes a context of the endpoint.
-    stray: Vec<(u32, Room)>,
+    stray: Vec<(u32, ReadBuffer)>,
     /// Names the next read or piece.
     next: u32,
     /// Rooms that are free.
-    rooms: Vec<Room>,
+    rooms: Vec<ReadBuffer>,
     /// The library had no room for a piece, or its peer is not known.
     pub(super) stalled: bool,
 }
@@ -52,19 +52,19 @@ struct InFlight {
     /// Where it goes in the end.
     into: Span,
     /// Where it goes first, if not there.
-    room: Option<Room>,
+    room: Option<ReadBuffer>,
 }
 
 /// Memory of ours that the library reads into. It stays where it is until it is freed: what the library has is never freed.
-struct Room(NonNull<[u8]>);
+struct ReadBuffer(NonNull<[u8]>);
 
 // SAFETY: it is memory that one owner has.
-unsafe impl Send for Room {}
+unsafe impl Send for ReadBuffer {}
 
-impl Room {
-    fn new(len: u64) -> Room {
+impl ReadBuffer {
+    fn new(len: u64) -> ReadBuffer {
         let bytes: Box<[u8]> = vec![0; size(len)].into();
-        Room(NonNull::from(Box::leak(bytes)))
+        ReadBuffer(NonNull::from(Box::leak(bytes)))
     }
 
     fn span(&self) -> Span {
@@ -175,13 +175,13 @@ impl Reads {
                 };
                 let len = bytes_max.min(read.into.len - read.asked);
                 let into = read.into.part(read.asked, len);
-                let room =
-                    through_rooms.then(|| self.rooms.pop().unwrap_or_else(|| Room::new(bytes_max)));
+                let room = through_rooms
+                    .then(|| self.rooms.pop().unwrap_or_else(|| ReadBuffer::new(bytes_max)));
                 let piece = Piece {
                     at: read.from.offset + read.asked,
                     start: read.from.offset,
                     key: read.key.0,
-                    into: room.as_ref().map_or(into, Room::span).first(len),
+                    into: room.as_ref().map_or(into, ReadBuffer::span).first(len),
                 };
                 match ask(address, number, &piece, read.registered.as_ref()) {
                     Given::Away => {

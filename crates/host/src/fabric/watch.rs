@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrywire_nic::{Mix, Peer};
 
 /// The peers of a rank.
-pub(super) struct Watch {
+pub(super) struct SilenceWatch {
     /// When it was last looked after them.
     looked: Instant,
     /// Those who owe a sign of life.
@@ -31,9 +31,9 @@ pub(super) enum Concern {
     GiveUp(Peer),
 }
 
-impl Watch {
-    pub(super) fn new(now: Instant) -> Watch {
-        Watch { looked: now, silent: HashMap::default(), last: None }
+impl SilenceWatch {
+    pub(super) fn new(now: Instant) -> SilenceWatch {
+        SilenceWatch { looked: now, silent: HashMap::default(), last: None }
     }
 
     /// Something goes to a peer, which should be heard one day.
@@ -62,7 +62,7 @@ impl Watch {
         !self.silent.is_empty()
     }
 
-    /// Whether it is time for [`Watch::look`].
+    /// Whether it is time for [`SilenceWatch::look`].
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now.duration_since(self.looked) >= PERIOD
     }
@@ -102,7 +102,7 @@ mod tests {
     fn who_is_spoken_to_and_not_heard_is_asked_and_then_given_up() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut watch = Watch::new(start);
+        let mut watch = SilenceWatch::new(start);
         watch.on_spoken(Peer(3));
         assert!(!watch.is_due(start) && watch.is_due(at(1)));
         for second in 1..10 {
@@ -118,7 +118,7 @@ mod tests {
     fn who_answers_is_left_alone_until_it_is_spoken_to_again() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut watch = Watch::new(start);
+        let mut watch = SilenceWatch::new(start);
         for round in 0..100 {
             watch.on_spoken(Peer(1));
             watch.on_spoken(Peer(1));
@@ -132,7 +132,7 @@ mod tests {
     fn what_was_heard_before_it_was_spoken_to_is_no_answer() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut watch = Watch::new(start);
+        let mut watch = SilenceWatch::new(start);
         watch.on_spoken(Peer(1));
         // It was heard, and then spoken to; or the other way round.
         assert_eq!(watch.look(at(1), vec![Peer(1)]), [Concern::Ask(Peer(1))]);

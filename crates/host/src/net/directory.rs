@@ -4,8 +4,8 @@
 //! Invariants, cited below by number.
 //!   D1. The file is as long as its head says, and nobody makes it shorter, since its maker has sealed it: `open` has checked
 //!       both.
-//!   D2. Cards are written before the file is handed to anybody; afterwards only `heard` changes.
-//!   D3. Behind the cards there is a bit for each rank, in words that are atomic: whether it is gone.
+//!   D2. Entries are written before the file is handed to anybody; afterwards only `heard` changes.
+//!   D3. Behind the entries there is a bit for each rank, in words that are atomic: whether it is gone.
 
 use std::fs::File;
 use std::io;
@@ -39,14 +39,14 @@ pub struct Directory {
 }
 
 #[repr(C, align(64))]
-struct Head {
+struct DirectoryHeader {
     magic: u64,
     hosts: u32,
     frame_bytes_max: u32,
 }
 
 #[repr(C, align(64))]
-struct Card {
+struct HostEntry {
     first: u32,
     ranks: u32,
     /// One more than the number of the address at which the host has been heard; 0 before.
@@ -68,12 +68,12 @@ impl Directory {
         map::reserve(&file, 0, len)?;
         map::seal_length(&file)?;
         let map = Map::new(&file, 0, len)?;
-        let head = Head { magic: MAGIC, hosts: count, frame_bytes_max };
+        let head = DirectoryHeader { magic: MAGIC, hosts: count, frame_bytes_max };
         // SAFETY: D1: there is room for a head, and nobody else has the file yet.
-        unsafe { map.start().cast::<Head>().write(head) };
+        unsafe { map.start().cast::<DirectoryHeader>().write(head) };
         let directory = Directory { file, map, hosts: count };
         for (number, host) in (0..).zip(hosts) {
-            let mut card = Card {
+            let mut entry = HostEntry {
                 first: host.first,
                 ranks: host.ranks,
                 heard: AtomicU32::new(0),
@@ -87,12 +87,12 @@ impl Directory {
                     IpAddr::V4(address) => (address.to_ipv6_mapped().octets(), 0),
                     IpAddr::V6(address) => (address.octets(), 1),
                 };
-                (card.addresses[at], card.long[at]) = (octets, long);
-                card.count += 1;
+                (entry.addresses[at], entry.long[at]) = (octets, long);
+                entry.count += 1;
             }
-            let place = std::ptr::from_ref(directory.card(number)).cast_mut();
+            let place = std::ptr::from_ref(directory.entry(number)).cast_mut();
             // SAFETY: D1, and nobody else has the file yet.
-            unsafe { place.write(card) };
+            unsafe { place.write(entry) };
         }
         Ok(directory)
     }
@@ -101,7 +101,7 @@ impl Directory {
     pub fn open(file: OwnedFd) -> io::Result<Directory> {
         let file = File::from(file);
         let len = file.metadata()?.len();
-        if len < size_of::<Head>() as u64 || !map::is_length_sealed(&file) {
+        if len < size_of::<DirectoryHeader>() as u64 || !map::is_length_sealed(&file) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = Map::new(&file, 0, len)?;
@@ -112,7 +112,7 @@ impl Directory {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let directory = Directory { hosts, ..directory };
-        let last = directory.card(hosts - 1);
+        let last = directory.entry(hosts - 1);
         if last.first.checked_add(last.ranks).is_none() {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -139,7 +139,7 @@ impl Directory {
 
     /// How many ranks there are on all hosts.
     pub fn size(&self) -> u32 {
-        let last = self.card(self.hosts - 1);
+        let last = self.entry(self.hosts - 1);
         last.first + last.ranks
     }
 
@@ -148,32 +148,33 @@ impl Directory {
         let (mut low, mut high) = (0, self.hosts);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match self.card(middle).first <= rank {
+            match self.entry(middle).first <= rank {
                 true => low = middle,
                 false => high = middle,
             }
         }
-        let card = self.card(low);
-        let slot = rank.checked_sub(card.first).filter(|&slot| slot < card.ranks)?;
-        Some((low, u16::try_from(slot).ok()?))
+        let entry = self.entry(low);
+        let local_rank =
+            rank.checked_sub(entry.first).filter(|&local_rank| local_rank < entry.ranks)?;
+        Some((low, u16::try_from(local_rank).ok()?))
     }
 
     /// The first rank of a host, and how many it has.
     pub fn ranks(&self, host: u32) -> (u32, u32) {
-        let card = self.card(host);
-        (card.first, card.ranks)
+        let entry = self.entry(host);
+        (entry.first, entry.ranks)
     }
 
     /// The port of a host.
     pub fn port(&self, host: u32) -> u16 {
-        self.card(host).port
+        self.entry(host).port
     }
 
     /// Where a host may be reached.
     pub fn addresses(&self, host: u32) -> impl Iterator<Item = IpAddr> {
-        let card = self.card(host);
-        let count = usize::from(card.count).min(ADDRESSES_MAX);
-        card.addresses.iter().zip(&card.long).take(count).map(|(octets, &long)| {
+        let entry = self.entry(host);
+        let count = usize::from(entry.count).min(ADDRESSES_MAX);
+        entry.addresses.iter().zip(&entry.long).take(count).map(|(octets, &long)| {
             let address = Ipv6Addr::from(*octets);
             match long {
                 0 => address.to_ipv4_mapped().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4),
@@ -184,7 +185,7 @@ impl Directory {
 
     /// Where a host has been heard, which is where it is reached; `None` before.
     pub fn heard(&self, host: u32) -> Option<SocketAddr> {
-        let at = self.card(host).heard.load(Ordering::Relaxed).checked_sub(1)?;
+        let at = self.entry(host).heard.load(Ordering::Relaxed).checked_sub(1)?;
         let address = self.addresses(host).nth(at as usize)?;
         Some(SocketAddr::new(address, self.port(host)))
     }
@@ -192,12 +193,12 @@ impl Directory {
     /// A genuine frame of a host came from there.
     pub fn note_heard(&self, host: u32, from: IpAddr) {
         if let Some(at) = self.addresses(host).position(|address| address == from) {
-            self.card(host).heard.store(u32::try_from(at).unwrap_or(0) + 1, Ordering::Relaxed);
+            self.entry(host).heard.store(u32::try_from(at).unwrap_or(0) + 1, Ordering::Relaxed);
         }
     }
 
     /// A rank is gone, on whichever host. Whoever looks shall be told of it, too.
-    pub fn bury(&self, rank: u32) {
+    pub fn mark_down(&self, rank: u32) {
         if let Some(word) = self.gone_word(rank) {
             word.fetch_or(1 << (rank % 64), Ordering::SeqCst);
         }
@@ -216,27 +217,27 @@ impl Directory {
         }
         // SAFETY: D1: the word is inside, as the line above says.
         let word = unsafe { self.map.start().add(offset) };
-        // SAFETY: D3; cards are as long as their alignment, so what is behind them is aligned.
+        // SAFETY: D3; entries are as long as their alignment, so what is behind them is aligned.
         Some(unsafe { word.cast::<AtomicU64>().as_ref() })
     }
 
-    fn head(&self) -> &Head {
+    fn head(&self) -> &DirectoryHeader {
         // SAFETY: D1, D2: a head is at the beginning, and does not change.
-        unsafe { self.map.start().cast::<Head>().as_ref() }
+        unsafe { self.map.start().cast::<DirectoryHeader>().as_ref() }
     }
 
-    fn card(&self, host: u32) -> &Card {
-        let offset = size_of::<Head>() + host as usize * size_of::<Card>();
-        assert!(offset + size_of::<Card>() <= self.map.len(), "host {host} of {}", self.hosts);
-        // SAFETY: D1: the card is inside, as the line above says.
-        let card = unsafe { self.map.start().add(offset) };
-        // SAFETY: D2; any bytes are a card.
-        unsafe { card.cast::<Card>().as_ref() }
+    fn entry(&self, host: u32) -> &HostEntry {
+        let offset = size_of::<DirectoryHeader>() + host as usize * size_of::<HostEntry>();
+        assert!(offset + size_of::<HostEntry>() <= self.map.len(), "host {host} of {}", self.hosts);
+        // SAFETY: D1: the entry is inside, as the line above says.
+        let entry = unsafe { self.map.start().add(offset) };
+        // SAFETY: D2; any bytes are a entry.
+        unsafe { entry.cast::<HostEntry>().as_ref() }
     }
 }
 
 fn bytes(hosts: u32) -> u64 {
-    size_of::<Head>() as u64 + u64::from(hosts) * size_of::<Card>() as u64
+    size_of::<DirectoryHeader>() as u64 + u64::from(hosts) * size_of::<HostEntry>() as u64
 }
 
 /// Room for a bit for each rank.
@@ -293,8 +294,8 @@ mod tests {
         let made = Directory::create(&three(), 1400).expect("memory");
         let file = made.file().try_clone().expect("a copy");
         let theirs = Directory::open(file.into()).expect("it is whole");
-        made.bury(5);
-        made.bury(7);
+        made.mark_down(5);
+        made.mark_down(7);
         let gone: Vec<u32> = (0..9).filter(|&rank| theirs.is_gone(rank)).collect();
         assert_eq!(gone, [5], "there is no rank 7");
     }

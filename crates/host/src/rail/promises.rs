@@ -215,9 +215,8 @@ impl<R: Rail, I: Inlet> Pair<R, I> {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             self.send(who, tag, len);
-            let patience =
-                Instant::now() + Duration::from_millis(if reliable { 20_000 } else { 3 });
-            while Instant::now() < patience {
+            let timeout = Instant::now() + Duration::from_millis(if reliable { 20_000 } else { 3 });
+            while Instant::now() < timeout {
                 self.drive();
                 let came = std::mem::take(&mut self.came[1 - who]);
                 // Where frames may be late, earlier ones may come as well.

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::shm::newcomers::Label;
-use crate::shm::ring::{Control, DATA_LINES_MAX, LINE_BYTES, Line, Ring, SLOTS, Slot};
+use crate::shm::ring::{CacheLine, Control, DATA_LINES_MAX, LINE_BYTES, Ring, SLOTS, Slot};
 use crate::sys::map::{self, Map};
 
 /// An arena. Places in it are named as offsets in the file of the segment.
@@ -73,7 +73,7 @@ impl Arena {
             unsafe { std::slice::from_raw_parts(slots.cast::<Slot>().as_ptr(), SLOTS as usize) };
         // SAFETY: as above: so many lines are there, though not all are reserved.
         let lines = unsafe {
-            std::slice::from_raw_parts(lines.cast::<Line>().as_ptr(), DATA_LINES_MAX as usize)
+            std::slice::from_raw_parts(lines.cast::<CacheLine>().as_ptr(), DATA_LINES_MAX as usize)
         };
         Some(Ring { control, slots, lines })
     }
@@ -104,7 +104,7 @@ pub(crate) const RING_BYTES: u64 =
 const _: () = {
     assert!(size_of::<Control>() == 128);
     assert!(size_of::<Slot>() == 64);
-    assert!(size_of::<Line>() == LINE_BYTES);
+    assert!(size_of::<CacheLine>() == LINE_BYTES);
     assert!(size_of::<Label>() as u64 <= CONTROL_OFFSET);
     assert!(DATA_OFFSET + FIRST_LINES as u64 * LINE_BYTES as u64 == 3 * PAGE_BYTES);
 };

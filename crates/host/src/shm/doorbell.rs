@@ -1,6 +1,6 @@
 //! The doorbell of a rank: one word that says whether anybody sleeps there, and who.
 //!
-//! Nobody rings at a door behind which somebody is awake: a message to a rank that is looking costs
+//! Nobody rings at a join socket behind which somebody is awake: a message to a rank that is looking costs
 //! one load of a line that both keep in their caches. Whoever goes to sleep arms the doorbell, looks
 //! once more, and sleeps; whoever brings something makes it visible, looks at the doorbell, and rings if
 //! it is armed. Of these four steps no two may pass each other, which takes a fence on both sides.
@@ -78,9 +78,9 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until somebody rings, or for `patience`; not at all if somebody has rung since `arm`.
-    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        park::wait(&self.sleeper, who as u32, who as u32, patience);
+    /// Sleeps until somebody rings, or for `timeout`; not at all if somebody has rung since `arm`.
+    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
+        park::wait(&self.sleeper, who as u32, who as u32, timeout);
         // Pairs with the Release in `wake`.
         self.sleeper.load(Ordering::Acquire);
     }

@@ -1,7 +1,7 @@
-//! A plane of a job: its ranks, with doors and rings that are apart from those of other planes.
+//! A plane of a job: its ranks, with signals and rings that are apart from those of other planes.
 //!
 //! A rank opens a plane when it first uses it. Until then what others have sent there waits in their
-//! rings, and nobody rings at its door.
+//! rings, and nobody rings its doorbell.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Plane {
 #[derive(Clone)]
 pub(crate) struct Bell {
     pub(crate) doorbell: &'static Doorbell,
-    knock: Option<(Arc<Net>, u16)>,
+    wakeup: Option<(Arc<Net>, u16)>,
 }
 
 impl Bell {
@@ -37,19 +37,19 @@ impl Bell {
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) {
         if self.doorbell.ring(fenced)
-            && let Some((net, slot)) = &self.knock
+            && let Some((net, local_rank)) = &self.wakeup
         {
-            net.knock(*slot);
+            net.wake(*local_rank);
         }
     }
 
-    /// Sleeps until somebody rings, or a datagram comes, or for `patience`; not at all if somebody has rung since the
+    /// Sleeps until somebody rings, or a datagram comes, or for `timeout`; not at all if somebody has rung since the
     /// doorbell was armed.
-    pub(crate) fn sleep(&self, who: Sleeper, patience: Option<Duration>) {
-        match &self.knock {
-            None => self.doorbell.sleep(who, patience),
+    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
+        match &self.wakeup {
+            None => self.doorbell.sleep(who, timeout),
             Some((net, _)) if self.doorbell.is_armed() => {
-                net.wait(Some(patience.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
+                net.wait(Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
             }
             Some(_) => {}
         }
@@ -82,7 +82,7 @@ impl Plane {
     }
 
     /// Shows `rank` the rings that lead to it and that it has not been shown before.
-    pub(crate) fn welcome(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
+    pub(crate) fn take_newcomers(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
         let ranks = self.segment.ranks();
         let show = |at: u64, from: u32| {
             if from < ranks
@@ -101,35 +101,35 @@ impl Plane {
 
     /// The doorbell of a rank.
     pub(crate) fn doorbell(&self, rank: u32) -> Bell {
-        let slot = u16::try_from(rank).unwrap_or(u16::MAX);
+        let local_rank = u16::try_from(rank).unwrap_or(u16::MAX);
         Bell {
-            doorbell: &self.segment.door(self.number, rank).doorbell,
-            knock: self.net.as_ref().map(|net| (Arc::clone(net), slot)),
+            doorbell: &self.segment.signals(self.number, rank).doorbell,
+            wakeup: self.net.as_ref().map(|net| (Arc::clone(net), local_rank)),
         }
     }
 
     /// Those who sleep at their sockets shall look: somebody has left, or is gone.
-    pub(crate) fn knock_at_all(&self) {
+    pub(crate) fn wake_all(&self) {
         if let Some(net) = &self.net {
-            (0..self.segment.ranks()).filter_map(|slot| u16::try_from(slot).ok()).for_each(
-                |slot| {
-                    net.knock(slot);
-                },
-            );
+            (0..self.segment.ranks())
+                .filter_map(|local_rank| u16::try_from(local_rank).ok())
+                .for_each(|local_rank| {
+                    net.wake(local_rank);
+                });
         }
     }
 
     /// The rings that lead to a rank and that it has not been shown.
     pub(crate) fn newcomers(&self, rank: u32) -> &'static Newcomers {
-        &self.segment.door(self.number, rank).newcomers
+        &self.segment.signals(self.number, rank).newcomers
     }
 
     /// Whether the user of a rank waits.
     pub(crate) fn attention(&self, rank: u32) -> &'static Attention {
-        &self.segment.door(self.number, rank).attention
+        &self.segment.signals(self.number, rank).attention
     }
 }
 
-/// How long one sleeps at a socket without a look. A knock may be lost, or go astray when the ranks of a host leave one
+/// How long one sleeps at a socket without a look. A wakeup may be lost, or go astray when the ranks of a host leave one
 /// after the other and nobody is left who keeps their sockets.
 const NAP_MAX: Duration = Duration::from_millis(100);

@@ -65,7 +65,7 @@ pub struct Shm {
     /// The identity of this process.
     word: u64,
     /// How the memory of each rank is reached, as far as we have tried.
-    reaches: Vec<OnceCell<Reach>>,
+    reaches: Vec<OnceCell<MemoryAccess>>,
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full, and what we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
@@ -77,7 +77,7 @@ pub struct Shm {
 
 /// How the memory of a rank is reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Reach {
+enum MemoryAccess {
     /// It is that of this process.
     Here,
     /// The kernel moves bytes between this process and the one that we know by this number.
@@ -111,7 +111,7 @@ impl Shm {
         }
     }
 
-    /// Whatever `push` wants to put into the ring to `to`, and a ring at the door if it did.
+    /// Whatever `push` wants to put into the ring to `to`, and a ring of the doorbell if it did.
     #[inline(always)]
     fn push(
         &mut self,
@@ -190,28 +190,28 @@ impl Shm {
     }
 
     /// How the memory of `peer` is reached: found out once.
-    fn reach(&self, peer: Peer) -> Reach {
+    fn reach(&self, peer: Peer) -> MemoryAccess {
         let found = &self.reaches[peer.0 as usize];
         *found.get_or_init(|| self.find(self.plane.segment.process(peer.0)))
     }
 
     /// The system does not let us reach the memory of `peer` any more.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
-        self.reaches[peer.0 as usize] = OnceCell::from(Reach::Not);
+        self.reaches[peer.0 as usize] = OnceCell::from(MemoryAccess::Not);
     }
 
     /// The kernel takes the number of a process as the caller counts, and nobody has told us how we count this one: in a
     /// container of our own it may have another number for us, or none. So each number that others know it by is tried.
-    fn find(&self, process: Process) -> Reach {
+    fn find(&self, process: Process) -> MemoryAccess {
         if process.word == 0 {
-            return Reach::Not;
+            return MemoryAccess::Not;
         }
         if process.word == self.word {
-            return Reach::Here;
+            return MemoryAccess::Here;
         }
         let pids = [process.pid_outside, process.pid].into_iter();
         let mut pids = pids.filter_map(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 0);
-        pids.find(|&pid| holds_word(pid, process)).map_or(Reach::Not, Reach::There)
+        pids.find(|&pid| holds_word(pid, process)).map_or(MemoryAccess::Not, MemoryAccess::There)
     }
 }
 
@@ -229,7 +229,7 @@ fn holds_word(pid: i32, process: Process) -> bool {
 
 impl Rail for Shm {
     fn promises(&self, peer: Peer) -> Promises {
-        let reaches = self.reach(peer) != Reach::Not;
+        let reaches = self.reach(peer) != MemoryAccess::Not;
         Promises {
             rail: NEAR,
             reliable: true,
@@ -267,9 +267,9 @@ impl Rail for Shm {
         let [from, into, len] = [from, into, len].map(address);
         match self.reach(peer) {
             // SAFETY: the caller vouches for `into`.
-            Reach::There(pid) => unsafe { reach::read(pid, from, into, len) },
-            Reach::Not => Err(io::ErrorKind::PermissionDenied.into()),
-            Reach::Here => {
+            MemoryAccess::There(pid) => unsafe { reach::read(pid, from, into, len) },
+            MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
+            MemoryAccess::Here => {
                 // SAFETY: as above. `from` is lent by another rank of this process until we tell it
                 // that we are done.
                 unsafe { copy_here(from, into, len) };
@@ -282,9 +282,9 @@ impl Rail for Shm {
         let [from, into, len] = [from, into, len].map(address);
         match self.reach(peer) {
             // SAFETY: the caller vouches for `from`.
-            Reach::There(pid) => unsafe { reach::write(pid, into, from, len) },
-            Reach::Not => Err(io::ErrorKind::PermissionDenied.into()),
-            Reach::Here => {
+            MemoryAccess::There(pid) => unsafe { reach::write(pid, into, from, len) },
+            MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
+            MemoryAccess::Here => {
                 // SAFETY: as above. `into` is lent by another rank of this process until we tell it
                 // that we are done.
                 unsafe { copy_here(from, into, len) };
@@ -334,13 +334,13 @@ impl Shm {
     /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
     /// about to leave. True if that is so already, and nobody will wake us.
     #[must_use]
-    pub(crate) fn thirst(&mut self, leaving: bool) -> bool {
+    pub(crate) fn want_room(&mut self, leaving: bool) -> bool {
         let mut moved = false;
         for (rank, ring) in (0..).zip(&mut self.rings) {
             let Some(ring) = ring else { continue };
             let stuck = self.stuck.iter().find(|(peer, _)| *peer == Peer(rank));
             if stuck.is_some() || leaving && !ring.producer.is_drained() {
-                moved |= ring.producer.thirst();
+                moved |= ring.producer.want_room();
                 moved |= stuck.is_some_and(|&(_, seen)| ring.producer.seen() != seen);
             }
         }
@@ -369,9 +369,9 @@ struct Incoming {
 
 impl ShmInlet {
     #[cold]
-    fn welcome(&mut self) {
+    fn take_newcomers(&mut self) {
         let (rings, plane) = (&mut self.rings, &self.plane);
-        plane.welcome(self.me, |from, ring: Ring| {
+        plane.take_newcomers(self.me, |from, ring: Ring| {
             let doorbell = plane.doorbell(from);
             rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring), doorbell });
         });
@@ -382,7 +382,7 @@ impl Inlet for ShmInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         if !self.newcomers.is_empty() {
-            self.welcome();
+            self.take_newcomers();
         }
         let fenced = self.fenced;
         let mut taken = 0;

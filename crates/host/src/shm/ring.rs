@@ -30,7 +30,7 @@ pub(crate) struct Control {
     /// Slots that have been taken, since the beginning.
     consumed: AtomicU32,
     /// The producer has found no room, and wants to be woken when there is some.
-    thirsty: AtomicU32,
+    want_room: AtomicU32,
 }
 
 /// One frame, or where it is.
@@ -45,19 +45,19 @@ pub(crate) struct Slot {
 /// Room for 64 bytes of long frames.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub(crate) struct Line(UnsafeCell<[u8; LINE_BYTES]>);
+pub(crate) struct CacheLine(UnsafeCell<[u8; LINE_BYTES]>);
 
 // SAFETY: I1, I2: producer and consumer never touch the same bytes at the same time.
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
-unsafe impl Sync for Line {}
+unsafe impl Sync for CacheLine {}
 
 /// The three parts of a ring. They live in a mapping that whoever holds this keeps alive.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) control: &'static Control,
     pub(crate) slots: &'static [Slot],
-    pub(crate) lines: &'static [Line],
+    pub(crate) lines: &'static [CacheLine],
 }
 
 impl Ring {
@@ -302,9 +302,9 @@ impl Producer {
     /// Asks to be woken when there is room. True if something has been consumed meanwhile, of which
     /// nobody will tell us.
     #[must_use]
-    pub(crate) fn thirst(&mut self) -> bool {
-        self.ring.control.thirsty.store(1, Ordering::Relaxed);
-        // Pairs with the fence in `Consumer::publish`: either we see its count, or it our thirst.
+    pub(crate) fn want_room(&mut self) -> bool {
+        self.ring.control.want_room.store(1, Ordering::Relaxed);
+        // Pairs with the fence in `Consumer::publish`: either we see its count, or it our want_room.
         fence(Ordering::SeqCst);
         self.look()
     }
@@ -397,11 +397,11 @@ impl Consumer {
         // Pairs with the Acquire in `Producer::look`: we have read what we say we have.
         self.ring.control.consumed.store(self.next, Ordering::Release);
         if fenced {
-            // Pairs with the fence in `Producer::thirst`.
+            // Pairs with the fence in `Producer::want_room`.
             fence(Ordering::SeqCst);
         }
-        let thirsty = &self.ring.control.thirsty;
-        thirsty.load(Ordering::Relaxed) != 0 && thirsty.swap(0, Ordering::Relaxed) != 0
+        let want_room = &self.ring.control.want_room;
+        want_room.load(Ordering::Relaxed) != 0 && want_room.swap(0, Ordering::Relaxed) != 0
     }
 }
 

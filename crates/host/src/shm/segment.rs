@@ -1,16 +1,16 @@
 //! The memory that all ranks of a job on one node share.
 //!
-//! One memfd without a name: a header, a card for each rank, doors for each rank in each further
+//! One memfd without a name: a header, an entry for each rank, signals for each rank in each further
 //! plane, and for each plane an arena from which rings are claimed on first contact. It is as long
 //! as all rings together could be, but memory is set aside piece by piece, before anybody touches it,
 //! so that a limit is an error and never a signal. Nothing is set aside for a plane that nobody uses,
 //! and only those who use it map its arena.
 //!
 //! Invariants, cited below by number.
-//!   I1. The mapping holds the header, all cards, all doors and the first arena, and lives as long as
+//!   I1. The mapping holds the header, all entries, all signals and the first arena, and lives as long as
 //!       the `Segment`. The file is sealed against becoming shorter, by its maker and seen by who opens it.
-//!   I2. Header and cards are reserved before the segment is handed to anybody, the doors of a plane
-//!       before it is in `Header::planes` or in the hands of a `Plane`. All of them are valid for any
+//!   I2. SegmentHeader and entries are reserved before the segment is handed to anybody, the signals of a plane
+//!       before it is in `SegmentHeader::planes` or in the hands of a `Plane`. All of them are valid for any
 //!       bytes, zeros at first.
 
 use std::fs::File;
@@ -37,13 +37,13 @@ pub struct Segment {
 }
 
 #[repr(C, align(64))]
-struct Header {
+struct SegmentHeader {
     magic: AtomicU64,
     bytes: AtomicU64,
     ranks: AtomicU32,
     job: AtomicU32,
     oversubscribed: AtomicU32,
-    /// How often ranks have left or died: whoever has seen fewer looks at the cards.
+    /// How often ranks have left or died: whoever has seen fewer looks at the entries.
     changes: AtomicU32,
     /// Planes that somebody has opened, as bits; the first is always open.
     planes: AtomicU32,
@@ -55,15 +55,15 @@ struct Header {
 
 /// What everybody may know of a rank, and how it is reached.
 #[repr(C, align(64))]
-struct Card {
+struct RankEntry {
     /// In the first plane.
-    door: Door,
+    signals: RankSignals,
     who: Who,
 }
 
 /// How a rank is reached in a plane.
 #[repr(C, align(64))]
-pub(crate) struct Door {
+pub(crate) struct RankSignals {
     pub(crate) doorbell: Doorbell,
     /// Rings that lead here and that the rank has not been shown.
     pub(crate) newcomers: Newcomers,
@@ -90,7 +90,7 @@ impl Attention {
 struct Who {
     /// Its process, as it counts itself.
     pid: AtomicU32,
-    /// Its process, as whoever filled in the card counts it.
+    /// Its process, as whoever filled in the entry counts it.
     pid_outside: AtomicU32,
     /// [`HERE`], [`LEAVING`], [`LEFT`] or [`DEAD`].
     state: AtomicU32,
@@ -103,7 +103,7 @@ struct Who {
     probe: AtomicU64,
 }
 
-/// What the card of a rank says of its process.
+/// What the entry of a rank says of its process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
     /// Its number, as it counts itself.
@@ -136,7 +136,7 @@ impl Segment {
 
     /// Bytes that are set aside for so many ranks before any of them talk.
     pub fn bytes(ranks: u32) -> u64 {
-        doors_start(ranks, 1)
+        signals_start(ranks, 1)
     }
 
     /// Bytes of address space for all rings that so many ranks can have in the first plane.
@@ -148,10 +148,10 @@ impl Segment {
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
         let file = Arc::new(File::from(fd));
         let bytes = file.metadata()?.len();
-        if bytes < size_of::<Header>() as u64 || !map::is_length_sealed(&file) {
+        if bytes < size_of::<SegmentHeader>() as u64 || !map::is_length_sealed(&file) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let map = Arc::new(Map::new(&file, 0, size_of::<Header>() as u64)?);
+        let map = Arc::new(Map::new(&file, 0, size_of::<SegmentHeader>() as u64)?);
         let mut segment = Segment { file, map, ranks: 0, job: 0, oversubscribed: false };
         let header = segment.header();
         let ranks = header.ranks.load(Ordering::Relaxed);
@@ -199,18 +199,18 @@ impl Segment {
         cores / 2 >= self.ranks
     }
 
-    /// Fills in the card of a rank.
+    /// Fills in the entry of a rank.
     pub fn introduce(&self, rank: u32, process: Process) {
-        let who = &self.card(rank).who;
+        let who = &self.entry(rank).who;
         who.pid.store(process.pid, Ordering::Relaxed);
         who.pid_outside.store(process.pid_outside, Ordering::Relaxed);
         who.word.store(process.word, Ordering::Relaxed);
         who.probe.store(process.probe, Ordering::Release);
     }
 
-    /// What the card of a rank says.
+    /// What the entry of a rank says.
     pub fn process(&self, rank: u32) -> Process {
-        let who = &self.card(rank).who;
+        let who = &self.entry(rank).who;
         let probe = who.probe.load(Ordering::Acquire);
         Process {
             pid: who.pid.load(Ordering::Relaxed),
@@ -222,14 +222,14 @@ impl Segment {
 
     /// A rank is about to leave, and will open no more planes.
     pub(crate) fn take_leave(&self, rank: u32) {
-        let _ = self.card(rank).who.state.compare_exchange(
+        let _ = self.entry(rank).who.state.compare_exchange(
             HERE,
             LEAVING,
             Ordering::SeqCst,
             Ordering::Relaxed,
         );
         // Where only the first plane is in use, nobody waits for word of that. Whoever opens another
-        // one from now on sees it on the card.
+        // one from now on sees it on the entry.
         if self.header().planes.load(Ordering::SeqCst) != 0 {
             self.tell_all();
         }
@@ -237,19 +237,19 @@ impl Segment {
 
     /// A rank has left, and everybody shall know.
     pub(crate) fn leave(&self, rank: u32) {
-        self.card(rank).who.state.store(LEFT, Ordering::SeqCst);
+        self.entry(rank).who.state.store(LEFT, Ordering::SeqCst);
         self.tell_all();
     }
 
     /// A rank has died, and everybody shall know.
-    pub fn bury(&self, rank: u32) {
-        self.card(rank).who.state.store(DEAD, Ordering::SeqCst);
+    pub fn mark_down(&self, rank: u32) {
+        self.entry(rank).who.state.store(DEAD, Ordering::SeqCst);
         self.tell_all();
     }
 
     /// Whether a rank has left in order, or is about to.
     pub(crate) fn has_left(&self, rank: u32) -> bool {
-        matches!(self.card(rank).who.state.load(Ordering::SeqCst), LEAVING | LEFT)
+        matches!(self.entry(rank).who.state.load(Ordering::SeqCst), LEAVING | LEFT)
     }
 
     /// Everybody shall look who is gone, here or elsewhere.
@@ -259,7 +259,7 @@ impl Segment {
         let planes = self.header().planes.load(Ordering::SeqCst) | 1;
         for plane in (0..PLANES).filter(|plane| planes >> plane & 1 != 0) {
             for rank in 0..self.ranks {
-                self.door(plane, rank).doorbell.ring(true);
+                self.signals(plane, rank).doorbell.ring(true);
             }
         }
     }
@@ -274,7 +274,7 @@ impl Segment {
     /// Whether a rank is not in a plane and never will be: it is gone, or about to leave without
     /// having opened it.
     pub(crate) fn is_gone(&self, plane: u32, rank: u32) -> bool {
-        let who = &self.card(rank).who;
+        let who = &self.entry(rank).who;
         match who.state.load(Ordering::SeqCst) {
             HERE => false,
             LEAVING => plane != 0 && who.planes.load(Ordering::SeqCst) >> plane & 1 == 0,
@@ -290,10 +290,10 @@ impl Segment {
         if plane == 0 {
             return Ok(Arena::new(file, Arc::clone(&self.map), 0, begin..end));
         }
-        let doors = doors_start(self.ranks, plane)..doors_start(self.ranks, plane + 1);
-        map::reserve(&file, doors.start, doors.end - doors.start)?;
+        let signals = signals_start(self.ranks, plane)..signals_start(self.ranks, plane + 1);
+        map::reserve(&file, signals.start, signals.end - signals.start)?;
         let map = Map::new(&file, begin, end - begin)?;
-        self.card(rank).who.planes.fetch_or(1 << plane, Ordering::SeqCst);
+        self.entry(rank).who.planes.fetch_or(1 << plane, Ordering::SeqCst);
         self.header().planes.fetch_or(1 << plane, Ordering::SeqCst);
         Ok(Arena::new(file, Arc::new(map), begin, begin..end))
     }
@@ -303,48 +303,50 @@ impl Segment {
         &self.header().taken[plane as usize]
     }
 
-    /// The door of a rank in a plane. Like a ring, it is used only by those who hold the segment.
-    pub(crate) fn door(&self, plane: u32, rank: u32) -> &'static Door {
+    /// The signals of a rank in a plane. Like a ring, it is used only by those who hold the segment.
+    pub(crate) fn signals(&self, plane: u32, rank: u32) -> &'static RankSignals {
         if plane == 0 {
-            return &self.card(rank).door;
+            return &self.entry(rank).signals;
         }
         assert!(rank < self.ranks && plane < PLANES, "rank {rank} of {}", self.ranks);
-        let offset = doors_start(self.ranks, plane) + u64::from(rank) * size_of::<Door>() as u64;
-        // SAFETY: I1: the doors of all planes are inside the mapping.
-        let door = unsafe { self.map.start().add(usize::try_from(offset).unwrap_or(0)) };
+        let offset =
+            signals_start(self.ranks, plane) + u64::from(rank) * size_of::<RankSignals>() as u64;
+        // SAFETY: I1: the signals of all planes are inside the mapping.
+        let signals = unsafe { self.map.start().add(usize::try_from(offset).unwrap_or(0)) };
         // SAFETY: I2.
-        unsafe { door.cast::<Door>().as_ref() }
+        unsafe { signals.cast::<RankSignals>().as_ref() }
     }
 
-    fn header(&self) -> &Header {
+    fn header(&self) -> &SegmentHeader {
         // SAFETY: I1: the mapping begins with a header; I2: any bytes will do.
-        unsafe { self.map.start().cast::<Header>().as_ref() }
+        unsafe { self.map.start().cast::<SegmentHeader>().as_ref() }
     }
 
     #[inline(always)]
-    fn card(&self, rank: u32) -> &'static Card {
+    fn entry(&self, rank: u32) -> &'static RankEntry {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
-        let offset = size_of::<Header>() + rank as usize * size_of::<Card>();
-        // SAFETY: I1: the cards stand behind the header; `open` checked that the mapping has all.
-        let card = unsafe { self.map.start().add(offset) };
+        let offset = size_of::<SegmentHeader>() + rank as usize * size_of::<RankEntry>();
+        // SAFETY: I1: the entries stand behind the header; `open` checked that the mapping has all.
+        let entry = unsafe { self.map.start().add(offset) };
         // SAFETY: I2.
-        unsafe { card.cast::<Card>().as_ref() }
+        unsafe { entry.cast::<RankEntry>().as_ref() }
     }
 }
 
-/// Where the doors of a plane begin, in a segment for so many ranks. Those of the first are on the
-/// cards.
-fn doors_start(ranks: u32, plane: u32) -> u64 {
-    let cards = size_of::<Header>() as u64 + u64::from(ranks) * size_of::<Card>() as u64;
-    let doors = u64::from(ranks) * size_of::<Door>() as u64;
+/// Where the signals of a plane begin, in a segment for so many ranks. Those of the first are on the
+/// entries.
+fn signals_start(ranks: u32, plane: u32) -> u64 {
+    let entries =
+        size_of::<SegmentHeader>() as u64 + u64::from(ranks) * size_of::<RankEntry>() as u64;
+    let signals = u64::from(ranks) * size_of::<RankSignals>() as u64;
     let before = u64::from(plane.saturating_sub(1));
-    cards.next_multiple_of(PAGE_BYTES) + before * doors.next_multiple_of(PAGE_BYTES)
+    entries.next_multiple_of(PAGE_BYTES) + before * signals.next_multiple_of(PAGE_BYTES)
 }
 
 /// Where the arena of a plane begins.
 fn arena_start(ranks: u32, plane: u32) -> u64 {
     let arena = Arena::bytes(u64::from(ranks) * u64::from(ranks));
-    doors_start(ranks, PLANES) + u64::from(plane) * arena
+    signals_start(ranks, PLANES) + u64::from(plane) * arena
 }
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x03");
@@ -356,9 +358,9 @@ const LEFT: u32 = 2;
 const DEAD: u32 = 3;
 
 const _: () = {
-    assert!(size_of::<Card>() == 256);
-    assert!(size_of::<Door>() == 192);
-    assert!(size_of::<Header>() == 128);
+    assert!(size_of::<RankEntry>() == 256);
+    assert!(size_of::<RankSignals>() == 192);
+    assert!(size_of::<SegmentHeader>() == 128);
 };
 
 #[cfg(test)]
@@ -374,7 +376,7 @@ mod tests {
         assert!(made.file().set_len(0).is_err() && made.file().set_len(2 * len).is_err());
         // The same header in a file that somebody could truncate beneath us.
         let copy = map::memory_file(len).expect("memory");
-        let mut header = [0; size_of::<Header>()];
+        let mut header = [0; size_of::<SegmentHeader>()];
         made.file().read_exact_at(&mut header, 0).expect("read");
         copy.write_all_at(&header, 0).expect("written");
         assert!(Segment::open(copy.try_clone().expect("a copy").into()).is_err());
@@ -388,7 +390,7 @@ mod tests {
         made.take_leave(0);
         assert!(made.has_left(0) && !made.is_gone(0, 0));
         made.leave(0);
-        made.bury(1);
+        made.mark_down(1);
         let seen = [0, 1, 2].map(|rank| (made.is_gone(0, rank), made.has_left(rank)));
         assert_eq!(seen, [(true, true), (true, false), (false, false)]);
     }

@@ -3,13 +3,14 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::shm::ring::{
-    Consumer, Control, DATA_LINES_MAX, Event, LINE_BYTES, Line, Producer, Ring, SLOTS, Slot, Stuck,
+    CacheLine, Consumer, Control, DATA_LINES_MAX, Event, LINE_BYTES, Producer, Ring, SLOTS, Slot,
+    Stuck,
 };
 
 /// Both ends of a ring. Its memory is never given back.
 fn ring(lines: u32) -> (Producer, Consumer) {
     let slots: Vec<Slot> = (0..SLOTS).map(|_| Slot::default()).collect();
-    let all: Vec<Line> = (0..DATA_LINES_MAX).map(|_| Line::default()).collect();
+    let all: Vec<CacheLine> = (0..DATA_LINES_MAX).map(|_| CacheLine::default()).collect();
     let control: &Control = Box::leak(Box::default());
     let ring = Ring { control, slots: slots.leak(), lines: all.leak() };
     (Producer::new(ring, lines), Consumer::new(ring))

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Sleeps while `word` holds `expected`, until woken by somebody who names one of our `bits`, or
-/// until `patience` is over. May wake for no reason; whoever sleeps looks again.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, patience: Option<Duration>) {
-    let until = patience.map(deadline);
+/// until `timeout` is over. May wake for no reason; whoever sleeps looks again.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, timeout: Option<Duration>) {
+    let until = timeout.map(deadline);
     let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: I1, and `until` is null or points to a time that lives until the call returns.
     unsafe {
@@ -41,13 +41,13 @@ pub(crate) fn wake(word: &AtomicU32, bits: u32) {
     };
 }
 
-/// The moment `patience` from now, on the clock that the kernel waits by.
-fn deadline(patience: Duration) -> libc::timespec {
+/// The moment `timeout` from now, on the clock that the kernel waits by.
+fn deadline(timeout: Duration) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a time that we own.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let ns = now.tv_nsec + i64::from(patience.subsec_nanos());
-    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX / 4);
+    let ns = now.tv_nsec + i64::from(timeout.subsec_nanos());
+    let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX / 4);
     libc::timespec {
         tv_sec: now.tv_sec.saturating_add(seconds).saturating_add(ns / 1_000_000_000),
         tv_nsec: ns % 1_000_000_000,

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// An address of this machine.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub struct InterfaceAddress {
     /// The name of its interface.
     pub interface: String,
     /// The address.
@@ -20,7 +20,7 @@ pub struct Address {
 
 /// The addresses of all interfaces that are up, but those that mean something only with the interface's name.
 #[must_use]
-pub fn addresses() -> Vec<Address> {
+pub fn addresses() -> Vec<InterfaceAddress> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the call fills in where the list begins.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
@@ -41,7 +41,7 @@ pub fn addresses() -> Vec<Address> {
             let packet =
                 std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
             let packet_bytes_max = packet.unwrap_or(1500);
-            found.push(Address { interface, address, packet_bytes_max });
+            found.push(InterfaceAddress { interface, address, packet_bytes_max });
         }
     }
     // SAFETY: it is the list from above, and nothing points into it any more.

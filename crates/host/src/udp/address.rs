@@ -12,15 +12,16 @@ const V4_BYTES: usize = size_of::<libc::sockaddr_in>();
 /// Where a datagram goes to or comes from.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[repr(C, align(4))]
-pub struct Address {
+pub struct SocketAddress {
     /// Zeros behind what is used.
     pub(super) bytes: [u8; ADDRESS_BYTES_MAX],
     pub(super) len: libc::socklen_t,
 }
 
-impl Address {
+impl SocketAddress {
     /// No address.
-    pub(crate) const NOWHERE: Address = Address { bytes: [0; ADDRESS_BYTES_MAX], len: 0 };
+    pub(crate) const NOWHERE: SocketAddress =
+        SocketAddress { bytes: [0; ADDRESS_BYTES_MAX], len: 0 };
 
     /// The same as others write it, if it is one.
     #[must_use]
@@ -42,8 +43,8 @@ impl Address {
     }
 }
 
-impl From<SocketAddr> for Address {
-    fn from(address: SocketAddr) -> Address {
+impl From<SocketAddr> for SocketAddress {
+    fn from(address: SocketAddr) -> SocketAddress {
         let mut bytes = [0; ADDRESS_BYTES_MAX];
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
         let (family, len) = match address {
@@ -59,11 +60,11 @@ impl From<SocketAddr> for Address {
         };
         let family = u16::try_from(family).expect("families are small");
         bytes[..2].copy_from_slice(&family.to_ne_bytes());
-        Address { bytes, len: libc::socklen_t::try_from(len).expect("it is short") }
+        SocketAddress { bytes, len: libc::socklen_t::try_from(len).expect("it is short") }
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for SocketAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.socket_addr() {
             Some(address) => write!(formatter, "{address}"),
@@ -80,8 +81,8 @@ mod tests {
     fn an_address_comes_out_as_it_went_in() {
         for text in ["127.0.0.1:80", "10.1.2.3:65535", "[::1]:1", "[fe80::1%3]:4000"] {
             let address: SocketAddr = text.parse().expect("it is one");
-            assert_eq!(Address::from(address).socket_addr(), Some(address));
+            assert_eq!(SocketAddress::from(address).socket_addr(), Some(address));
         }
-        assert_eq!(Address::NOWHERE.socket_addr(), None);
+        assert_eq!(SocketAddress::NOWHERE.socket_addr(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::address::{ADDRESS_BYTES_MAX, Address};
+use super::address::{ADDRESS_BYTES_MAX, SocketAddress};
 
 /// A socket for datagrams. It is closed on exec until somebody says otherwise.
 pub(super) fn datagram_socket(domain: c_int) -> Result<OwnedFd> {
@@ -20,22 +20,22 @@ pub(super) fn datagram_socket(domain: c_int) -> Result<OwnedFd> {
 }
 
 /// Gives a socket its address.
-pub(super) fn bind(socket: BorrowedFd<'_>, address: &Address) -> Result<()> {
+pub(super) fn bind(socket: BorrowedFd<'_>, address: &SocketAddress) -> Result<()> {
     let start = address.bytes.as_ptr();
     // SAFETY: by C1, `len` being no more than there are bytes.
     check(unsafe { libc::bind(socket.as_raw_fd(), start.cast(), address.len) }).map(drop)
 }
 
 /// Sends what has no address there from now on.
-pub(super) fn connect(socket: BorrowedFd<'_>, address: &Address) -> Result<()> {
+pub(super) fn connect(socket: BorrowedFd<'_>, address: &SocketAddress) -> Result<()> {
     let start = address.bytes.as_ptr();
     // SAFETY: by C1, `len` being no more than there are bytes.
     check(unsafe { libc::connect(socket.as_raw_fd(), start.cast(), address.len) }).map(drop)
 }
 
 /// The address that a socket has.
-pub(super) fn name(socket: BorrowedFd<'_>) -> Result<Address> {
-    let mut address = Address::NOWHERE;
+pub(super) fn name(socket: BorrowedFd<'_>) -> Result<SocketAddress> {
+    let mut address = SocketAddress::NOWHERE;
     address.len = size(ADDRESS_BYTES_MAX);
     let start = address.bytes.as_mut_ptr();
     // SAFETY: by C1, `len` being the number of bytes.

@@ -1,4 +1,4 @@
-//! The sockets of one host: one port, and behind it a socket for each slot. The kernel looks at the
+//! The sockets of one host: one port, and behind it a socket for each local rank. The kernel looks at the
 //! first two bytes of a datagram, and gives it to the socket of that number. Nothing is handed on from
 //! one rank to another.
 //!
@@ -21,25 +21,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::address::Address;
+use super::address::SocketAddress;
 use super::call;
-use super::seal::{Form, Header};
+use super::seal::{DatagramHeader, Form};
 use super::socket::{Socket, Target};
 
-/// A group is open when all its slots are.
+/// A group is open when all its local ranks are.
 #[derive(Debug)]
 pub struct Group {
     /// Where other hosts send to.
     pub port: u16,
-    /// One for each slot, in their order. See above who keeps them.
+    /// One for each local rank, in their order. See above who keeps them.
     pub sockets: Vec<OwnedFd>,
 }
 
 impl Group {
-    /// Opens a socket for each of `slots` at one port of `address`, which may be the unspecified one:
+    /// Opens a socket for each of `local_ranks` at one port of `address`, which may be the unspecified one:
     /// the first port in `range` that nobody has, or one that the kernel chooses.
-    pub fn open(slots: u16, range: Option<RangeInclusive<u16>>, address: IpAddr) -> Result<Group> {
-        assert!(slots > 0, "a host has at least one rank");
+    pub fn open(
+        local_ranks: u16,
+        range: Option<RangeInclusive<u16>>,
+        address: IpAddr,
+    ) -> Result<Group> {
+        assert!(local_ranks > 0, "a host has at least one rank");
         let (port, first) = match range {
             None => bind_alone(address, 0)?,
             Some(mut range) => range
@@ -50,9 +54,9 @@ impl Group {
                 .unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()))?,
         };
         let mut sockets = vec![first];
-        if slots > 1 {
+        if local_ranks > 1 {
             call::set(sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-            for _ in 1..slots {
+            for _ in 1..local_ranks {
                 sockets.push(bind_beside(address, port)?);
             }
             steer(sockets[0].as_fd())?;
@@ -62,16 +66,16 @@ impl Group {
 }
 
 impl Group {
-    /// Wakes whoever sleeps at the socket of a slot. If it does not arrive, the sleeper's patience ends.
-    pub fn knock(&self, slot: u16) {
+    /// Wakes whoever sleeps at the socket of a local rank. If it does not arrive, the sleeper's timeout ends.
+    pub fn wake(&self, local_rank: u16) {
         let Some(first) = self.sockets.first() else { return };
         let bound = call::name(first.as_fd()).ok().and_then(|name| name.socket_addr());
         let inside = match bound {
             Some(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::LOCALHOST),
             _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let header = Header { slot, form: Form::Knock, source: 0, counter: 0 };
-        let to = Target::new(SocketAddr::new(inside, self.port), slot);
+        let header = DatagramHeader { local_rank, form: Form::Wakeup, source: 0, counter: 0 };
+        let to = Target::new(SocketAddr::new(inside, self.port), local_rank);
         let Ok(copy) = first.try_clone() else { return };
         let _ = Socket::new(copy, false).send(&to, &[std::io::IoSlice::new(&header.emit())]);
     }
@@ -80,7 +84,7 @@ impl Group {
 /// A socket that has its port for itself.
 fn bind_alone(address: IpAddr, port: u16) -> Result<(u16, OwnedFd)> {
     let socket = prepare(address)?;
-    call::bind(socket.as_fd(), &Address::from(SocketAddr::new(address, port)))?;
+    call::bind(socket.as_fd(), &SocketAddress::from(SocketAddr::new(address, port)))?;
     let bound = call::name(socket.as_fd())?.socket_addr().ok_or(ErrorKind::InvalidData)?;
     Ok((bound.port(), socket))
 }
@@ -89,7 +93,7 @@ fn bind_alone(address: IpAddr, port: u16) -> Result<(u16, OwnedFd)> {
 fn bind_beside(address: IpAddr, port: u16) -> Result<OwnedFd> {
     let socket = prepare(address)?;
     call::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-    call::bind(socket.as_fd(), &Address::from(SocketAddr::new(address, port)))?;
+    call::bind(socket.as_fd(), &SocketAddress::from(SocketAddr::new(address, port)))?;
     Ok(socket)
 }
 

@@ -101,20 +101,20 @@ impl Keyring {
         self.epochs
     }
 
-    /// What a rank of ours seals by for a slot of another host.
+    /// What a rank of ours seals by for a local rank of another host.
     #[must_use]
-    pub fn to(&self, host: u32, source: u32, slot: u16) -> Chain {
-        self.chain(&self.outward[host as usize], source, slot)
+    pub fn to(&self, host: u32, source: u32, local_rank: u16) -> Chain {
+        self.chain(&self.outward[host as usize], source, local_rank)
     }
 
-    /// What a rank of another host seals by for a slot of ours.
+    /// What a rank of another host seals by for a local rank of ours.
     #[must_use]
-    pub fn from(&self, host: u32, source: u32, slot: u16) -> Chain {
-        self.chain(&self.inward[host as usize], source, slot)
+    pub fn from(&self, host: u32, source: u32, local_rank: u16) -> Chain {
+        self.chain(&self.inward[host as usize], source, local_rank)
     }
 
-    fn chain(&self, hosts: &Secret, source: u32, slot: u16) -> Chain {
-        let info: [&[u8]; 4] = [LABEL, b"ranks", &source.to_le_bytes(), &slot.to_le_bytes()];
+    fn chain(&self, hosts: &Secret, source: u32, local_rank: u16) -> Chain {
+        let info: [&[u8]; 4] = [LABEL, b"ranks", &source.to_le_bytes(), &local_rank.to_le_bytes()];
         let Epochs { first, frames } = self.epochs;
         Chain { secret: hosts.derive(&info), first, frames }
     }
@@ -223,11 +223,14 @@ mod tests {
         let mut all = HashSet::new();
         for (own, ring) in (0..).zip(&rings) {
             for to in (0..3).filter(|&to| to != own) {
-                for (source, slot) in [(0, 0), (0, 1), (1, 0), (256, 0), (0, 256)] {
-                    let sealing = ring.to(to, source, slot);
-                    let opening = rings[to as usize].from(own, source, slot);
+                for (source, local_rank) in [(0, 0), (0, 1), (1, 0), (256, 0), (0, 256)] {
+                    let sealing = ring.to(to, source, local_rank);
+                    let opening = rings[to as usize].from(own, source, local_rank);
                     assert_eq!(sealing.secret.0, opening.secret.0);
-                    assert!(all.insert(sealing.secret.0), "{own} to {to}: {source} to {slot}");
+                    assert!(
+                        all.insert(sealing.secret.0),
+                        "{own} to {to}: {source} to {local_rank}"
+                    );
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The rail between hosts: frames as sealed datagrams. It loses, repeats and reorders what the network does; all
 //! that is the NIC's business.
 //!
-//! Frames of one turn that go to the same rank leave together, as a train. A host that has not been heard yet is
+//! Frames of one turn that go to the same rank leave together, as a batch. A host that has not been heard yet is
 //! tried at each of its addresses; from then on it is reached where a genuine frame came from.
 
 use std::collections::HashMap;
@@ -17,32 +17,33 @@ use ferrywire_nic::{Envelope, Mix, Peer, Promises, Sent};
 use crate::net::Net;
 use crate::net::directory::ADDRESSES_MAX;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
-use crate::udp::address::Address;
+use crate::udp::address::SocketAddress;
+use crate::udp::connected::Connected;
 use crate::udp::keys::Epochs;
 use crate::udp::replay::ReplayWindow;
-use crate::udp::seal::{Counter, Form, HEADER_BYTES, Header, Opener, Sealer, TAG_BYTES};
-use crate::udp::socket::{Room, Target};
-use crate::udp::straight::Straight;
+use crate::udp::seal::{Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Sealer, TAG_BYTES};
+use crate::udp::socket::{ReceiveBuffer, Target};
 
 /// Opens the rail for one rank: once, since its counters must not begin anew.
 pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
     let out = Udp {
         net: Arc::clone(net),
-        straight: Straight::new(&net.socket),
-        ways: HashMap::default(),
-        train: Train { to: None, bytes: Vec::with_capacity(TRAIN_BYTES_MAX), each: 0 },
+        connected: Connected::new(&net.socket),
+        routes: HashMap::default(),
+        batch: Batch { to: None, bytes: Vec::with_capacity(BATCH_BYTES_MAX), each: 0 },
         full: Vec::new(),
     };
-    let inlet = UdpInlet { net: Arc::clone(net), room: Room::new(), sources: HashMap::default() };
+    let inlet =
+        UdpInlet { net: Arc::clone(net), room: ReceiveBuffer::new(), sources: HashMap::default() };
     (out, inlet)
 }
 
 /// The half that sends.
 pub(crate) struct Udp {
     net: Arc<Net>,
-    straight: Straight,
-    ways: ByNumber<Peer, Way>,
-    train: Train,
+    connected: Connected,
+    routes: ByNumber<Peer, Route>,
+    batch: Batch,
     /// Peers whose frames found no room.
     full: Vec<Peer>,
 }
@@ -53,9 +54,9 @@ pub(crate) type Sources = ByNumber<u32, Source>;
 type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// How a rank is reached.
-struct Way {
+struct Route {
     host: u32,
-    slot: u16,
+    local_rank: u16,
     counter: Counter,
     /// What seals for it, unless the job is insecure.
     sealer: Option<Sealer>,
@@ -64,7 +65,7 @@ struct Way {
 }
 
 /// Datagrams for one rank that have not left yet: all of one length but the last, which may be shorter.
-struct Train {
+struct Batch {
     to: Option<Peer>,
     bytes: Vec<u8>,
     each: usize,
@@ -104,7 +105,7 @@ impl Rail for Udp {
     }
 
     fn is_drained(&mut self) -> bool {
-        self.train.to.is_none()
+        self.batch.to.is_none()
     }
 }
 
@@ -113,28 +114,33 @@ impl Udp {
     pub(crate) fn send_bytes(&mut self, to: Peer, head: &[u8], payload: &[u8]) -> Sent {
         let tag_bytes = if self.net.insecure { 0 } else { TAG_BYTES };
         let len = HEADER_BYTES + head.len() + payload.len() + tag_bytes;
-        if !self.train.takes(to, len) && !self.let_all_go() {
+        if !self.batch.takes(to, len) && !self.let_all_go() {
             return self.stick(to);
         }
-        let Some(way) = way(&mut self.ways, &self.net, to) else {
+        let Some(route) = route(&mut self.routes, &self.net, to) else {
             // A rank that there is not gets nothing, and its silence says so.
             return Sent::Away;
         };
-        let Some(counter) = way.counter.count() else {
+        let Some(counter) = route.counter.count() else {
             // Nothing is ever sent under a number that has been used. For the peer we are silent from now on.
             return Sent::Away;
         };
-        let header = Header { slot: way.slot, form: form(&self.net), source: self.net.me, counter };
-        let start = self.train.bytes.len();
-        self.train.bytes.extend_from_slice(&header.emit());
-        self.train.bytes.extend_from_slice(head);
-        self.train.bytes.extend_from_slice(payload);
-        if let Some(sealer) = &mut way.sealer {
-            self.train.bytes.extend_from_slice(&[0; TAG_BYTES]);
-            sealer.seal(&header, &mut self.train.bytes[start..]);
+        let header = DatagramHeader {
+            local_rank: route.local_rank,
+            form: form(&self.net),
+            source: self.net.me,
+            counter,
+        };
+        let start = self.batch.bytes.len();
+        self.batch.bytes.extend_from_slice(&header.emit());
+        self.batch.bytes.extend_from_slice(head);
+        self.batch.bytes.extend_from_slice(payload);
+        if let Some(sealer) = &mut route.sealer {
+            self.batch.bytes.extend_from_slice(&[0; TAG_BYTES]);
+            sealer.seal(&header, &mut self.batch.bytes[start..]);
         }
-        if self.train.to.is_none() {
-            (self.train.to, self.train.each) = (Some(to), len);
+        if self.batch.to.is_none() {
+            (self.batch.to, self.batch.each) = (Some(to), len);
         }
         Sent::Away
     }
@@ -143,8 +149,8 @@ impl Udp {
     #[cfg(test)]
     pub(crate) fn sealed_for_tests(&mut self, to: Peer, frame: &[u8]) -> Vec<u8> {
         assert_eq!(self.send_bytes(to, frame, &[]), Sent::Away);
-        self.train.to = None;
-        std::mem::take(&mut self.train.bytes)
+        self.batch.to = None;
+        std::mem::take(&mut self.batch.bytes)
     }
 
     #[cold]
@@ -158,32 +164,32 @@ impl Udp {
     /// Lets go what has been collected. False if the socket has no room for it.
     #[inline]
     pub(crate) fn let_all_go(&mut self) -> bool {
-        match self.train.to {
+        match self.batch.to {
             None => true,
             Some(to) => self.let_go(to),
         }
     }
 
     fn let_go(&mut self, to: Peer) -> bool {
-        let Some(way) = way(&mut self.ways, &self.net, to) else { return true };
-        if way.known.is_none() {
-            let heard = self.net.directory.heard(way.host);
-            way.known = heard.map(|address| Target::new(address, way.slot));
+        let Some(route) = route(&mut self.routes, &self.net, to) else { return true };
+        if route.known.is_none() {
+            let heard = self.net.directory.heard(route.host);
+            route.known = heard.map(|address| Target::new(address, route.local_rank));
         }
-        let Train { bytes, each, .. } = &mut self.train;
-        let sent = match &way.known {
+        let Batch { bytes, each, .. } = &mut self.batch;
+        let sent = match &route.known {
             Some(target) => {
-                match self.straight.send_train(&self.net.socket, target, bytes, *each) {
+                match self.connected.send_batch(&self.net.socket, target, bytes, *each) {
                     Ok(sent) => sent,
                     // What cannot be sent is lost like anything that the network loses.
                     Err(_) => bytes.len(),
                 }
             }
             None => {
-                let port = self.net.directory.port(way.host);
-                for address in self.net.directory.addresses(way.host).take(ADDRESSES_MAX) {
-                    let target = Target::new(SocketAddr::new(address, port), way.slot);
-                    let _ = self.net.socket.send_train(&target, bytes, *each);
+                let port = self.net.directory.port(route.host);
+                for address in self.net.directory.addresses(route.host).take(ADDRESSES_MAX) {
+                    let target = Target::new(SocketAddr::new(address, port), route.local_rank);
+                    let _ = self.net.socket.send_batch(&target, bytes, *each);
                 }
                 bytes.len()
             }
@@ -191,22 +197,22 @@ impl Udp {
         bytes.drain(..sent);
         let done = bytes.is_empty();
         if done {
-            self.train.to = None;
+            self.batch.to = None;
         }
         done
     }
 }
 
 /// How `to` is reached, if there is such a rank.
-fn way<'a>(ways: &'a mut ByNumber<Peer, Way>, net: &Net, to: Peer) -> Option<&'a mut Way> {
-    match ways.entry(to) {
+fn route<'a>(routes: &'a mut ByNumber<Peer, Route>, net: &Net, to: Peer) -> Option<&'a mut Route> {
+    match routes.entry(to) {
         Entry::Occupied(entry) => Some(entry.into_mut()),
         Entry::Vacant(entry) => {
-            let (host, slot) = net.directory.place(to.0)?;
-            let sealer = || Sealer::new(net.keys.to(host, net.me, slot));
+            let (host, local_rank) = net.directory.place(to.0)?;
+            let sealer = || Sealer::new(net.keys.to(host, net.me, local_rank));
             let sealer = (!net.insecure).then(sealer);
             let counter = Counter::new(net.keys.epochs());
-            Some(entry.insert(Way { host, slot, counter, sealer, known: None }))
+            Some(entry.insert(Route { host, local_rank, counter, sealer, known: None }))
         }
     }
 }
@@ -216,20 +222,20 @@ fn form(net: &Net) -> Form {
     if net.insecure { Form::Plain } else { Form::Sealed }
 }
 
-impl Train {
+impl Batch {
     /// Whether one more datagram of `len` bytes to `to` may be added.
     fn takes(&self, to: Peer, len: usize) -> bool {
         let Some(before) = self.to else { return true };
         // The last may be shorter, and then it is the last.
         let whole = self.bytes.len().is_multiple_of(self.each);
-        before == to && whole && len <= self.each && self.bytes.len() + len <= TRAIN_BYTES_MAX
+        before == to && whole && len <= self.each && self.bytes.len() + len <= BATCH_BYTES_MAX
     }
 }
 
 /// The half that takes what has come.
 pub(crate) struct UdpInlet {
     net: Arc<Net>,
-    room: Room,
+    room: ReceiveBuffer,
     sources: Sources,
 }
 
@@ -239,7 +245,7 @@ pub(crate) struct Source {
     opener: Option<Opener>,
     window: ReplayWindow,
     /// The address that its host is known to be heard at.
-    heard: Address,
+    heard: SocketAddress,
 }
 
 impl Inlet for UdpInlet {
@@ -278,12 +284,12 @@ impl UdpInlet {
 pub(crate) fn open_one(
     net: &Net,
     sources: &mut Sources,
-    from: &Address,
+    from: &SocketAddress,
     datagram: &mut [u8],
 ) -> Option<(Peer, Range<usize>)> {
-    let header = Header::parse(datagram)?;
-    // The kernel gives a datagram for a slot that nobody has to anybody.
-    if header.slot != net.slot || header.form != form(net) {
+    let header = DatagramHeader::parse(datagram)?;
+    // The kernel gives a datagram for a local rank that nobody has to anybody.
+    if header.local_rank != net.local_rank || header.form != form(net) {
         return None;
     }
     let frame = match sources.entry(header.source) {
@@ -305,17 +311,17 @@ impl Source {
     #[cold]
     fn new(net: &Net, rank: u32) -> Option<Source> {
         let (host, _) = net.directory.place(rank).filter(|&(host, _)| host != net.host)?;
-        let opener = || Opener::new(net.keys.from(host, rank, net.slot));
+        let opener = || Opener::new(net.keys.from(host, rank, net.local_rank));
         let opener = (!net.insecure).then(opener);
-        Some(Source { host, opener, window: ReplayWindow::new(), heard: Address::NOWHERE })
+        Some(Source { host, opener, window: ReplayWindow::new(), heard: SocketAddress::NOWHERE })
     }
 
     #[inline]
     fn open(
         &mut self,
-        header: &Header,
+        header: &DatagramHeader,
         datagram: &mut [u8],
-        from: &Address,
+        from: &SocketAddress,
         net: &Net,
     ) -> Option<Range<usize>> {
         if !self.window.is_new(header.counter) {
@@ -337,7 +343,7 @@ impl Source {
     }
 }
 
-/// Whether a datagram that was not taken is genuine, but for another slot of our host: the kernel has given it to us because it
+/// Whether a datagram that was not taken is genuine, but for another local rank of our host: the kernel has given it to us because it
 /// has joined it to one of ours. Whatever is in it is lost by asking.
 ///
 /// Of what is said in clear nothing is believed, so that strangers cannot make it look as if. They can repeat what they
@@ -345,8 +351,8 @@ impl Source {
 /// the first key of two ranks is enough to see it.
 #[cold]
 fn is_astray(net: &Net, datagram: &mut [u8]) -> bool {
-    let Some(header) = Header::parse(datagram) else { return false };
-    if header.slot == net.slot || header.form != form(net) {
+    let Some(header) = DatagramHeader::parse(datagram) else { return false };
+    if header.local_rank == net.local_rank || header.form != form(net) {
         return false;
     }
     if net.insecure {
@@ -356,13 +362,13 @@ fn is_astray(net: &Net, datagram: &mut [u8]) -> bool {
     let place = net.directory.place(header.source).filter(|&(host, _)| host != net.host);
     place.is_some_and(|(host, _)| {
         let is_first = header.counter.wrapping_sub(first) < frames;
-        let chain = || net.keys.from(host, header.source, header.slot);
+        let chain = || net.keys.from(host, header.source, header.local_rank);
         is_first && Opener::new(chain()).open(&header, datagram).is_some()
     })
 }
 
-/// The longest train: what the kernel takes in one piece.
-const TRAIN_BYTES_MAX: usize = 60_000;
+/// The longest batch: what the kernel takes in one piece.
+const BATCH_BYTES_MAX: usize = 60_000;
 
 #[cfg(test)]
 mod tests {
@@ -378,8 +384,8 @@ mod tests {
     fn taken_from(inlet: &mut UdpInlet, datagrams: usize) -> Vec<u32> {
         let (mut came, mut sources) = (0, Vec::new());
         while came < datagrams {
-            let patience = Some(Duration::from_secs(10));
-            assert!(inlet.net.socket.wait(None, patience).expect("waited"), "only {came} came");
+            let timeout = Some(Duration::from_secs(10));
+            assert!(inlet.net.socket.wait(None, timeout).expect("waited"), "only {came} came");
             came += inlet.poll_bytes(|from, _| sources.push(from.0)).expect("received");
         }
         sources
@@ -411,7 +417,8 @@ mod tests {
             let (_, mut inlet) = open(&nets[0]);
             let to = Target::new(SocketAddr::new(HERE, nets[0].directory.port(0)), 0);
             for source in (0..8).chain([u32::MAX]) {
-                let header = Header { slot: 0, form: Form::Plain, source, counter: 1 }.emit();
+                let header =
+                    DatagramHeader { local_rank: 0, form: Form::Plain, source, counter: 1 }.emit();
                 let parts = [IoSlice::new(&header), IoSlice::new(b"frame")];
                 nets[5].socket.send(&to, &parts).expect("sent");
             }
@@ -429,8 +436,9 @@ mod tests {
         for number in 0..frames {
             assert_eq!(out.send_bytes(Peer(1), &number.to_le_bytes(), &[]), Sent::Away);
             if number % 40 == 39 || number == frames - 1 {
-                let left = out.train.bytes.chunks(out.train.each.max(1));
-                counters.extend(left.filter_map(Header::parse).map(|header| header.counter));
+                let left = out.batch.bytes.chunks(out.batch.each.max(1));
+                counters
+                    .extend(left.filter_map(DatagramHeader::parse).map(|header| header.counter));
                 assert!(out.let_all_go());
                 while inlet.net.socket.wait(None, Some(Duration::ZERO)).expect("waited") {
                     let take = |_, frame: &[u8]| {
@@ -472,9 +480,11 @@ mod tests {
         datagrams.chunks_mut(700).for_each(<[Vec<u8>]>::reverse);
         let mut taken = Vec::new();
         for datagram in datagrams.iter().flat_map(|one| [one, one]) {
-            let from = Address::NOWHERE;
+            let from = SocketAddress::NOWHERE;
             let opened = open_one(&nets[1], &mut inlet.sources, &from, &mut datagram.clone());
-            taken.extend(opened.map(|_| Header::parse(datagram).expect("it has one").counter));
+            taken.extend(
+                opened.map(|_| DatagramHeader::parse(datagram).expect("it has one").counter),
+            );
         }
         taken.sort_unstable();
         assert!(taken.into_iter().eq(0..3000));
@@ -486,9 +496,9 @@ mod tests {
         let (_, mut inlet) = open(&nets[0]);
         for source in 0..5 {
             for counter in [0, 1 << 24, 1 << 25, u64::MAX] {
-                let header = Header { slot: 0, form: Form::Sealed, source, counter };
+                let header = DatagramHeader { local_rank: 0, form: Form::Sealed, source, counter };
                 let mut datagram = [&header.emit()[..], &[7; 60]].concat();
-                let from = Address::NOWHERE;
+                let from = SocketAddress::NOWHERE;
                 let opened = open_one(&nets[0], &mut inlet.sources, &from, &mut datagram);
                 assert!(opened.is_none() && inlet.sources.is_empty());
             }
@@ -506,10 +516,10 @@ mod tests {
             let mut forged = made(2, 1);
             forged[20] ^= 1;
             assert_eq!(is_astray(&nets[0], &mut forged), wire.is_insecure());
-            for form in [Form::Knock, Form::Plain] {
-                let knock = Header { slot: 1, form, source: 2, counter: 0 };
+            for form in [Form::Wakeup, Form::Plain] {
+                let wakeup = DatagramHeader { local_rank: 1, form, source: 2, counter: 0 };
                 let astray = wire.is_insecure() && form == Form::Plain;
-                assert_eq!(is_astray(&nets[0], &mut knock.emit()), astray, "{wire:?}");
+                assert_eq!(is_astray(&nets[0], &mut wakeup.emit()), astray, "{wire:?}");
             }
         }
     }

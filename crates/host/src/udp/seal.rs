@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! 0       2         3       4             8              16
-//! | slot  | version | form  | source      | counter      | ciphertext ...  | tag, 16 bytes |
+//! | local rank  | version | form  | source      | counter      | ciphertext ...  | tag, 16 bytes |
 //! | BE    | 2       |       | rank, LE    | LE           |                 |
 //! ```
 //!
-//! Source and slot say which key it is, and the counter which epoch of it (see [`keys`](super::keys)). What claims to be of an
+//! Source and local rank say which key it is, and the counter which epoch of it (see [`keys`](super::keys)). What claims to be of an
 //! epoch that cannot be costs nothing; what claims to be of the next one costs that epoch's key, which is kept only if it
 //! opens.
 
@@ -28,16 +28,16 @@ pub enum Form {
     /// Encrypted, with a tag.
     Sealed,
     /// Just a header, which wakes its receiver. It proves nothing, and nothing in it is believed.
-    Knock,
+    Wakeup,
     /// A header and the frame as it is, in a job that was started with `--insecure`.
     Plain,
 }
 
 /// What stands before a frame, in clear.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Header {
+pub struct DatagramHeader {
     /// The place of the receiver among the ranks of its host. The kernel steers by it.
-    pub slot: u16,
+    pub local_rank: u16,
     /// How the rest goes.
     pub form: Form,
     /// The rank that sends.
@@ -46,10 +46,10 @@ pub struct Header {
     pub counter: u64,
 }
 
-impl Header {
+impl DatagramHeader {
     /// The header of a datagram, if it has one that we understand.
     #[must_use]
-    pub fn parse(datagram: &[u8]) -> Option<Header> {
+    pub fn parse(datagram: &[u8]) -> Option<DatagramHeader> {
         let [s0, s1, VERSION, form, r0, r1, r2, r3, counter @ ..] =
             *datagram.first_chunk::<HEADER_BYTES>()?
         else {
@@ -57,12 +57,12 @@ impl Header {
         };
         let form = match form {
             0 => Form::Sealed,
-            1 => Form::Knock,
+            1 => Form::Wakeup,
             2 => Form::Plain,
             _ => return None,
         };
-        Some(Header {
-            slot: u16::from_be_bytes([s0, s1]),
+        Some(DatagramHeader {
+            local_rank: u16::from_be_bytes([s0, s1]),
             form,
             source: u32::from_le_bytes([r0, r1, r2, r3]),
             counter: u64::from_le_bytes(counter),
@@ -73,11 +73,11 @@ impl Header {
     #[must_use]
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
-        bytes[..2].copy_from_slice(&self.slot.to_be_bytes());
+        bytes[..2].copy_from_slice(&self.local_rank.to_be_bytes());
         bytes[2] = VERSION;
         bytes[3] = match self.form {
             Form::Sealed => 0,
-            Form::Knock => 1,
+            Form::Wakeup => 1,
             Form::Plain => 2,
         };
         bytes[4..8].copy_from_slice(&self.source.to_le_bytes());
@@ -131,7 +131,7 @@ impl Sealer {
     ///
     /// # Panics
     /// If there is no room, the header is not of a sealed datagram, or its counter is not higher than all before.
-    pub fn seal(&mut self, header: &Header, datagram: &mut [u8]) {
+    pub fn seal(&mut self, header: &DatagramHeader, datagram: &mut [u8]) {
         assert!(header.form == Form::Sealed, "what is sealed says so");
         let counter = header.counter;
         assert!(self.next.is_some_and(|next| next <= counter), "no counter comes twice");
@@ -171,7 +171,7 @@ impl Opener {
     /// it is lost. It opens as often as it comes: see [`replay`](super::replay).
     #[must_use]
     #[inline]
-    pub fn open(&mut self, header: &Header, datagram: &mut [u8]) -> Option<Range<usize>> {
+    pub fn open(&mut self, header: &DatagramHeader, datagram: &mut [u8]) -> Option<Range<usize>> {
         let (head, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>()?;
         let (frame, tag) = rest.split_last_chunk_mut::<TAG_BYTES>()?;
         let (counter, plain) = (header.counter, HEADER_BYTES..HEADER_BYTES + frame.len());
@@ -221,8 +221,8 @@ mod tests {
         Secret::new(&std::array::from_fn(|at| u8::try_from(at).expect("small")))
     }
 
-    fn header(counter: u64) -> Header {
-        Header { slot: SLOT, form: Form::Sealed, source: SOURCE, counter }
+    fn header(counter: u64) -> DatagramHeader {
+        DatagramHeader { local_rank: SLOT, form: Form::Sealed, source: SOURCE, counter }
     }
 
     fn pair(first: u64, frames: u64) -> (Sealer, Opener) {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     /// `frame` with room around it, sealed.
-    fn sealed(sealer: &mut Sealer, header: &Header, frame: &[u8]) -> Vec<u8> {
+    fn sealed(sealer: &mut Sealer, header: &DatagramHeader, frame: &[u8]) -> Vec<u8> {
         let mut datagram = vec![0; HEADER_BYTES];
         datagram.extend(frame);
         datagram.extend([0; TAG_BYTES]);
@@ -243,7 +243,8 @@ mod tests {
     }
 
     fn opens(opener: &mut Opener, mut datagram: Vec<u8>) -> bool {
-        Header::parse(&datagram).is_some_and(|header| opener.open(&header, &mut datagram).is_some())
+        DatagramHeader::parse(&datagram)
+            .is_some_and(|header| opener.open(&header, &mut datagram).is_some())
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
             let frame: Vec<u8> = (0..=255).cycle().take(len).collect();
             let mut datagram = sealed(&mut sealer, &header(counter), &frame);
             assert_eq!(datagram.len(), HEADER_BYTES + len + TAG_BYTES);
-            let found = Header::parse(&datagram).expect("it has one");
+            let found = DatagramHeader::parse(&datagram).expect("it has one");
             assert_eq!(found, header(counter));
             let plain = opener.open(&found, &mut datagram).expect("it is genuine");
             assert_eq!(datagram[plain], frame);
@@ -309,16 +310,16 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        for form in [Form::Sealed, Form::Knock, Form::Plain] {
-            let header = Header { form, ..header(u64::MAX - 1) };
-            assert_eq!(Header::parse(&header.emit()), Some(header));
+        for form in [Form::Sealed, Form::Wakeup, Form::Plain] {
+            let header = DatagramHeader { form, ..header(u64::MAX - 1) };
+            assert_eq!(DatagramHeader::parse(&header.emit()), Some(header));
         }
         for (at, value) in [(2, 0), (2, 1), (2, 3), (3, 3), (3, 255)] {
             let mut bytes = header(1).emit();
             bytes[at] = value;
-            assert_eq!(Header::parse(&bytes), None);
+            assert_eq!(DatagramHeader::parse(&bytes), None);
         }
-        assert_eq!(Header::parse(&header(1).emit()[..15]), None);
+        assert_eq!(DatagramHeader::parse(&header(1).emit()[..15]), None);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! One socket for datagrams: many of them in one call, and never waiting but in [`Socket::wait`].
 //!
-//! A *train* is datagrams of one length behind each other in memory, of which only the last may be
-//! shorter. The kernel takes a train to one address in one piece, and cuts it as late as it can; what
-//! arrives as a train, it gives in one piece. Where it can do neither, datagrams go one by one.
+//! A *batch* is datagrams of one length behind each other in memory, of which only the last may be
+//! shorter. The kernel takes a batch to one address in one piece, and cuts it as late as it can; what
+//! arrives as a batch, it gives in one piece. Where it can do neither, datagrams go one by one.
 //!
-//! The kernel looks at the first datagram of a train only when it chooses a socket: so a train is for one
-//! slot. But it also makes trains of what arrives from one port for another, which here is from all ranks
+//! The kernel looks at the first datagram of a batch only when it chooses a socket: so a batch is for one
+//! local rank. But it also makes batches of what arrives from one port for another, which here is from all ranks
 //! of one host for all ranks of another. What it never joins are datagrams that have made a different
-//! number of hops: so those for different slots leave with different limits. Where they are joined
+//! number of hops: so those for different local ranks leave with different limits. Where they are joined
 //! nevertheless, which old kernels may do, whoever sees genuine datagrams go astray (see
 //! `is_astray` in `rail.rs`) asks to [`join_no_more`](Socket::join_no_more).
 
@@ -26,22 +26,22 @@ use std::time::Duration;
 
 use ferrywire_nic::Sent;
 
-use super::address::{ADDRESS_BYTES_MAX, Address};
+use super::address::{ADDRESS_BYTES_MAX, SocketAddress};
 use super::call;
 
-/// Where datagrams go to: one slot of a host.
+/// Where datagrams go to: one local rank of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Target {
-    address: Address,
+    address: SocketAddress,
     /// The control message that limits the hops.
     hops: [u8; CONTROL_BYTES],
 }
 
 impl Target {
-    /// The slot of that number behind `address`.
+    /// The local rank of that number behind `address`.
     #[must_use]
-    pub fn new(address: SocketAddr, slot: u16) -> Target {
-        let hops = HOPS_MIN + c_int::from(slot % HOPS);
+    pub fn new(address: SocketAddr, local_rank: u16) -> Target {
+        let hops = HOPS_MIN + c_int::from(local_rank % HOPS);
         let hops = match address {
             SocketAddr::V4(_) => control(libc::IPPROTO_IP, libc::IP_TTL, hops.to_ne_bytes()),
             SocketAddr::V6(_) => {
@@ -51,11 +51,11 @@ impl Target {
         Target { address: address.into(), hops }
     }
 
-    /// No slot of any host.
+    /// No local rank of any host.
     pub(super) const NOWHERE: Target =
-        Target { address: Address::NOWHERE, hops: [0; CONTROL_BYTES] };
+        Target { address: SocketAddress::NOWHERE, hops: [0; CONTROL_BYTES] };
 
-    /// Limits the hops of all that leaves a socket, as for this slot.
+    /// Limits the hops of all that leaves a socket, as for this local rank.
     pub(super) fn limit(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let says = self.hops[CONTROL_HEAD..].first_chunk().expect("room for a number");
         let hops = c_int::from_ne_bytes(*says);
@@ -66,13 +66,13 @@ impl Target {
     }
 
     /// Where its host is.
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &SocketAddress {
         &self.address
     }
 
     /// The same for a socket that is connected to the host.
     pub(super) fn without_address(&self) -> Target {
-        Target { address: Address::NOWHERE, ..*self }
+        Target { address: SocketAddress::NOWHERE, ..*self }
     }
 }
 
@@ -89,27 +89,27 @@ pub struct Datagram<'a> {
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
-    /// Whether the kernel cuts trains. It is believed to until it refuses one that goes in parts.
+    /// Whether the kernel cuts batches. It is believed to until it refuses one that goes in parts.
     cuts: AtomicBool,
-    /// Whether the kernel gives trains in one piece.
+    /// Whether the kernel gives batches in one piece.
     joins: AtomicBool,
 }
 
 impl Socket {
-    /// Asks for trains to be given in one piece, if `joins` and the kernel can.
+    /// Asks for batches to be given in one piece, if `joins` and the kernel can.
     #[must_use]
     pub fn new(socket: OwnedFd, joins: bool) -> Socket {
         let joins = joins && call::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         Socket { socket, cuts: AtomicBool::new(true), joins: AtomicBool::new(joins) }
     }
 
-    /// Whether trains come in one piece, as far as the kernel makes any.
+    /// Whether batches come in one piece, as far as the kernel makes any.
     #[must_use]
     pub fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
 
-    /// Whether trains go in one piece, as far as we know.
+    /// Whether batches go in one piece, as far as we know.
     #[must_use]
     pub fn cuts(&self) -> bool {
         self.cuts.load(Ordering::Relaxed)
@@ -119,7 +119,7 @@ impl Socket {
     /// yet is lost by that: it comes without its joints.
     pub fn join_no_more(&self) {
         if self.joins.swap(false, Ordering::Relaxed) {
-            // Should it fail, trains are not understood any more, and sent again in vain; but what
+            // Should it fail, batches are not understood any more, and sent again in vain; but what
             // could be turned on can be turned off.
             let off = call::set(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 0);
             debug_assert!(off.is_ok(), "{off:?}");
@@ -154,9 +154,9 @@ impl Socket {
     pub fn send_many(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
         let mut away = 0;
         while away < datagrams.len() {
-            let batch = &datagrams[away..];
-            let batch = &batch[..batch.len().min(BATCH_MAX)];
-            match self.send_batch(batch) {
+            let rest = &datagrams[away..];
+            let rest = &rest[..rest.len().min(MESSAGES_PER_CALL_MAX)];
+            match self.send_in_one_call(rest) {
                 Ok(sent) => away += sent,
                 Err(error) if away > 0 || is_full(&error) => break,
                 Err(error) => return Err(error),
@@ -165,16 +165,16 @@ impl Socket {
         Ok(away)
     }
 
-    /// Sends a train of datagrams of `each` bytes, for one slot, and tells how many bytes are away. For
+    /// Sends a batch of datagrams of `each` bytes, for one local rank, and tells how many bytes are away. For
     /// the others there is no room now. If not even the first one can be sent, ever, that is an error.
     ///
     /// # Panics
     /// If `each` is 0.
-    pub fn send_train(&self, to: &Target, train: &[u8], each: usize) -> Result<usize> {
-        assert!(each > 0, "a datagram of a train is not empty");
-        let piece_bytes = (TRAIN_BYTES_MAX / each).clamp(1, TRAIN_MAX) * each;
+    pub fn send_batch(&self, to: &Target, batch: &[u8], each: usize) -> Result<usize> {
+        assert!(each > 0, "a datagram of a batch is not empty");
+        let piece_bytes = (BATCH_BYTES_MAX / each).clamp(1, BATCH_MAX) * each;
         let mut away = 0;
-        for piece in train.chunks(piece_bytes) {
+        for piece in batch.chunks(piece_bytes) {
             let sent = match self.send_piece(to, piece, each) {
                 Err(error) if away > 0 || is_full(&error) => break,
                 sent => sent?,
@@ -192,8 +192,8 @@ impl Socket {
     /// came behind another in one piece.
     pub fn receive_many(
         &self,
-        room: &mut Room,
-        take: impl FnMut(&Address, bool, &mut [u8]),
+        room: &mut ReceiveBuffer,
+        take: impl FnMut(&SocketAddress, bool, &mut [u8]),
     ) -> Result<usize> {
         if room.expects_more {
             self.receive_pieces::<PIECES_MAX>(room, take)
@@ -205,10 +205,10 @@ impl Socket {
     /// Takes at most so many pieces.
     fn receive_pieces<const N: usize>(
         &self,
-        room: &mut Room,
-        mut take: impl FnMut(&Address, bool, &mut [u8]),
+        room: &mut ReceiveBuffer,
+        mut take: impl FnMut(&SocketAddress, bool, &mut [u8]),
     ) -> Result<usize> {
-        let mut addresses = [Address::NOWHERE; N];
+        let mut addresses = [SocketAddress::NOWHERE; N];
         let mut controls = [[0; CONTROL_BYTES]; N];
         // SAFETY: by S2.
         let mut vectors: [libc::iovec; N] = unsafe { std::mem::zeroed() };
@@ -273,12 +273,12 @@ impl Socket {
         Ok(1)
     }
 
-    /// Waits until something has come, here or at `other`, or until `patience` is over. False if nothing has. A
+    /// Waits until something has come, here or at `other`, or until `timeout` is over. False if nothing has. A
     /// signal ends it, too.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Option<Duration>) -> Result<bool> {
-        let until = patience.map(|patience| libc::timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(patience.subsec_nanos()),
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Result<bool> {
+        let until = timeout.map(|timeout| libc::timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
         });
         let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -295,7 +295,7 @@ impl Socket {
         }
     }
 
-    /// A part of a train that the kernel may take in one piece; its length, or less if there is no
+    /// A part of a batch that the kernel may take in one piece; its length, or less if there is no
     /// room for all.
     fn send_piece(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
         if piece.len() <= each {
@@ -313,7 +313,7 @@ impl Socket {
             Err(error) => error,
         };
         match refused.raw_os_error() {
-            // A kernel or a network that cannot; or a train that goes in no way, which then shows.
+            // A kernel or a network that cannot; or a batch that goes in no way, which then shows.
             Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT) => {
                 let sent = self.send_singly(to, piece, each)?;
                 if sent > 0 {
@@ -326,7 +326,7 @@ impl Socket {
     }
 
     fn send_singly(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
-        let mut datagrams = [Datagram { to, bytes: &[] }; TRAIN_MAX];
+        let mut datagrams = [Datagram { to, bytes: &[] }; BATCH_MAX];
         let mut count = 0;
         for (datagram, bytes) in datagrams.iter_mut().zip(piece.chunks(each)) {
             datagram.bytes = bytes;
@@ -345,12 +345,12 @@ impl Socket {
         .map(drop)
     }
 
-    /// How many of the first [`BATCH_MAX`] are away: at least one, or an error.
-    fn send_batch(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
+    /// How many of the first [`MESSAGES_PER_CALL_MAX`] are away: at least one, or an error.
+    fn send_in_one_call(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
         // SAFETY: by S2.
-        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { std::mem::zeroed() };
-        let mut parts = [IoSlice::new(&[]); BATCH_MAX];
-        let len = datagrams.len().min(BATCH_MAX);
+        let mut messages: [libc::mmsghdr; MESSAGES_PER_CALL_MAX] = unsafe { std::mem::zeroed() };
+        let mut parts = [IoSlice::new(&[]); MESSAGES_PER_CALL_MAX];
+        let len = datagrams.len().min(MESSAGES_PER_CALL_MAX);
         for (part, datagram) in parts.iter_mut().zip(datagrams) {
             *part = IoSlice::new(datagram.bytes);
         }
@@ -374,29 +374,29 @@ impl AsFd for Socket {
 }
 
 /// Where a socket puts what has come. Half a megabyte, used again and again.
-pub struct Room {
+pub struct ReceiveBuffer {
     bytes: Box<[u8]>,
     /// Whether the next call asks for several pieces. To find that there is no second one takes time, in which
     /// the first has to wait: so more are asked for only while more come.
     expects_more: bool,
 }
 
-impl Room {
+impl ReceiveBuffer {
     /// Empty.
     #[must_use]
-    pub fn new() -> Room {
-        Room { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), expects_more: false }
+    pub fn new() -> ReceiveBuffer {
+        ReceiveBuffer { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), expects_more: false }
     }
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room::new()
+impl Default for ReceiveBuffer {
+    fn default() -> ReceiveBuffer {
+        ReceiveBuffer::new()
     }
 }
 
-/// What the kernel is given for one datagram or train. It points to all three, and they are only read.
-fn outgoing(to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr {
+/// What the kernel is given for one datagram or batch. It points to all three, and they are only read.
+fn outgoing(to: &SocketAddress, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr {
     // SAFETY: by S2.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_name = to.bytes.as_ptr().cast_mut().cast();
@@ -409,7 +409,7 @@ fn outgoing(to: &Address, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr
     message
 }
 
-/// The control message that has a train cut into datagrams of so many bytes.
+/// The control message that has a batch cut into datagrams of so many bytes.
 fn cut(each: u16) -> [u8; CONTROL_BYTES] {
     control(libc::SOL_UDP, libc::UDP_SEGMENT, each.to_ne_bytes())
 }
@@ -424,7 +424,7 @@ fn control<const N: usize>(level: c_int, kind: c_int, says: [u8; N]) -> [u8; CON
     control
 }
 
-/// How long the datagrams of a train are that came in one piece, if that is what came.
+/// How long the datagrams of a batch are that came in one piece, if that is what came.
 fn joint_bytes(control: &[u8]) -> Option<usize> {
     let (_, rest) = control.split_first_chunk::<LEN_BYTES>()?;
     let (level, rest) = rest.split_first_chunk()?;
@@ -454,19 +454,19 @@ fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
 }
 
 fn count(number: usize) -> c_uint {
-    c_uint::try_from(number).expect("batches are small")
+    c_uint::try_from(number).expect("calls are small")
 }
 
 const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 /// Datagrams that are sent in one call.
-const BATCH_MAX: usize = 32;
-/// Datagrams of a train that every kernel cuts.
-const TRAIN_MAX: usize = 64;
-/// The longest train: what fits into a datagram of the older protocol.
-const TRAIN_BYTES_MAX: usize = 65_507;
-/// Pieces that are received in one call. Each is a datagram or a train.
+const MESSAGES_PER_CALL_MAX: usize = 32;
+/// Datagrams of a batch that every kernel cuts.
+const BATCH_MAX: usize = 64;
+/// The longest batch: what fits into a datagram of the older protocol.
+const BATCH_BYTES_MAX: usize = 65_507;
+/// Pieces that are received in one call. Each is a datagram or a batch.
 const PIECES_MAX: usize = 8;
-/// Room for the longest piece, and a bit more: at a whole power of two they would contend for the same
+/// ReceiveBuffer for the longest piece, and a bit more: at a whole power of two they would contend for the same
 /// part of the cache.
 const PIECE_BYTES: usize = (64 << 10) + 576;
 const ADDRESS_LEN_MAX: libc::socklen_t = 28;
@@ -474,7 +474,7 @@ const _: () = assert!(ADDRESS_LEN_MAX as usize == ADDRESS_BYTES_MAX);
 /// The least limit of hops, which is the usual one, and how many there are from there on.
 const HOPS_MIN: c_int = 64;
 const HOPS: u16 = 192;
-/// Room for one control message that says a number.
+/// ReceiveBuffer for one control message that says a number.
 const LEN_BYTES: usize = size_of::<usize>();
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 const CONTROL_BYTES: usize = CONTROL_HEAD + LEN_BYTES;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use ferrywire_nic::Sent;
 
-use super::address::Address;
+use super::address::SocketAddress;
 use super::call;
 use super::group::Group;
-use super::socket::{Datagram, Room, Socket, Target};
+use super::socket::{Datagram, ReceiveBuffer, Socket, Target};
 
 /// Longer than anything takes here: a watchdog.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(10));
 
 const UNSPECIFIED: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
@@ -39,24 +39,24 @@ fn here(address: IpAddr) -> IpAddr {
 }
 
 /// A group of sockets, and its address.
-fn group(slots: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, SocketAddr) {
-    let group = Group::open(slots, None, address).expect("opened");
+fn group(local_ranks: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, SocketAddr) {
+    let group = Group::open(local_ranks, None, address).expect("opened");
     let sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, joins)).collect();
     (sockets, SocketAddr::new(here(address), group.port))
 }
 
-fn datagram(slot: u16, number: u16, len: usize) -> Vec<u8> {
-    let mut bytes = slot.to_be_bytes().to_vec();
+fn datagram(local_rank: u16, number: u16, len: usize) -> Vec<u8> {
+    let mut bytes = local_rank.to_be_bytes().to_vec();
     bytes.extend(number.to_be_bytes());
     bytes.resize(len, number.to_be_bytes()[1]);
     bytes
 }
 
 /// The next `count` datagrams of a socket, and where they came from.
-fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
-    let (mut room, mut received) = (Room::new(), Vec::new());
+fn receive(socket: &Socket, count: usize) -> Vec<(SocketAddress, Vec<u8>)> {
+    let (mut room, mut received) = (ReceiveBuffer::new(), Vec::new());
     while received.len() < count {
-        assert!(socket.wait(None, PATIENCE).expect("waited"), "only {} have come", received.len());
+        assert!(socket.wait(None, TIMEOUT).expect("waited"), "only {} have come", received.len());
         let taken = socket.receive_many(&mut room, |from, _, bytes| {
             received.push((*from, bytes.to_vec()));
         });
@@ -67,7 +67,8 @@ fn receive(socket: &Socket, count: usize) -> Vec<(Address, Vec<u8>)> {
 
 /// Asserts that nothing is there.
 fn assert_empty(socket: &Socket) {
-    let taken = socket.receive_many(&mut Room::new(), |_, _, bytes| panic!("unexpected {bytes:?}"));
+    let taken = socket
+        .receive_many(&mut ReceiveBuffer::new(), |_, _, bytes| panic!("unexpected {bytes:?}"));
     assert_eq!(taken.expect("looked"), 0);
 }
 
@@ -82,9 +83,9 @@ fn each_slot_gets_its_own() {
             let from = &sockets[usize::from(number / 10)];
             assert_eq!(from.send(&Target::new(to, number % 4), &parts).expect("sent"), Sent::Away);
         }
-        for (slot, socket) in (0..4).zip(&sockets) {
+        for (local_rank, socket) in (0..4).zip(&sockets) {
             for ((from, bytes), turn) in receive(socket, 10).into_iter().zip(0..) {
-                assert_eq!(bytes, datagram(slot, slot + 4 * turn, 30));
+                assert_eq!(bytes, datagram(local_rank, local_rank + 4 * turn, 30));
                 assert_eq!(from, to.into(), "all send from the port of the group");
             }
             assert_empty(socket);
@@ -101,30 +102,32 @@ fn slots_that_nobody_has_do_no_harm() {
             let to = Target::new(to, 0);
             assert_eq!(sockets[0].send(&to, &[IoSlice::new(bytes)]).expect("sent"), Sent::Away);
         }
-        for slot in 0..4 {
-            let bytes = datagram(slot, 7, 20);
-            sockets[0].send(&Target::new(to, slot), &[IoSlice::new(&bytes)]).expect("sent");
+        for local_rank in 0..4 {
+            let bytes = datagram(local_rank, 7, 20);
+            sockets[0].send(&Target::new(to, local_rank), &[IoSlice::new(&bytes)]).expect("sent");
         }
         // Somebody has got the odd ones, and everybody his own.
-        for (slot, socket) in (0..4).zip(&sockets) {
+        for (local_rank, socket) in (0..4).zip(&sockets) {
             let mut seen = Vec::new();
-            while !seen.contains(&datagram(slot, 7, 20)) {
+            while !seen.contains(&datagram(local_rank, 7, 20)) {
                 seen.extend(receive(socket, 1).into_iter().map(|(_, bytes)| bytes));
             }
-            assert!(seen.iter().all(|bytes| bytes.len() < 20 || bytes[..2] == slot.to_be_bytes()));
+            assert!(
+                seen.iter().all(|bytes| bytes.len() < 20 || bytes[..2] == local_rank.to_be_bytes())
+            );
         }
     }
 }
 
 #[test]
-fn trains_arrive_whole_and_in_order() {
+fn batches_arrive_whole_and_in_order() {
     for address in families() {
         for joins in [true, false] {
             let (sockets, to) = group(2, address, joins);
             let to = Target::new(to, 1);
-            let mut train: Vec<u8> = (0..40).flat_map(|number| datagram(1, number, 1400)).collect();
-            train.extend(datagram(1, 40, 99));
-            assert_eq!(sockets[0].send_train(&to, &train, 1400).expect("sent"), train.len());
+            let mut batch: Vec<u8> = (0..40).flat_map(|number| datagram(1, number, 1400)).collect();
+            batch.extend(datagram(1, 40, 99));
+            assert_eq!(sockets[0].send_batch(&to, &batch, 1400).expect("sent"), batch.len());
             let received = receive(&sockets[1], 41);
             assert_eq!(received.len(), 41);
             for ((_, bytes), number) in received.iter().zip(0..) {
@@ -136,12 +139,12 @@ fn trains_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn a_train_longer_than_the_kernel_takes_goes_in_pieces() {
+fn a_batch_longer_than_the_kernel_takes_goes_in_pieces() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
     let to = Target::new(to, 0);
     for (each, count) in [(4, 200), (100, 200), (1400, 200), (40_000, 10)] {
-        let train: Vec<u8> = (0..count).flat_map(|number| datagram(0, number, each)).collect();
-        assert_eq!(sockets[0].send_train(&to, &train, each).expect("sent"), train.len());
+        let batch: Vec<u8> = (0..count).flat_map(|number| datagram(0, number, each)).collect();
+        assert_eq!(sockets[0].send_batch(&to, &batch, each).expect("sent"), batch.len());
         for ((_, bytes), number) in receive(&sockets[0], count.into()).into_iter().zip(0..) {
             assert_eq!(bytes, datagram(0, number, each));
         }
@@ -153,16 +156,16 @@ fn many_go_to_many() {
     for address in families() {
         let (sockets, to) = group(3, address, true);
         let bytes: Vec<Vec<u8>> = (0..99).map(|number| datagram(number % 3, number, 64)).collect();
-        let targets = [0, 1, 2].map(|slot| Target::new(to, slot));
+        let targets = [0, 1, 2].map(|local_rank| Target::new(to, local_rank));
         let datagrams: Vec<Datagram<'_>> = bytes
             .iter()
             .zip(targets.iter().cycle())
             .map(|(bytes, to)| Datagram { to, bytes })
             .collect();
         assert_eq!(sockets[0].send_many(&datagrams).expect("sent"), 99);
-        for (slot, socket) in (0..3).zip(&sockets) {
+        for (local_rank, socket) in (0..3).zip(&sockets) {
             for ((_, bytes), turn) in receive(socket, 33).into_iter().zip(0..) {
-                assert_eq!(bytes, datagram(slot, slot + 3 * turn, 64));
+                assert_eq!(bytes, datagram(local_rank, local_rank + 3 * turn, 64));
             }
         }
     }
@@ -175,22 +178,22 @@ fn what_is_too_long_is_an_error_and_ends_nothing() {
     let long = vec![0; 70_000];
     let error = sockets[0].send(&to, &[IoSlice::new(&long)]).expect_err("too long");
     assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-    let error = sockets[0].send_train(&to, &long, 66_000).expect_err("too long");
+    let error = sockets[0].send_batch(&to, &long, 66_000).expect_err("too long");
     assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
-    let train = [datagram(0, 0, 50), datagram(0, 1, 50)].concat();
-    assert_eq!(sockets[0].send_train(&to, &train, 50).expect("sent"), 100);
+    let batch = [datagram(0, 0, 50), datagram(0, 1, 50)].concat();
+    assert_eq!(sockets[0].send_batch(&to, &batch, 50).expect("sent"), 100);
     assert_eq!(receive(&sockets[0], 2).len(), 2);
 }
 
 #[test]
-fn a_train_that_the_kernel_does_not_cut_goes_one_by_one() {
+fn a_batch_that_the_kernel_does_not_cut_goes_one_by_one() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
     let to = Target::new(to, 0);
     // Without checksums it refuses to.
     call::set(sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("set");
-    let train: Vec<u8> = (0..90).flat_map(|number| datagram(0, number, 300)).collect();
+    let batch: Vec<u8> = (0..90).flat_map(|number| datagram(0, number, 300)).collect();
     for _ in 0..2 {
-        assert_eq!(sockets[0].send_train(&to, &train, 300).expect("sent"), train.len());
+        assert_eq!(sockets[0].send_batch(&to, &batch, 300).expect("sent"), batch.len());
         for ((_, bytes), number) in receive(&sockets[0], 90).into_iter().zip(0..) {
             assert_eq!(bytes, datagram(0, number, 300));
         }
@@ -204,8 +207,8 @@ fn who_joins_no_more_gets_them_one_by_one() {
     let to = Target::new(to, 0);
     sockets[0].join_no_more();
     assert!(!sockets[0].joins());
-    let train: Vec<u8> = (0..9).flat_map(|number| datagram(0, number, 300)).collect();
-    assert_eq!(sockets[0].send_train(&to, &train, 300).expect("sent"), train.len());
+    let batch: Vec<u8> = (0..9).flat_map(|number| datagram(0, number, 300)).collect();
+    assert_eq!(sockets[0].send_batch(&to, &batch, 300).expect("sent"), batch.len());
     assert_eq!(receive(&sockets[0], 9).len(), 9);
 }
 
@@ -215,7 +218,7 @@ fn waiting_ends() {
     let to = Target::new(to, 0);
     assert!(!sockets[0].wait(None, Some(Duration::from_millis(1))).expect("waited"));
     sockets[0].send(&to, &[IoSlice::new(&[0, 0])]).expect("sent");
-    assert!(sockets[0].wait(None, PATIENCE).expect("waited"));
+    assert!(sockets[0].wait(None, TIMEOUT).expect("waited"));
     assert!(sockets[0].wait(None, None).expect("waited"));
 }
 
@@ -267,13 +270,13 @@ fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
             let error = UdpSocket::bind((place, port)).expect_err("taken");
             assert_eq!(error.kind(), ErrorKind::AddrInUse);
         }
-        // At the same address, a guest is one more in the group: slots keep their sockets.
-        let guest = sharing(address, port);
+        // At the same address, another socket is one more in the group: local ranks keep their sockets.
+        let other = sharing(address, port);
         let bytes = datagram(1, 0, 20);
         sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
         assert_eq!(receive(&sockets[1], 1)[0].1, bytes);
-        assert_empty(&guest);
-        drop(guest);
+        assert_empty(&other);
+        drop(other);
         // At a closer address, it gets what is sent there, until it goes.
         let thief = sharing(here(address), port);
         sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");

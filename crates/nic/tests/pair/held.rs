@@ -102,7 +102,7 @@ fn a_wildcard_gets_the_oldest_held_message_and_not_a_later_one() {
         let oldest = world.send_text(0, 1, 5, b"oldest, ten times over, to be long".as_slice());
         world.run_until_quiet();
         make_room(&mut world);
-        // The invitation is on its way when the receive is posted and a later message sent.
+        // The address is on its way when the receive is posted and a later message sent.
         let into = world.room(1, 100);
         let wild = world.receive_any(1, into);
         let later = world.send_text(0, 1, 6, b"later");

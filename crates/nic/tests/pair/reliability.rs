@@ -308,7 +308,7 @@ fn more_frames_than_the_window_holds_wait_their_turn() {
 }
 
 #[test]
-fn a_frame_that_is_never_acked_goes_again_and_again_with_growing_patience() {
+fn a_frame_that_is_never_acked_goes_again_and_again_with_a_growing_timeout() {
     let mut world = World::acquainted(LOSSY, &limits());
     world.send_text(0, 1, 1, b"hello");
     let mut gaps = vec![];

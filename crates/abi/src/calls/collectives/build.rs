@@ -11,7 +11,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::In;
 use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
-use crate::objects::collecting::{Collecting, Kept, Place};
+use crate::objects::collecting::{Collecting, PackedBuffer, ScheduleMemory};
 use crate::objects::comm::Comm;
 use crate::objects::data::{Data, room};
 use crate::objects::datatype;
@@ -20,7 +20,7 @@ use crate::objects::op::Combining;
 /// Memory of a collective that is being built.
 pub(super) struct Build<'a> {
     comm: &'a Comm,
-    places: Vec<Place>,
+    places: Vec<PackedBuffer>,
     contribution: Option<(Data, Span)>,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ impl<'a> Build<'a> {
 
     pub(super) fn place(&mut self, data: Data, goes: bool, comes: bool) -> Span {
         self.bytes = self.bytes.max(data.bytes());
-        data.straight().unwrap_or_else(|| self.pack(data, goes, comes))
+        data.contiguous().unwrap_or_else(|| self.pack(data, goes, comes))
     }
 
     /// Data that comes where other data is read until all is over.
@@ -58,7 +58,7 @@ impl<'a> Build<'a> {
     pub(super) fn pack(&mut self, data: Data, goes: bool, comes: bool) -> Span {
         let mut packed = room(data.bytes());
         let span = memory::lend_mut(&mut packed);
-        self.places.push(Place { data, packed, goes, comes });
+        self.places.push(PackedBuffer { data, packed, goes, comes });
         span
     }
 
@@ -105,14 +105,14 @@ impl<'a> Build<'a> {
     pub(super) fn done(self, prepared: Prepared, combining: Option<Combining>) -> Collecting {
         let Build { places, contribution, bytes, .. } = self;
         let Prepared { schedule, work } = prepared;
-        let kept = Kept { work, combining };
+        let kept = ScheduleMemory { work, combining };
         Collecting { schedule, places, contribution, kept, instance: 0, space: None, bytes }
     }
 }
 
 /// Two buffers of a reduction have no bytes in common.
 fn apart(send: &Data, receive: &Data) -> Result {
-    if let (Some(send), Some(receive)) = (send.straight(), receive.straight())
+    if let (Some(send), Some(receive)) = (send.contiguous(), receive.contiguous())
         && send.offset < receive.offset + receive.len
         && receive.offset < send.offset + send.len
     {

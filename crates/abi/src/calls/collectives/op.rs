@@ -11,7 +11,7 @@ use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::Wide;
 use crate::convert::types::{MPI_Datatype, MPI_Op};
 use crate::objects::data::Data;
-use crate::objects::op::{Combining, Op, Users, combine, find, name_of};
+use crate::objects::op::{Combining, Op, UserOp, combine, find, name_of};
 use crate::objects::process;
 
 /// Makes an operation of a function of the program's.
@@ -21,7 +21,7 @@ pub(crate) fn create(
     op: Out<MPI_Op>,
 ) -> Result {
     let function = function.ok_or_else(no_function)?;
-    op.put(MPI_Op(handle::expose(handle::share(Users { function, commutative: commute != 0 }))))
+    op.put(MPI_Op(handle::expose(handle::share(UserOp { function, commutative: commute != 0 }))))
 }
 
 entries! {
@@ -39,14 +39,14 @@ entries! {
             let why = format!("{} is predefined, and cannot be freed", name_of(freed));
             return Err(Failure::new(MPI_ERR_OP, why));
         }
-        drop(handle::take::<Users>(freed.0)?);
+        drop(handle::take::<UserOp>(freed.0)?);
         op.put(MPI_OP_NULL)
     }
 
     fn MPI_Op_commutative(op: MPI_Op, commute: Out<c_int>) {
         commute.put(match find(op)? {
             Op::Ours(operation) => operation.is_commutative().into(),
-            Op::Users(users) => users.commutative.into(),
+            Op::User(users) => users.commutative.into(),
         })
     }
 

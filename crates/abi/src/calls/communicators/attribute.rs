@@ -6,7 +6,7 @@ use crate::calls::entry::entries;
 use crate::convert::callback::{CopyFunction, DeleteFunction};
 use crate::convert::pointer::Out;
 use crate::convert::types::MPI_Comm;
-use crate::objects::attribute::{Sort, create, free};
+use crate::objects::attribute::{KeyvalKind, create, free};
 use crate::objects::comm;
 use crate::objects::predefined;
 
@@ -16,17 +16,17 @@ entries! {
         comm_copy_attr_fn: Option<CopyFunction>, comm_delete_attr_fn: Option<DeleteFunction>,
         comm_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
-        create(Sort::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state, comm_keyval)
+        create(KeyvalKind::Comm, comm_copy_attr_fn, comm_delete_attr_fn, extra_state, comm_keyval)
     }
 
     fn MPI_Comm_free_keyval / MPI_Keyval_free (comm_keyval: Out<c_int>) {
-        free(Sort::Comm, comm_keyval)
+        free(KeyvalKind::Comm, comm_keyval)
     }
 
     fn MPI_Comm_set_attr / MPI_Attr_put (
         comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void,
     ) on comm {
-        comm::find(comm)?.attributes.set(Sort::Comm, comm.0, comm_keyval, attribute_val)
+        comm::find(comm)?.attributes.set(KeyvalKind::Comm, comm.0, comm_keyval, attribute_val)
     }
 
     fn MPI_Comm_get_attr / MPI_Attr_get (
@@ -35,35 +35,35 @@ entries! {
         let object = comm::find(comm)?;
         let value = match predefined::attribute(comm_keyval) {
             Some(place) => place,
-            None => object.attributes.value(Sort::Comm, comm_keyval)?,
+            None => object.attributes.value(KeyvalKind::Comm, comm_keyval)?,
         };
         flag.put(value.is_some().into())?;
         value.map_or(Ok(()), |value| attribute_val.put(value))
     }
 
     fn MPI_Comm_delete_attr / MPI_Attr_delete (comm: MPI_Comm, comm_keyval: c_int) on comm {
-        comm::find(comm)?.attributes.delete(Sort::Comm, comm.0, comm_keyval)
+        comm::find(comm)?.attributes.delete(KeyvalKind::Comm, comm.0, comm_keyval)
     }
 
     fn MPI_Type_create_keyval(
         type_copy_attr_fn: Option<CopyFunction>, type_delete_attr_fn: Option<DeleteFunction>,
         type_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
-        create(Sort::Type, type_copy_attr_fn, type_delete_attr_fn, extra_state, type_keyval)
+        create(KeyvalKind::Type, type_copy_attr_fn, type_delete_attr_fn, extra_state, type_keyval)
     }
 
     fn MPI_Type_free_keyval(type_keyval: Out<c_int>) {
-        free(Sort::Type, type_keyval)
+        free(KeyvalKind::Type, type_keyval)
     }
 
     fn MPI_Win_create_keyval(
         win_copy_attr_fn: Option<CopyFunction>, win_delete_attr_fn: Option<DeleteFunction>,
         win_keyval: Out<c_int>, extra_state: *mut c_void,
     ) {
-        create(Sort::Win, win_copy_attr_fn, win_delete_attr_fn, extra_state, win_keyval)
+        create(KeyvalKind::Win, win_copy_attr_fn, win_delete_attr_fn, extra_state, win_keyval)
     }
 
     fn MPI_Win_free_keyval(win_keyval: Out<c_int>) {
-        free(Sort::Win, win_keyval)
+        free(KeyvalKind::Win, win_keyval)
     }
 }

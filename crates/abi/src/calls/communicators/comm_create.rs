@@ -90,18 +90,18 @@ pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, 
 }
 
 /// A place for the new communicator, which the program keeps until it is there.
-struct Place(Out<MPI_Comm>);
+struct NewComm(Out<MPI_Comm>);
 
 // SAFETY: the program keeps it for us, whichever thread fills it.
-unsafe impl Send for Place {}
+unsafe impl Send for NewComm {}
 
-impl Place {
+impl NewComm {
     fn put(&self, comm: Comm) -> Result {
         self.0.put(MPI_Comm(handle::expose(handle::share(comm))))
     }
 }
 
-impl Place {
+impl NewComm {
     /// A communicator that was created from another, if there is one.
     fn put_created(
         &self,
@@ -120,7 +120,7 @@ impl Place {
 struct Copied {
     attributes: Attributes,
     info: Info,
-    place: Place,
+    place: NewComm,
 }
 
 /// The recipe of a duplicate.
@@ -133,7 +133,7 @@ fn duplicate(
     let instance = comm.members.next_instance();
     let attributes = comm.attributes.copy_for_dup(handle.0)?;
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
-    let copied = Some(Copied { attributes, info, place: Place(newcomm) });
+    let copied = Some(Copied { attributes, info, place: NewComm(newcomm) });
     let (promise, room) =
         (NumberPromise::default(), crate::objects::data::room(AGREEMENT_BYTES as u64));
     Ok(Box::new(Duplicating { instance, promise, room, copied }))
@@ -158,7 +158,7 @@ fn split(
 ) -> Result {
     newcomm.put(MPI_COMM_NULL)?;
     let created = comm.runtime().split(instance, color, key)?;
-    Place(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
+    NewComm(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
 }
 
 /// A communicator of the members of a group, which only they ask for, under a tag of their own.
@@ -175,7 +175,7 @@ fn create_among(
     if let Some(handler) = handler {
         new.set_handler(handler);
     }
-    Place(newcomm).put(new)
+    NewComm(newcomm).put(new)
 }
 
 /// A communicator between two groups. `across` is of the leader's: the communicator of the leaders, the rank of the other
@@ -302,7 +302,7 @@ entries! {
         let group = crate::objects::group::find(group)?;
         newcomm.put(MPI_COMM_NULL)?;
         let created = comm.runtime().create(instance, group)?;
-        Place(newcomm).put_created(created, &comm, |title| format!("a part of {title}"))
+        NewComm(newcomm).put_created(created, &comm, |title| format!("a part of {title}"))
     }
 
     fn MPI_Comm_create_group(
@@ -318,7 +318,7 @@ entries! {
     ) {
         let world = &process::running()?.world;
         let tag = tag_of(&stringtag.get()?);
-        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
+        let handler = errhandler::find(errhandler::ErrhandlerKind::Comm, errhandler)?;
         create_among(world, crate::objects::group::find(group)?, tag, newcomm, Some(handler))
     }
 
@@ -336,7 +336,7 @@ entries! {
         } else {
             None
         };
-        Place(newintercomm).put(bridge(&local, instance, leader, across)?)
+        NewComm(newintercomm).put(bridge(&local, instance, leader, across)?)
     }
 
     fn MPI_Intercomm_create_from_groups(
@@ -348,7 +348,7 @@ entries! {
         let process = process::running()?;
         let (ours, theirs) = (crate::objects::group::find(local_group)?, crate::objects::group::find(remote_group)?);
         let tag = tag_of(&stringtag.get()?);
-        let handler = errhandler::find(errhandler::Sort::Comm, errhandler)?;
+        let handler = errhandler::find(errhandler::ErrhandlerKind::Comm, errhandler)?;
         // A communicator of our side for the time being.
         let mut handle = MPI_COMM_NULL;
         let place = Out::to(&mut handle);
@@ -363,7 +363,7 @@ entries! {
         });
         let new = bridge(&local, instance, leader, across.transpose()?)?;
         new.set_handler(handler);
-        Place(newintercomm).put(new)?;
+        NewComm(newintercomm).put(new)?;
         drop(local);
         free(Out::to(&mut handle))
     }
@@ -373,7 +373,7 @@ entries! {
     ) on intercomm {
         let comm = comm::find(intercomm)?;
         let created = comm.runtime().merge(comm.members.next_instance(), high != 0)?;
-        Place(newintracomm).put_created(Some(created), comm, |title| format!("both sides of {title}"))
+        NewComm(newintracomm).put_created(Some(created), comm, |title| format!("both sides of {title}"))
     }
 
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {

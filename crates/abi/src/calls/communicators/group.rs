@@ -15,7 +15,7 @@ use crate::convert::pointer::{In, Out};
 use crate::convert::sizes;
 use crate::convert::types::{MPI_Comm, MPI_Group};
 use crate::objects::comm::{self, int};
-use crate::objects::group::{Owned, create, find};
+use crate::objects::group::{GroupObject, create, find};
 use crate::objects::process;
 
 /// A rank that exists in a group.
@@ -142,7 +142,7 @@ entries! {
         find(own)?;
         // The empty group is what some calls make, so programs free it like others.
         if own != MPI_GROUP_EMPTY {
-            drop(handle::take::<Owned>(own.0)?);
+            drop(handle::take::<GroupObject>(own.0)?);
         }
         group.put(MPI_GROUP_NULL)
     }

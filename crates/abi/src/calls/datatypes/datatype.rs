@@ -11,7 +11,7 @@ use crate::convert::handle;
 use crate::convert::pointer::{Out, Text, TextOut};
 use crate::convert::sizes;
 use crate::convert::types::{MPI_Count, MPI_Datatype};
-use crate::objects::attribute::Sort;
+use crate::objects::attribute::KeyvalKind;
 use crate::objects::datatype::{Type, find, object};
 
 entries! {
@@ -97,20 +97,20 @@ entries! {
     }
 
     fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
-        object(datatype)?.attributes.set(Sort::Type, datatype.0, type_keyval, attribute_val)
+        object(datatype)?.attributes.set(KeyvalKind::Type, datatype.0, type_keyval, attribute_val)
     }
 
     fn MPI_Type_get_attr(
         datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Out<*mut c_void>,
         flag: Out<c_int>,
     ) {
-        let value = object(datatype)?.attributes.value(Sort::Type, type_keyval)?;
+        let value = object(datatype)?.attributes.value(KeyvalKind::Type, type_keyval)?;
         flag.put(value.is_some().into())?;
         value.map_or(Ok(()), |value| attribute_val.put(value))
     }
 
     fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
-        object(datatype)?.attributes.delete(Sort::Type, datatype.0, type_keyval)
+        object(datatype)?.attributes.delete(KeyvalKind::Type, datatype.0, type_keyval)
     }
 }
 

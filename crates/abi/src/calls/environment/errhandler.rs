@@ -14,7 +14,9 @@ use crate::convert::handle;
 use crate::convert::pointer::Out;
 use crate::convert::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 use crate::objects::comm;
-use crate::objects::errhandler::{Handler, Sort, Users, call, create, expose, find, free};
+use crate::objects::errhandler::{
+    ErrhandlerKind, Handler, UserErrhandler, call, create, expose, find, free,
+};
 use crate::objects::raise;
 
 /// What becomes of errors of files that do not say so themselves.
@@ -45,11 +47,11 @@ entries! {
     fn MPI_Comm_create_errhandler(
         comm_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
-        create(Sort::Comm, comm_errhandler_fn, errhandler)
+        create(ErrhandlerKind::Comm, comm_errhandler_fn, errhandler)
     }
 
     fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
-        comm::find(comm)?.set_handler(find(Sort::Comm, errhandler)?);
+        comm::find(comm)?.set_handler(find(ErrhandlerKind::Comm, errhandler)?);
         Ok(())
     }
 
@@ -65,7 +67,7 @@ entries! {
     fn MPI_Win_create_errhandler(
         win_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
-        create(Sort::Win, win_errhandler_fn, errhandler)
+        create(ErrhandlerKind::Win, win_errhandler_fn, errhandler)
     }
 
     fn MPI_Win_set_errhandler(_win: MPI_Win, _errhandler: MPI_Errhandler) {
@@ -83,11 +85,11 @@ entries! {
     fn MPI_File_create_errhandler(
         file_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
-        create(Sort::File, file_errhandler_fn, errhandler)
+        create(ErrhandlerKind::File, file_errhandler_fn, errhandler)
     }
 
     fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
-        *of_file(file)? = find(Sort::File, errhandler)?;
+        *of_file(file)? = find(ErrhandlerKind::File, errhandler)?;
         Ok(())
     }
 
@@ -104,7 +106,7 @@ entries! {
     fn MPI_Session_create_errhandler(
         session_errhandler_fn: Option<ErrorFunction>, errhandler: Out<MPI_Errhandler>,
     ) {
-        create(Sort::Session, session_errhandler_fn, errhandler)
+        create(ErrhandlerKind::Session, session_errhandler_fn, errhandler)
     }
 
     fn MPI_Session_set_errhandler(_session: MPI_Session, _errhandler: MPI_Errhandler) {
@@ -125,7 +127,7 @@ entries! {
             MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => {}
             MPI_Errhandler(address) => {
                 free(handle::find(address)?)?;
-                drop(handle::release::<Users>(address)?);
+                drop(handle::release::<UserErrhandler>(address)?);
             }
         }
         errhandler.put(MPI_ERRHANDLER_NULL)

@@ -14,7 +14,7 @@ use crate::convert::handle;
 use crate::convert::pointer::{In, Out, Text, TextOut};
 use crate::convert::sizes;
 use crate::convert::types::MPI_Info;
-use crate::objects::info::{Owned, contents, create, find, fits, lossy, of_process};
+use crate::objects::info::{InfoObject, contents, create, find, fits, lossy, of_process};
 
 /// A key that the program gives.
 fn key_of(key: Text) -> Result<String> {
@@ -65,7 +65,7 @@ entries! {
     fn MPI_Info_free(info: Out<MPI_Info>) {
         let own = info.get()?;
         drop(find(own)?);
-        handle::take::<Owned>(own.0)?;
+        handle::take::<InfoObject>(own.0)?;
         info.put(MPI_INFO_NULL)
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use ferrywire_host::{job, meet, stdio};
+use ferrywire_host::{bootstrap, job, stdio};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
@@ -100,7 +100,7 @@ fn start(thread_level: c_int) -> Result {
     if process::is_started() {
         return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
     }
-    if std::env::var_os(meet::VARIABLE).is_some() {
+    if std::env::var_os(bootstrap::VARIABLE).is_some() {
         stdio::buffer_lines();
     }
     flush_when_we_panic();

@@ -48,14 +48,14 @@ fn begin_to_send(
 ) -> Result<MPI_Request> {
     let data = Data::to_read(buf, count, datatype)?;
     let comm = comm::find(handle)?;
-    let (Some(source), Ok(Some(to))) = (data.straight(), comm.address(dest, tag)) else {
+    let (Some(source), Ok(Some(to))) = (data.contiguous(), comm.address(dest, tag)) else {
         let comm = comm::share_of(handle)?;
         let sending = Sending::new(&comm, Outgoing::new(data), dest, tag, mode)?;
         return Request::begin(comm, sending);
     };
     // SAFETY: I1.
     let posted = unsafe { comm.runtime().start_send(to, source, mode) };
-    let data = Outgoing::straight(source);
+    let data = Outgoing::contiguous(source);
     Request::of_posted(posted, handle, || Sending { data, dest, tag, mode })
 }
 
@@ -71,14 +71,14 @@ fn begin_to_receive(
 ) -> Result<MPI_Request> {
     let comm = comm::find(handle)?;
     let data = Data::to_write(buf, count, datatype).map_err(from(comm, source, tag))?;
-    let (Some(into), Ok(Some(wanted))) = (data.straight(), comm.wanted(source, tag)) else {
+    let (Some(into), Ok(Some(wanted))) = (data.contiguous(), comm.wanted(source, tag)) else {
         let comm = comm::share_of(handle)?;
         let receiving = Receiving::new(&comm, data, source, tag)?;
         return Request::begin(comm, receiving);
     };
     // SAFETY: I1.
     let posted = unsafe { comm.runtime().start_receive(wanted, into) };
-    let data = Incoming::straight(into);
+    let data = Incoming::contiguous(into);
     Request::of_posted(posted, handle, || Receiving { data, source, tag })
 }
 

@@ -89,13 +89,13 @@ fn take(
 }
 
 /// Receives a message that has been taken.
-struct Receiving {
+struct MatchedReceive {
     /// None: from nobody.
     taken: Option<(Ticket, Probed)>,
     data: Incoming,
 }
 
-impl Recipe for Receiving {
+impl Recipe for MatchedReceive {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let Some((ticket, _)) = self.taken else { return Ok(Posted::Done(Outcome::Done)) };
         let into = self.data.span();
@@ -133,7 +133,7 @@ fn receiving(
         }
     };
     message.put(MPI_MESSAGE_NULL)?;
-    Ok((comm, Box::new(Receiving { taken, data })))
+    Ok((comm, Box::new(MatchedReceive { taken, data })))
 }
 
 entries! {

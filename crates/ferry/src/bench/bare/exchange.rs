@@ -43,7 +43,7 @@ pub(super) struct Second {
 /// What goes along in the line of a flag.
 pub(super) type Payload = [u8; 56];
 
-/// The partner has not answered for [`PATIENCE`].
+/// The partner has not answered for [`TIMEOUT`].
 #[derive(Debug)]
 pub(super) struct Silent;
 
@@ -152,7 +152,7 @@ struct Control {
     ping: Flag,
     pong: Flag,
     /// The line of the first side, the line of the second.
-    lines: [Line; 2],
+    lines: [CacheLine; 2],
 }
 
 /// Two lines apart from its neighbours, since processors fetch lines in pairs.
@@ -160,13 +160,13 @@ struct Control {
 struct Flag(AtomicU32);
 
 #[repr(C, align(128))]
-struct Line {
+struct CacheLine {
     flag: AtomicU32,
     data: UnsafeCell<Payload>,
 }
 
 // The flag and its data have to travel together.
-const _: () = assert!(offset_of!(Line, data) + size_of::<Payload>() <= 64);
+const _: () = assert!(offset_of!(CacheLine, data) + size_of::<Payload>() <= 64);
 const _: () = assert!(size_of::<Control>() <= BUFFER_AT);
 
 struct Mapping {
@@ -220,7 +220,7 @@ fn until(flag: &AtomicU32, turn: u32) -> Result<(), Silent> {
                 return Ok(());
             }
         }
-        if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+        if since.get_or_insert_with(Instant::now).elapsed() > TIMEOUT {
             return Err(Silent);
         }
     }
@@ -237,7 +237,7 @@ const BUFFER_AT: usize = 4096;
 const BUFFER_BYTES: usize = 16 << 20;
 const MAPPED_BYTES: usize = BUFFER_AT + BUFFER_BYTES;
 const POLLS_BETWEEN_CLOCKS: u32 = 1 << 16;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -29,9 +29,9 @@ pub(super) fn run(stage: &Stage) -> Result<(), Error> {
 
 /// Rank 1 waits so long for rank 0: how late the message was noticed, and the processor time of the
 /// wait. One clock for both: they are on one machine.
-fn wait_for(stage: &Stage, patience: Duration) -> Result<(f64, f64), Error> {
+fn wait_for(stage: &Stage, timeout: Duration) -> Result<(f64, f64), Error> {
     if stage.world.rank() == 0 {
-        std::thread::sleep(patience);
+        std::thread::sleep(timeout);
         stage.world.send(&wall_ns(), 1, 0)?;
         return Ok((0.0, 0.0));
     }

@@ -3,8 +3,8 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::super::keeper::Keeper;
 use super::super::output::{Gave, Sink, Stream};
+use super::super::reaper::Reaper;
 use super::super::report::{self, Failure, name_of};
 use super::super::sys::{self, Ending};
 use super::super::watch::Watch;
@@ -28,20 +28,20 @@ impl Job {
         }
         self.write_out();
         self.look_at_output();
-        match self.head.take() {
+        match self.launcher.take() {
             None => {
                 for line in self.report() {
                     self.err.say(&format!("ferry run: {line}"));
                 }
                 self.write_out();
             }
-            Some(head) => head.tell_done(&self.endings()),
+            Some(launcher) => launcher.tell_done(&self.endings()),
         }
         let code = match &self.course.failure {
             Some(failure) => failure.exit_code(),
             None => report::code_of_losses(self.losses(), &self.endings()),
         };
-        dismiss(self.keeper);
+        dismiss(self.reaper);
         code
     }
 
@@ -52,7 +52,7 @@ impl Job {
         loop {
             while sys::reap().is_some() {}
             let left: Vec<_> =
-                children().into_iter().filter(|pid| *pid != self.keeper.pid).collect();
+                children().into_iter().filter(|pid| *pid != self.reaper.pid).collect();
             if left.is_empty() || Instant::now() >= until {
                 return;
             }
@@ -62,7 +62,7 @@ impl Job {
         }
     }
 
-    /// Writes what waits to be written, unless the user has enough. The launcher of an agent may have to wait for its
+    /// Writes what waits to be written, unless the user has enough. The launcher of a daemon may have to wait for its
     /// reader, and asks meanwhile whether we are there.
     fn write_out(&mut self) {
         loop {
@@ -72,9 +72,9 @@ impl Job {
                 return;
             }
             if wait_for_wakeup(self, 1000).contains(&Wakeup::Launcher) {
-                self.on_head();
+                self.on_launcher();
                 let unwanted = self.course.asked.is_some() && (self.out.held || self.err.held);
-                if self.head.is_none() || unwanted {
+                if self.launcher.is_none() || unwanted {
                     return;
                 }
             }
@@ -93,7 +93,7 @@ impl Job {
     }
 
     fn losses(&self) -> &[Loss] {
-        self.lasting.as_ref().map_or(&[], |lasting| &lasting.losses)
+        self.fault_tolerant.as_ref().map_or(&[], |fault_tolerant| &fault_tolerant.losses)
     }
 
     fn report(&self) -> Vec<String> {
@@ -123,8 +123,8 @@ enum Wakeup {
 fn wait_for_wakeup(job: &Job, timeout_ms: u64) -> Vec<Wakeup> {
     let mut watch = Watch::new();
     watch.read(job.signals.as_fd(), Wakeup::Signal);
-    if let Some(head) = &job.head {
-        watch.read(head.as_fd(), Wakeup::Launcher);
+    if let Some(launcher) = &job.launcher {
+        watch.read(launcher.as_fd(), Wakeup::Launcher);
     }
     for sink in [&job.out, &job.err].into_iter().filter(|sink| sink.wants_to_write()) {
         watch.write(sink.as_fd(), Wakeup::Output);
@@ -143,9 +143,9 @@ fn drain(stream: &mut Option<Stream>, sink: &mut Sink) {
     open.flush(sink);
 }
 
-/// The keeper goes when there is nothing left to keep, and leaves no corpse.
-fn dismiss(keeper: Keeper) {
-    let pid = keeper.pid;
-    keeper.dismiss();
+/// The reaper goes when there is nothing left to keep, and leaves no corpse.
+fn dismiss(reaper: Reaper) {
+    let pid = reaper.pid;
+    reaper.dismiss();
     sys::wait_for(pid);
 }

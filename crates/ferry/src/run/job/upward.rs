@@ -1,4 +1,4 @@
-//! What an agent on a host has to do with the launcher: it does as it is told, and tells what happens.
+//! What a daemon on a host has to do with the launcher: it does as it is told, and tells what happens.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,16 +8,16 @@ use ferrywire_host::cores;
 use super::super::far;
 use super::super::report::Failure;
 use super::super::sys::Ending;
-use super::super::wire::{self, Berth, Broken, Frames, Kind, News, Order};
+use super::super::wire::{self, Broken, FrameKind, Frames, HostRecord, News, Order};
 use super::{Job, Others, number};
 
-/// The launcher, as its agent on a host sees it.
-pub(in super::super) struct Head {
+/// The launcher, as its daemon on a host sees it.
+pub(in super::super) struct Launcher {
     pub(in super::super) orders: Frames,
     pub(in super::super) news: File,
 }
 
-impl Head {
+impl Launcher {
     /// If the launcher is gone, the orders end, too.
     pub(super) fn tell(&self, news: &News) {
         let _ = wire::say(&self.news, news);
@@ -31,7 +31,7 @@ impl Head {
         }
         loop {
             let order = match self.orders.next() {
-                Ok(Some((Kind::Words, bytes))) => wire::understood(&bytes),
+                Ok(Some((FrameKind::Words, bytes))) => wire::understood(&bytes),
                 Ok(Some(_)) => continue,
                 Ok(None) => return (orders, None),
                 Err(broken) => Err(broken),
@@ -48,7 +48,7 @@ impl Head {
     }
 }
 
-impl AsFd for Head {
+impl AsFd for Launcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
     }
@@ -56,13 +56,13 @@ impl AsFd for Head {
 
 impl Job {
     /// Orders have come, or nobody gives any more.
-    pub(super) fn on_head(&mut self) {
-        let Some(head) = &mut self.head else { return };
-        let (orders, broken) = head.heard();
+    pub(super) fn on_launcher(&mut self) {
+        let Some(launcher) = &mut self.launcher else { return };
+        let (orders, broken) = launcher.heard();
         orders.into_iter().for_each(|order| self.obey(order));
         if broken.is_some() {
             // Without a launcher there is no job.
-            self.head = None;
+            self.launcher = None;
             self.course.failure.get_or_insert(Failure::NoHead);
             self.kill();
         }
@@ -77,26 +77,26 @@ impl Job {
                     Ok(directory) => {
                         let machine = cores::machine();
                         let of_ours =
-                            |berth: &&Berth| machine.is_some() && berth.machine == machine;
+                            |record: &&HostRecord| machine.is_some() && record.machine == machine;
                         let neighbours =
-                            hosts.iter().filter(of_ours).map(|berth| berth.ranks).sum();
-                        self.welcome(Some(Others { directory, provider, neighbours }));
+                            hosts.iter().filter(of_ours).map(|record| record.ranks).sum();
+                        self.admit(Some(Others { directory, provider, neighbours }));
                     }
                     Err(error) => self.fail(Failure::NoSegment { size: self.size, error }),
                 }
             }
             Order::All => {
-                let places = self.ranks.iter().filter_map(|rank| rank.place.as_ref());
+                let sockets = self.ranks.iter().filter_map(|rank| rank.rank_socket.as_ref());
                 // Whoever does not hear it is gone.
-                places.for_each(|place| drop(place.tell_all()));
+                sockets.for_each(|place| drop(place.tell_all()));
             }
             Order::Signal(signal) => self.pass_on(signal),
             Order::End => self.end(),
             Order::Gone(ranks) => self.on_gone(&ranks),
             Order::Kill(rank) => self.on_silent(rank),
             Order::Ping => {
-                if let Some(head) = &self.head {
-                    head.tell(&News::Pong);
+                if let Some(launcher) = &self.launcher {
+                    launcher.tell(&News::Pong);
                 }
             }
             Order::Hold { out, err } => (self.out.held, self.err.held) = (out, err),
@@ -111,10 +111,10 @@ impl Job {
 
     /// All ranks of this host are here; so is everybody, if this is the only host.
     pub(super) fn all_are_here(&mut self) {
-        match &self.head {
-            None => self.welcome(None),
-            Some(head) if !self.course.told_joined => {
-                head.tell(&News::Joined);
+        match &self.launcher {
+            None => self.admit(None),
+            Some(launcher) if !self.course.told_joined => {
+                launcher.tell(&News::Joined);
                 self.course.told_joined = true;
             }
             Some(_) => {}
@@ -128,26 +128,26 @@ impl Job {
         if !any || !self.ranks.iter().all(|rank| rank.waits_for_all || rank.ending.is_some()) {
             return;
         }
-        match &self.head {
-            Some(head) => head.tell(&News::AllWait),
+        match &self.launcher {
+            Some(launcher) => launcher.tell(&News::AllWait),
             None => self.obey(Order::All),
         }
     }
 
     pub(super) fn tell_failure(&self, failure: &Failure) {
-        if let Some(head) = &self.head {
+        if let Some(launcher) = &self.launcher {
             let (why, code) = (failure.to_string(), failure.exit_code());
             let (rank, weight) = (failure.rank(), failure.weight());
-            head.tell(&News::Failed { why, code, rank, weight });
+            launcher.tell(&News::Failed { why, code, rank, weight });
         }
     }
 
     /// That somebody waits, or will never come, may matter on other hosts.
     pub(super) fn tell_who_waits(&mut self) {
-        let Some(head) = &self.head else { return };
+        let Some(launcher) = &self.launcher else { return };
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
         if let Some(at) = waiting.filter(|_| !self.course.told_waiting) {
-            head.tell(&News::Waiting { rank: self.number_of(at) });
+            launcher.tell(&News::Waiting { rank: self.number_of(at) });
             self.course.told_waiting = true;
         }
         let is_absent =
@@ -155,14 +155,14 @@ impl Job {
         let absent = self.ranks.iter().position(is_absent);
         if let Some(at) = absent.filter(|_| !self.course.told_absent) {
             let pid = self.ranks[at].pid;
-            head.tell(&News::Absent { rank: self.first + number(at), pid });
+            launcher.tell(&News::Absent { rank: self.first + number(at), pid });
             self.course.told_absent = true;
         }
     }
 
     pub(super) fn tell_if_hungry(&self) {
-        if let Some(head) = self.head.as_ref().filter(|_| self.input.is_hungry()) {
-            head.tell(&News::Hungry);
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| self.input.is_hungry()) {
+            launcher.tell(&News::Hungry);
         }
     }
 }

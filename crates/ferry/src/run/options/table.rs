@@ -4,7 +4,7 @@
 //! command lines people have keep working.
 
 /// One option.
-pub(super) struct Row {
+pub(super) struct OptionRow {
     pub(super) names: &'static [&'static str],
     pub(super) meaning: Meaning,
     /// How `--help` writes the option.
@@ -56,7 +56,7 @@ pub(super) enum Meaning {
     /// What becomes of the others when a rank dies.
     OnDeath,
     /// They go on, as others write it; so many words follow.
-    Lasting {
+    FaultTolerant {
         values: usize,
     },
     Unsupported {
@@ -69,15 +69,15 @@ const fn ours(
     meaning: Meaning,
     shown: &'static str,
     help: &'static str,
-) -> Row {
-    Row { names, meaning, shown, help }
+) -> OptionRow {
+    OptionRow { names, meaning, shown, help }
 }
 
-const fn theirs(names: &'static [&'static str], meaning: Meaning) -> Row {
-    Row { names, meaning, shown: "", help: "" }
+const fn theirs(names: &'static [&'static str], meaning: Meaning) -> OptionRow {
+    OptionRow { names, meaning, shown: "", help: "" }
 }
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[OptionRow] = &[
     ours(&["n", "np", "c"], Meaning::Ranks, "-n N, -np N", "start N ranks of the program (1)"),
     ours(
         &["x"],
@@ -203,8 +203,8 @@ pub(super) const TABLE: &[Row] = &[
             instead: "write the programs on the command line, with ':' between",
         },
     ),
-    theirs(&["enable-recovery", "disable-auto-cleanup"], Meaning::Lasting { values: 0 }),
-    theirs(&["with-ft"], Meaning::Lasting { values: 1 }),
+    theirs(&["enable-recovery", "disable-auto-cleanup"], Meaning::FaultTolerant { values: 0 }),
+    theirs(&["with-ft"], Meaning::FaultTolerant { values: 1 }),
     // Open MPI: no word follows.
     theirs(
         &[

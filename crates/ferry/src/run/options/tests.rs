@@ -32,23 +32,23 @@ fn the_number_of_ranks_has_many_spellings() {
 
 #[test]
 fn a_rail_is_named_or_left_to_us() {
-    assert_eq!(run("a").rail, Wish::Auto);
-    assert_eq!(run("--rail udp a").rail, Wish::Udp);
-    assert_eq!(run("--rail=fabric:tcp a").rail, Wish::Fabric(Some("tcp".into())));
+    assert_eq!(run("a").rail, RailRequest::Auto);
+    assert_eq!(run("--rail udp a").rail, RailRequest::Udp);
+    assert_eq!(run("--rail=fabric:tcp a").rail, RailRequest::Fabric(Some("tcp".into())));
     // Whoever trusts a fabric says so, in whichever order.
     for line in ["--trust-fabric a", "--rail auto --trust-fabric a", "--trust-fabric --rail auto a"]
     {
-        assert_eq!(run(line).rail, Wish::Trusting, "{line}");
+        assert_eq!(run(line).rail, RailRequest::Trusting, "{line}");
     }
-    assert_eq!(run("--rail udp --trust-fabric a").rail, Wish::Udp);
+    assert_eq!(run("--rail udp --trust-fabric a").rail, RailRequest::Udp);
     let said = "--rail tcp: auto, udp, fabric or fabric:PROVIDER is wanted";
     assert_eq!(wrong("--rail tcp a"), said);
 }
 
 #[test]
 fn who_insists_on_sealing_gets_it_or_nothing() {
-    assert_eq!(run("--sealed a").rail, Wish::Auto);
-    assert_eq!(run("--sealed --rail udp --trust-fabric a").rail, Wish::Udp);
+    assert_eq!(run("--sealed a").rail, RailRequest::Auto);
+    assert_eq!(run("--sealed --rail udp --trust-fabric a").rail, RailRequest::Udp);
     for (line, option) in [
         ("--sealed --insecure a", "--insecure"),
         ("--insecure --rail udp --sealed a", "--insecure"),

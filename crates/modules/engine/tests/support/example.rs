@@ -69,7 +69,7 @@ pub(crate) fn watched<R>(test: impl FnOnce() -> R) -> R {
     let (over, watch) = channel::<()>();
     let name = thread::current().name().unwrap_or("a test").to_string();
     thread::spawn(move || {
-        if watch.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if watch.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             // Not `eprintln`, which the test harness would keep to itself.
             let _ = writeln!(std::io::stderr(), "{name} hangs");
             std::process::abort();
@@ -80,7 +80,7 @@ pub(crate) fn watched<R>(test: impl FnOnce() -> R) -> R {
     result
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The seeds of this run: `SEED=7 cargo test` repeats one, and `RUNS` is for more of them.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {

@@ -1,0 +1,452 @@
+//! One host of a job, as the launcher knows it: the command that reaches it, and the daemon at the other end.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::HostsError;
+use crate::run::host_list::Share;
+use crate::run::options::Stdin;
+use crate::run::sys::{self, Ending, Pid, Signals};
+use crate::run::wire::{self, Assignment, Broken, FrameKind, Frames, HostRecord, News, Order};
+
+/// How far a host has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum RemoteStep {
+    /// Nobody has tried yet, or it will be tried again.
+    Waiting,
+    /// The command that reaches it runs, and no daemon has answered.
+    Connecting,
+    /// The daemon has been told what to start.
+    Assigned,
+    /// Its ranks run.
+    Started,
+    /// Its ranks wait for those of other hosts, or have gone on together.
+    Joined,
+    /// Nothing of it is left.
+    Over,
+}
+
+/// What the end of the command means that reached a host.
+pub(super) enum Lost {
+    Again,
+    ForGood(String),
+}
+
+/// A host.
+pub(super) struct Remote {
+    share: Share,
+    /// What reaches it, as words.
+    rsh: Vec<String>,
+    assignment: Option<Box<Assignment>>,
+    line: Option<DaemonChannel>,
+    /// What the command said to us on its standard error.
+    complained: Vec<u8>,
+    pub(super) step: RemoteStep,
+    /// When it came to this step.
+    since: Instant,
+    /// When it is tried again, or when it is late.
+    until: Instant,
+    tries: u32,
+    pub(super) waiting: Option<u32>,
+    pub(super) absent: Option<(u32, Pid)>,
+    /// Its ranks wait for those of all hosts.
+    pub(super) waits: bool,
+    /// Where it is reached by other hosts.
+    place: DaemonAddress,
+    /// Its providers of libfabric that would do.
+    pub(super) providers: Vec<String>,
+    pub(super) endings: Vec<(u32, Option<Ending>)>,
+    /// How often it was asked whether it is there since it last said anything. A launcher that was stopped itself does
+    /// not take that for silence.
+    unanswered: u32,
+}
+
+/// The command that reaches a host, while it runs.
+struct DaemonChannel {
+    child: Child,
+    /// None once it has been told to go.
+    orders: Option<PipeWriter>,
+    /// Orders that did not fit into the pipe.
+    backlog: VecDeque<u8>,
+    news: Option<Frames>,
+    complaints: Option<File>,
+}
+
+/// The port of a host, its addresses, and the machine it is on.
+type DaemonAddress = (u16, Vec<IpAddr>, Option<u64>);
+
+impl Remote {
+    pub(super) fn new(share: Share, rsh: &str, assignment: Assignment) -> Remote {
+        Remote {
+            share,
+            rsh: rsh.split_whitespace().map(str::to_owned).collect(),
+            assignment: Some(Box::new(assignment)),
+            line: None,
+            complained: Vec::new(),
+            step: RemoteStep::Waiting,
+            since: Instant::now(),
+            until: Instant::now(),
+            tries: 0,
+            waiting: None,
+            absent: None,
+            waits: false,
+            place: (0, Vec::new(), None),
+            providers: Vec::new(),
+            endings: Vec::new(),
+            unanswered: 0,
+        }
+    }
+
+    /// Its ranks, which follow each other.
+    pub(super) fn ranks(&self) -> Range<u32> {
+        self.share.first..self.share.first + self.share.ranks
+    }
+
+    /// Whether a rank is here.
+    pub(super) fn has(&self, rank: u32) -> bool {
+        self.ranks().contains(&rank)
+    }
+
+    /// Whether it has not been heard for too long, though it should have answered.
+    pub(super) fn is_mute(&self) -> bool {
+        self.step == RemoteStep::Joined && self.unanswered > MUTE_PINGS_MAX
+    }
+
+    /// Asks whether it is there.
+    pub(super) fn ping(&mut self) {
+        self.unanswered += 1;
+        self.order(&Order::Ping);
+    }
+
+    /// The job goes on without it, and these ranks.
+    pub(super) fn forsake(&mut self) -> Vec<u32> {
+        self.step = RemoteStep::Over;
+        self.ranks().collect()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.share.name
+    }
+
+    pub(super) fn come_to(&mut self, step: RemoteStep) {
+        (self.step, self.since) = (step, Instant::now());
+    }
+
+    /// How far it is, and for how long, for people.
+    pub(super) fn progress(&self, now: Instant) -> String {
+        let step = match self.step {
+            RemoteStep::Waiting if self.tries == 0 => "waits for its turn".into(),
+            RemoteStep::Waiting => {
+                format!("could not be reached, is tried again after try {}", self.tries)
+            }
+            RemoteStep::Connecting => format!("is connected to by {}", self.rsh[0]),
+            RemoteStep::Assigned => "is reached, starts its ranks".into(),
+            RemoteStep::Started => "runs its ranks, which have not all joined".into(),
+            RemoteStep::Joined => "has joined".into(),
+            RemoteStep::Over => "has ended".into(),
+        };
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        format!("{step} ({seconds} s)")
+    }
+
+    /// Whether the input is for one of its ranks.
+    pub(super) fn reads(&self, stdin: Stdin) -> bool {
+        match stdin {
+            Stdin::None => false,
+            Stdin::All => true,
+            Stdin::Rank(rank) => self.ranks().contains(&rank),
+        }
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        self.line.as_ref().and_then(|line| Pid::try_from(line.child.id()).ok())
+    }
+
+    /// Nothing of it is left, and nothing reaches it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.step == RemoteStep::Over && self.line.is_none()
+    }
+
+    /// Whether there is no daemon yet that could be told anything.
+    pub(super) fn is_unreached(&self) -> bool {
+        matches!(self.step, RemoteStep::Waiting | RemoteStep::Connecting)
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.step == RemoteStep::Waiting && now >= self.until
+    }
+
+    /// Starts the command that reaches the host, with a daemon at its other end.
+    pub(super) fn start(&mut self, signals: &Signals) -> Result<(), HostsError> {
+        let words = self.words().map_err(HostsError::NoSelf)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        sys::set_apart(&mut command, signals);
+        let failed = |error| HostsError::Rsh { command: words[0].display().to_string(), error };
+        let mut child = command.spawn().map_err(failed)?;
+        let orders = child.stdin.take().map(|pipe| PipeWriter::from(OwnedFd::from(pipe)));
+        let news = child.stdout.take().map(|pipe| Frames::new(File::from(OwnedFd::from(pipe))));
+        let complaints = child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe)));
+        // A host that does not read must not keep us from the others.
+        for descriptor in [orders.as_ref().map(AsFd::as_fd), complaints.as_ref().map(AsFd::as_fd)] {
+            descriptor.map(sys::never_block).transpose().map_err(failed)?;
+        }
+        self.line =
+            Some(DaemonChannel { child, orders, backlog: VecDeque::new(), news, complaints });
+        self.complained.clear();
+        self.come_to(RemoteStep::Connecting);
+        self.until = Instant::now() + CONNECT_MAX;
+        self.tries += 1;
+        Ok(())
+    }
+
+    /// The daemon is there: it gets its ranks.
+    pub(super) fn assign(&mut self) {
+        if let Some(assignment) = self.assignment.take() {
+            self.come_to(RemoteStep::Assigned);
+            self.order(&Order::Start(assignment));
+        }
+    }
+
+    /// Its ranks run, and others reach them there.
+    pub(super) fn on_started(&mut self, place: DaemonAddress, providers: Vec<String>) {
+        self.come_to(RemoteStep::Started);
+        self.providers = providers;
+        self.place = place;
+    }
+
+    /// Where it is, for the others.
+    pub(super) fn record(&self) -> HostRecord {
+        let (port, addresses, machine) = self.place.clone();
+        HostRecord { first: self.share.first, ranks: self.share.ranks, port, addresses, machine }
+    }
+
+    pub(super) fn order(&mut self, order: &Order) {
+        // Nobody is there yet to be told; what matters then is kept elsewhere.
+        if self.is_unreached() {
+            return;
+        }
+        let Some(line) = &mut self.line else { return };
+        let words = serde_json::to_vec(order).expect("orders can be written");
+        line.backlog.extend(wire::framed(FrameKind::Words, &words));
+        self.send_orders();
+    }
+
+    pub(super) fn send_orders(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        while let Some(orders) = line.orders.as_mut().filter(|_| !line.backlog.is_empty()) {
+            match orders.write(line.backlog.make_contiguous()) {
+                Ok(count) => drop(line.backlog.drain(..count)),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // That it is gone is heard elsewhere.
+                Err(_) => line.orders = None,
+            }
+        }
+    }
+
+    pub(super) fn orders_waiting(&self) -> Option<BorrowedFd<'_>> {
+        let line = self.line.as_ref()?;
+        line.orders.as_ref().filter(|_| !line.backlog.is_empty()).map(AsFd::as_fd)
+    }
+
+    pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.line.as_ref()?.news.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn complaints(&self) -> Option<BorrowedFd<'_>> {
+        self.line.as_ref()?.complaints.as_ref().map(AsFd::as_fd)
+    }
+
+    /// All frames that have come.
+    pub(super) fn hear(&mut self) -> Result<Vec<(FrameKind, Vec<u8>)>, String> {
+        let Some(line) = &mut self.line else { return Ok(Vec::new()) };
+        let Some(news) = &mut line.news else { return Ok(Vec::new()) };
+        self.unanswered = 0;
+        let mut frames = Vec::new();
+        let mut heard = news.poll();
+        while heard.is_ok() {
+            match news.next() {
+                Ok(Some(frame)) => frames.push(frame),
+                Ok(None) => return Ok(frames),
+                Err(broken) => heard = Err(broken),
+            }
+        }
+        line.news = None;
+        match heard {
+            Err(Broken::Strange(text)) => Err(self.strange(&text)),
+            // How it ended, its parent is told.
+            _ => Ok(frames),
+        }
+    }
+
+    pub(super) fn news_in(&self, bytes: &[u8]) -> Result<News, String> {
+        wire::understood(bytes).map_err(|broken| match broken {
+            Broken::Strange(text) => self.strange(&text),
+            Broken::Gone => self.strange(""),
+        })
+    }
+
+    fn strange(&self, text: &str) -> String {
+        let host = self.name();
+        format!(
+            "on {host}, something else than our daemon answers: '{text}'; a login script must print nothing, and the \
+             same ferry must be there as here"
+        )
+    }
+
+    pub(super) fn note_complaints(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        let mut bytes = [0; 4096];
+        while let Some(file) = &mut line.complaints {
+            match file.read(&mut bytes) {
+                Ok(0) => line.complaints = None,
+                Ok(length) => self.complained.extend(&bytes[..length]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => line.complaints = None,
+            }
+            // The last words are those that matter.
+            let too_long = self.complained.len().saturating_sub(COMPLAINT_BYTES_MAX);
+            self.complained.drain(..too_long);
+        }
+    }
+
+    pub(super) fn on_done(&mut self, endings: Vec<(u32, Option<Ending>)>) {
+        self.endings = endings;
+        self.come_to(RemoteStep::Over);
+        // Nothing is left to say, and it goes.
+        if let Some(line) = &mut self.line {
+            line.orders = None;
+        }
+    }
+
+    /// The command that reached it has ended. None if that was to be expected.
+    pub(super) fn on_ended(&mut self, ending: Ending) -> Option<Lost> {
+        self.line = None;
+        let before = self.step;
+        match before {
+            RemoteStep::Over => return None,
+            // What could not be reached may be, a moment later: so many logins at once are too many for some.
+            RemoteStep::Connecting if self.tries < TRIES_MAX && !is_missing(ending) => {
+                self.come_to(RemoteStep::Waiting);
+                self.until = Instant::now() + RETRY_AFTER * self.tries;
+                return Some(Lost::Again);
+            }
+            _ => self.come_to(RemoteStep::Over),
+        }
+        let complaint = String::from_utf8_lossy(&self.complained);
+        let complaint = complaint.trim();
+        let said = if complaint.is_empty() { "it said nothing" } else { complaint };
+        let (host, command) = (self.name(), self.command());
+        let ended = match ending {
+            Ending::Exit(code) => format!("ended with exit code {code}"),
+            Ending::Signal(signal) => format!("died of {}", crate::run::report::name_of(signal)),
+        };
+        Some(Lost::ForGood(match before {
+            RemoteStep::Connecting if is_missing(ending) => format!(
+                "cannot start the daemon on {host}: `{command}` {ended}: {said}; the same ferry must be there, at the same \
+                 path as here"
+            ),
+            RemoteStep::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
+            _ => {
+                format!("lost {host} with {} ranks: `{command}` {ended}: {said}", self.share.ranks)
+            }
+        }))
+    }
+
+    /// What starts the daemon, word by word. On this machine itself it needs nobody to reach it.
+    fn words(&self) -> io::Result<Vec<OsString>> {
+        let mut words: Vec<OsString> = Vec::new();
+        if !self.share.is_here {
+            words.extend(self.rsh.iter().chain([&self.share.name]).map(OsString::from));
+        }
+        words.extend([std::env::current_exe()?.into_os_string(), "daemon".into()]);
+        Ok(words)
+    }
+
+    fn command(&self) -> String {
+        let words = self.words().unwrap_or_default();
+        words.iter().map(|word| word.display().to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Until when something has to happen.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        matches!(self.step, RemoteStep::Waiting | RemoteStep::Connecting | RemoteStep::Assigned)
+            .then_some(self.until)
+    }
+
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        matches!(self.step, RemoteStep::Connecting | RemoteStep::Assigned) && now >= self.until
+    }
+
+    /// What there is to say of a host that does not answer.
+    pub(super) fn silence(&self, after: Duration) -> String {
+        let (host, command, seconds) = (self.name(), self.command(), after.as_secs());
+        let complaint = String::from_utf8_lossy(&self.complained);
+        let complaint = complaint.trim();
+        let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
+        match self.step {
+            RemoteStep::Assigned => {
+                format!("{host} does not start its ranks within {seconds} s{said}")
+            }
+            _ => format!(
+                "cannot reach {host}: `{command}` has not answered within {seconds} s{said}"
+            ),
+        }
+    }
+
+    /// The job has failed elsewhere: who has not begun shall not.
+    pub(super) fn call_off(&mut self) {
+        match self.step {
+            RemoteStep::Waiting => self.come_to(RemoteStep::Over),
+            RemoteStep::Connecting => {
+                self.come_to(RemoteStep::Over);
+                self.cut();
+            }
+            _ => {}
+        }
+    }
+
+    /// What may be left of it, if it did not end in time.
+    pub(super) fn left_over(&self) -> Option<String> {
+        let daemon = self.line.is_some() && self.step != RemoteStep::Over;
+        daemon.then(|| {
+            format!(
+                "{} did not end in time: its ranks are killed as soon as it notices",
+                self.name()
+            )
+        })
+    }
+
+    /// Whatever is there ends: the command is killed, and a daemon that has nobody any more kills its ranks.
+    pub(super) fn cut(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        (line.orders, line.news) = (None, None);
+        if let Ok(pid) = Pid::try_from(line.child.id()) {
+            sys::signal_group(pid, libc::SIGTERM);
+        }
+    }
+}
+
+/// How shells say that a program is not there, or is none.
+fn is_missing(ending: Ending) -> bool {
+    matches!(ending, Ending::Exit(126 | 127))
+}
+
+/// How long a host may take to answer, and then to start its ranks.
+const CONNECT_MAX: Duration = Duration::from_secs(60);
+/// How often a host is tried, and how long after.
+const TRIES_MAX: u32 = 3;
+/// How often a host is asked in vain, once a second: as long as ranks wait for each other.
+pub(super) const MUTE_PINGS_MAX: u32 = 10;
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How much of what the command says is kept.
+const COMPLAINT_BYTES_MAX: usize = 2000;

@@ -1,0 +1,102 @@
+//! A job that goes on when ranks die: everybody is told who is gone, and nobody is ended.
+
+use ferrywire_host::Segment;
+use ferrywire_host::net::directory::Directory;
+
+use super::super::report::Failure;
+use super::super::sys;
+use super::super::wire::{Loss, News};
+use super::{Job, Phase, number};
+
+/// What such a job keeps.
+#[derive(Default)]
+pub(in super::super) struct FaultTolerance {
+    /// Where ranks look who of this host is gone, and who of others.
+    segment: Option<Segment>,
+    directory: Option<Directory>,
+    /// Who died.
+    pub(super) losses: Vec<Loss>,
+}
+
+impl FaultTolerance {
+    pub(super) fn keep(&mut self, segment: Segment, directory: Option<Directory>) {
+        (self.segment, self.directory) = (Some(segment), directory);
+    }
+}
+
+impl Job {
+    /// Whether the end of a rank is not the end of all: they have met, and nobody has failed.
+    pub(super) fn goes_on(&self) -> bool {
+        let running = matches!(self.course.phase, Phase::Running);
+        self.fault_tolerant.is_some()
+            && self.course.admitted
+            && running
+            && self.course.failure.is_none()
+    }
+
+    /// A rank has ended, in whichever way.
+    pub(super) fn go_on_without(&mut self, at: usize) {
+        let rank = &self.ranks[at];
+        let (number_of, pid, had_left) = (self.number_of(at), rank.pid, rank.goodbye);
+        let left_out = rank.hello.is_some() && !had_left;
+        let failure = self
+            .failure_of(at)
+            .or_else(|| left_out.then_some(Failure::Unfinished { rank: number_of, pid }));
+        if let Some(failure) = failure {
+            let loss = Loss { why: failure.to_string(), code: failure.exit_code(), had_left };
+            if let Some(launcher) = &self.launcher {
+                launcher.tell(&News::Lost { rank: number_of, loss: loss.clone() });
+            }
+            if let Some(fault_tolerant) = &mut self.fault_tolerant {
+                fault_tolerant.losses.push(loss);
+            }
+        }
+        // What it started goes with it.
+        if !self.ranks[at].group_gone {
+            sys::signal_group(pid, libc::SIGKILL);
+        }
+        if !had_left {
+            self.on_gone(&[number_of]);
+        }
+        self.all_wait();
+    }
+
+    /// Ranks are gone, here or elsewhere: those who are here shall know.
+    pub(super) fn on_gone(&mut self, ranks: &[u32]) {
+        let Some(FaultTolerance { segment: Some(segment), directory, .. }) = &self.fault_tolerant
+        else {
+            return;
+        };
+        for &rank in ranks {
+            if let Some(directory) = directory {
+                directory.mark_down(rank);
+            }
+            if let Some(slot) = rank.checked_sub(self.first).filter(|&slot| slot < segment.ranks())
+            {
+                segment.mark_down(slot);
+            }
+        }
+        segment.tell_all();
+        if let Some(far) = &self.far {
+            (0..).take(self.ranks.len()).for_each(|slot| far.host_address.group.wake(slot));
+        }
+    }
+
+    /// Somebody has not heard of a rank for too long and goes on without it. So do all: it is killed if it still lives.
+    pub(super) fn on_silent(&mut self, rank: u32) {
+        if !self.goes_on() {
+            return;
+        }
+        let slot = rank.checked_sub(self.first).filter(|&slot| slot < number(self.ranks.len()));
+        match (slot, &self.launcher) {
+            (Some(slot), _) => {
+                let rank = &self.ranks[slot as usize];
+                if rank.ending.is_none() {
+                    sys::signal_group(rank.pid, libc::SIGKILL);
+                }
+            }
+            (None, Some(launcher)) => launcher.tell(&News::Silent { rank }),
+            (None, None) => {}
+        }
+    }
+}

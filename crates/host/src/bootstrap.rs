@@ -1,0 +1,318 @@
+//! How the ranks of a job meet: through the launcher, on a socket that each inherits.
+//!
+//! A rank says hello and waits. When all have said it, each is told who it is and gets the job's
+//! segment, a file without a name. There is nothing in the file system to find, to squat or to
+//! leave behind, and both sides ask the kernel who the other is. See decision 0014.
+//!
+//! | side | type | calls |
+//! |---|---|---|
+//! | rank | [`Bootstrap`], then [`LauncherChannel`] | [`from_environment`], `join`; `goodbye`, `abort` |
+//! | launcher | [`RankSocket`], one for each rank | `open`; `poll`, `send_join_reply`, `refuse` |
+//!
+//! Under another launcher, the first rank of a host is in its rank socket, and opens a join socket (`join_socket.rs`).
+
+// Public for those who test it from outside, by attacking it: nothing else may rely on their names.
+#[doc(hidden)]
+pub mod join_socket;
+mod rank_socket;
+mod socket;
+#[doc(hidden)]
+pub mod wire;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use crate::shm::Process;
+pub(crate) use join_socket::{JoinAddress, JoinSocket, JoinedRank, NotAll, enter};
+pub use rank_socket::{RankSocket, Word};
+use socket::{Parcel, WaitMode};
+pub use wire::{Hello, Member, NetworkConfig, TEXT_BYTES_MAX, VERSION};
+use wire::{Message, Unreadable};
+
+/// The environment variable in which a rank finds the number of its end.
+pub const VARIABLE: &str = "FERRY_BOOTSTRAP";
+
+/// What stands between a process and its job.
+#[derive(Debug)]
+pub enum BootstrapError {
+    /// The variable does not hold a number.
+    NotANumber {
+        /// What it holds.
+        value: String,
+    },
+    /// The number does not name the launcher's socket.
+    NotASocket {
+        /// The number.
+        number: RawFd,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The other end of our socket was made by somebody else.
+    StrangeLauncher {
+        /// By whom.
+        uid: u32,
+        /// Who we are.
+        own: u32,
+    },
+    /// The process that said hello belongs to somebody else.
+    StrangeRank {
+        /// Where it spoke.
+        rank: u32,
+        /// To whom it belongs.
+        uid: u32,
+        /// Who we are.
+        own: u32,
+    },
+    /// Another process of this rank has joined before.
+    Taken {
+        /// The rank.
+        rank: u32,
+        /// That process.
+        by: u32,
+    },
+    /// A process that is not the rank spoke for it.
+    NotTheRank {
+        /// The rank.
+        rank: u32,
+        /// The process.
+        pid: u32,
+    },
+    /// Two processes of one rank wait on the same socket.
+    Crossed {
+        /// Ours.
+        own: u32,
+        /// To whom the answer went that we took.
+        other: u32,
+    },
+    /// Who answers at the join socket of this host does not know the token of the job.
+    NotTheFirst,
+    /// The launcher said no.
+    Refused {
+        /// Why.
+        text: String,
+    },
+    /// The launcher closed the socket.
+    LauncherGone,
+    /// The other side speaks another version.
+    Version {
+        /// Which.
+        theirs: u16,
+    },
+    /// The other side says what is no message, or not the one that was due.
+    Malformed,
+    /// The join reply came without a segment: this process may have no descriptor left.
+    NoSegment,
+    /// A system call failed.
+    Os {
+        /// While doing what.
+        what: &'static str,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for BootstrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use BootstrapError as E;
+        match self {
+            E::NotANumber { value } => write!(
+                f,
+                "{VARIABLE} is '{value}', which is no number: ferry run sets it, nobody else should"
+            ),
+            E::NotASocket { number, error } => write!(
+                f,
+                "{VARIABLE} says {number}, which is not the launcher's socket here ({error}): \
+                 a program that a rank starts cannot join its job (unset {VARIABLE} to run it alone), \
+                 and what stands between ferry run and a rank must not close inherited files"
+            ),
+            E::StrangeLauncher { uid, own } => write!(
+                f,
+                "the launcher belongs to user {uid}, this process to user {own}: start both as the \
+                 same user"
+            ),
+            E::StrangeRank { rank, uid, own } => write!(
+                f,
+                "a process of user {uid} asked to be rank {rank} of a job of user {own}: start both \
+                 as the same user"
+            ),
+            E::Taken { rank, by } => write!(
+                f,
+                "the place of rank {rank} is taken by pid {by}: a process that a rank starts cannot \
+                 join the job; unset {VARIABLE} in it to run it alone"
+            ),
+            E::NotTheRank { rank, pid } => {
+                write!(f, "pid {pid} spoke for rank {rank} without being it")
+            }
+            E::Crossed { own, other } => write!(
+                f,
+                "pids {own} and {other} tried to join as the same rank at the same time: a rank is \
+                 one process"
+            ),
+            E::NotTheFirst => write!(
+                f,
+                "the process that answers at the join socket of this host does not know the job's token: another \
+                 process has taken the socket's name"
+            ),
+            E::Refused { text } => write!(f, "{text}"),
+            E::LauncherGone => write!(f, "the launcher is gone: the job is over"),
+            E::Version { theirs } => write!(
+                f,
+                "the other side of the bootstrap speaks version {theirs}, this one {VERSION}: use the \
+                 ferry that came with the library"
+            ),
+            E::Malformed => write!(
+                f,
+                "the bootstrap socket carried no valid message: use the ferry that came with the library"
+            ),
+            E::NoSegment => write!(
+                f,
+                "the job's memory did not arrive: this process may have no free file number left \
+                 (ulimit -n)"
+            ),
+            E::Os { what, error } => write!(f, "cannot {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BootstrapError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BootstrapError::NotASocket { error, .. } | BootstrapError::Os { error, .. } => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An address that this process was started with.
+#[derive(Debug)]
+pub struct Bootstrap {
+    value: String,
+}
+
+/// The address in the environment. `None` without a launcher: a job of one.
+pub fn from_environment(read: impl Fn(&str) -> Option<String>) -> Option<Bootstrap> {
+    read(VARIABLE).map(|value| Bootstrap { value })
+}
+
+impl Bootstrap {
+    /// Says hello, and waits until all ranks of the job have. Gives the rank socket in the job, its
+    /// segment, and the channel to the launcher.
+    ///
+    /// `process` is this one, as others are told of it.
+    pub fn join(
+        self,
+        process: Process,
+    ) -> Result<(Member, Files, LauncherChannel), BootstrapError> {
+        let number = self.value.trim().parse().ok();
+        let number: RawFd = number.ok_or(BootstrapError::NotANumber { value: self.value })?;
+        let socket = socket::inherited(number)
+            .map_err(|error| BootstrapError::NotASocket { number, error })?;
+        let channel = LauncherChannel { socket };
+        channel.check_launcher()?;
+        channel.say(&Message::Hello(Hello::of(process)), "say hello to the launcher")?;
+        let (member, files) = channel.wait_for_join_reply(process.pid)?;
+        Ok((member, files, channel))
+    }
+}
+
+/// What comes with the join reply.
+#[derive(Debug)]
+pub struct Files {
+    /// The memory of the ranks of this host.
+    pub segment: OwnedFd,
+    /// Where other hosts are, if there are any.
+    pub directory: Option<OwnedFd>,
+    /// What reaches them.
+    pub socket: Option<OwnedFd>,
+}
+
+/// The channel of a rank to its launcher.
+#[derive(Debug)]
+pub struct LauncherChannel {
+    socket: OwnedFd,
+}
+
+impl LauncherChannel {
+    /// The rank has finalised: that it ends is no longer news.
+    pub fn goodbye(&self) -> Result<(), BootstrapError> {
+        self.say(&Message::Goodbye, "say goodbye to the launcher")
+    }
+
+    /// Waits until all ranks of the job have called this, or the launcher is gone.
+    pub fn wait_for_all(&self) -> Result<(), BootstrapError> {
+        self.say(&Message::All, "tell the launcher that we wait")?;
+        let parcel = socket::receive(self.socket.as_fd(), WaitMode::Wait)
+            .map_err(|error| BootstrapError::Os { what: "hear from the launcher", error })?;
+        match Message::parse(&parcel.bytes) {
+            Ok(Message::All) => Ok(()),
+            _ if parcel.bytes.is_empty() => Err(BootstrapError::LauncherGone),
+            _ => Err(BootstrapError::Malformed),
+        }
+    }
+
+    /// We have not heard of `rank` for too long, and go on without it: so shall all.
+    pub fn silent(&self, rank: u32) -> Result<(), BootstrapError> {
+        self.say(&Message::Silent { rank }, "tell the launcher of a rank that is silent")
+    }
+
+    /// Asks for the end of the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
+    pub fn abort(&self, code: i32, text: &str) -> Result<(), BootstrapError> {
+        let message = Message::Abort { code, text: text.to_owned() };
+        self.say(&message, "tell the launcher to end the job")
+    }
+
+    fn check_launcher(&self) -> Result<(), BootstrapError> {
+        let (uid, own) = (self.launcher_uid()?, socket::own_uid());
+        if uid == own { Ok(()) } else { Err(BootstrapError::StrangeLauncher { uid, own }) }
+    }
+
+    fn launcher_uid(&self) -> Result<u32, BootstrapError> {
+        socket::peer(self.socket.as_fd())
+            .map(|peer| peer.uid)
+            .map_err(|error| BootstrapError::Os { what: "ask who the launcher is", error })
+    }
+
+    fn say(&self, message: &Message, what: &'static str) -> Result<(), BootstrapError> {
+        let sent = socket::send(self.socket.as_fd(), &message.emit(), &[], WaitMode::Wait);
+        sent.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                BootstrapError::LauncherGone
+            }
+            _ => BootstrapError::Os { what, error },
+        })
+    }
+
+    fn hear(&self) -> Result<Parcel, BootstrapError> {
+        let parcel = socket::receive(self.socket.as_fd(), WaitMode::Wait).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::ConnectionReset => BootstrapError::LauncherGone,
+                _ => BootstrapError::Os { what: "hear from the launcher", error },
+            }
+        })?;
+        if parcel.bytes.is_empty() { Err(BootstrapError::LauncherGone) } else { Ok(parcel) }
+    }
+
+    fn wait_for_join_reply(&self, own: u32) -> Result<(Member, Files), BootstrapError> {
+        let parcel = self.hear()?;
+        match Message::parse(&parcel.bytes) {
+            Ok(Message::JoinReply { to, .. } | Message::Refused { to, .. }) if to != own => {
+                Err(BootstrapError::Crossed { own, other: to })
+            }
+            Ok(Message::JoinReply { member, .. }) => {
+                let mut files = parcel.descriptors.into_iter();
+                let segment = files.next().ok_or(BootstrapError::NoSegment)?;
+                let (directory, socket) = (files.next(), files.next());
+                Ok((member, Files { segment, directory, socket }))
+            }
+            Ok(Message::Refused { text, .. }) => Err(BootstrapError::Refused { text }),
+            Ok(_) | Err(Unreadable::Malformed) => Err(BootstrapError::Malformed),
+            Err(Unreadable::Version(theirs)) => Err(BootstrapError::Version { theirs }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The launcher's side of the bootstrap: one rank socket for each rank.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::BootstrapError;
+use super::socket::{self, Parcel, Sender, WaitMode};
+use super::wire::{Hello, Member, Message, Unreadable};
+use crate::shm::Process;
+
+/// Where a rank is expected, and the line to it once it has come.
+pub struct RankSocket {
+    rank: u32,
+    socket: OwnedFd,
+    /// What the rank said of itself, and the process that the kernel saw saying it.
+    taken: Option<(Hello, u32)>,
+}
+
+/// What a rank socket has to tell its launcher.
+#[derive(Debug)]
+pub enum Word {
+    /// The rank is here and waits for its join reply. Its process, with the number by which the kernel knows it here.
+    Hello(Process),
+    /// The rank waits until all ranks have said this.
+    All,
+    /// The rank has not heard of this one for too long, and goes on without it.
+    Silent(u32),
+    /// The rank has finalised.
+    Goodbye,
+    /// The rank wants the job to end.
+    Abort {
+        /// With this code.
+        code: i32,
+        /// And for this reason.
+        text: String,
+    },
+    /// Somebody spoke who may not, or nonsense. He has been told; the rank socket is as before.
+    Refused(BootstrapError),
+    /// Nobody holds the other end any more.
+    Closed,
+}
+
+impl RankSocket {
+    /// A rank socket, and the end that the process of the rank shall inherit.
+    pub fn open(rank: u32) -> io::Result<(RankSocket, OwnedFd)> {
+        let (socket, theirs) = socket::pair()?;
+        socket::attest(socket.as_fd())?;
+        Ok((RankSocket { rank, socket, taken: None }, theirs))
+    }
+
+    /// The next word, if there is one. Never blocks.
+    pub fn poll(&mut self) -> io::Result<Option<Word>> {
+        loop {
+            match socket::receive(self.socket.as_fd(), WaitMode::Now) {
+                Ok(parcel) => return Ok(Some(self.on_parcel(&parcel))),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                // The rank went without reading our last message. What it said before is still
+                // there.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Tells the rank who it is, and gives it the segment.
+    ///
+    /// In a job of several hosts, their directory and the socket of the rank follow the segment.
+    pub fn send_join_reply(&self, member: Member, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        assert_eq!(member.rank, self.rank, "a join reply goes to its own rank");
+        let (hello, _) = self.taken.expect("only who has said hello is admitted");
+        let message = Message::JoinReply { to: hello.pid, member }.emit();
+        socket::send(self.socket.as_fd(), &message, files, WaitMode::Now)
+    }
+
+    /// Tells the rank that all have said that they wait for each other.
+    pub fn tell_all(&self) -> io::Result<()> {
+        socket::send(self.socket.as_fd(), &Message::All.emit(), &[], WaitMode::Now)
+    }
+
+    /// Tells the rank, if it has come, that there will be no join reply.
+    pub fn refuse(&self, text: &str) {
+        if let Some((hello, _)) = self.taken {
+            self.answer(hello.pid, text);
+        }
+    }
+
+    fn on_parcel(&mut self, parcel: &Parcel) -> Word {
+        let Some(sender) = parcel.sender else { return Word::Closed };
+        match self.judge(sender, &parcel.bytes) {
+            Ok(word) => word,
+            Err(error) => {
+                let to = match Message::parse(&parcel.bytes) {
+                    Ok(Message::Hello(hello)) => hello.pid,
+                    _ => sender.pid,
+                };
+                self.answer(to, &error.to_string());
+                Word::Refused(error)
+            }
+        }
+    }
+
+    fn judge(&mut self, sender: Sender, bytes: &[u8]) -> Result<Word, BootstrapError> {
+        let own = socket::own_uid();
+        if sender.uid != own {
+            return Err(BootstrapError::StrangeRank { rank: self.rank, uid: sender.uid, own });
+        }
+        let message = Message::parse(bytes).map_err(|why| match why {
+            Unreadable::Version(theirs) => BootstrapError::Version { theirs },
+            Unreadable::Malformed => BootstrapError::Malformed,
+        })?;
+        match (message, self.taken) {
+            (Message::Hello(hello), None) => {
+                self.taken = Some((hello, sender.pid));
+                Ok(Word::Hello(hello.process(sender.pid)))
+            }
+            (Message::Hello(_), Some((_, pid))) => {
+                Err(BootstrapError::Taken { rank: self.rank, by: pid })
+            }
+            (Message::Goodbye, Some((_, pid))) if pid == sender.pid => Ok(Word::Goodbye),
+            (Message::All, Some((_, pid))) if pid == sender.pid => Ok(Word::All),
+            (Message::Silent { rank }, Some((_, pid))) if pid == sender.pid => {
+                Ok(Word::Silent(rank))
+            }
+            (Message::Abort { code, text }, Some((_, pid))) if pid == sender.pid => {
+                Ok(Word::Abort { code, text })
+            }
+            // A process that the rank forked speaks on the rank's line.
+            (
+                Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
+                _,
+            ) => Err(BootstrapError::NotTheRank { rank: self.rank, pid: sender.pid }),
+            (
+                Message::JoinReply { .. }
+                | Message::Refused { .. }
+                | Message::Enter { .. }
+                | Message::Entered { .. },
+                _,
+            ) => Err(BootstrapError::Malformed),
+        }
+    }
+
+    /// If there is no room, whoever sent so much without reading does not get this answer either.
+    fn answer(&self, to: u32, text: &str) {
+        let message = Message::Refused { to, text: text.to_owned() }.emit();
+        let _ = socket::send(self.socket.as_fd(), &message, &[], WaitMode::Now);
+    }
+}
+
+impl AsFd for RankSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

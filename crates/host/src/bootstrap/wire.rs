@@ -1,0 +1,426 @@
+//! What launcher and ranks say to each other, as bytes. One message is one packet of the socket.
+//!
+//! ```text
+//! 0        4          6       8
+//! | "FMET" | version  | kind  | body ...
+//! ```
+//!
+//! All numbers are little-endian. The head and a refusal keep their form in every version, so that
+//! two versions can at least tell each other that they differ.
+
+use std::fmt;
+use std::hint::black_box;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::secret::{JobSecret, SECRET_BYTES};
+
+use crate::shm::Process;
+
+const MAGIC: [u8; 4] = *b"FMET";
+
+/// The version of the bootstrap protocol that this library speaks.
+pub const VERSION: u16 = 5;
+
+/// The longest text in a message. Longer ones are cut.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// The longest message: a head, a number and a text; or a join reply, which is shorter.
+pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
+
+/// What a rank says of itself when it comes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello {
+    /// Its process, as it counts itself.
+    pub pid: u32,
+    /// The identity of its process.
+    pub word: u64,
+    /// Where it has eight bytes that hold the word, and that others may try to read.
+    pub probe_address: u64,
+}
+
+/// What a rank is told about the job it has joined.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Member {
+    /// Its own position.
+    pub rank: u32,
+    /// How many there are.
+    pub size: u32,
+    /// The number of the job.
+    pub job: u32,
+    /// Whether the ranks outnumber the cores, so that waiting should sleep.
+    pub oversubscribed: bool,
+    /// Whether the job goes on when ranks die.
+    pub fault_tolerant: bool,
+    /// How it reaches other hosts, if there are any.
+    pub network: Option<NetworkConfig>,
+}
+
+/// How a rank reaches those on other hosts, beside the files that come with its join reply.
+#[derive(Clone, Eq, PartialEq)]
+pub struct NetworkConfig {
+    /// The secret of the job.
+    pub secret: JobSecret,
+    /// Nothing is sealed, since the user wants it so.
+    pub insecure: bool,
+    /// The provider of libfabric that frames go by, instead of datagrams.
+    pub fabric: Option<String>,
+}
+
+impl fmt::Debug for NetworkConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NetworkConfig(insecure: {}, fabric: {:?})", self.insecure, self.fabric)
+    }
+}
+
+/// The length of a [`Token`].
+pub const TOKEN_BYTES: usize = 16;
+
+/// Random bytes that only ranks of one job know: who shows them is one. Two are compared in constant time.
+#[derive(Clone)]
+pub struct Token(pub [u8; TOKEN_BYTES]);
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Token) -> bool {
+        let differing =
+            self.0.iter().zip(&other.0).fold(0, |differing, (a, b)| differing | (a ^ b));
+        black_box(differing) == 0
+    }
+}
+
+impl Eq for Token {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// One message of the bootstrap protocol.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Message {
+    /// Rank to launcher: I am here.
+    Hello(Hello),
+    /// A rank to the first one of its host, where another launcher has started them: I am `rank`, and this is the proof.
+    Enter { rank: u32, token: Token, hello: Hello },
+    /// The first rank of a host to one that has entered: you are known, and so am I. The join reply follows.
+    Entered { token: Token },
+    /// Launcher to the process `to`: all are here, and this is you. The segment comes with it.
+    JoinReply { to: u32, member: Member },
+    /// Launcher to the process `to`: you cannot join, and this is why.
+    Refused { to: u32, text: String },
+    /// Rank to launcher: I wait until everybody has come so far. Launcher to rank: everybody has.
+    All,
+    /// Rank to launcher: I have finalised.
+    Goodbye,
+    /// Rank to launcher: I have not heard of this rank for too long, and go on without it.
+    Silent { rank: u32 },
+    /// Rank to launcher: end the job with this code.
+    Abort { code: i32, text: String },
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unreadable {
+    /// Of another version.
+    Version(u16),
+    /// Not of this protocol, or broken.
+    Malformed,
+}
+
+const HELLO: u16 = 1;
+const JOIN_REPLY: u16 = 2;
+const REFUSED: u16 = 3;
+const GOODBYE: u16 = 4;
+const ABORT: u16 = 5;
+const ALL: u16 = 6;
+const SILENT: u16 = 7;
+const ENTER: u16 = 8;
+const ENTERED: u16 = 9;
+
+const OVERSUBSCRIBED: u32 = 1;
+const FAR: u32 = 2;
+const INSECURE: u32 = 4;
+const FABRIC: u32 = 8;
+const FAULT_TOLERANT: u32 = 16;
+
+impl Message {
+    /// The message as bytes, which are wiped in the end: some hold a secret.
+    pub fn emit(&self) -> Zeroizing<Vec<u8>> {
+        // What grows leaves copies behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MESSAGE_BYTES_MAX));
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.kind().to_le_bytes());
+        match self {
+            Message::Hello(hello) => bytes.extend(hello.emit()),
+            Message::Enter { rank, token, hello } => {
+                bytes.extend(rank.to_le_bytes());
+                bytes.extend(token.0);
+                bytes.extend(hello.emit());
+            }
+            Message::Entered { token } => bytes.extend(token.0),
+            Message::JoinReply { to, member } => {
+                let network = member.network.as_ref();
+                let insecure = network.is_some_and(|network| network.insecure);
+                let fabric = network.and_then(|network| network.fabric.as_deref());
+                let flags = [
+                    (member.oversubscribed, OVERSUBSCRIBED),
+                    (network.is_some(), FAR),
+                    (insecure, INSECURE),
+                    (fabric.is_some(), FABRIC),
+                    (member.fault_tolerant, FAULT_TOLERANT),
+                ];
+                let flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
+                for number in [*to, member.rank, member.size, member.job, flags] {
+                    bytes.extend(number.to_le_bytes());
+                }
+                network.iter().for_each(|network| bytes.extend_from_slice(&*network.secret));
+                bytes.extend(fabric.into_iter().flat_map(|provider| shortened(provider).bytes()));
+            }
+            Message::Refused { to, text } => {
+                bytes.extend(to.to_le_bytes());
+                bytes.extend(shortened(text).bytes());
+            }
+            Message::Goodbye | Message::All => {}
+            Message::Silent { rank } => bytes.extend(rank.to_le_bytes()),
+            Message::Abort { code, text } => {
+                bytes.extend(code.to_le_bytes());
+                bytes.extend(shortened(text).bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The message that these bytes are.
+    pub fn parse(bytes: &[u8]) -> Result<Message, Unreadable> {
+        let mut body = Reader(bytes);
+        if body.take::<4>()? != MAGIC {
+            return Err(Unreadable::Malformed);
+        }
+        let version = u16::from_le_bytes(body.take()?);
+        let kind = u16::from_le_bytes(body.take()?);
+        if version != VERSION && kind != REFUSED {
+            return Err(Unreadable::Version(version));
+        }
+        let message = match kind {
+            HELLO => Message::Hello(body.hello()?),
+            ENTER => {
+                let (rank, token) = (body.u32()?, Token(body.take()?));
+                Message::Enter { rank, token, hello: body.hello()? }
+            }
+            ENTERED => Message::Entered { token: Token(body.take()?) },
+            JOIN_REPLY => Message::JoinReply { to: body.u32()?, member: body.member()? },
+            REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
+            GOODBYE => Message::Goodbye,
+            ALL => Message::All,
+            SILENT => Message::Silent { rank: body.u32()? },
+            ABORT => Message::Abort { code: body.i32()?, text: body.text() },
+            _ => return Err(Unreadable::Malformed),
+        };
+        if body.0.is_empty() { Ok(message) } else { Err(Unreadable::Malformed) }
+    }
+
+    fn kind(&self) -> u16 {
+        match self {
+            Message::Hello(_) => HELLO,
+            Message::Enter { .. } => ENTER,
+            Message::Entered { .. } => ENTERED,
+            Message::JoinReply { .. } => JOIN_REPLY,
+            Message::Refused { .. } => REFUSED,
+            Message::Goodbye => GOODBYE,
+            Message::All => ALL,
+            Message::Silent { .. } => SILENT,
+            Message::Abort { .. } => ABORT,
+        }
+    }
+}
+
+impl Hello {
+    fn emit(&self) -> impl Iterator<Item = u8> {
+        let words = [self.word, self.probe_address];
+        self.pid.to_le_bytes().into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes))
+    }
+
+    /// What a process says of itself.
+    pub(super) fn of(process: Process) -> Hello {
+        Hello { pid: process.pid, word: process.word, probe_address: process.probe }
+    }
+
+    /// The process that said this, and that the kernel knows by `pid_outside` here.
+    pub(super) fn process(self, pid_outside: u32) -> Process {
+        Process { pid: self.pid, pid_outside, word: self.word, probe: self.probe_address }
+    }
+}
+
+/// The text up to the limit, cut between characters.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+/// What is left of a message.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(Unreadable::Malformed)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u32(&mut self) -> Result<u32, Unreadable> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn i32(&mut self) -> Result<i32, Unreadable> {
+        self.take().map(i32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Unreadable> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn hello(&mut self) -> Result<Hello, Unreadable> {
+        Ok(Hello { pid: self.u32()?, word: self.u64()?, probe_address: self.u64()? })
+    }
+
+    /// All the rest. It comes from another process, so it may not be text at all, and what stands for bytes that are
+    /// none may be longer than they were.
+    fn text(&mut self) -> String {
+        let text = String::from_utf8_lossy(std::mem::take(&mut self.0));
+        shortened(&text).to_owned()
+    }
+
+    fn secret(&mut self) -> Result<JobSecret, Unreadable> {
+        let (secret, rest) = self.0.split_at_checked(SECRET_BYTES).ok_or(Unreadable::Malformed)?;
+        self.0 = rest;
+        JobSecret::filled(|bytes| {
+            bytes.copy_from_slice(secret);
+            Ok(())
+        })
+    }
+
+    fn member(&mut self) -> Result<Member, Unreadable> {
+        let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
+        if rank >= size || flags & !(OVERSUBSCRIBED | FAR | INSECURE | FABRIC | FAULT_TOLERANT) != 0
+        {
+            return Err(Unreadable::Malformed);
+        }
+        let (oversubscribed, insecure) = (flags & OVERSUBSCRIBED != 0, flags & INSECURE != 0);
+        let fault_tolerant = flags & FAULT_TOLERANT != 0;
+        let network = match flags & FAR {
+            0 => None,
+            _ => {
+                let secret = self.secret()?;
+                let fabric = (flags & FABRIC != 0).then(|| self.text());
+                Some(NetworkConfig { secret, insecure, fabric })
+            }
+        };
+        Ok(Member { rank, size, job, oversubscribed, fault_tolerant, network })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Message> {
+        let member = Member {
+            rank: 2,
+            size: 3,
+            job: 77,
+            oversubscribed: true,
+            fault_tolerant: true,
+            network: None,
+        };
+        let network = |fabric: Option<&str>| {
+            let fabric = fabric.map(str::to_owned);
+            let secret = JobSecret::draw().expect("random bytes");
+            Some(NetworkConfig { secret, insecure: true, fabric })
+        };
+        let far = Member { network: network(None), ..member.clone() };
+        let fabric = Member { network: network(Some("udp;ofi_rxd")), ..member.clone() };
+        let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1234 };
+        vec![
+            Message::Hello(hello),
+            Message::JoinReply { to: 4711, member },
+            Message::Refused { to: 4711, text: "no room".into() },
+            Message::Goodbye,
+            Message::Abort { code: -3, text: "the grid is empty".into() },
+            Message::JoinReply { to: 4711, member: far },
+            Message::JoinReply { to: 4711, member: fabric },
+            Message::All,
+            Message::Silent { rank: 9 },
+            Message::Enter { rank: 2, token: Token([5; TOKEN_BYTES]), hello },
+            Message::Entered { token: Token([6; TOKEN_BYTES]) },
+        ]
+    }
+
+    #[test]
+    fn what_is_said_is_understood() {
+        for message in all() {
+            assert_eq!(Message::parse(&message.emit()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn short_long_and_odd_bytes_are_malformed_and_never_a_panic() {
+        for message in all() {
+            let bytes = message.emit();
+            for length in 0..bytes.len() {
+                let _ = Message::parse(&bytes[..length]);
+            }
+            for at in 0..bytes.len() {
+                for value in [0, 1, 0x7f, 0xff] {
+                    let mut changed = bytes.clone();
+                    changed[at] = value;
+                    let _ = Message::parse(&changed);
+                }
+            }
+        }
+        let mut long = Message::Goodbye.emit();
+        long.push(0);
+        assert_eq!(Message::parse(&long), Err(Unreadable::Malformed));
+        assert_eq!(Message::parse(b""), Err(Unreadable::Malformed));
+        assert_eq!(Message::parse(b"GET / HTTP/1.1\r\n"), Err(Unreadable::Malformed));
+    }
+
+    #[test]
+    fn a_rank_outside_the_job_is_malformed() {
+        let member = Member {
+            rank: 3,
+            size: 3,
+            job: 1,
+            oversubscribed: false,
+            fault_tolerant: false,
+            network: None,
+        };
+        let bytes = Message::JoinReply { to: 1, member }.emit();
+        assert_eq!(Message::parse(&bytes), Err(Unreadable::Malformed));
+    }
+
+    #[test]
+    fn another_version_is_told_apart_and_its_refusal_is_read() {
+        let mut hello = all()[0].emit();
+        hello[4] = 9;
+        assert_eq!(Message::parse(&hello), Err(Unreadable::Version(9)));
+        let mut refused = all()[2].emit();
+        refused[4] = 9;
+        assert_eq!(Message::parse(&refused), Ok(all()[2].clone()));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let text = "é".repeat(TEXT_BYTES_MAX);
+        let bytes = Message::Abort { code: 1, text }.emit();
+        assert!(bytes.len() <= MESSAGE_BYTES_MAX);
+        let Ok(Message::Abort { text, .. }) = Message::parse(&bytes) else { panic!() };
+        assert_eq!(text, "é".repeat(TEXT_BYTES_MAX / 2));
+    }
+}

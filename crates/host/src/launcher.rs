@@ -1,0 +1,147 @@
+//! Who am I, who are the others, and where: asked of whatever started this process.
+//!
+//! Our own launcher is met on a socket ([`crate::bootstrap`]). Others offer a *kvs*, on which ranks leave
+//! words for each other, and know who is on which host; what differs is how one speaks to them. A process that
+//! nobody started is a job of one. One that was started as one of several by something we cannot speak to
+//! must stop: alone it would do the work of all, as many times as there are ranks, and nobody would notice.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `kvs.rs` | what every kvs can do |
+//! | `kvs_bootstrap.rs`, `record.rs` | how ranks come kvs_bootstrap by one; what hosts tell each other on it |
+//! | `pmi.rs` | the protocol of MPICH's launchers and of Slurm, on an inherited socket or a port |
+//! | `pmix.rs` | that of Open MPI's and Slurm's, in a library which is loaded when it is needed |
+//! | `layout.rs`, `hex.rs` | which ranks are on which host; bytes as digits |
+
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
+mod hex;
+mod host_record;
+mod kvs;
+mod kvs_bootstrap;
+mod layout;
+mod pmi;
+mod pmix;
+
+use std::fmt;
+
+use crate::bootstrap;
+pub(crate) use kvs::{Kvs, KvsError};
+pub(crate) use kvs_bootstrap::{Bootstrapped, bootstrap_by_kvs};
+
+/// What started this process.
+pub(crate) enum Started {
+    /// Nobody, or somebody who wanted a single rank.
+    Alone,
+    /// A launcher with a kvs.
+    Kvs(Box<dyn Kvs>),
+}
+
+/// Why a rank of several does not come to its job.
+#[derive(Debug)]
+pub enum LauncherError {
+    /// A launcher that was there does not answer as it should.
+    Kvs(KvsError),
+    /// The process is one of several, and whatever started it offers nothing that we can speak to.
+    NoWay {
+        /// What started it.
+        launcher: &'static str,
+        /// How many ranks were asked for.
+        ranks: u32,
+        /// What to do.
+        way_out: &'static str,
+    },
+}
+
+impl fmt::Display for LauncherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LauncherError::Kvs(error) => error.fmt(f),
+            LauncherError::NoWay { launcher, ranks, way_out } => write!(
+                f,
+                "{launcher} started {ranks} ranks, but offers nothing by which they could find each other: {way_out}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LauncherError {}
+
+/// The variable by which the environment names a job, if one does.
+pub(crate) fn named_by(read: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    let names = [bootstrap::VARIABLE, "PMIX_NAMESPACE", "PMI_FD", "PMI_PORT"];
+    names.into_iter().find(|name| read(name).is_some())
+}
+
+/// Finds out what started this process. `read` reads the environment.
+pub(crate) fn find(read: impl Fn(&str) -> Option<String>) -> Result<Started, LauncherError> {
+    if read("PMIX_NAMESPACE").is_some() && read("PMIX_RANK").is_some() {
+        let kvs = pmix::open(&read).map_err(LauncherError::Kvs)?;
+        return Ok(Started::Kvs(Box::new(kvs)));
+    }
+    if read("PMI_FD").is_some() || read("PMI_PORT").is_some() {
+        let kvs = pmi::open(&read).map_err(LauncherError::Kvs)?;
+        return Ok(Started::Kvs(Box::new(kvs)));
+    }
+    match one_of_several(&read) {
+        Some(no_way) => Err(no_way),
+        None => Ok(Started::Alone),
+    }
+}
+
+/// Launchers that say how many ranks they started, in which variable, and what to do if that is all they say.
+const SILENT: &[(&str, &str, &str)] = &[
+    (
+        "SLURM_STEP_NUM_TASKS",
+        "srun of Slurm",
+        "use `srun --mpi=pmi2` or `srun --mpi=pmix`, or start `ferry run` in the allocation",
+    ),
+    (
+        "OMPI_COMM_WORLD_SIZE",
+        "mpirun of Open MPI",
+        "use an mpirun that sets PMIX_NAMESPACE (Open MPI 5), or `ferry run`",
+    ),
+    (
+        "PMI_SIZE",
+        "a launcher with PMI",
+        "it sets PMI_SIZE but neither PMI_FD nor PMI_PORT; use `ferry run`, or MPICH's mpiexec",
+    ),
+    ("PALS_SIZE", "PALS of HPE Cray", "use its option for PMIx or PMI-1, or `ferry run`"),
+    ("FLUX_JOB_SIZE", "flux", "use `flux run -o pmi=simple` or `-o pmi=pmix`, or `ferry run`"),
+    ("JSM_NAMESPACE_SIZE", "jsrun of IBM", "use its PMIx, or `ferry run`"),
+    ("MV2_COMM_WORLD_SIZE", "mpirun_rsh of MVAPICH", "use `ferry run`, or mpiexec.hydra"),
+];
+
+fn one_of_several(read: impl Fn(&str) -> Option<String>) -> Option<LauncherError> {
+    SILENT.iter().find_map(|&(variable, launcher, way_out)| {
+        let ranks = read(variable)?.trim().parse().ok().filter(|&ranks| ranks > 1)?;
+        Some(LauncherError::NoWay { launcher, ranks, way_out })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> Result<Started, LauncherError> {
+        find(|name| {
+            let value = variables.iter().find(|(known, _)| *known == name);
+            value.map(|&(_, value)| value.to_owned())
+        })
+    }
+
+    #[test]
+    fn nobody_or_a_single_rank_is_alone() {
+        for variables in [&[][..], &[("SLURM_STEP_NUM_TASKS", "1")], &[("SLURM_NTASKS", "4")]] {
+            assert!(matches!(found(variables), Ok(Started::Alone)), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_stops_with_a_sentence_that_names_the_launcher() {
+        for &(variable, launcher, _) in SILENT {
+            let error = found(&[(variable, "4")]).err().expect("it must not run alone").to_string();
+            assert!(error.contains(launcher) && error.contains("4 ranks"), "{error}");
+        }
+    }
+}

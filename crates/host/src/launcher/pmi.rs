@@ -1,0 +1,309 @@
+//! PMI, version 1: lines of `key=value`, on a socket that the process inherits (`PMI_FD`) or connects to
+//! (`PMI_PORT`). MPICH's mpiexec speaks it, what descends from it, and srun of Slurm with `--mpi=pmi2`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use zeroize::{Zeroize, Zeroizing};
+
+use super::kvs::{Kvs, KvsError};
+use super::layout;
+
+/// The kvs of a launcher that speaks PMI.
+pub(super) struct Pmi {
+    wire: Lines,
+    launcher: &'static str,
+    /// The name of the space in which words are left.
+    space: String,
+    rank: u32,
+    size: u32,
+    /// What the launcher told about its words.
+    word_bytes_max: usize,
+}
+
+pub(super) trait Stream: io::Read + Write + Send {}
+impl<T: io::Read + Write + Send> Stream for T {}
+
+/// Meets the launcher that the environment tells of.
+pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, KvsError> {
+    let launcher = match () {
+        () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMI)",
+        () if read("PMI_HOSTNAME").is_some() => "mpiexec of MPICH (Hydra, PMI)",
+        () => "a launcher with PMI",
+    };
+    let number = |name: &str| read(name)?.trim().parse::<u32>().ok();
+    let (stream, numbers) = match read("PMI_FD") {
+        Some(fd) => (inherited(launcher, &fd)?, number("PMI_RANK").zip(number("PMI_SIZE"))),
+        None => (connect(launcher, &read("PMI_PORT").unwrap_or_default())?, None),
+    };
+    Pmi::begin_with(stream, launcher, numbers, number("PMI_ID"))
+}
+
+/// The socket whose number the launcher gave. The number stays as it is, but does not survive an exec.
+fn inherited(launcher: &'static str, value: &str) -> Result<Box<dyn Stream>, KvsError> {
+    let bad = |why: &dyn std::fmt::Display| {
+        KvsError::new(
+            launcher,
+            format_args!(
+                "PMI_FD is {value}, which is not its socket here ({why}): a program that a rank starts cannot join \
+                 the job (unset PMI_FD to run it alone), and what stands between them must not close inherited files"
+            ),
+        )
+    };
+    let number: RawFd = value.trim().parse().map_err(|error| bad(&error))?;
+    // SAFETY: asks for a copy of a number; if it names nothing, that is an error.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(bad(&io::Error::last_os_error()));
+    }
+    // SAFETY: sets a flag of a descriptor that is there, as the copy shows.
+    unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    // SAFETY: it is new, and nobody else's.
+    let copy = unsafe { OwnedFd::from_raw_fd(copy) };
+    Ok(Box::new(File::from(copy)))
+}
+
+fn connect(launcher: &'static str, place: &str) -> Result<Box<dyn Stream>, KvsError> {
+    let stream = TcpStream::connect(place).map_err(|error| {
+        KvsError::new(
+            launcher,
+            format_args!("PMI_PORT is {place}, where nobody can be reached: {error}"),
+        )
+    })?;
+    // Lines are short, and each is waited for.
+    let _ = stream.set_nodelay(true);
+    Ok(Box::new(stream))
+}
+
+impl Pmi {
+    /// Meets the launcher at the other end. What is not known of rank and size, it is asked for by the number of this process.
+    pub(super) fn begin_with(
+        stream: Box<dyn Stream>,
+        launcher: &'static str,
+        numbers: Option<(u32, u32)>,
+        id: Option<u32>,
+    ) -> Result<Pmi, KvsError> {
+        let wire = Lines::new(stream);
+        let (space, word_bytes_max) = (String::new(), 0);
+        let mut pmi = Pmi { wire, launcher, space, rank: 0, size: 0, word_bytes_max };
+        let (rank, size) = match numbers {
+            Some(numbers) => numbers,
+            None => pmi.identify(id)?,
+        };
+        if rank >= size {
+            return Err(pmi.trouble(format_args!("it says rank {rank} of {size}, which cannot be")));
+        }
+        (pmi.rank, pmi.size) = (rank, size);
+        pmi.begin()?;
+        Ok(pmi)
+    }
+
+    /// Who came by a port says which process it is, and is told its rank.
+    fn identify(&mut self, id: Option<u32>) -> Result<(u32, u32), KvsError> {
+        let id = id.ok_or_else(|| self.trouble("PMI_ID is not set"))?;
+        self.say(&format!("cmd=initack pmiid={id}"))?;
+        let answer = self.hear("initack")?;
+        let numbers = answer.number("rank").zip(answer.number("size"));
+        // The same is told again, in single lines.
+        for _ in 0..3 {
+            self.hear("set")?;
+        }
+        numbers.ok_or_else(|| self.trouble("it does not say which rank this is"))
+    }
+
+    fn begin(&mut self) -> Result<(), KvsError> {
+        let answer = self.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        if answer.get("rc") != Some("0") {
+            let text = answer.shown();
+            return Err(self.trouble(format_args!("it does not speak version 1 of PMI: {text}")));
+        }
+        let maxes = self.ask("cmd=get_maxes", "maxes")?;
+        self.word_bytes_max = maxes.number("vallen_max").unwrap_or(0) as usize;
+        let named = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let space = named.get("kvsname").map(str::to_owned);
+        self.space = space.ok_or_else(|| self.trouble("it has no space for words"))?;
+        Ok(())
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), KvsError> {
+        // In one piece, which is wiped in the end.
+        let mut whole = Zeroizing::new(String::with_capacity(line.len() + 1));
+        whole.push_str(line);
+        whole.push('\n');
+        let wire = &mut self.wire.stream;
+        let said = wire.write_all(whole.as_bytes()).and_then(|()| wire.flush());
+        said.map_err(|error| self.trouble(format_args!("it cannot be told anything: {error}")))
+    }
+
+    fn hear(&mut self, command: &str) -> Result<Answer, KvsError> {
+        let answer = match self.wire.next() {
+            Ok(Some(text)) => Answer { text },
+            Ok(None) => return Err(self.trouble("it is gone: the job is over")),
+            Err(error) => return Err(self.trouble(format_args!("it cannot be heard: {error}"))),
+        };
+        match answer.get("cmd") {
+            Some(found) if found == command => Ok(answer),
+            _ => {
+                let text = answer.shown();
+                Err(self.trouble(format_args!("instead of `{command}` it answered: {text}")))
+            }
+        }
+    }
+
+    fn ask(&mut self, line: &str, command: &str) -> Result<Answer, KvsError> {
+        self.say(line)?;
+        self.hear(command)
+    }
+
+    fn look_up(&mut self, key: &str) -> Result<Option<Zeroizing<String>>, KvsError> {
+        let line = format!("cmd=get kvsname={} key={key}", self.space);
+        let answer = self.ask(&line, "get_result")?;
+        let found = answer.get("rc").is_none_or(|code| code == "0");
+        Ok(answer.get("value").filter(|_| found).map(|value| Zeroizing::new(value.to_owned())))
+    }
+
+    fn trouble(&self, trouble: impl std::fmt::Display) -> KvsError {
+        KvsError::new(self.launcher, trouble)
+    }
+}
+
+impl Kvs for Pmi {
+    fn launcher(&self) -> &'static str {
+        self.launcher
+    }
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn program(&mut self) -> Option<u32> {
+        self.ask("cmd=get_appnum", "appnum").ok()?.number("appnum")
+    }
+
+    fn neighbours(&mut self) -> Result<Vec<u32>, KvsError> {
+        if self.size == 1 {
+            return Ok(vec![0]);
+        }
+        let mapping = self.look_up("PMI_process_mapping")?;
+        let mapping =
+            mapping.ok_or_else(|| self.trouble("it does not say which ranks share a host"))?;
+        layout::neighbours(&mapping, self.rank, self.size).ok_or_else(|| {
+            self.trouble(format_args!(
+                "what it says of ranks and hosts makes no sense: {}",
+                *mapping
+            ))
+        })
+    }
+
+    fn put(&mut self, key: &str, word: &str) -> Result<(), KvsError> {
+        if word.len() >= self.word_bytes_max {
+            let most = self.word_bytes_max;
+            return Err(self.trouble(format_args!("it takes no words of more than {most} letters")));
+        }
+        // What grows leaves copies behind, and the word may be secret.
+        let before = format!("cmd=put kvsname={} key={key} value=", self.space);
+        let mut line = Zeroizing::new(String::with_capacity(before.len() + word.len()));
+        line.extend([&before, word]);
+        let answer = self.ask(&line, "put_result")?;
+        match answer.get("rc") {
+            None | Some("0") => Ok(()),
+            Some(_) => {
+                let text = answer.shown();
+                Err(self.trouble(format_args!("it does not take a word: {text}")))
+            }
+        }
+    }
+
+    fn fence(&mut self) -> Result<(), KvsError> {
+        self.ask("cmd=barrier_in", "barrier_out").map(drop)
+    }
+
+    fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, KvsError> {
+        let word = self.look_up(key)?;
+        word.ok_or_else(|| self.trouble(format_args!("rank {from} has left no word on it")))
+    }
+
+    fn goodbye(&mut self) -> Result<(), KvsError> {
+        self.ask("cmd=finalize", "finalize_ack").map(drop)
+    }
+
+    fn abort(&mut self, code: i32, text: &str) -> Result<(), KvsError> {
+        // Words end at a space.
+        let text = text.replace(|letter: char| letter.is_whitespace(), "_");
+        self.say(&format!("cmd=abort exitcode={code} message={text}"))
+    }
+}
+
+/// A line of the launcher's: words of `key=value`, of which a value may be quoted by nobody and hold no space.
+struct Answer {
+    text: Zeroizing<String>,
+}
+
+impl Answer {
+    fn get(&self, key: &str) -> Option<&str> {
+        let mut words = self.text.split_ascii_whitespace();
+        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn number(&self, key: &str) -> Option<u32> {
+        self.get(key)?.parse().ok()
+    }
+
+    /// Its beginning, for a person to read. What ranks have left is at the end of a line, and none of their business.
+    fn shown(&self) -> &str {
+        let end = self.text.find(" value=").unwrap_or(self.text.len());
+        &self.text[..self.text.floor_char_boundary(end.min(SHOWN_BYTES_MAX))]
+    }
+}
+
+/// What a launcher says, line by line. What has been read is wiped: words of ranks may be secret.
+struct Lines {
+    stream: Box<dyn Stream>,
+    bytes: Zeroizing<Vec<u8>>,
+    /// How many of them have come and not been read.
+    filled: usize,
+}
+
+impl Lines {
+    fn new(stream: Box<dyn Stream>) -> Lines {
+        Lines { stream, bytes: Zeroizing::new(vec![0; LINE_BYTES_MAX]), filled: 0 }
+    }
+
+    /// The next line, without its end. None if there will be no more.
+    fn next(&mut self) -> io::Result<Option<Zeroizing<String>>> {
+        loop {
+            let come = &self.bytes[..self.filled];
+            if let Some(end) = come.iter().position(|byte| *byte == b'\n') {
+                let text = str::from_utf8(&come[..end]).map(|text| text.trim_end().to_owned());
+                let text = text.map(Zeroizing::new);
+                self.bytes.copy_within(end + 1..self.filled, 0);
+                let left = self.filled - end - 1;
+                self.bytes[left..self.filled].zeroize();
+                self.filled = left;
+                return text.map(Some).map_err(io::Error::other);
+            }
+            // A line is a few hundred bytes; a launcher that never ends one is none.
+            if self.filled == self.bytes.len() {
+                return Err(io::Error::other("it sent a line without an end"));
+            }
+            match self.stream.read(&mut self.bytes[self.filled..]) {
+                Ok(0) if self.filled == 0 => return Ok(None),
+                Ok(0) => return Err(io::Error::other("it sent half a line")),
+                Ok(length) => self.filled += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The longest line that a launcher may send.
+const LINE_BYTES_MAX: usize = 1 << 16;
+/// How much of a line is shown.
+const SHOWN_BYTES_MAX: usize = 200;
