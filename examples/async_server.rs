@@ -1,6 +1,6 @@
 //! A server with one task for each client, all on one thread: requests are futures.
 //!
-//! The executor is written here, in forty lines, to show that any will do.
+//! The executor takes forty lines, to show that any executor will do.
 //!
 //!     cargo run --example async_server
 
@@ -20,7 +20,8 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Rank 0 serves, and asks too; every rank asks so many times. How many answers we got.
+/// Rank 0 serves, and every rank, including rank 0, asks `questions` questions. Returns the number of answers
+/// received.
 pub fn async_server(world: &Comm, questions: u32) -> Result<u32, Error> {
     let mut tasks: Vec<Task<'_>> = Vec::new();
     if world.rank() == 0 {
@@ -50,7 +51,7 @@ async fn ask(world: &Comm, questions: u32) -> Result<u32, Error> {
         let (answer, _) = world.irecv::<u64>(1, 0, ANSWER)?.await?;
         assert_eq!(answer, [number * number], "the server can square");
     }
-    // Nothing more.
+    // An empty question ends the conversation.
     world.isend(Vec::<u64>::new(), 0, QUESTION)?.await?;
     Ok(questions)
 }
@@ -60,7 +61,7 @@ const ANSWER: u32 = 2;
 
 type Task<'a> = Pin<Box<dyn Future<Output = Result<u32, Error>> + 'a>>;
 
-/// Runs all tasks on this thread, and sleeps while none can go on.
+/// Runs all tasks on this thread, and sleeps while none is ready.
 fn run_all(tasks: Vec<Task<'_>>) -> Result<Vec<u32>, Error> {
     let mut tasks: Vec<(Task<'_>, Arc<Alarm>, Option<u32>)> =
         tasks.into_iter().map(|task| (task, Alarm::new(), None)).collect();
@@ -85,7 +86,7 @@ fn run_all(tasks: Vec<Task<'_>>) -> Result<Vec<u32>, Error> {
     Ok(tasks.into_iter().filter_map(|(_, _, result)| result).collect())
 }
 
-/// Wakes the thread, and says for which task.
+/// Wakes the thread, and marks the task as ready.
 struct Alarm {
     rung: AtomicBool,
     thread: Thread,

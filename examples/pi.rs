@@ -1,4 +1,4 @@
-//! Pi by integration: each rank does every n-th interval, and a reduction adds them up.
+//! Pi by integration: each rank computes every n-th interval, and a reduction adds them up.
 //!
 //!     cargo run --example pi
 
@@ -12,7 +12,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The integral of 4 / (1 + x^2) from 0 to 1 in so many intervals, at rank 0.
+/// The integral of 4 / (1 + x^2) from 0 to 1 with the given number of intervals, at rank 0.
 pub fn pi(world: &Comm, intervals: u32) -> Result<Option<f64>, Error> {
     let width = 1.0 / f64::from(intervals);
     let area = |interval: u32| {
@@ -21,7 +21,7 @@ pub fn pi(world: &Comm, intervals: u32) -> Result<Option<f64>, Error> {
     };
     let ours = (world.rank()..intervals).step_by(world.size() as usize);
     let mut sum: f64 = ours.map(area).sum();
-    // All but the root are done as soon as their number is copied.
+    // All ranks but the root return as soon as their number is copied.
     world.reduce(&mut sum, Operation::Sum, 0)?;
     Ok((world.rank() == 0).then_some(sum))
 }

@@ -1,4 +1,4 @@
-//! A token goes round the ring of ranks, and each adds its number.
+//! Passes a token round the ring of ranks; each rank adds its number.
 //!
 //!     cargo run --example ring                 one rank
 //!     ferry run -n 4 target/debug/examples/ring
@@ -14,12 +14,12 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What the token says when it is back at rank 0; elsewhere, when it passed.
+/// The value of the token: at rank 0 when it is back, elsewhere when it passes.
 pub fn ring(world: &Comm) -> Result<u64, Error> {
     let (rank, size) = (world.rank(), world.size());
     let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
     if rank == 0 {
-        // With one rank the token goes to ourselves, so the send must not wait for the receive.
+        // With a single rank the token goes to the rank itself, so the send must not wait for the receive.
         let sent = world.isend([0u64], right, 0)?;
         let (token, _) = world.receive_one::<u64>(left, 0)?;
         sent.wait()?;

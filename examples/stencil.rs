@@ -1,7 +1,7 @@
 //! A rod that is hot at one end: Jacobi iterations in one dimension, with halo exchange.
 //!
-//! Each rank has a part of the rod and the cells of its neighbours next to it. While those are on their
-//! way, it computes the cells that do not need them.
+//! Each rank has a part of the rod and a copy of the neighbouring cells. While those are on their way, it computes
+//! the cells that do not need them.
 //!
 //!     cargo run --example stencil
 
@@ -26,7 +26,7 @@ pub fn jacobi(world: &Comm, cells: usize, steps: u32) -> Result<(f64, Option<Vec
     let (rank, size) = (world.rank(), world.size());
     let range = part(cells, rank, size);
     let here = range.len();
-    // A ghost cell on either side: a neighbour's, or the end of the rod.
+    // One ghost cell on either side: a neighbour's cell, or the end of the rod.
     let mut old = vec![0.0; here + 2];
     let mut new = old.clone();
     if rank == 0 {
@@ -57,21 +57,21 @@ pub fn jacobi(world: &Comm, cells: usize, steps: u32) -> Result<(f64, Option<Vec
             new[cell] = (old[cell - 1] + old[cell + 1]) / 2.0;
         }
         residual = (1..=here).map(|cell| (new[cell] - old[cell]).abs()).fold(0.0, f64::max);
-        // Ghosts come anew in each step, and the ends of the rod are alike in both.
+        // Ghost cells are received anew in each step, and the ends of the rod are the same in both vectors.
         std::mem::swap(&mut old, &mut new);
     }
     world.allreduce(&mut residual, Operation::Max)?;
     Ok((residual, collect(world, cells, &old[1..=here])?))
 }
 
-/// The cells of a rank: as many for each as can be, and at least one.
+/// The cells of a rank, divided as evenly as possible.
 fn part(cells: usize, rank: u32, size: u32) -> std::ops::Range<usize> {
     assert!(cells >= size as usize, "at least one cell for each rank");
     let at = |rank: u32| cells * rank as usize / size as usize;
     at(rank)..at(rank + 1)
 }
 
-/// All parts, at rank 0. They differ in length, so they are sent one by one.
+/// Collects all parts at rank 0. They differ in length, so each is sent as a message.
 fn collect(world: &Comm, cells: usize, ours: &[f64]) -> Result<Option<Vec<f64>>, Error> {
     if world.rank() > 0 {
         world.send(ours, 0, 2)?;
@@ -85,7 +85,7 @@ fn collect(world: &Comm, cells: usize, ours: &[f64]) -> Result<Option<Vec<f64>>,
     Ok(Some(rod))
 }
 
-/// The same without ranks.
+/// The same computation without ranks.
 pub fn serial(cells: usize, steps: u32) -> Vec<f64> {
     let mut old = vec![0.0; cells + 2];
     old[0] = HOT;

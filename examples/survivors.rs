@@ -1,4 +1,5 @@
-//! Ranks that die do not end the others: each round of sums ends with the death of the last rank, until three are left.
+//! Ranks that survive the death of others: in each round the last rank dies during a series of sums, until three are
+//! left.
 //!
 //!     cargo build --example survivors
 //!     ferry run --on-death continue -n 6 target/debug/examples/survivors
@@ -9,11 +10,12 @@ fn main() -> Result<(), Error> {
     let world = ferrywire::init()?;
     let mut comm = world.dup()?;
     while comm.size() > LEFT {
-        // Each is needed by all others, so all notice: some by the death itself, some because the first who did revoked.
+        // A sum needs all ranks, so all of them notice: some by the death itself, others because the first one
+        // revoked.
         let (sums, failure) = add_until_one_dies(&comm);
         assert!(matches!(failure, Error::RankLost { .. } | Error::Revoked { .. }), "{failure}");
         comm.revoke()?;
-        // How far all have come is the least that any of them has: bit by bit, and what all have is left.
+        // The number of sums that all ranks have completed: the AND of bit masks keeps the bits that all of them set.
         let agreed = comm.agree((1 << sums) - 1)?;
         assert_eq!(agreed.failed, [comm.size() - 1]);
         comm = comm.shrink()?;
@@ -27,7 +29,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// How many sums were right, and what then went wrong.
+/// The number of correct sums, and the error that ended them.
 fn add_until_one_dies(comm: &Comm) -> (u32, Error) {
     for sums in 1.. {
         let mut sum = 1;
@@ -42,7 +44,7 @@ fn add_until_one_dies(comm: &Comm) -> (u32, Error) {
     unreachable!("the last rank dies")
 }
 
-/// Ranks that are left in the end.
+/// Ranks that are left at the end.
 const LEFT: u32 = 3;
-/// Sums before a death.
+/// Sums before each death.
 const SUMS: u32 = 10;

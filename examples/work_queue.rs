@@ -1,4 +1,4 @@
-//! Rank 0 hands out tasks to whoever is free; the others work and ask for more.
+//! Rank 0 hands out tasks to free ranks; the others work and ask for more.
 //!
 //!     cargo run --example work_queue
 
@@ -16,7 +16,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The results of all tasks, at rank 0. A rank that is alone works itself.
+/// The results of all tasks, at rank 0. A single rank does the work itself.
 pub fn work_queue(world: &Comm, tasks: usize) -> Result<Option<Vec<usize>>, Error> {
     if world.size() == 1 {
         return Ok(Some((0..tasks).map(work).collect()));
@@ -33,7 +33,7 @@ fn hand_out(world: &Comm, tasks: usize) -> Result<Vec<usize>, Error> {
     let mut left = 0..tasks;
     let mut busy = world.size() - 1;
     while busy > 0 {
-        // Nothing at first, then a task and its result.
+        // The first message of a worker is empty; each later one has a task and its result.
         let (done, status) = world.receive_vec::<usize>(ANY, DONE)?;
         if let [task, result] = done[..] {
             results[task] = result;
@@ -55,7 +55,7 @@ fn work_off(world: &Comm) -> Result<(), Error> {
     }
 }
 
-/// Steps from a number to 1, by halving the even and tripling the odd and adding one.
+/// The number of Collatz steps from a number to 1: halve an even number, triple an odd one and add one.
 pub fn work(task: usize) -> usize {
     let next = |&n: &usize| (n > 1).then(|| if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 });
     std::iter::successors(Some(task), next).skip(1).count()

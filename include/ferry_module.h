@@ -1,4 +1,4 @@
-/* ferry_module.h: what a module in C may ask of the NIC that it runs on.
+/* ferry_module.h: the interface of a module in C to the NIC that it runs on.
  *
  * A module is a small program that runs where messages arrive, once for each message of its communicator:
  *
@@ -8,13 +8,13 @@
  *         return FERRY_DELIVER;
  *     }
  *
- * `ferry module cc x.c -o x.wasm` compiles it. docs/modules.md is the tutorial. There is no C library here, and
- * no file, no clock but ferry_now, no memory but the module's own.
+ * `ferry module cc x.c -o x.wasm` compiles it. docs/modules.md is the tutorial. A module has no C library, no files,
+ * no clock except ferry_now, and no memory except its own.
  *
- * Ranks are as the module's communicator counts. What cannot be done (a rank that is not there, a tag that is
- * none, bytes beyond the payload or beyond memory) does not come back as a number: the module stops, its message
- * ends with a fault, and the owner is told. Variables keep their values from one message to the next, also
- * after a fault, and what was sent before a fault is sent: so check a message before you do anything.
+ * Ranks are those of the module's communicator. Functions report no errors: an invalid argument (a rank or tag out of
+ * range, bytes outside the payload or outside memory) stops the module and ends its message with a fault; the receive
+ * that would have got the message fails. Variables keep their values from one message to the next, also after a fault,
+ * and messages sent before a fault stay sent: so check a message before acting on it.
  */
 #ifndef FERRY_MODULE_H
 #define FERRY_MODULE_H
@@ -30,90 +30,90 @@
 extern "C" {
 #endif
 
-/* ---- Hooks: what the NIC calls. A module has the first, and the others if it wants them. ---- */
+/* ---- Hooks: functions that the NIC calls. The first is required, the others are optional. ---- */
 
-/* A message has come. Returns FERRY_DELIVER or FERRY_CONSUME; anything else is a fault. */
+/* Called for each message. Returns FERRY_DELIVER or FERRY_CONSUME; any other value is a fault. */
 #define FERRY_ON_MESSAGE                                                                                  \
     int32_t on_message(void);                                                                             \
     __attribute__((export_name("on_message"))) int32_t on_message(void)
 
-/* The module is being loaded: the time to fill tables. There is no message yet, and nobody to ask: a call of an
- * import here makes loading fail. */
+/* Called while the module is loaded, for example to fill tables. There is no message yet, and no import may be
+ * called: a call makes loading fail. */
 #define FERRY_ON_LOAD                                                                                     \
     void on_load(void);                                                                                   \
     __attribute__((export_name("on_load"))) void on_load(void)
 
-/* A counter has reached what it was armed for. There is no message: its length is 0, its sender this rank. */
+/* Called when a counter reaches the value it was armed for. There is no message: length is 0, sender is this rank. */
 #define FERRY_ON_COUNTER(counter)                                                                         \
     void on_counter(int32_t);                                                                             \
     __attribute__((export_name("on_counter"))) void on_counter(int32_t counter)
 
-/* What becomes of the message. */
+/* What happens to the message. */
 enum {
-    FERRY_DELIVER = 0, /* It goes to the application here, matched as any other. */
+    FERRY_DELIVER = 0, /* It goes to the application here and is matched like any other. */
     FERRY_CONSUME = 1, /* It ends here. */
 };
 
-/* ---- Bounds. Those that can be set have their default here. ---- */
+/* ---- Limits. For those that are settings, this is the default. ---- */
 
 enum {
-    FERRY_MESSAGE_BYTES_MAX = 65536, /* Longer messages do not come to a module. */
+    FERRY_MESSAGE_BYTES_MAX = 65536, /* Longest message that a module takes. */
     FERRY_SENDS_MAX = 64,            /* Sends, replies and forwards for one message. */
     FERRY_COUNTERS = 8,
 };
 
-/* ---- Imports: what the module may call. ---- */
+/* ---- Imports: functions that the module may call. ---- */
 
 #define FERRY_IMPORT(name) __attribute__((import_module("ferry"), import_name(#name)))
 
-/* The rank that the module runs at, and how many ranks there are. */
+/* The rank that the module runs at, and the number of ranks. */
 FERRY_IMPORT(rank) int32_t ferry_rank(void);
 FERRY_IMPORT(size) int32_t ferry_size(void);
 
-/* The message: the rank it is from, its tag, its length in bytes. */
+/* The message: its source rank, its tag, its length in bytes. */
 FERRY_IMPORT(sender) int32_t ferry_sender(void);
 FERRY_IMPORT(tag) int32_t ferry_tag(void);
 FERRY_IMPORT(length) int32_t ferry_length(void);
 
-/* Nanoseconds since some moment that does not change while the job runs. */
+/* Nanoseconds since a fixed moment of the job. */
 FERRY_IMPORT(now) int64_t ferry_now(void);
 
 /* Copies bytes of the payload into the module's memory. */
 FERRY_IMPORT(read) void ferry_read(void *into, int32_t offset, int32_t bytes);
 
-/* Changes bytes of the payload: this is what is delivered or forwarded from now on. */
+/* Changes bytes of the payload, for later delivery and forwarding. */
 FERRY_IMPORT(write) void ferry_write(int32_t offset, const void *from, int32_t bytes);
 
-/* Sends the message, as it is now, to the module at a rank. It keeps its sender and its tag. */
+/* Sends the message, with the changes made so far, to the module at a rank. It keeps its sender and its tag. */
 FERRY_IMPORT(forward) void ferry_forward(int32_t to);
 
-/* Sends bytes to the module at a rank, in the name of this rank. They are copied before it returns. */
+/* Sends bytes to the module at a rank, with this rank as sender. They are copied before the call returns. */
 FERRY_IMPORT(send) void ferry_send(int32_t to, int32_t tag, const void *from, int32_t bytes);
 
-/* The same, to the sender of the message, with its tag. */
+/* Like ferry_send, to the sender of the message and with its tag. */
 FERRY_IMPORT(reply) void ferry_reply(const void *from, int32_t bytes);
 
-/* Raises one of the counters, which the application can wait for. */
+/* Adds to a counter, which the application can wait for. */
 FERRY_IMPORT(raise) void ferry_raise(int32_t counter, int64_t by);
 
-/* Asks for one on_counter when the counter is at least this. */
+/* Requests one call of on_counter when the counter reaches at_least. */
 FERRY_IMPORT(arm) void ferry_arm(int32_t counter, int64_t at_least);
 
 /* ---- Helpers ---- */
 
-/* Gives up: the message ends with a fault. */
+/* Stops the module: the message ends with a fault. */
 __attribute__((noreturn)) static inline void ferry_fail(void) {
     __builtin_trap();
 }
 
-/* Gives up unless the condition holds. */
+/* Stops the module unless the condition holds. */
 static inline void ferry_require(int condition) {
     if (!condition) {
         ferry_fail();
     }
 }
 
-/* One number of the payload, at an offset in bytes. Numbers are little-endian, as WebAssembly has them. */
+/* Reads or writes one number of the payload, at an offset in bytes. Numbers are little-endian, as in WebAssembly. */
 static inline int32_t ferry_read_i32(int32_t offset) {
     int32_t value;
     ferry_read(&value, offset, sizeof value);
@@ -152,10 +152,10 @@ static inline void ferry_reply_i64(int64_t value) {
     ferry_reply(&value, sizeof value);
 }
 
-/* ---- What a compiler calls by itself, when it copies or clears a structure. ----
+/* ---- Functions that compilers call to copy, clear or compare memory. ----
  *
- * Weak, so that a module of several files has one of each, and one of its own if it likes. What is not called is
- * not linked. Eight bytes at a time, since each step costs fuel.
+ * They are weak, so that a module of several files has one of each, or brings its own. Unused ones are not linked. They
+ * work on eight bytes at a time, because each step costs fuel.
  */
 
 #define FERRY_COMPILER_CALLS __attribute__((weak, visibility("hidden")))
@@ -183,7 +183,7 @@ FERRY_COMPILER_CALLS void *memmove(void *into, const void *from, size_t bytes) {
     unsigned char *target = (unsigned char *)into;
     const unsigned char *source = (const unsigned char *)from;
     if ((uintptr_t)target - (uintptr_t)source >= bytes) {
-        /* Going up reads each byte before it is written over. */
+        /* Copying upwards reads each byte before it is overwritten. */
         for (; bytes >= 8; bytes -= 8, target += 8, source += 8) {
             *(ferry_word *)target = *(const ferry_word *)source;
         }

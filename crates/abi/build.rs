@@ -1,4 +1,4 @@
-//! Programs ask the loader for the library by this name, which the standard fixes.
+//! Sets the soname of the library, which the standard fixes.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");

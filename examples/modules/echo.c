@@ -5,9 +5,9 @@
  *     MPI_Send(&number, 1, MPI_INT64_T, other, 6, module_comm);
  *     MPI_Recv(&number, 1, MPI_INT64_T, other, 7, module_comm, ...);
  *
- * The answer, too, comes to a module: to that of the rank that asked. The tag tells it that this is an answer,
- * to be delivered. Without such a rule two modules would answer each other's answers for ever. A rank may ask
- * itself: the rule needs the tag alone.
+ * The answer goes to a module too: to that of the rank that asked, which delivers it because its tag is odd.
+ * Without such a rule two modules would answer each other's answers for ever. A rank may ask itself, because the
+ * rule needs only the tag.
  */
 #include <ferry_module.h>
 

@@ -1,5 +1,5 @@
-;; Echo, as echo.c, written by hand: a request has an even tag, its answer the same payload and the tag plus one.
-;; An answer comes to the module of the rank that asked, which delivers it.
+;; Echo, like echo.c, written by hand: a request has an even tag; its answer has the same payload and the tag plus one.
+;; The answer goes to the module of the rank that asked, which delivers it.
 (module
   (import "ferry" "sender" (func $sender (result i32)))
   (import "ferry" "tag" (func $tag (result i32)))
@@ -8,7 +8,7 @@
   (import "ferry" "send"
     (func $send (param $to i32) (param $tag i32) (param $from i32) (param $bytes i32)))
 
-  ;; One page is 64 KiB: room for the longest message that comes to a module.
+  ;; One page is 64 KiB: room for the longest message that a module takes.
   (memory (export "memory") 1)
 
   (func (export "on_message") (result i32)

@@ -1,22 +1,22 @@
-/* Histogram: counts the messages of one tag as they pass, and changes none of them.
+/* Histogram: counts the messages of one tag as they arrive, and leaves them unchanged.
  *
- * The application sends and receives as it would without the module. Four tags are the module's own:
+ * The application sends and receives as it would without the module. Four tags belong to the module:
  *
- *     tag      message                              what follows
- *     1000000  watch: two 32-bit numbers            answered with 1000001: one 32-bit status
- *     1000002  query: empty                         answered with 1000003: 66 64-bit counts
+ *     tag      message                              answer
+ *     1000000  watch: two 32-bit numbers            1000001: one 32-bit status
+ *     1000002  query: empty                         1000003: 66 64-bit counts
  *
  *     watch:   the tag to watch; 0 to count lengths, 1 to count values
- *     status:  0 when counting has begun, from zero; 1 if the message was no such thing
+ *     status:  0 if counting has started, from zero; 1 if the watch message was malformed
  *
- * Both are sent to the rank whose messages are of interest, from any rank. Every message of the watched tag that
+ * Any rank may send both, to the rank whose messages are of interest. Every message of the watched tag that
  * arrives there is counted, by its length in bytes or by its value, which is its first eight bytes as an unsigned
  * number. Count 0 is of zeros; count i, up to 64, of those from 2^(i-1) to 2^i - 1; count 65 of the messages that
  * are too short to have a value. Numbers are little-endian.
  *
- * Counter 0 is raised by one for each message counted, so the application can wait until so many have come.
+ * The module raises counter 0 by one for each message counted, so the application can wait for a number of them.
  *
- * All messages but watch and query are delivered, unchanged, the two answers among them. Nothing is counted before
+ * All messages except watch and query are delivered unchanged, including the two answers. Nothing is counted before
  * the first watch.
  */
 #include <ferry_module.h>
@@ -38,7 +38,7 @@ enum {
     COUNTS = 66,
 };
 
-/* No message has a negative tag: nothing is watched. */
+/* -1 watches no message, because tags are not negative. */
 static int32_t watched = -1;
 static int32_t what;
 static uint64_t counts[COUNTS];

@@ -1,27 +1,27 @@
-/* Reduce: sums of vectors, added up along a binary tree while they travel.
+/* Reduce: adds up vectors along a binary tree while they travel.
  *
- * Every application sends its vector, once, to its own rank, with an even tag. The application of rank 0 receives
+ * Every application sends its vector once, to its own rank, with an even tag. The application of rank 0 receives
  * the sum from itself with the tag plus one. The others receive nothing.
  *
  *     all:       MPI_Send(ours, n, MPI_DOUBLE, rank, 2 * k, module_comm);
  *     rank 0:    MPI_Recv(sum, n, MPI_DOUBLE, 0, 2 * k + 1, module_comm, ...);
  *
- * Payload: 1 to 512 doubles, as many at each rank. Any other length is a fault.
+ * Payload: 1 to 512 doubles, the same number at each rank. Any other length is a fault.
  *
  * The children of rank i are 2i + 1 and 2i + 2. A module that has the vectors of its children and of its own
  * application sends their sum to its parent, with the same tag; rank 0 sends it to itself, with the odd tag, and
  * delivers that. So an even tag from the own rank is an application's vector, and from a child its partial sum; an
- * even tag from anybody else is a fault.
+ * even tag from any other rank is a fault.
  *
- * Reductions of different tags go on side by side, and ranks may be ahead of each other. A tag may be used again
+ * Reductions of different tags run side by side, and ranks may be ahead of each other. A tag may be used again
  * at once: messages of one sender stay in order, so the n-th from each belongs to the n-th reduction of that tag.
  *
- * Each reduction that a module has heard of and not finished takes a row of the table. Without a row the message
- * is a fault, and that reduction never ends. So no rank may begin one before rank 0 has the sum of the one 32 before
- * it; a barrier after each 32 will do.
+ * Each unfinished reduction that a module knows of occupies a row of the table. Without a free row the message is a
+ * fault, and that reduction never ends. So no rank may begin a reduction before rank 0 has the sum of the one 32
+ * before it; a barrier after each 32 ensures that.
  *
- * The bits of the sum do not depend on who came first: the children are added to each other, which is the same
- * either way round, and the own vector is added last.
+ * The bits of the sum do not depend on the order of arrival: the two children are added to each other, which is
+ * commutative, and the own vector is added last.
  */
 #include <ferry_module.h>
 
@@ -30,7 +30,7 @@ enum {
     ROWS = 32,
 };
 
-/* Who has come, in bits. */
+/* Vectors that have arrived, as bits. */
 enum {
     OWN = 1,
     LEFT = 2,
@@ -42,10 +42,10 @@ struct row {
     int32_t tag;
     int32_t doubles;
     int32_t arrived;
-    /* Rows that have a tag in common are filled in the order in which they began. */
+    /* Rows with the same tag are filled in the order in which they began. */
     int64_t serial;
     double own[DOUBLES_MAX];
-    /* The one child that has come, or the sum of both. */
+    /* The vector of the child that has arrived, or the sum of both. */
     double children[DOUBLES_MAX];
 };
 
@@ -53,7 +53,7 @@ static struct row rows[ROWS];
 static int64_t serials;
 static double incoming[DOUBLES_MAX];
 
-/* Which of the three the sender is. */
+/* The bit of the sender. */
 static int32_t place_of(int32_t sender, int32_t rank) {
     if (sender == rank) {
         return OWN;
@@ -65,7 +65,7 @@ static int32_t place_of(int32_t sender, int32_t rank) {
     return RIGHT;
 }
 
-/* Those who have to come before the sum can go. */
+/* The vectors that must arrive before the sum can be sent. */
 static int32_t expected_at(int32_t rank, int32_t size) {
     int32_t expected = OWN;
     if (2 * rank + 1 < size) {
@@ -77,7 +77,7 @@ static int32_t expected_at(int32_t rank, int32_t size) {
     return expected;
 }
 
-/* The oldest reduction of this tag that has not heard from this place, or a new one. */
+/* The oldest reduction of this tag that has nothing from this place, or a new one. */
 static struct row *row_for(int32_t tag, int32_t place, int32_t doubles) {
     struct row *oldest = NULL;
     struct row *unused = NULL;

@@ -1,22 +1,23 @@
-/* Steal: a queue of tasks at each rank that its NIC serves. A thief never waits for the victim's application.
+/* Steal: a queue of tasks at each rank, served by its NIC. A thief never waits for the victim's application.
  *
- * Requests go to the rank that has the queue, from any rank, also its own. Each has one answer, with the tag plus
- * one, which the module of the rank that asked delivers. Numbers are 32-bit, little-endian.
+ * Any rank, including its own, sends requests to the rank that has the queue. Each request has one answer, with the
+ * tag plus one, which the module of the asking rank delivers. Numbers are 32-bit, little-endian.
  *
  *     tag  request                               answer, tag + 1
- *     0    push: 32 bytes, the task              OK; FULL: it was not taken
- *     2    steal: one number, 0 or 1 to wait     OK and the task; NONE; FULL: no more may wait
+ *     0    push: 32 bytes, the task              OK; FULL: the task was not queued
+ *     2    steal: one number, 0, or 1 to wait    OK and the task; NONE; FULL: too many are waiting
  *     4    release: empty                        OK
  *
  *     answer: status, tasks left in the queue, then the 32 bytes of the task if there is one
  *
- * Whoever finds the queue empty has NONE at once, or waits, if it asked to: then the next task pushed is its own,
- * first come, first served. Release answers NONE to all who wait: the way to end a job. A thief steals the oldest
- * task, likely the largest; the rank itself takes the newest, likely the warmest in its cache.
+ * A steal from an empty queue is answered NONE at once, or waits if it asked to: waiting steals get the next tasks
+ * that are pushed, first come, first served. Release answers NONE to all waiting steals, which is the way to end a
+ * job. A thief steals the oldest task, likely the largest; the rank itself takes the newest, likely the warmest in
+ * its cache.
  *
- * A request that is none of these is answered BAD, not refused with a fault: whoever sent it waits for an answer.
+ * A malformed request is answered BAD instead of ending in a fault, because its sender waits for an answer.
  *
- * While anybody waits the queue is empty. Each task pushed with OK is stolen once.
+ * While a steal waits, the queue is empty. Each task pushed with OK is stolen once.
  */
 #include <ferry_module.h>
 
@@ -36,7 +37,7 @@ enum {
 enum {
     TASK_BYTES = 32,
     TASKS_MAX = 1024,
-    /* Release answers all of them and its sender, within the sends of one message. */
+    /* Release answers all of them and its sender within the sends allowed for one message. */
     WAITING_MAX = FERRY_SENDS_MAX - 4,
 };
 
@@ -54,7 +55,7 @@ enum {
     ANSWER_WITHOUT_TASK = 8,
 };
 
-/* Both are rings: from `*_first`, so many, modulo their length. */
+/* Both are rings: `*_count` entries from `*_first`, modulo the length. */
 static struct task tasks[TASKS_MAX];
 static uint32_t task_first, task_count;
 

@@ -1,25 +1,25 @@
 /* Table: keys and values kept by the NIC of a rank, for all ranks.
  *
- * Requests go to the rank that has the table, from any rank, also its own. Each has one answer, with the tag plus
- * one, which the module of the rank that asked delivers. Numbers are little-endian.
+ * Any rank, including its own, sends requests to the rank that has the table. Each request has one answer, with the
+ * tag plus one, which the module of the asking rank delivers. Numbers are little-endian.
  *
  *     tag  request                                      answer, tag + 1
  *     0    put: key, then the value, 0 to 48 bytes      OK; FULL
  *     2    get: key                                     OK and the value; NONE
- *     4    add: key, then a 64-bit number               OK and the sum; FULL; SIZE: the value is no 64-bit number
+ *     4    add: key, then a 64-bit number               OK and the sum; FULL; SIZE: the value is not 8 bytes long
  *     6    delete: key                                  OK; NONE
  *
  *     key:     64 bits
- *     answer:  a 32-bit status, 32 bits that say how long the value is, then the value
+ *     answer:  a 32-bit status, the 32-bit length of the value, then the value
  *
- * Put replaces what was there. Add takes what is not there for 0, and wraps around. Requests that arrive at a rank are
- * done one after the other, so add is atomic, whoever else adds.
+ * Put replaces an existing value. Add takes a missing value as 0, and wraps around. A rank handles requests one after
+ * the other, so add is atomic.
  *
- * A request that is none of these is answered BAD, not refused with a fault: whoever sent it waits for an answer.
+ * A malformed request is answered BAD instead of ending in a fault, because its sender waits for an answer.
  *
- * Keys are hashed into slots; a key whose slot is taken goes to the next one that is free. Between the slot that a key
- * hashes to and the one that it is in, no slot is free: so a search may end at the first free one. A quarter
- * of the slots is kept free, which also bounds the search.
+ * Keys are hashed into slots with linear probing: a key whose slot is taken goes to the next free one. No slot between
+ * the one that a key hashes to and the one that it is in is free, so a search can stop at the first free slot. A
+ * quarter of the slots is kept free, which also bounds the search.
  */
 #include <ferry_module.h>
 
@@ -66,18 +66,18 @@ enum {
 static struct slot slots[SLOTS];
 static int32_t keys;
 
-/* The best mixed bits of a product are the high ones. */
+/* The high bits of a product are the best mixed ones. */
 static uint32_t home_of(uint64_t key) {
     key ^= key >> 32;
     return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - SLOT_BITS));
 }
 
-/* How many steps it is from one slot to another. */
+/* The number of steps from one slot to another. */
 static uint32_t steps(uint32_t from, uint32_t to) {
     return (to - from) % SLOTS;
 }
 
-/* The slot that the key is in, or the free one where it would be. There is always one free. */
+/* The slot that holds the key, or the free one where it would go. At least one slot is always free. */
 static uint32_t find(uint64_t key) {
     uint32_t at = home_of(key);
     while (slots[at].in_use && slots[at].key != key) {
@@ -99,7 +99,7 @@ static void answer_with(const struct slot *slot) {
     ferry_send(ferry_sender(), ferry_tag() + 1, &answer, ANSWER_WITHOUT_VALUE + slot->bytes);
 }
 
-/* Makes a free slot the key's. Returns whether there is room for one more. */
+/* Assigns a free slot to the key. Returns 0 if the table is full. */
 static int claim(struct slot *slot, uint64_t key) {
     if (keys == KEYS_MAX) {
         return 0;
@@ -155,7 +155,7 @@ static void delete(uint64_t key) {
         return;
     }
     keys--;
-    /* The slot must not come to lie between another key and its home: the keys behind it move up. */
+    /* The hole must not lie between another key and its home slot, so the keys behind it move up. */
     for (uint32_t at = (hole + 1) % SLOTS; slots[at].in_use; at = (at + 1) % SLOTS) {
         int is_beyond_home = steps(home_of(slots[at].key), at) >= steps(hole, at);
         if (is_beyond_home) {

@@ -1,4 +1,4 @@
-//! The functions of the standard, by its chapters. Each is written once, in an `entries!` block: see `entry.rs`.
+//! The functions of the standard, by chapter. Each is written once, in an `entries!` block: see `entry.rs`.
 
 pub(crate) mod collectives;
 pub(crate) mod communicators;

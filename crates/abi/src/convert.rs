@@ -1,4 +1,4 @@
-//! How C is spoken: the types, constants and handles of the ABI, and the values that calls make of them.
+//! Conversion from and to C: the types, constants and handles of the ABI, and the values that calls make of them.
 
 pub(crate) mod argument;
 pub(crate) mod callback;

@@ -1,24 +1,24 @@
 //! The C front of Ferrywire: `libmpi_abi.so.1`, the standard ABI of MPI 5.
 //!
-//! It converts what C passes, calls crate `runtime`, and converts the answer. Arrows go from `calls` to `objects` to
-//! `convert`, and never back.
+//! It converts the arguments from C, calls crate `runtime`, and converts the result. `calls` uses `objects`, which
+//! uses `convert`, and never the other way.
 //!
 //! | folder | contents |
 //! |---|---|
-//! | `calls/` | the functions of the standard, by its chapters; start reading at `MPI_Send` in `calls/point_to_point/message.rs` |
-//! | `objects/` | what handles name: communicators, datatypes, requests, …; the process; who is told of an error |
-//! | `convert/` | types, constants, handles, pointers, ranks, tags, statuses: how C is spoken |
-//! | `tool.rs`, `tool/` | what tools may ask the library about itself (MPI_T) |
+//! | `calls/` | the functions of the standard, by chapter; start at `MPI_Send` in `calls/point_to_point/message.rs` |
+//! | `objects/` | the objects behind handles: communicators, datatypes, requests, …; the process; error dispatch |
+//! | `convert/` | conversion from and to C: types, constants, handles, pointers, ranks, tags, statuses |
+//! | `tool.rs`, `tool/` | the tool interface (MPI_T) |
 //!
 //! | file | contents |
 //! |---|---|
-//! | `calls/entry.rs` | the macro by which a function is written once and exported under all of its names |
-//! | `calls/unsupported.rs` | functions that are not there yet |
-//! | `objects/request.rs`, `objects/recipe.rs` | what was begun, and what it does step by step |
+//! | `calls/entry.rs` | the macro that exports a function, written once, under all of its names |
+//! | `calls/unsupported.rs` | functions that are not implemented yet |
+//! | `objects/request.rs`, `objects/recipe.rs` | requests, and the steps that they execute |
 //! | `objects/data.rs` | buffers of the program as bytes |
-//! | `objects/raise.rs` | which error handler is told |
-//! | `convert/handle.rs` | what C holds of an object |
-//! | `convert/failure.rs` | what went wrong |
+//! | `objects/raise.rs` | the choice of the error handler |
+//! | `convert/handle.rs` | handles |
+//! | `convert/failure.rs` | errors |
 
 mod calls;
 pub mod convert;

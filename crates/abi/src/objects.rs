@@ -1,4 +1,4 @@
-//! What handles name, and what calls have in common.
+//! The objects behind handles, and state that all calls share.
 
 pub(crate) mod attribute;
 pub(crate) mod collecting;
@@ -19,5 +19,5 @@ pub(crate) mod raise;
 pub(crate) mod recipe;
 pub(crate) mod request;
 
-/// A plane of the process, which lasts as long as that does.
+/// A plane of the process, which lives as long as the process.
 pub(crate) type Plane = ferrywire_runtime::Plane<'static>;

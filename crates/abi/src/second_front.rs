@@ -1,7 +1,7 @@
-//! A second C ABI, of three functions: the bodies of the standard ABI serve others as well.
+//! A second C ABI of three functions, which shows that the bodies of the standard ABI can serve others.
 //!
-//! Its handles are integers, and its constants and its status are its own. What it takes to have such a front is here:
-//! for each kind of argument how it is passed, and for each function its name and its arguments.
+//! Its handles are integers, and it has its own constants and its own status. This file contains all that such a
+//! front needs: how each kind of argument is passed, and the name and arguments of each function.
 
 use std::ffi::{c_int, c_void};
 
@@ -22,13 +22,13 @@ use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Status};
 trait SecondArgument: Sized {
     /// What C passes.
     type Passed;
-    /// What it is converted to for the time of the call.
+    /// The converted value, which lives for the duration of the call.
     type Converted;
 
     fn convert(passed: Self::Passed) -> Self::Converted;
     fn lend(converted: &mut Self::Converted) -> Self;
 
-    /// After the call: what it has written goes to the caller.
+    /// Writes results back to the caller after the call.
     fn write_back(_: Self::Converted) {}
 }
 
@@ -82,7 +82,7 @@ impl SecondArgument for Out<MPI_Comm> {
     }
 
     fn write_back((place, comm): (*mut c_int, MPI_Comm)) {
-        // SAFETY: the test passes a place.
+        // SAFETY: the test passes a valid pointer.
         unsafe { place.write(handle::to_int(comm.0)) };
     }
 }
@@ -96,12 +96,12 @@ impl SecondArgument for Out<c_int> {
     }
 
     fn lend(place: &mut *mut c_int) -> Out<c_int> {
-        // SAFETY: the test passes a place.
+        // SAFETY: the test passes a valid pointer.
         Out::to(unsafe { &mut **place })
     }
 }
 
-/// What this ABI says of a message.
+/// The status of a message in this ABI.
 #[derive(Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 struct SecondStatus {
@@ -124,12 +124,12 @@ impl SecondArgument for Out<MPI_Status> {
 
     fn write_back((place, status): (*mut SecondStatus, MPI_Status)) {
         let Status { bytes, source, tag, .. } = Status::from(status);
-        // SAFETY: the test passes a place.
+        // SAFETY: the test passes a valid pointer.
         unsafe { place.write(SecondStatus { bytes, source, tag }) };
     }
 }
 
-/// Functions of this ABI, from their names and the arguments of their bodies.
+/// Defines functions of this ABI from their names and the arguments of their bodies.
 macro_rules! front {
     ($(fn $name:ident = $body:ident ($($arg:ident: $type:ty),* $(,)?);)*) => { $(
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
@@ -152,10 +152,10 @@ front! {
     );
 }
 
-/// An operator of this ABI, which is told datatypes by its integers.
+/// An operator of this ABI, which gets datatypes as integers.
 type SecondOperator = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut c_int);
 
-/// Functions that take callbacks say how those are called.
+/// Creates an operator from a callback of this ABI, together with the function that calls it.
 fn op_create(function: SecondOperator) -> MPI_Op {
     unsafe fn call(
         function: *const (),
@@ -164,7 +164,7 @@ fn op_create(function: SecondOperator) -> MPI_Op {
         count: u64,
         datatype: MPI_Datatype,
     ) {
-        // SAFETY: it is what `op_create` put there.
+        // SAFETY: `op_create` put a function of this type there.
         let function: SecondOperator = unsafe { std::mem::transmute(function) };
         let mut count = c_int::try_from(count).expect("a few");
         let mut datatype = if datatype == MPI_INT { INT } else { handle::to_int(datatype.0) };
@@ -177,7 +177,7 @@ fn op_create(function: SecondOperator) -> MPI_Op {
     op
 }
 
-/// Adds, and tells by the second number how the datatype was called.
+/// Adds the first numbers, and returns the datatype that it was passed as the second.
 unsafe extern "C" fn add(
     source: *mut c_void,
     into: *mut c_void,

@@ -1,14 +1,14 @@
-//! The interface for tools, MPI_T: what the library can be asked about itself while a program runs.
+//! The tool interface, MPI_T: access to the limits and counters of the library while a program runs.
 //!
-//! It has a beginning and an end of its own, and works before MPI_Init and after MPI_Finalize; there is
-//! no NIC then, so it holds nothing and has counted nothing. Errors are returned, and go to no handler.
+//! It is initialised and finalised separately, and works before MPI_Init and after MPI_Finalize; there is no NIC
+//! then, so all values are zero. Errors are returned to the caller and go to no error handler.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `control.rs` | control variables: the limits of the NIC, which can be read |
-//! | `performance.rs` | performance variables: what the NIC holds and has counted |
-//! | `category.rs` | which variables belong together |
-//! | `event.rs` | events, of which there are none |
+//! | `control.rs` | control variables: the limits of the NIC, read-only |
+//! | `performance.rs` | performance variables: the levels and counters of the NIC |
+//! | `category.rs` | categories of variables |
+//! | `event.rs` | events, of which none are defined |
 
 mod category;
 mod control;
@@ -26,7 +26,7 @@ use crate::convert::constants::{
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{Out, Text, TextOut};
 
-/// How often the interface has been initialised, and not finalised.
+/// How often the interface has been initialised minus how often it has been finalised.
 static USERS: AtomicU32 = AtomicU32::new(0);
 
 answers! {
@@ -44,7 +44,7 @@ answers! {
     }
 }
 
-/// Does something for a tool, and tells what it came to.
+/// Runs a call of the interface, and returns its error code.
 fn told(work: impl FnOnce() -> Result) -> c_int {
     match USERS.load(Ordering::Relaxed) {
         0 => MPI_T_ERR_NOT_INITIALIZED,
@@ -52,7 +52,7 @@ fn told(work: impl FnOnce() -> Result) -> c_int {
     }
 }
 
-/// The code of an error. What is no error of this interface is an argument that cannot be used.
+/// The code of an error. An error of another interface means an invalid argument here.
 fn code(result: Result) -> c_int {
     match result {
         Ok(()) => MPI_SUCCESS,
@@ -61,7 +61,7 @@ fn code(result: Result) -> c_int {
     }
 }
 
-/// The error of this class; tools get no more than that.
+/// An error of this class; tools get no text.
 fn error(class: c_int) -> Failure {
     Failure::of_code(class)
 }
@@ -72,7 +72,7 @@ fn item<T>(table: &'static [T], index: c_int) -> Result<&'static T> {
     item.ok_or_else(|| error(MPI_T_ERR_INVALID_INDEX))
 }
 
-/// The index of the item that is meant.
+/// The index of the first item for which `is_meant` holds.
 fn index_of<T>(table: &[T], is_meant: impl FnMut(&T) -> bool) -> Result<c_int> {
     table.iter().position(is_meant).map(int).ok_or_else(|| error(MPI_T_ERR_INVALID_NAME))
 }
@@ -81,7 +81,7 @@ fn int(number: usize) -> c_int {
     c_int::try_from(number).expect("tables are short")
 }
 
-/// A string, and its length with the zero at its end: either may be unwanted.
+/// Writes a string, and its length including the terminating zero. Either may be omitted.
 fn put_text(text: &str, into: TextOut, len: Out<c_int>) -> Result {
     if len.is_null() {
         return Ok(());
@@ -93,7 +93,7 @@ fn put_text(text: &str, into: TextOut, len: Out<c_int>) -> Result {
     len.put(int(text.len() + 1))
 }
 
-/// A name that was given.
+/// A name from the caller.
 fn name_of(text: Text) -> Result<String> {
     text.get().map_err(|_| error(MPI_T_ERR_INVALID_NAME))
 }

@@ -1,12 +1,12 @@
-//! Collectives: what all ranks of a communicator do together.
+//! Collectives: operations that all ranks of a communicator call.
 //!
-//! Each is a schedule that the NIC runs, made in one place for both ways of calling it. Up to 32,767 may be
-//! open at the same time on one communicator: that is how many numbers there are to tell them apart.
+//! Each is a schedule that the NIC runs, built in one place for its blocking and its nonblocking form. A communicator
+//! can have 32,767 of them open at a time, the number of instances that tell them apart.
 //!
 //! Invariants, cited below by number.
-//!   I1. A blocking call borrows its buffers until it returns, and returns when the schedule is over, or
-//!       when it has been released: then it needs nothing but its work space, which the driver keeps.
-//!   I2. A request keeps what its schedule was lent, as `request.rs` says.
+//!   I1. A blocking call borrows its buffers until it returns. It returns when the schedule is complete, or
+//!       when the schedule has released its caller: then it needs only its work space, which the driver keeps.
+//!   I2. A request keeps the buffers that its schedule was lent, as `request.rs` says.
 
 use ferrywire_host::nic::{Outcome, Span};
 use ferrywire_host::{Keep, memory};
@@ -19,10 +19,10 @@ use crate::error::Error;
 use crate::plain::{self, Buffer, Number, Numbers, Plain};
 use crate::request::{End, Kept, Request, sealed};
 
-/// A collective that goes on by itself, and gives `R`.
+/// A nonblocking collective whose result is an `R`.
 pub type CollectiveRequest<R> = Request<Collecting<R>>;
 
-/// What a collective is lent.
+/// The buffers of a nonblocking collective.
 pub struct Collecting<R> {
     result: R,
     #[expect(dead_code, reason = "it is read by others, until the schedule is over")]
@@ -49,10 +49,10 @@ impl<R: Send + Unpin + 'static> Kept for Collecting<R> {
 }
 
 impl Comm {
-    /// Runs what was prepared, and waits until it is over or its caller is released.
+    /// Runs a prepared collective, and waits until it is complete or releases its caller.
     ///
     /// # Safety
-    /// What it was made of is borrowed during the call.
+    /// The buffers that it was made of are borrowed during the call.
     unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
         let (instance, wrong) = self.begin_collective(what);
         if let Some(error) = wrong {
@@ -64,10 +64,10 @@ impl Comm {
         done.map_err(|failure| self.error_of(what, failure))
     }
 
-    /// Begins what was prepared.
+    /// Starts a prepared collective.
     ///
     /// # Safety
-    /// What it was made of is on the heap, in `result` and `source`.
+    /// The buffers that it was made of are on the heap, in `result` and `source`.
     unsafe fn begin<R: Send + Unpin + 'static>(
         &self,
         what: What,
@@ -76,7 +76,7 @@ impl Comm {
         source: Option<Keep>,
     ) -> CollectiveRequest<R> {
         let (instance, wrong) = self.begin_collective(what);
-        // A request has no other way to say so before it is waited for.
+        // A request could not report the error before it is waited for.
         if let Some(error) = wrong {
             panic!("{error}");
         }
@@ -103,7 +103,7 @@ impl Comm {
         }
     }
 
-    /// How many items everybody's together are.
+    /// The number of items of all ranks together.
     fn times_size(&self, items: usize) -> usize {
         items * self.size() as usize
     }
@@ -126,21 +126,21 @@ impl Comm {
 }
 
 impl Comm {
-    /// Returns when all ranks have called it.
+    /// Waits until all ranks have called it.
     pub fn barrier(&self) -> Result<(), Error> {
         let prepared = self.runtime().barrier();
-        // SAFETY: it lends nothing.
+        // SAFETY: no buffers are lent.
         unsafe { self.run(self.what_all("barrier"), prepared) }
     }
 
     /// Like [`barrier`](Comm::barrier), as a future.
     pub fn ibarrier(&self) -> CollectiveRequest<()> {
         let prepared = self.runtime().barrier();
-        // SAFETY: it lends nothing.
+        // SAFETY: no buffers are lent.
         unsafe { self.begin(self.what_all("ibarrier"), prepared, (), None) }
     }
 
-    /// Gives the root's data to everybody. All ranks pass buffers of the same length.
+    /// Copies the root's data to all ranks. All ranks pass buffers of the same length.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -162,7 +162,7 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Like [`broadcast`](Comm::broadcast), as a future that gives the data back.
+    /// Like [`broadcast`](Comm::broadcast), as a future that returns the data.
     pub fn ibroadcast<T: Plain>(
         &self,
         mut data: Vec<T>,
@@ -176,7 +176,7 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
-    /// Combines everybody's numbers, place by place; everybody gets the result, the same to the last bit.
+    /// Combines the numbers of all ranks, element by element. Every rank gets the result, the same to the last bit.
     ///
     /// ```
     /// use ferrywire::Operation;
@@ -199,7 +199,7 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Like [`allreduce`](Comm::allreduce), as a future that gives the result.
+    /// Like [`allreduce`](Comm::allreduce), as a future that returns the result.
     pub fn iallreduce<T: Number>(
         &self,
         mut data: Vec<T>,
@@ -213,11 +213,11 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
-    /// Combines everybody's numbers, place by place; the root gets the result in its buffer, and the
-    /// others keep theirs as they are.
+    /// Combines the numbers of all ranks, element by element. The root gets the result in its buffer; the buffers of
+    /// the other ranks stay unchanged.
     ///
-    /// Only the root waits. On the other ranks it returns as soon as their numbers are copied, and
-    /// those of late ranks are combined and passed on while the caller computes.
+    /// Only the root waits. On the other ranks the call returns as soon as their numbers are copied; the numbers of
+    /// late ranks are combined and forwarded while the caller computes.
     pub fn reduce<B: Numbers + ?Sized>(
         &self,
         data: &mut B,
@@ -233,8 +233,8 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Like [`reduce`](Comm::reduce), as a future that gives the result at the root, and elsewhere the
-    /// data as it was.
+    /// Like [`reduce`](Comm::reduce), as a future that returns the result at the root, and the unchanged data
+    /// elsewhere.
     pub fn ireduce<T: Number>(
         &self,
         mut data: Vec<T>,
@@ -250,7 +250,7 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
-    /// Combines the numbers of all ranks up to ours, place by place.
+    /// Combines, element by element, the numbers of ranks 0 to the caller's own.
     ///
     /// ```
     /// use ferrywire::Operation;
@@ -273,7 +273,7 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Like [`scan`](Comm::scan), as a future that gives the result.
+    /// Like [`scan`](Comm::scan), as a future that returns the result.
     pub fn iscan<T: Number>(
         &self,
         mut data: Vec<T>,
@@ -287,7 +287,7 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, data, None) })
     }
 
-    /// Combines the numbers of all ranks before ours. Rank 0 keeps its own.
+    /// Combines the numbers of the ranks below the caller's own, element by element. Rank 0 keeps its numbers.
     pub fn exscan<B: Numbers + ?Sized>(
         &self,
         data: &mut B,
@@ -301,8 +301,8 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Gathers everybody's items at the root, in the order of ranks. All ranks pass as many; only the
-    /// root gets them.
+    /// Gathers the items of all ranks at the root, in rank order. All ranks pass the same number of items; only the
+    /// root gets a result.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -341,8 +341,8 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) })
     }
 
-    /// Gives everybody its part of what the root has: `mine` gets as many items as it has room for, and
-    /// `all` has as many for each rank, in the order of ranks. Only the root passes it.
+    /// Distributes the root's items over the ranks, in rank order. Each rank gets as many as `mine` holds; `all` has
+    /// that many for each rank, and only the root passes it.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -376,7 +376,7 @@ impl Comm {
         unsafe { self.run(what, prepared) }
     }
 
-    /// Like [`scatter`](Comm::scatter), as a future that gives our `items` items.
+    /// Like [`scatter`](Comm::scatter), as a future that returns this rank's `items` items.
     pub fn iscatter<T: Plain>(
         &self,
         all: Option<Vec<T>>,
@@ -401,7 +401,7 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, mine, Some(Box::new(all))) })
     }
 
-    /// Gathers everybody's items for everybody, in the order of ranks. All ranks pass as many.
+    /// Gathers the items of all ranks at every rank, in rank order. All ranks pass the same number of items.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -429,8 +429,8 @@ impl Comm {
         unsafe { self.begin(what, prepared, all, Some(Box::new(mine))) }
     }
 
-    /// Gives everybody a part of ours, and gets a part of everybody's: both in the order of ranks, and
-    /// as many items for each.
+    /// Sends each rank its block of `ours`, and returns the blocks that all ranks sent to this one, in rank order.
+    /// All blocks have the same length.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -463,7 +463,7 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, got, Some(Box::new(ours))) })
     }
 
-    /// Items that are to be shared out evenly among the ranks.
+    /// Checks that items can be divided evenly among the ranks.
     fn check_blocks(&self, what: What, buffer: &'static str, items: usize) -> Result<(), Error> {
         self.check_items(what, buffer, items, items.next_multiple_of(self.size() as usize))
     }
@@ -473,8 +473,8 @@ impl Comm {
         self.rank_of(what, root.0).map_err(|error| self.refused(error))
     }
 
-    /// This rank alone may have found an error in a collective, which counts all the same: those that follow have to fit
-    /// together.
+    /// Counts a collective that fails on this rank before it starts: the other ranks count it too, and later
+    /// collectives must have the same numbers on all ranks.
     fn refused(&self, error: Error) -> Error {
         self.leave_out();
         error

@@ -1,7 +1,7 @@
-//! Communicators: who takes part, and blocking messages between them.
+//! Communicators: their ranks, and blocking messages between them.
 //!
 //! Invariants, cited below by number.
-//!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is over.
+//!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::job::Job;
 use crate::plain::{self, Buffer, Plain, unit};
 use crate::watch::{Collective, Entered, Watch};
 
-/// Ranks that talk to each other, apart from all others.
+/// A group of ranks that exchange messages, separate from those of any other communicator.
 ///
-/// A clone is another handle to the same communicator, and threads may share either. Messages between
-/// two ranks arrive in the order in which they were sent. Collectives must be called by all ranks, in
-/// the same order.
+/// A clone is another handle to the same communicator; threads may share one handle or clone it. Messages between two
+/// ranks arrive in the order in which they were sent. All ranks must call collectives, in the same order.
 ///
 /// | calls | for |
 /// |---|---|
-/// | [`send`](Comm::send), [`receive`](Comm::receive), [`receive_vec`](Comm::receive_vec), [`sendrecv`](Comm::sendrecv) | messages, waiting |
-/// | [`isend`](Comm::isend), [`irecv`](Comm::irecv) | messages, as futures that own their buffers |
+/// | [`send`](Comm::send), [`receive`](Comm::receive), [`receive_vec`](Comm::receive_vec), [`sendrecv`](Comm::sendrecv) | blocking messages |
+/// | [`isend`](Comm::isend), [`irecv`](Comm::irecv) | messages as futures that own their buffers |
 /// | [`scope`](Comm::scope) | many messages at once, in borrowed buffers |
-/// | [`probe`](Comm::probe), [`iprobe`](Comm::iprobe) | what would be received |
-/// | [`send_value`](Comm::send_value), [`receive_value`](Comm::receive_value) | whatever serde serialises |
+/// | [`probe`](Comm::probe), [`iprobe`](Comm::iprobe) | the next message, without receiving it |
+/// | [`send_value`](Comm::send_value), [`receive_value`](Comm::receive_value) | anything that serde serialises |
 /// | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`allreduce`](Comm::allreduce), … | collectives; with an `i` in front, as futures |
-/// | [`dup`](Comm::dup), [`split`](Comm::split) | other communicators |
-/// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | when ranks die |
+/// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
+/// | [`load_module`](Comm::load_module) | a module that handles messages where they arrive |
+/// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | recovery when ranks die |
 #[derive(Clone)]
 pub struct Comm {
     inner: Arc<Inner>,
@@ -46,9 +46,9 @@ struct Inner {
     job: Arc<Job>,
     name: Arc<str>,
     members: Members,
-    /// Its number goes back when it does. The world keeps its own.
+    /// The claim on the communicator's number, released when it is dropped. The world's number is never released.
     claim: Option<Claim>,
-    /// The group id of its module, if it may have one.
+    /// The group id of the module, if the communicator can have one.
     module: Option<u16>,
 }
 
@@ -61,43 +61,43 @@ impl Drop for Inner {
     }
 }
 
-/// What a receive got.
+/// The source, tag and length of a received message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Status {
-    /// Who sent it.
+    /// The rank that sent it.
     pub source: u32,
-    /// Under which tag.
+    /// Its tag.
     pub tag: u32,
-    /// How many items it has.
+    /// The number of items that it has.
     pub count: usize,
 }
 
-/// A message that could be received.
+/// A message that could be received now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Probed {
-    /// Who sent it.
+    /// The rank that sent it.
     pub source: u32,
-    /// Under which tag.
+    /// Its tag.
     pub tag: u32,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
 impl Probed {
-    /// How many items of `T` it has, if it has a whole number of them.
+    /// The number of items of type `T` in the message, if its length is a multiple of their size.
     pub fn count<T: Plain>(&self) -> Option<usize> {
         self.bytes.is_multiple_of(unit::<T>()).then(|| self.bytes / unit::<T>())
     }
 }
 
-/// What was asked for, in the few words that an error may need.
+/// The arguments of a call, as an error reports them.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
     pub(crate) name: &'static str,
     pub(crate) bytes: Option<u64>,
     pub(crate) peer: With,
     pub(crate) tag: Option<Tag>,
-    /// The type of its items, if it has any.
+    /// The type of the items, if the call has any.
     pub(crate) item: Option<&'static str>,
 }
 
@@ -113,14 +113,14 @@ impl Comm {
         Comm { inner: Arc::new(inner) }
     }
 
-    /// A communicator that was created from this one.
+    /// Wraps a communicator that was created from this one.
     pub(crate) fn made(&self, name: String, created: Created) -> Comm {
         let Created { members, agreed } = created;
         let (job, claim) = (Arc::clone(&self.inner.job), Some(agreed.claim));
         Comm::new(Inner { job, name: name.into(), members, claim, module: None })
     }
 
-    /// Another communicator of the same ranks, which can have a module.
+    /// Duplicates this communicator for a module.
     pub(crate) fn dup_for_module(&self, name: &str) -> Result<Comm, Error> {
         let what = self.what_all("load_module");
         let created = self.runtime().duplicate_with_module(self.next_instance());
@@ -130,7 +130,7 @@ impl Comm {
         Ok(Comm::new(Inner { job, name: name.into(), members, claim, module }))
     }
 
-    /// The error of a communicator that could not be created.
+    /// The error for a communicator that could not be created.
     fn not_created(&self, what: What, error: CreateError) -> Error {
         match error {
             CreateError::Failed(failure) => self.error_of(what, failure),
@@ -143,28 +143,28 @@ impl Comm {
         &self.inner.members
     }
 
-    /// The group id of its module, if it may have one.
+    /// The group id of the module, if the communicator can have one.
     pub(crate) fn module_group(&self) -> Option<u16> {
         self.inner.module
     }
 
-    /// Our rank: from 0 to one less than the [size](Comm::size).
+    /// The rank of the caller, from 0 to [`size`](Comm::size) - 1.
     pub fn rank(&self) -> u32 {
         self.inner.members.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> u32 {
         self.inner.members.group().size()
     }
 
-    /// What errors call it.
+    /// The name of the communicator in errors.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Another communicator of the same ranks, whose messages never meet those of this one. All ranks
-    /// must call it. A library that is handed a communicator makes its own this way.
+    /// Creates another communicator of the same ranks, whose messages are kept apart from those of this one. All
+    /// ranks must call it. A library that is handed a communicator should create its own this way.
     ///
     /// ```
     /// ferrywire::local(2, |world| {
@@ -183,9 +183,8 @@ impl Comm {
         Ok(self.made(format!("dup of {}", self.name()), created))
     }
 
-    /// Splits the ranks: those who pass the same color come together, in the order of their keys, and
-    /// of their ranks where keys are equal. Who passes no color gets no communicator. All ranks must
-    /// call it.
+    /// Splits the ranks into new communicators, one for each color. In each of them the ranks are ordered by key, and
+    /// by rank where keys are equal. A rank that passes `None` as color gets no communicator. All ranks must call it.
     ///
     /// ```
     /// ferrywire::local(5, |world| {
@@ -208,8 +207,8 @@ impl Comm {
         Ok(created.map(|created| self.made(name(), created)))
     }
 
-    /// Sends, and returns when the buffer may be used again. That may be before it is received, or
-    /// not: do not rely on either.
+    /// Sends a message, and returns when the buffer may be used again. That may be before or after the message is
+    /// received: do not rely on either.
     ///
     /// ```
     /// ferrywire::local(2, |world| {
@@ -231,7 +230,7 @@ impl Comm {
         self.send_in_mode("send", data, to.into(), tag.into(), Mode::Standard)
     }
 
-    /// Like [`send`](Comm::send), and returns only when a receive has been found for it.
+    /// Like [`send`](Comm::send), but returns only after a receive has matched the message.
     pub fn synchronous_send<B: Buffer + ?Sized>(
         &self,
         data: &B,
@@ -259,8 +258,8 @@ impl Comm {
         self.sent(what, outcome)
     }
 
-    /// Receives into a buffer, and waits for it. The message may be shorter than the buffer; a longer
-    /// one is an error. [`ANY`](crate::ANY) source or tag will do.
+    /// Waits for a message and receives it into a buffer. The message may be shorter than the buffer; a longer one is
+    /// an error. Source and tag may be [`ANY`](crate::ANY).
     pub fn receive<B: Buffer + ?Sized>(
         &self,
         into: &mut B,
@@ -278,7 +277,7 @@ impl Comm {
         self.received(what, B::UNIT, outcome)
     }
 
-    /// Receives one value.
+    /// Receives a single item.
     pub fn receive_one<T: Plain>(
         &self,
         from: impl Into<Source>,
@@ -289,8 +288,8 @@ impl Comm {
         Ok((one[0], status))
     }
 
-    /// Receives a message of any length. Nobody else can get between finding out its length and receiving
-    /// it, whatever source and tag.
+    /// Receives a message of any length. The message is matched once, so no other thread can receive it between the
+    /// query of its length and its receipt, whatever the source and tag.
     ///
     /// ```
     /// use ferrywire::ANY;
@@ -328,7 +327,7 @@ impl Comm {
         let (ticket, seen) = taken.expect("a message was waited for");
         let bytes = size(seen.len);
         let whole = bytes.is_multiple_of(unit::<T>());
-        // What is no whole number of items is received nowhere, so that it is not in the way.
+        // A message that is not a whole number of items is received into an empty buffer, so that it is consumed.
         let mut items = plain::zeroed::<T>(if whole { bytes / unit::<T>() } else { 0 });
         let outcome = self.receive_taken(ticket, plain::bytes_mut(&mut items));
         if !whole {
@@ -349,7 +348,7 @@ impl Comm {
         }
     }
 
-    /// Sends and receives at the same time, so that two ranks that do it with each other both get on.
+    /// Sends and receives at the same time, so that two ranks that exchange messages cannot deadlock.
     ///
     /// ```
     /// ferrywire::local(4, |world| {
@@ -381,9 +380,9 @@ impl Comm {
         })?
     }
 
-    /// Waits for a message, and says what it is without receiving it.
+    /// Waits for a message, and describes it without receiving it.
     ///
-    /// If another thread may receive it meanwhile, use [`receive_vec`](Comm::receive_vec) instead.
+    /// If another thread could receive it in between, use [`receive_vec`](Comm::receive_vec) instead.
     pub fn probe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Probed, Error> {
         let (from, tag) = (from.into(), tag.into());
         let what = What { item: None, ..What::of_any_length::<u8>("probe", from, tag) };
@@ -394,7 +393,7 @@ impl Comm {
         Ok(probed(seen.expect("a message was waited for")))
     }
 
-    /// Says what message could be received now, if there is one.
+    /// Describes the message that could be received now, if there is one.
     pub fn iprobe(
         &self,
         from: impl Into<Source>,
@@ -407,35 +406,36 @@ impl Comm {
         Ok(seen.map_err(|failure| self.error_of(what, failure))?.map(probed))
     }
 
-    /// The rank that we are of the job.
+    /// This process as a rank of its job.
     pub(crate) fn process(&self) -> &Process {
         &self.inner.job.process
     }
 
-    /// Who does what is asked of it.
+    /// The plane that runs the operations of this communicator.
     #[inline(always)]
     pub(crate) fn plane(&self) -> Plane<'_> {
         self.process().first_plane()
     }
 
-    /// The same, as the runtime sees it.
+    /// This communicator as the runtime sees it.
     #[inline(always)]
     pub(crate) fn runtime(&self) -> runtime::Comm<'_> {
         runtime::Comm::new(self.plane(), &self.inner.members)
     }
 
-    /// Counts a collective that this rank leaves out: it has found an error before the collective began.
+    /// Counts a collective that this rank skips because it found an error before starting it.
     pub(crate) fn leave_out(&self) {
         self.next_instance();
         self.inner.members.leave_out();
     }
 
-    /// The number of the next collective: alike on all ranks, since all call them in the same order.
+    /// The number of the next collective. It is the same on all ranks, because they call collectives in the same
+    /// order.
     pub(crate) fn next_instance(&self) -> u16 {
         self.inner.members.next_instance()
     }
 
-    /// The process behind a rank, and what a message to it says of itself.
+    /// The peer behind a rank, and the match word of a message to it.
     pub(crate) fn address(
         &self,
         what: What,
@@ -454,7 +454,7 @@ impl Comm {
         Ok((peer, word))
     }
 
-    /// What a receive insists on.
+    /// The match word and mask of a receive.
     pub(crate) fn wanted(&self, what: What, from: Source, tag: Tag) -> Result<Wanted, Error> {
         let source = match from {
             Source::Rank(rank) => Some(self.rank_of(what, rank)?),
@@ -467,7 +467,7 @@ impl Comm {
         Ok(self.inner.members.wanted(source, number))
     }
 
-    /// A rank that exists.
+    /// Checks that a rank exists.
     pub(crate) fn rank_of(&self, what: What, rank: i64) -> Result<u32, Error> {
         let rank = u32::try_from(rank).ok().filter(|&rank| rank < self.inner.members.reach());
         rank.ok_or_else(|| match self.is_revoked() {
@@ -481,7 +481,7 @@ impl Comm {
         tag.ok_or_else(|| Error::NoSuchTag { call: self.call(what) })
     }
 
-    /// What a send came to.
+    /// The result of a send.
     pub(crate) fn sent(&self, what: What, outcome: Outcome) -> Result<(), Error> {
         match outcome {
             Outcome::Done => Ok(()),
@@ -489,7 +489,7 @@ impl Comm {
         }
     }
 
-    /// What a receive came to.
+    /// The result of a receive.
     pub(crate) fn received(
         &self,
         what: What,
@@ -506,13 +506,14 @@ impl Comm {
         Ok(Status { source: got.word.source(), tag: got.word.tag(), count: bytes / unit })
     }
 
-    /// What watches the types of messages, and the type of this one. Modules make messages of their own.
+    /// The watch over message types, and the type of this message. Messages of a module's communicator are not
+    /// watched: the module makes its own.
     fn type_watch(&self, what: What) -> Option<(&Watch, &'static str)> {
         let watch = self.inner.job.watch.as_deref().filter(|_| self.inner.module.is_none())?;
         Some((watch, what.item?))
     }
 
-    /// Whether a message has been received as what it was sent.
+    /// Checks that a message is received as the type that was sent.
     pub(crate) fn check_type(&self, what: What, word: MatchWord) -> Result<(), Error> {
         let Some((watch, received)) = self.type_watch(what) else { return Ok(()) };
         match watch.on_received(self.plane().me(), word, received) {
@@ -526,8 +527,8 @@ impl Comm {
         }
     }
 
-    /// The number of the collective that is called, which is alike on all ranks; and what is wrong if another rank has
-    /// called a different one.
+    /// The number of this call of a collective, which is the same on all ranks, and an error if another rank has
+    /// called a different collective.
     pub(crate) fn begin_collective(&self, what: What) -> (u16, Option<Error>) {
         let instance = self.next_instance();
         let Some(watch) = &self.inner.job.watch else { return (instance, None) };
@@ -544,7 +545,7 @@ impl Comm {
         (instance, error)
     }
 
-    /// Says that this rank waits in a call, until what this gives is dropped.
+    /// Records that this rank waits in a call, until the result is dropped.
     pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
         let watch = self.inner.job.watch.as_deref()?;
         Some(watch.enter(self.plane().me().0, self.call(what)))
@@ -555,7 +556,7 @@ impl Comm {
         self.error_of(what, self.process().failure(outcome))
     }
 
-    /// The same, when it is known why.
+    /// The error of an operation whose failure is known.
     pub(crate) fn error_of(&self, what: What, failure: Failure) -> Error {
         let call = self.call(what);
         match failure {
@@ -608,7 +609,7 @@ impl What {
         What { bytes, ..What::of_any_length::<T>(name, from, tag) }
     }
 
-    /// A receive of whatever length the message has.
+    /// A receive of a message of any length.
     pub(crate) fn of_any_length<T: Plain>(name: &'static str, from: Source, tag: Tag) -> What {
         let item = Some(T::type_name());
         What { name, bytes: None, peer: With::From(from), tag: Some(tag), item }
@@ -625,7 +626,7 @@ fn probed(seen: Seen) -> Probed {
     Probed { source: seen.word.source(), tag: seen.word.tag(), bytes: size(seen.len) }
 }
 
-/// Lengths travel as 64 bits.
+/// Converts a length on the wire, which has 64 bits.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).expect("what another rank has in memory would fit into ours")
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in words: which call, with whom, how many bytes, why, and what to do.
+//! Errors: the call, its arguments, why it failed, and what to do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,141 +7,141 @@ use ferrywire_mpi::numbers::COMMS_MAX;
 use ferrywire_mpi::operation::{self, Operation};
 use ferrywire_runtime::TAG_MAX;
 
-/// Why a call did not do what it was asked to.
+/// Why a call failed.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The message is longer than what it was to be received into. What fits is there.
+    /// The message is longer than the buffer. The buffer holds the part that fits.
     Truncated {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         bytes: u64,
     },
-    /// The message cannot be made of items of the type. It is gone.
+    /// The length of the message is not a multiple of the size of an item. The message has been consumed.
     Misfit {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         bytes: u64,
-        /// Bytes of one item.
+        /// Size of one item in bytes.
         item_bytes: usize,
     },
-    /// Another rank has sent another type, or calls another collective or the same of another type. Told by
-    /// [`local`](crate::local) in a build for tests.
+    /// Another rank sent another type, or called another collective or the same one with another type. Only
+    /// [`local`](crate::local) checks this, with debug assertions.
     WrongType {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// The other rank, as the communicator counts.
+        /// The other rank, in this communicator.
         rank: u32,
-        /// What it sends or calls.
+        /// What the other rank sent or called.
         theirs: String,
-        /// What we receive or call.
+        /// What this rank receives or calls.
         ours: String,
     },
-    /// A rank without which this cannot be done is not there any more.
+    /// A rank that the call needs is lost: it has left the job, or cannot be reached.
     RankLost {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// The rank, as the communicator counts, if it is a member.
+        /// The lost rank in this communicator, if it is a member.
         rank: Option<u32>,
-        /// The rank, as the world counts.
+        /// The lost rank in the world.
         world_rank: u32,
-        /// What became of it.
+        /// How it was lost.
         loss: Loss,
     },
-    /// There is no such rank.
+    /// The rank is outside the communicator.
     NoSuchRank {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// How many ranks the communicator has.
+        /// The number of ranks in the communicator.
         size: u32,
     },
-    /// There is no such tag.
+    /// The tag is out of range.
     NoSuchTag {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
     },
-    /// The operation makes no sense for such numbers.
+    /// The operation is not defined for this type of number.
     Unsuitable {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
         /// The operation.
         operation: Operation,
-        /// The numbers.
+        /// The type of the numbers.
         number: operation::Number,
     },
     /// A buffer of a collective has the wrong length.
     WrongLength {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
         /// Which buffer.
         buffer: &'static str,
-        /// The items that it has.
+        /// The number of items that it has.
         items: usize,
-        /// The items that it should have, or a divisor of them.
+        /// The number of items that it should have; for `alltoall`, the next multiple of the number of ranks.
         wanted: usize,
     },
-    /// A rank has revoked the communicator, so that all go on elsewhere.
+    /// A rank has revoked the communicator.
     Revoked {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
     },
-    /// The job ends with the first rank that dies, so nothing can be done about it.
+    /// The job ends when its first rank dies, so the calls for recovery are not available.
     NotFaultTolerant {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
     },
-    /// It was taken back, or another part of it failed.
+    /// The operation was cancelled, or another part of it failed.
     Cancelled {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
     },
-    /// A value cannot be made to bytes, or the bytes are no such value.
+    /// A value cannot be serialised, or the bytes are not a value of this type.
     Value {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// What the serialiser says.
+        /// What serde reports.
         why: String,
     },
-    /// There are too many communicators.
+    /// All numbers for communicators are in use.
     TooManyComms {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
     },
-    /// A module could not be loaded, or did not come to an end.
+    /// A module could not be loaded, or failed to process a message.
     Module {
-        /// What was asked for.
+        /// The call and its arguments.
         call: Box<Call>,
-        /// What stood in the way, or what it did.
+        /// The reason.
         why: String,
     },
     /// This process could not join its job.
     Join {
-        /// What stood in the way.
+        /// The reason.
         why: String,
     },
 }
 
-/// What became of a rank.
+/// How a rank was lost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Loss {
-    /// It has left the job.
+    /// The rank has left the job.
     Left,
-    /// It panicked, and took the job with it.
+    /// The rank panicked, which ended the job.
     Panicked,
-    /// It has not come to its end in time, and the job was ended.
+    /// The rank did not end in time, so the job was ended.
     TimedOut,
-    /// The machine does not let us reach it.
+    /// The operating system does not let this rank reach it, for the given reason.
     Unreachable(String),
 }
 
-/// What was asked for. The communicator is named unless it is the world.
+/// The name and arguments of a call. The communicator is named unless it is the world.
 pub type Call = ferrywire_runtime::Call<Arc<str>>;
 
 impl std::error::Error for Error {}
 
-/// The same sentence as [`Display`](fmt::Display): it is what a `main` that returns an error prints, and `unwrap`.
+/// The same text as [`Display`](fmt::Display), because `unwrap` and a `main` that returns an error print it.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,6 +1,6 @@
-//! What a program can do when ranks die, in a job that goes on without them.
+//! Recovery from the death of ranks, in a job that continues without them.
 //!
-//! Everything is settled by the agreement of crate `mpi`, which lives beside the application.
+//! The agreement service of crate `mpi`, which runs beside the application, makes all decisions.
 
 use ferrywire_mpi::agreement::Decision;
 use ferrywire_runtime::NotFaultTolerant;
@@ -8,18 +8,19 @@ use ferrywire_runtime::NotFaultTolerant;
 use crate::comm::Comm;
 use crate::error::Error;
 
-/// What all ranks that live have agreed on.
+/// The result of an agreement among the surviving ranks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Agreed {
-    /// The flags of all, combined bit by bit: what all have is left.
+    /// The bitwise AND of the flags of all ranks.
     pub flags: u64,
-    /// Ranks that are dead, in order.
+    /// The dead ranks, in ascending order.
     pub failed: Vec<u32>,
-    /// Whether one of them has not been [acknowledged](Comm::acknowledge_failed) by all.
+    /// Whether some of them have not been [acknowledged](Comm::acknowledge_failed) by all ranks.
     pub is_news: bool,
 }
 
-/// When ranks die. The job has to be started with `ferry run --on-death continue`; otherwise it ends with the first.
+/// Recovery when ranks die. Start the job with `ferry run --on-death continue`; otherwise it ends with the first
+/// death.
 ///
 /// ```no_run
 /// use ferrywire::{Error, Operation};
@@ -35,18 +36,18 @@ pub struct Agreed {
 /// # Ok::<(), Error>(())
 /// ```
 impl Comm {
-    /// Ends everything in this communicator, at all ranks: calls that wait return [`Error::Revoked`], and so do all to
-    /// come but those that are made for it. One rank that calls it will do.
+    /// Revokes the communicator on all ranks: waiting calls return [`Error::Revoked`], and so do all later ones
+    /// except those for recovery. It is enough that one rank calls it.
     pub fn revoke(&self) -> Result<(), Error> {
         self.tolerant("revoke", self.process().revoke(self.members()))
     }
 
-    /// Whether a rank has revoked it.
+    /// Whether a rank has revoked the communicator.
     pub fn is_revoked(&self) -> bool {
         self.members().state().is_revoked()
     }
 
-    /// Another communicator, of the ranks that live, in their order. All of them must call it.
+    /// Creates a communicator of the surviving ranks, in the same order. All of them must call it.
     pub fn shrink(&self) -> Result<Comm, Error> {
         match self.tolerant("shrink", self.process().shrink(self.members()))? {
             Some(created) => Ok(self.made(format!("what is left of {}", self.name()), created)),
@@ -54,29 +55,29 @@ impl Comm {
         }
     }
 
-    /// Agrees on flags with all ranks that live. All of them must call it, and all get the same, whoever dies
-    /// meanwhile.
+    /// Agrees on flags with all surviving ranks. All of them must call it, and all get the same result, even if ranks
+    /// die meanwhile.
     pub fn agree(&self, flags: u64) -> Result<Agreed, Error> {
         let agreed = self.process().agree(self.members(), vec![flags]);
         let Decision { words, failed, is_news } = self.tolerant("agree", agreed)?;
         Ok(Agreed { flags: words.first().copied().unwrap_or(0), failed, is_news })
     }
 
-    /// The ranks that are dead, as far as this one knows, in the order in which it heard of them.
+    /// The ranks that this one knows to be dead, in the order in which it learned of them.
     pub fn failed(&self) -> Vec<u32> {
         self.plane().turn();
         let lost = self.members().state().lost();
         lost.into_iter().filter_map(|peer| self.members().group().rank_of(peer)).collect()
     }
 
-    /// This rank knows of the first `count` of them, and answers of how many it knows. When it knows of all it can
-    /// receive from [`ANY`](crate::ANY) again: before, one of them might have been the sender.
+    /// Acknowledges the first `count` ranks of [`failed`](Comm::failed), and returns how many are acknowledged.
+    /// Receives from [`ANY`](crate::ANY) work again once all are: before, a dead rank might have been the sender.
     pub fn acknowledge_failed(&self, count: usize) -> Result<usize, Error> {
         let known = self.process().acknowledge_failed(self.members(), count);
         self.tolerant("acknowledge_failed", known)
     }
 
-    /// What came of a call that only a job has that goes on without its dead.
+    /// Converts the answer of a call that only a fault-tolerant job supports.
     fn tolerant<T>(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! What all communicators of a rank have in common.
+//! The state that all communicators of a rank share.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use ferrywire_runtime::{Lost, Process};
 
 use crate::watch::Watch;
 
-/// A rank in its job. When the last communicator goes, so does this, and the rank leaves the job.
+/// A rank in its job. It is dropped with the rank's last communicator, and then the rank leaves the job.
 pub(crate) struct Job {
     pub(crate) process: Process,
-    /// What knows of all ranks, if they share this process and are watched.
+    /// The watch over all ranks, if they are threads of this process and are watched.
     pub(crate) watch: Option<Arc<Watch>>,
 }
 
@@ -20,5 +20,5 @@ impl Job {
     }
 }
 
-/// Communicators that are there from the beginning: the world, whose number is 0.
+/// The number of predefined communicators: only the world, whose number is 0.
 const PREDEFINED: u16 = 1;

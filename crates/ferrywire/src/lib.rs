@@ -1,7 +1,7 @@
-//! Message passing for Rust programs: ranks that send each other what they know.
+//! Message passing for Rust programs: typed, safe, asynchronous, and testable without a launcher.
 //!
-//! A job is a number of *ranks* that run the same program and share no memory. Each knows its number, and
-//! they send each other messages.
+//! A job is a set of *ranks*: processes that run the same program, share no memory and send each other messages.
+//! Ranks are numbered from 0.
 //!
 //! ```
 //! # fn main() -> Result<(), ferrywire::Error> {
@@ -11,13 +11,14 @@
 //! # }
 //! ```
 //!
-//! [`init`] joins the job that the launcher started, or makes a job of one. [`local`] runs a program
-//! with as many ranks as you like, as threads of one process: `cargo test` needs no launcher.
+//! [`init`] joins the job that the launcher started (`ferry run -n 4 program`); without a launcher it makes a job of
+//! one rank. [`local`] runs a program with any number of ranks, as threads of one process, so `cargo test` needs no
+//! launcher.
 //!
 //! # Messages
 //!
-//! A message has a target, a tag that you choose, and a buffer of [`Plain`] items. Who receives says from
-//! whom and under which tag, or [`ANY`].
+//! A message has a target rank, a tag that you choose, and a buffer of [`Plain`] items. A receive names the source
+//! rank and the tag, or accepts [`ANY`].
 //!
 //! ```
 //! use ferrywire::ANY;
@@ -34,13 +35,14 @@
 //! });
 //! ```
 //!
-//! Structs of plain fields travel as they are if they derive [`Plain`]; whatever serde can serialise
-//! goes with [`send_value`](Comm::send_value).
+//! A struct with plain fields can be sent as it is if it derives [`Plain`]; anything that serde can serialise is sent
+//! by [`send_value`](Comm::send_value).
 //!
-//! # Not waiting
+//! # Nonblocking operations
 //!
-//! What is begun goes on by itself. In a [`scope`](Comm::scope) messages use borrowed buffers and cost no
-//! allocation; the scope ends when they are over. A [`Request`] owns its buffer and is a `Future`:
+//! A nonblocking operation makes progress while the program computes. In a [`scope`](Comm::scope), operations use
+//! borrowed buffers and allocate nothing per message; the scope returns when all of them are complete. A [`Request`]
+//! owns its buffer and is a `Future`:
 //!
 //! ```
 //! # fn block_on<F: Future>(future: F) -> F::Output {
@@ -71,9 +73,9 @@
 //! });
 //! ```
 //!
-//! # Together
+//! # Collectives
 //!
-//! Collectives are called by all ranks of a communicator, in the same order.
+//! All ranks of a communicator call its collectives, in the same order.
 //!
 //! ```
 //! use ferrywire::Operation;
@@ -86,11 +88,12 @@
 //! assert_eq!(largest, [4, 4, 4, 4]);
 //! ```
 //!
-//! [`split`](Comm::split) and [`dup`](Comm::dup) make other communicators, whose messages never meet.
+//! [`split`](Comm::split) and [`dup`](Comm::dup) create further communicators. A message sent in one communicator is
+//! never received in another.
 //!
-//! # When something goes wrong
+//! # Errors
 //!
-//! Every call says what it was asked for, why it failed and what to do:
+//! An [`Error`] prints the call and its arguments, why it failed and what to do:
 //!
 //! ```
 //! ferrywire::local(2, |world| {
@@ -106,6 +109,17 @@
 //!     }
 //! });
 //! ```
+//!
+//! # When ranks die
+//!
+//! In a job that was started with `ferry run --on-death continue`, a call that needs a dead rank fails with
+//! [`Error::RankLost`]. The survivors [`revoke`](Comm::revoke) the communicator, [`shrink`](Comm::shrink) it and
+//! continue.
+//!
+//! # Modules
+//!
+//! A [`Module`] is a small WebAssembly program that handles messages on the NIC where they arrive, while the
+//! application computes. [`load_module`](Comm::load_module) loads it.
 
 mod collective;
 mod comm;

@@ -1,4 +1,4 @@
-//! Ranks as threads of this process: programs are tested without a launcher.
+//! Runs ranks as threads of this process, so that programs are tested without a launcher.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -17,11 +17,10 @@ use crate::job::Job;
 use crate::watch::Watch;
 use crate::world::World;
 
-/// Runs `program` once for each of `ranks` ranks, each on a thread of its own, and gives what they
-/// return, in the order of ranks.
+/// Runs `program` on `ranks` ranks, each on its own thread, and returns their results in rank order.
 ///
-/// If a rank panics, whatever the others ask for fails from then on, so that they end too, and the
-/// first panic goes on in the caller.
+/// If a rank panics, every further call of the other ranks fails, so that they end too; then the first panic resumes
+/// in the caller.
 ///
 /// ```
 /// let sums = ferrywire::local(4, |world| {
@@ -32,16 +31,15 @@ use crate::world::World;
 /// assert_eq!(sums, [6, 6, 6, 6]);
 /// ```
 ///
-/// With debug assertions, which tests have, two more things are told. A message that is received as another type than
-/// it was sent, and a collective that ranks call differently, are [an error](crate::Error::WrongType). And when all
-/// ranks have waited for ten seconds, a line on the standard error says in which calls, since that is a deadlock more
-/// often than not.
+/// With debug assertions, which `cargo test` enables, `local` makes two more checks. A message received as another
+/// type than it was sent, and a collective that ranks call differently, are [an error](crate::Error::WrongType). When
+/// all ranks have waited for ten seconds, which is usually a deadlock, a line on standard error says in which calls.
 ///
-/// `FERRY_LOCAL_TIMEOUT=30 cargo test` ends, by a panic that says where each rank is, every such job that takes longer
-/// than 30 seconds.
+/// `FERRY_LOCAL_TIMEOUT=30 cargo test` ends every such job that takes longer than 30 seconds, with a panic that says
+/// where each rank is.
 ///
 /// # Panics
-/// If a rank does, if the time is over, or if there is no memory for so many.
+/// If a rank panics, if the timeout passes, or if there is not enough memory for so many ranks.
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
     let timeout = std::env::var(TIMEOUT).ok().map(|text| seconds(&text));
@@ -83,7 +81,7 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R
     ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
 }
 
-/// One rank, from beginning to end.
+/// Runs one rank from beginning to end.
 fn run<R>(
     rank: u32,
     job: Arc<Job>,
@@ -103,13 +101,13 @@ fn run<R>(
     end
 }
 
-/// Whatever ranks ask for fails from now on, since this one is lost.
+/// Makes every further call of all ranks fail, because rank `lost` is lost.
 fn end_all(all: &[Weak<Job>], lost: u32) {
     let there: Vec<Arc<Job>> = all.iter().filter_map(Weak::upgrade).collect();
     job::end(there.iter().map(|job| job.process.rank()), Peer(lost));
 }
 
-/// What looks after a job whose ranks may wait for ever.
+/// Watches a job whose ranks may wait for ever.
 struct Watchdog<'a> {
     watch: &'a Watch,
     all: &'a [Weak<Job>],
@@ -118,7 +116,7 @@ struct Watchdog<'a> {
 }
 
 impl Watchdog<'_> {
-    /// Looks until the job is over. Says why it ended it, if it did.
+    /// Checks the job until it is over. Returns the diagnosis if the timeout ended it.
     fn run(&self, is_over: &Receiver<()>) -> Option<String> {
         let begun = Instant::now();
         let mut noted = false;
@@ -140,7 +138,7 @@ impl Watchdog<'_> {
         None
     }
 
-    /// The time is over.
+    /// Ends the job because its timeout has passed.
     fn end(&self, timeout: Duration, is_over: &Receiver<()>) -> Option<String> {
         let diagnosis = format!(
             "the job has not ended within {} s ({TIMEOUT}): {}",
@@ -154,7 +152,7 @@ impl Watchdog<'_> {
         }
         end_all(self.all, first);
         if is_over.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
-            // A rank that computes for ever cannot be ended but with its process.
+            // A rank that computes for ever can only be ended together with the process.
             say(&format!("ferrywire::local: {diagnosis}"));
             std::process::abort();
         }
@@ -162,7 +160,7 @@ impl Watchdog<'_> {
     }
 }
 
-/// To the standard error itself, which tests that capture their output do not.
+/// Writes a line to standard error directly, so that test harnesses do not capture it.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -173,11 +171,11 @@ fn seconds(text: &str) -> Duration {
     duration.unwrap_or_else(|| panic!("{TIMEOUT}={text}: a number of seconds above 0 is wanted"))
 }
 
-/// The variable that says how long a job of `local` may take, in seconds.
+/// The setting that limits how long a job of `local` may take, in seconds.
 const TIMEOUT: &str = "FERRY_LOCAL_TIMEOUT";
-/// How often the watchdog looks.
+/// How often the watchdog checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// After so long it is worth saying that all wait.
+/// How long all ranks must have been waiting before the watchdog says so.
 const NOTE_AFTER: Duration = Duration::from_secs(10);
-/// How long ranks may take to end whose calls fail.
+/// How long ranks may take to end once their calls fail.
 const END_MAX: Duration = Duration::from_secs(5);

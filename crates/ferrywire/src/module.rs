@@ -1,4 +1,4 @@
-//! User code on the NIC: communicators whose messages go to a module where they arrive.
+//! User code on the NIC: communicators whose messages are handled by a module where they arrive.
 
 use std::ops::Deref;
 
@@ -9,14 +9,14 @@ use ferrywire_mpi::operation::Operation;
 use crate::comm::Comm;
 use crate::error::Error;
 
-/// A communicator with a module: small WebAssembly that runs on the NIC of every rank.
+/// A communicator with a module: a small WebAssembly program that runs on the NIC of every rank.
 ///
-/// A message that is sent here goes to the module at its target, whatever the application there does. The module
-/// forwards it, answers it, counts it, changes it, consumes it, or delivers it; what it delivers is
-/// received as from any communicator. Collectives are as ever, and no business of the module's.
+/// A message sent in this communicator goes to the module at its target, even while the application there computes.
+/// The module forwards, answers, counts, changes, consumes or delivers it; what it delivers is received as in any
+/// communicator. Collectives work as usual and bypass the module.
 ///
-/// All ranks must [load](Comm::load_module), [replace](Module::replace) and [unload](Module::unload) it together. When the last
-/// handle goes, the module is unloaded at this rank.
+/// All ranks must call [`load_module`](Comm::load_module), [`replace`](Module::replace) and
+/// [`unload`](Module::unload). When the last handle is dropped, the module is unloaded at this rank.
 ///
 /// ```no_run
 /// // Answers each message with its own bytes: see examples/modules/echo.c.
@@ -35,24 +35,24 @@ pub struct Module {
     comm: Comm,
 }
 
-/// What a module has done at this rank.
+/// Statistics of a module at this rank.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ModuleStats {
-    /// Messages that it ran for.
+    /// Messages that the module ran for.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those that it delivered to the application.
+    /// Messages that it delivered to the application.
     pub delivered: u64,
-    /// Those that it consumed.
+    /// Messages that it consumed.
     pub consumed: u64,
     /// Messages that it sent or forwarded.
     pub sent: u64,
-    /// Those of them that will not arrive, since their receiver is gone.
+    /// Messages among those sent that will not arrive, because their receiver has left.
     pub lost: u64,
-    /// Messages that ended since it did not come to an end.
+    /// Messages that ended with a fault of the module.
     pub faults: u64,
-    /// Times that it was made to wait, since too much of what it sent was on its way.
+    /// Times that it had to wait, because too much of what it sent was still in flight.
     pub stalls: u64,
     /// Fuel that it used.
     pub fuel: u64,
@@ -61,8 +61,8 @@ pub struct ModuleStats {
 }
 
 impl Comm {
-    /// Makes another communicator of the same ranks, with a module: WebAssembly, as bytes or as text. All
-    /// ranks must call it, with the same code. It is compiled here and now, and starts with empty state.
+    /// Creates another communicator of the same ranks, with a module: WebAssembly in binary or text form. All ranks
+    /// must call it, with the same code. The call compiles the code; the module starts with empty state.
     pub fn load_module(&self, name: &str, code: &[u8]) -> Result<Module, Error> {
         let comm = self.dup_for_module(name)?;
         let loaded = start(code).map(|module| {
@@ -73,7 +73,7 @@ impl Comm {
         Ok(Module { comm })
     }
 
-    /// Finds out whether all ranks could do it, and with the same code. Nobody goes on before everybody has.
+    /// Checks that all ranks succeeded, and with the same code. No rank continues before all have.
     fn agree_on_module(
         &self,
         call: &'static str,
@@ -89,17 +89,17 @@ impl Comm {
     }
 }
 
-/// Compiles code, and makes a live module of it.
+/// Compiles code and instantiates the module.
 fn start(code: &[u8]) -> Result<Box<dyn Hooks>, Trouble> {
     engine::start(code, |name| std::env::var(name).ok())
 }
 
 impl Module {
-    /// Another module takes over, with empty state; what was counted stays. All ranks must call it, when
-    /// nothing is on its way that only the old one understands.
+    /// Replaces the module by another one with empty state; the statistics are kept. All ranks must call it, when no
+    /// message is in flight that only the old module understands.
     pub fn replace(&self, code: &[u8]) -> Result<(), Error> {
         let started = start(code);
-        // Only when all can: a rank that cannot would be left with the old one.
+        // Only if all ranks can: a rank that cannot would be left with the old module.
         self.comm.agree_on_module("replace", started.as_ref().err(), code)?;
         if let (Ok(module), Some(group)) = (started, self.comm.module_group()) {
             self.comm.plane().replace(group, module);
@@ -107,7 +107,7 @@ impl Module {
         self.comm.barrier()
     }
 
-    /// Unloads the module, when all ranks have called this.
+    /// Unloads the module when all ranks have called this.
     pub fn unload(self) -> Result<(), Error> {
         self.comm.barrier()?;
         if let Some(group) = self.comm.module_group() {
@@ -116,7 +116,7 @@ impl Module {
         Ok(())
     }
 
-    /// What it has done at this rank.
+    /// The statistics of the module at this rank.
     pub fn stats(&self) -> ModuleStats {
         let group = self.comm.module_group();
         let Some(seen) = group.and_then(|group| self.comm.plane().module_stats(group)) else {
@@ -136,7 +136,7 @@ impl Module {
         }
     }
 
-    /// Waits until a counter that the module raises, from 0 to 7, is at least this.
+    /// Waits until a counter of the module, from 0 to 7, reaches `at_least`.
     pub fn wait(&self, counter: u32, at_least: u64) -> Result<(), Error> {
         let reached = |group| self.comm.plane().wait_for_module(group, counter, at_least);
         if self.comm.module_group().is_some_and(reached) {

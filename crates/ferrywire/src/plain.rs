@@ -1,15 +1,15 @@
-//! Types whose bytes may travel as they are, and what may be sent and received of them.
+//! Types whose bytes can be sent as they are, and buffers of them.
 //!
 //! Invariants, cited below by number.
-//!   I1. A `Plain` type has no padding and no pointers, and every pattern of bits is one of its values.
+//!   I1. A `Plain` type has no padding and no pointers, and every bit pattern is a valid value.
 
 use ferrywire_mpi::operation::{self, Operation};
 
-/// Types that may travel as bytes: numbers, arrays of them, and structs that derive it.
+/// Types that can be sent as bytes: numbers, arrays of them, and structs that derive it.
 ///
-/// Not `bool` and not `char`: a peer may send any byte, and not every byte is one of those. Send a
-/// `u8` or a `u32` and compare, or send a value (see [`Comm::send_value`](crate::Comm::send_value)).
-/// Not tuples: their layout is not fixed.
+/// `bool` and `char` are not plain: a peer may send any byte, and not every byte is a valid `bool` or `char`. Send a
+/// `u8` or a `u32` and compare, or use [`Comm::send_value`](crate::Comm::send_value). Tuples are not plain either,
+/// because their layout is not fixed.
 ///
 /// ```
 /// use ferrywire::Plain;
@@ -33,8 +33,8 @@ use ferrywire_mpi::operation::{self, Operation};
 /// });
 /// ```
 ///
-/// What is not plain is an error of the compiler: padding, fields that are not plain, a layout that is
-/// not fixed, enums.
+/// The derive rejects other types at compile time: structs with padding, with fields that are not plain or with a
+/// layout that is not fixed, and enums.
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, ferrywire::Plain)]
@@ -57,8 +57,8 @@ use ferrywire_mpi::operation::{self, Operation};
 /// ```
 ///
 /// # Safety
-/// Every pattern of bits is a value of the type, and it has no padding and no pointers: its bytes can be
-/// read, and can be replaced by any others. The derive checks that.
+/// Every bit pattern is a valid value of the type, and the type has no padding and no pointers: its bytes can be
+/// read, and can be replaced by any others. The derive checks this.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel as bytes",
     label = "not `Plain`",
@@ -66,20 +66,20 @@ use ferrywire_mpi::operation::{self, Operation};
             that serde serialises by `send_value`"
 )]
 pub unsafe trait Plain: Copy + Send + Sync + Unpin + 'static {
-    /// How many elements one has: arrays have several.
+    /// The number of elements in one value; more than one only for arrays.
     #[doc(hidden)]
     const ELEMENTS: usize = 1;
 
-    /// What errors call the type. An array is called as its elements, since they travel alike.
+    /// The name of the type in errors. An array goes by the name of its elements, because both are sent alike.
     #[doc(hidden)]
     fn type_name() -> &'static str {
         std::any::type_name::<Self>()
     }
 }
 
-/// What can be sent, and received into: a plain value, a slice, an array or a vector of them.
+/// Data that can be sent, and received into: a plain value, or a slice, an array or a vector of plain values.
 ///
-/// A vector is received into as it is: it neither grows nor shrinks.
+/// Receiving into a vector neither grows nor shrinks it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent or received as bytes",
     label = "neither `Plain` nor a slice, an array or a vector of what is",
@@ -87,16 +87,16 @@ pub unsafe trait Plain: Copy + Send + Sync + Unpin + 'static {
             else that serde serialises by `send_value`"
 )]
 pub trait Buffer: sealed::Sealed {
-    /// What it consists of.
+    /// The type of the items.
     type Item: Plain;
 
     /// The items.
     fn items(&self) -> &[Self::Item];
 
-    /// The items, to be changed.
+    /// The items, mutably.
     fn items_mut(&mut self) -> &mut [Self::Item];
 
-    /// Bytes of what the count of a status counts.
+    /// Bytes of one unit of [`Status::count`](crate::Status::count).
     #[doc(hidden)]
     const UNIT: usize = unit::<Self::Item>();
 }
@@ -145,14 +145,14 @@ impl<T: Plain> Buffer for Vec<T> {
     }
 }
 
-/// What can be reduced: a number, or several.
+/// Data that can be reduced: a number, or a slice, an array or a vector of numbers.
 pub trait Numbers: Buffer {
-    /// The sort of the numbers.
+    /// The type of the numbers.
     #[doc(hidden)]
     const SORT: operation::Number;
 }
 
-/// The numbers on which reductions work: integers of 8 to 64 bits, and floats.
+/// Numbers that reductions support: integers of 8 to 64 bits, and floats.
 pub trait Number: Numbers + Plain {}
 
 impl<T: Number> Numbers for [T] {
@@ -167,17 +167,17 @@ impl<T: Number, const N: usize> Numbers for [T; N] {
     const SORT: operation::Number = T::SORT;
 }
 
-/// Says of which types all bits are values.
+/// Implements `Plain` for types of which every bit pattern is a value.
 macro_rules! plain {
     ($($type:ty),*) => {
         $(
-            // SAFETY: a number: no padding, and any bits will do.
+            // SAFETY: a number has no padding, and every bit pattern is a value.
             unsafe impl Plain for $type {}
         )*
     };
 }
 
-/// Says which of them reductions work on.
+/// The same for types that reductions support too.
 macro_rules! numbers {
     ($($type:ty),*) => {
         plain!($($type),*);
@@ -202,7 +202,7 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
     }
 }
 
-/// Bytes of one item, for counting: items without bytes are not counted, but do no harm either.
+/// Bytes of one item, for counting. An item of size zero counts as one byte, which divides every length.
 pub(crate) const fn unit<T>() -> usize {
     if size_of::<T>() == 0 { 1 } else { size_of::<T>() }
 }
@@ -213,24 +213,24 @@ pub(crate) fn bytes<T: Plain>(items: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) }
 }
 
-/// The bytes of plain items, to be changed.
+/// The bytes of plain items, mutably.
 pub(crate) fn bytes_mut<T: Plain>(items: &mut [T]) -> &mut [u8] {
     let len = size_of_val(items);
-    // SAFETY: I1: any bytes may be put there, and they are borrowed as long as the result.
+    // SAFETY: I1: any bytes may be written there, and they are borrowed as long as the result.
     unsafe { std::slice::from_raw_parts_mut(items.as_mut_ptr().cast(), len) }
 }
 
-/// Items to be received into.
+/// Zeroed items, to be received into.
 pub(crate) fn zeroed<T: Plain>(count: usize) -> Vec<T> {
     let mut items: Vec<T> = Vec::with_capacity(count);
     // SAFETY: there is room for `count` items.
     unsafe { std::ptr::write_bytes(items.as_mut_ptr(), 0, count) };
-    // SAFETY: I1: zero bits are a value, and `count` items of them are written.
+    // SAFETY: I1: all-zero bits are a value, and `count` such items are written.
     unsafe { items.set_len(count) };
     items
 }
 
-/// Whether an operation can be done to such numbers.
+/// The operator for an operation on such numbers, if the operation applies to them.
 pub(crate) fn operator_of<B: Numbers + ?Sized>(
     operation: Operation,
 ) -> Option<ferrywire_host::nic::Operator> {

@@ -1,9 +1,9 @@
-//! Operations that go on while the caller does something else, as futures that own their buffers.
+//! Nonblocking operations, as futures that own their buffers.
 //!
 //! Invariants, cited below by number.
 //!   I1. The buffers that an operation was lent are on the heap, in `kept`: moving the request does not
-//!       move them, and leaking it leaks them. They are let go when the operation is over and not before:
-//!       who drops the request hands them to the driver.
+//!       move them, and leaking it leaks them. They are freed only after the operation is complete: dropping
+//!       the request hands them to the driver.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,11 +17,10 @@ use crate::comm::{Comm, Status, What};
 use crate::error::Error;
 use crate::plain::{self, Plain};
 
-/// An operation that goes on by itself.
+/// A nonblocking operation.
 ///
-/// It is a [`Future`], for any runtime; or [`wait`](Request::wait) for it, or [`test`](Request::test)
-/// it. It progresses whether or not anybody does. Dropping it lets go of it: a send or a collective goes
-/// on to its end, a receive is taken back.
+/// It is a [`Future`] for any async runtime; without one, use [`wait`](Request::wait) or [`test`](Request::test). It
+/// makes progress in any case. Dropping a request cancels a receive; a send or a collective runs to completion.
 #[must_use = "a receive that is dropped is taken back, and of a send nobody hears whether it went well"]
 pub struct Request<K: Kept> {
     comm: Comm,
@@ -30,9 +29,9 @@ pub struct Request<K: Kept> {
     kept: Option<K>,
 }
 
-/// A send. It gives the buffer back.
+/// A nonblocking send. It returns the buffer.
 pub type SendRequest<T> = Request<Sending<T>>;
-/// A receive. It gives what was received, and who sent it.
+/// A nonblocking receive. It returns the items and the status.
 pub type ReceiveRequest<T> = Request<Receiving<T>>;
 
 enum State {
@@ -41,27 +40,27 @@ enum State {
     Told,
 }
 
-/// What an operation was lent, and what becomes of it.
+/// The buffers of an operation, and the result that they become.
 pub trait Kept: Send + Unpin + Sized + 'static + sealed::Sealed {
-    /// What the request gives when it is over.
+    /// The result of the request.
     type Output;
 
-    /// Whether dropping the request takes the operation back.
+    /// Whether dropping the request cancels the operation.
     #[doc(hidden)]
     const REVOCABLE: bool;
 
-    /// What the request gives, if the operation went well.
+    /// Makes the result of an operation that is complete.
     #[doc(hidden)]
     fn finish(self, end: End<'_>) -> Result<Self::Output, Error>;
 
-    /// What an operation that goes on after its caller was released still needs.
+    /// The buffers that an operation still needs after it has released its caller.
     #[doc(hidden)]
     fn still_needed(&mut self) -> Option<Keep> {
         None
     }
 }
 
-/// How an operation ended, and what it was.
+/// The operation, and how it ended.
 #[doc(hidden)]
 pub struct End<'a> {
     pub(crate) comm: &'a Comm,
@@ -75,7 +74,7 @@ pub(crate) mod sealed {
     impl<T> Sealed for super::Receiving<T> {}
 }
 
-/// What a send is lent.
+/// The buffer of a nonblocking send.
 pub struct Sending<T>(Vec<T>);
 
 impl<T: Plain> Kept for Sending<T> {
@@ -87,7 +86,7 @@ impl<T: Plain> Kept for Sending<T> {
     }
 }
 
-/// What a receive is lent.
+/// The buffer of a nonblocking receive.
 pub struct Receiving<T>(Vec<T>);
 
 impl<T: Plain> Kept for Receiving<T> {
@@ -101,12 +100,12 @@ impl<T: Plain> Kept for Receiving<T> {
     }
 }
 
-/// What can be given away to be sent: a vector, a boxed slice, an array.
+/// A buffer that can be handed over to be sent: a vector, a boxed slice or an array.
 pub trait OwnedBuffer {
-    /// What it consists of.
+    /// The type of the items.
     type Item: Plain;
 
-    /// The items on the heap.
+    /// Moves the items to the heap, if they are not there.
     fn into_vec(self) -> Vec<Self::Item>;
 }
 
@@ -135,8 +134,7 @@ impl<T: Plain, const N: usize> OwnedBuffer for [T; N] {
 }
 
 impl Comm {
-    /// Begins to send, and does not wait. The buffer is given away, and comes back when the request is
-    /// over.
+    /// Starts a send and returns at once. The request owns the buffer and returns it when the send is complete.
     ///
     /// ```
     /// ferrywire::local(2, |world| {
@@ -168,7 +166,7 @@ impl Comm {
         Ok(Request::new(self, what, posted, kept))
     }
 
-    /// Begins to receive up to `count` items, and does not wait.
+    /// Starts a receive of up to `count` items and returns at once.
     pub fn irecv<T: Plain>(
         &self,
         count: usize,
@@ -197,7 +195,7 @@ impl<K: Kept> Request<K> {
         Request { comm: comm.clone(), what, state, kept: Some(kept) }
     }
 
-    /// Waits until it is over.
+    /// Waits until the operation is complete.
     pub fn wait(mut self) -> Result<K::Output, Error> {
         if let State::Open(ticket) = self.state {
             let waits = self.comm.enter(self.what);
@@ -208,7 +206,7 @@ impl<K: Kept> Request<K> {
         self.tell()
     }
 
-    /// Gives the result if it is over, and nothing if it is not. The result is given once.
+    /// Returns the result if the operation is complete, and `None` otherwise. The result is returned only once.
     pub fn test(&mut self) -> Option<Result<K::Output, Error>> {
         if let State::Open(ticket) = self.state {
             let outcome = self.comm.plane().test(ticket)?;
@@ -220,7 +218,7 @@ impl<K: Kept> Request<K> {
         }
     }
 
-    /// It is over, or its caller was released: then what it still needs stays with the driver.
+    /// Records the outcome. If the schedule has released its caller, the driver keeps what it still needs.
     fn end(&mut self, ticket: Ticket, outcome: Outcome) {
         self.state = State::Over(outcome);
         if outcome == Outcome::Released {

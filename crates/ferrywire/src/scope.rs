@@ -1,12 +1,12 @@
-//! Operations on borrowed buffers that are over before the borrow ends.
+//! Operations on borrowed buffers that complete before the borrow ends.
 //!
-//! Modelled on `std::thread::scope`: the closure may begin as many operations as it likes, and `scope`
-//! does not return, nor unwind, before all of them are over. So a request is only a number: leaking it
-//! leaks nothing, and no message costs an allocation.
+//! Modelled on `std::thread::scope`: the closure may start any number of operations, and `scope` neither returns nor
+//! unwinds before all of them are complete. A request is therefore only an index: leaking it leaks nothing, and no
+//! message costs an allocation.
 //!
 //! Invariants, cited below by number.
-//!   I1. Buffers are borrowed for `'scope`, which outlasts `scope`'s call of the closure, and the end of
-//!       that call waits for every ticket in `open`.
+//!   I1. Buffers are borrowed for `'scope`, which outlives `scope`'s call of the closure, and `scope` then waits for
+//!       every ticket in `open`.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -20,18 +20,18 @@ use crate::comm::{Comm, Status, What};
 use crate::error::Error;
 use crate::plain::{self, Buffer};
 
-/// Where operations on borrowed buffers begin: see [`Comm::scope`].
+/// Starts operations on borrowed buffers: see [`Comm::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     comm: &'env Comm,
     open: RefCell<Slots>,
-    /// The first error of an operation that nobody waited for.
+    /// The first error of an operation that was dropped without a wait.
     failed: Cell<Option<Error>>,
     // Both invariant, as in `std::thread::Scope`: otherwise they could shrink to nothing.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// An operation of a scope. Wait for it, or leave it to the end of the scope.
+/// An operation of a scope. [Wait](Scoped::wait) for it, or leave that to the end of the scope.
 pub struct Scoped<'scope, R> {
     comm: &'scope Comm,
     open: &'scope RefCell<Slots>,
@@ -49,13 +49,13 @@ enum ScopedState {
     Told,
 }
 
-/// What an operation of a scope gives.
+/// The result of an operation in a scope.
 pub trait ScopedResult: Sized {
     #[doc(hidden)]
     fn of(comm: &Comm, what: ScopedWhat, outcome: Outcome) -> Result<Self, Error>;
 }
 
-/// What was asked for.
+/// The call and the unit of its count.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct ScopedWhat {
@@ -75,7 +75,7 @@ impl ScopedResult for Status {
     }
 }
 
-/// The tickets of operations that nobody has waited for. Places are used again.
+/// The tickets of open operations. Free slots are reused.
 #[derive(Default)]
 struct Slots {
     slots: Vec<Option<(Ticket, What)>>,
@@ -103,10 +103,10 @@ impl Slots {
 }
 
 impl Comm {
-    /// Runs `body`, which may begin operations on borrowed buffers, and returns when all of them are over.
+    /// Runs `body`, which may start operations on borrowed buffers, and returns when all of them are complete.
     ///
-    /// An operation that `body` did not wait for and that failed is the error. If `body` panics, what
-    /// can be taken back is, and the panic goes on when all is over.
+    /// Returns the first error of an operation that `body` did not wait for. If `body` panics, operations that can be
+    /// cancelled are; the panic resumes when all are complete.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -125,7 +125,7 @@ impl Comm {
     /// });
     /// ```
     ///
-    /// A buffer that is being received into cannot be touched before the scope ends:
+    /// A buffer that is being received into cannot be accessed before the scope ends:
     ///
     /// ```compile_fail
     /// ferrywire::local(1, |world| {
@@ -180,7 +180,7 @@ impl Comm {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Begins to send.
+    /// Starts a send.
     pub fn send<B: Buffer + ?Sized>(
         &'scope self,
         data: &'scope B,
@@ -200,7 +200,7 @@ impl<'scope> Scope<'scope, '_> {
         self.posted(posted, what, 1)
     }
 
-    /// Begins to receive.
+    /// Starts a receive.
     pub fn receive<B: Buffer + ?Sized>(
         &'scope self,
         into: &'scope mut B,
@@ -242,7 +242,7 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl<R: ScopedResult> Scoped<'_, R> {
-    /// Waits until it is over.
+    /// Waits until the operation is complete.
     pub fn wait(mut self) -> Result<R, Error> {
         let outcome = match std::mem::replace(&mut self.state, ScopedState::Told) {
             ScopedState::Open(slot) => {
@@ -260,8 +260,7 @@ impl<R: ScopedResult> Scoped<'_, R> {
         R::of(self.comm, ScopedWhat { what: self.what, unit: self.unit }, outcome)
     }
 
-    /// Takes it back if it is not too late, and waits until it is over. Whether it was taken back is
-    /// told.
+    /// Cancels the operation if it is not too late, and waits until it is complete. Returns whether it was cancelled.
     pub fn cancel(mut self) -> bool {
         let ScopedState::Open(slot) = std::mem::replace(&mut self.state, ScopedState::Told) else {
             return false;
@@ -275,7 +274,7 @@ impl<R: ScopedResult> Scoped<'_, R> {
 }
 
 impl<R> Drop for Scoped<'_, R> {
-    /// Nobody waits for it: what went wrong already is for the scope to tell.
+    /// Leaves an error that is already known to the scope, which reports the first one.
     fn drop(&mut self) {
         let error = match std::mem::replace(&mut self.state, ScopedState::Told) {
             ScopedState::Refused(error) => error,

@@ -1,4 +1,4 @@
-//! Values of any type that serde can serialise, in the compact format of postcard.
+//! Values of any type that serde can serialise, in the compact encoding of postcard.
 
 use ferrywire_runtime::{Rank, Source, Tag, With};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::comm::{Comm, Status, What};
 use crate::error::Error;
 
 impl Comm {
-    /// Sends a value.
+    /// Sends a value that serde can serialise.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -39,8 +39,7 @@ impl Comm {
         self.send(&self.emit(what, value)?, to, tag)
     }
 
-    /// Receives a value that was sent by [`send_value`](Comm::send_value). The count of the status is its
-    /// bytes.
+    /// Receives a value that was sent by [`send_value`](Comm::send_value). The status counts its encoded bytes.
     pub fn receive_value<T: DeserializeOwned>(
         &self,
         from: impl Into<Source>,
@@ -52,7 +51,7 @@ impl Comm {
         Ok((self.parse(what, &bytes)?, status))
     }
 
-    /// Gives the root's value to everybody. The value that others pass is not looked at.
+    /// Broadcasts the root's value to all ranks. What the other ranks pass is ignored.
     ///
     /// ```
     /// ferrywire::local(3, |world| {
@@ -90,7 +89,7 @@ impl Comm {
     fn parse<T: DeserializeOwned>(&self, what: What, bytes: &[u8]) -> Result<T, Error> {
         match postcard::take_from_bytes(bytes) {
             Ok((value, [])) => Ok(value),
-            // Another type may be a prefix of what was sent.
+            // The bytes of another type may begin with those of this one.
             Ok(_) => Err(self.unfit(what, &postcard::Error::DeserializeBadEncoding)),
             Err(error) => Err(self.unfit(what, &error)),
         }

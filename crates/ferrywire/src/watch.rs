@@ -1,5 +1,5 @@
-//! What `local` knows of all its ranks, which share a process: of which types messages and collectives are, and which
-//! calls wait. Between processes nothing of it travels.
+//! The watch of `local` over its ranks, which share a process: the types of messages and collectives, and the calls
+//! that wait. None of it travels between processes.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -10,14 +10,14 @@ use ferrywire_host::nic::{MatchWord, Peer};
 
 use crate::error::Call;
 
-/// The ranks of one job of threads, watched.
+/// Watches the ranks of one job of threads.
 pub(crate) struct Watch {
     types: Mutex<Types>,
-    /// For each rank the calls in which its threads wait; nothing once it has ended.
+    /// For each rank, the calls in which its threads wait; `None` once the rank has ended.
     waiting: Mutex<Vec<Option<Vec<Waiting>>>>,
 }
 
-/// What has been said of types and is not settled.
+/// Types that have not been compared yet.
 #[derive(Default)]
 struct Types {
     /// Types of messages that have been sent and not received, by receiver and match word.
@@ -42,7 +42,7 @@ pub(crate) struct Collective {
 }
 
 impl Collective {
-    /// Whether the two can meet. A call that waits may meet one that does not.
+    /// Whether the two calls match. A blocking call matches its nonblocking form.
     fn fits(self, other: Collective) -> bool {
         let base = |name: &'static str| name.strip_prefix('i').unwrap_or(name);
         base(self.name) == base(other.name) && self.item == other.item
@@ -79,12 +79,13 @@ impl Watch {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A message is about to be sent.
+    /// Records the type of a message that is about to be sent.
     pub(crate) fn on_send(&self, to: Peer, word: MatchWord, item: &'static str) {
         self.types().sent.entry((to, word)).or_default().push(item);
     }
 
-    /// A message has been received as `item`. If nothing of that type was on its way, the type of what was.
+    /// Compares a message received as `item` with those on their way. If none has that type, returns the type of the
+    /// first.
     pub(crate) fn on_received(
         &self,
         at: Peer,
@@ -105,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// A rank calls a collective of a communicator of `size` ranks. If another has called something else, what.
+    /// Records a rank's call of a collective on `size` ranks. Returns the first rank's call if it differs.
     pub(crate) fn on_collective(
         &self,
         of: (Peer, u16, u16),
@@ -122,7 +123,7 @@ impl Watch {
         (!first.fits(call)).then_some(first)
     }
 
-    /// A rank waits in a call until what this gives is dropped.
+    /// Records that a rank waits in a call, until the result is dropped.
     pub(crate) fn enter(&self, rank: u32, call: Box<Call>) -> Entered<'_> {
         let mut waiting = self.waiting();
         let calls = waiting[rank as usize].get_or_insert_default();
@@ -131,12 +132,12 @@ impl Watch {
         Entered { watch: self, rank, id }
     }
 
-    /// A rank has ended.
+    /// Records that a rank has ended.
     pub(crate) fn on_ended(&self, rank: u32) {
         self.waiting()[rank as usize] = None;
     }
 
-    /// For how long all ranks that have not ended have been waiting; nothing if one of them is not.
+    /// How long all ranks that have not ended have been waiting; `None` if one of them is not waiting.
     pub(crate) fn all_wait_for(&self) -> Option<Duration> {
         let waiting = self.waiting();
         let mut last = None;
@@ -146,7 +147,7 @@ impl Watch {
         last.map(|since| since.elapsed())
     }
 
-    /// Where each rank is.
+    /// Describes where each rank is.
     pub(crate) fn told(&self) -> String {
         let mut text = String::new();
         for (rank, calls) in self.waiting().iter().enumerate() {
@@ -166,7 +167,7 @@ impl Watch {
     }
 }
 
-/// A rank waits in a call.
+/// Marks a call as waiting until it is dropped.
 pub(crate) struct Entered<'a> {
     watch: &'a Watch,
     rank: u32,

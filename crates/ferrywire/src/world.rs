@@ -1,4 +1,4 @@
-//! All ranks of a job: how a process joins, and how it leaves.
+//! The communicator of all ranks: how a process joins its job and leaves it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,11 +12,11 @@ use crate::comm::Comm;
 use crate::error::Error;
 use crate::job::Job;
 
-/// The communicator of all ranks of the job, and the job itself.
+/// The communicator of all ranks of the job. It dereferences to [`Comm`].
 ///
-/// A rank leaves the job when its last communicator is dropped, this one included. It stays until
-/// everybody has taken what it sent to them, or cannot any more. A process that ends before that, by
-/// `std::process::exit` say, leaves at once.
+/// A rank leaves the job when its last communicator is dropped, this one included. Leaving waits until every message
+/// that the rank sent has been taken by its receiver, or can no longer be taken. A process that ends without dropping
+/// its communicators, for example by `std::process::exit`, leaves at once.
 #[derive(Clone)]
 pub struct World {
     comm: Comm,
@@ -32,7 +32,7 @@ impl World {
         &self.comm
     }
 
-    /// Ends the whole job, with a code and a reason for those who started it.
+    /// Ends the whole job with an exit code. The launcher prints the reason.
     pub fn abort(&self, code: i32, reason: impl fmt::Display) -> ! {
         self.comm.process().rank().abort(code, &reason.to_string())
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for World {
     }
 }
 
-/// Joins the job that this process was started for; without a launcher, a job of one.
+/// Joins the job that this process was started for. Without a launcher, makes a job of one rank.
 ///
 /// ```
 /// let world = ferrywire::init().unwrap();
@@ -63,7 +63,7 @@ pub fn init() -> Result<World, Error> {
     Ok(World::new(Arc::new(Job::new(driver, Lost::nobody(), None))))
 }
 
-/// How this process comes to its driver: the one place that knows.
+/// Makes the driver of this process. No other function does.
 fn join() -> Result<Rank, Error> {
     job::join(|name| std::env::var(name).ok(), Operators::ours(combine))
         .map_err(|error| Error::Join { why: error.to_string() })

@@ -1,6 +1,6 @@
-//! What goes on while the application is elsewhere. A rank "computes" until another one says, through
-//! plain memory and not through a message, that it has what it waited for; if the library needed the
-//! computing rank to call it, the test would never end.
+//! Progress while the application computes. A rank "computes" until another one says, through plain memory and not
+//! through a message, that it has what it waited for; if the library needed a call of the computing rank, the test
+//! would never end.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn a_long_send_completes_while_its_receiver_computes() {
         let done = AtomicBool::new(false);
         local(ranks, |world| match world.rank() {
             0 => {
-                // It returns when the receiver has it.
+                // Returns when the receiver has the message.
                 world.synchronous_send(&vec![7_u8; BYTES], 1, 3).unwrap();
                 done.store(true, Ordering::Release);
             }

@@ -1,4 +1,4 @@
-//! Every collective on every number of ranks, with short and long data, both ways of calling.
+//! Every collective on several numbers of ranks, with short and long data, blocking and nonblocking.
 #![allow(missing_docs)]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use common::{Random, block_on, local, seeds};
 use ferrywire::{Operation, World};
 
-/// Lengths on both sides of where algorithms change.
+/// Lengths on both sides of the switches between algorithms.
 const ITEMS: [usize; 5] = [0, 1, 37, 3_000, 40_000];
 
 /// Item `at` of rank `rank`.
@@ -130,7 +130,7 @@ fn alltoall() {
     });
 }
 
-/// Every operation on one type of number, against what the operation means.
+/// Checks every operation on one type of number against its definition.
 macro_rules! check_operations {
     ($world:expr, $type:ty, $convert:expr, $cases:expr) => {
         let numbers: Vec<$type> = (0..$world.size()).map($convert).collect();
@@ -189,7 +189,7 @@ fn arrays_and_structs_are_gathered_whole() {
     });
 }
 
-/// A leaf of a reduction does not wait for anybody: it can be many ahead.
+/// A leaf of a reduction does not wait, so it can be many reductions ahead.
 #[test]
 fn a_released_rank_goes_ahead() {
     for ranks in [2, 5, 8] {
@@ -201,7 +201,7 @@ fn a_released_rank_goes_ahead() {
                 world.send(&1u8, 0, 0).unwrap();
                 return;
             }
-            // Nobody waits for the root, so all of them get here before it begins.
+            // No rank waits for the root, so all of them get here before it begins.
             for rank in 1..ranks {
                 world.receive_one::<u8>(rank, 0).unwrap();
             }
@@ -214,14 +214,14 @@ fn a_released_rank_goes_ahead() {
     }
 }
 
-/// Several collectives at once, over in any order, among messages.
+/// Several collectives in progress at once, complete in any order, among messages.
 #[test]
 fn many_at_once() {
     for seed in seeds(10) {
         println!("SEED={seed} cargo test -p ferrywire --test collectives many_at_once");
         let ranks = 2 + u32::try_from(seed % 6).unwrap();
         local(ranks, |world| {
-            // What is called is alike on all ranks; what is waited for first is not.
+            // All ranks make the same calls, but wait for them in different orders.
             let mut common = Random(seed);
             let mut own = Random(seed << 8 | u64::from(world.rank()));
             let mut open = Vec::new();
@@ -244,7 +244,7 @@ fn many_at_once() {
                 }
                 while open.len() > 20 || !open.is_empty() && own.one_in(4) {
                     let at = own.below(u32::try_from(open.len()).unwrap()) as usize;
-                    // A wait for one that others have not begun would be a wait for ever.
+                    // Waiting for a collective that other ranks have not begun would deadlock.
                     if let Some(result) = open[at].0.test() {
                         assert_eq!(result.unwrap(), open.swap_remove(at).1, "lap {lap}");
                     } else if open.len() <= 20 {

@@ -1,4 +1,4 @@
-//! Errors, word by word.
+//! The text of every error.
 #![allow(missing_docs)]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use common::local;
 use ferrywire::{ANY, Error, Operation};
 
-/// What rank 1 of two says when rank 0 does `zero` and it does `one`.
+/// The error of rank 1 when rank 0 runs `zero` and rank 1 runs `one`.
 fn said<R>(
     zero: impl Fn(&ferrywire::World) + Sync,
     one: impl Fn(&ferrywire::World) -> Result<R, Error> + Sync,
@@ -34,7 +34,7 @@ fn a_message_longer_than_its_buffer() {
     );
     let long = said(
         |world| {
-            // Whether the sender hears of it is not for the sender to say.
+            // The send may succeed or fail; only the receive is checked.
             let _ = world.send(&vec![0u8; 1 << 20], 1, 7);
         },
         |world| world.irecv::<u8>(100, ANY, ANY).unwrap().wait(),
@@ -55,7 +55,7 @@ fn a_message_of_another_type() {
         },
         |world| {
             let misfit = world.receive_vec::<u32>(0, 7);
-            // It is not in the way of the next one.
+            // The misfit does not block the next message.
             assert_eq!(world.receive_one::<u8>(0, 7).unwrap().0, 1);
             misfit
         },
@@ -203,7 +203,7 @@ fn a_message_received_as_another_type() {
         }),
         format!("receive of 16 bytes from rank 0, tag 7{wrong}")
     );
-    // Arrays travel as their elements.
+    // Arrays are sent as their elements.
     local(2, |world| {
         if world.rank() == 0 {
             world.send(&[[1u64, 2], [3, 4]], 1, 7).unwrap();
@@ -213,7 +213,7 @@ fn a_message_received_as_another_type() {
     });
 }
 
-/// What the rank says that comes last to a collective of which the two make different things.
+/// The error of the rank that calls last, when the two ranks call different collectives.
 fn last_said(
     zero: impl Fn(&ferrywire::World) -> Result<(), Error> + Sync,
     one: impl Fn(&ferrywire::World) -> Result<(), Error> + Sync,
@@ -240,7 +240,7 @@ fn a_collective_that_ranks_call_differently() {
     assert!(text.contains("iallreduce of f64") && text.contains("allreduce of u64"), "{text}");
 }
 
-/// What `main` prints that returns an error, and what a failed `unwrap` says.
+/// The text that a `main` that returns an error prints, and a failed `unwrap`.
 #[test]
 fn an_error_is_a_sentence_also_for_who_debugs() {
     local(1, |world| {

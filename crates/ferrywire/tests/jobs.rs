@@ -100,7 +100,7 @@ fn a_job_of_one() {
     assert_eq!(format!("{world:?}"), "world, rank 0 of 1");
 }
 
-/// Runs ranks of which rank 1 panics while the others do `others`; the panic must come out.
+/// Runs four ranks of which rank 1 panics while the others run `others`; the panic must reach the caller.
 fn panics_while(others: impl Fn(&World) + Sync + std::panic::RefUnwindSafe) {
     let panic = watched(|| {
         catch_unwind(|| {
@@ -124,7 +124,7 @@ fn a_panic_ends_whatever_the_others_wait_for() {
     panics_while(|world| lost(world.receive_vec::<u8>(ANY, ANY).unwrap_err()));
     panics_while(|world| lost(world.probe(ANY, ANY).unwrap_err()));
     panics_while(|world| lost(world.barrier().unwrap_err()));
-    // Those who live are lost to each other, too: otherwise some would wait for ever.
+    // The survivors lose each other too; otherwise some would wait for ever.
     panics_while(|world| lost(world.receive(&mut 0u8, world.rank(), 0).unwrap_err()));
     panics_while(|world| lost(world.irecv::<u8>(1, ANY, 0).unwrap().wait().unwrap_err()));
     panics_while(|world| {

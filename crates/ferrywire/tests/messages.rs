@@ -73,7 +73,7 @@ fn a_synchronous_send_waits_for_its_receive() {
     local(2, |world| {
         if world.rank() == 0 {
             world.synchronous_send(&1, 1, 0).unwrap();
-            // The receive has been found, so what was sent before it is there.
+            // The receive has matched, so the message sent before it is here.
             assert!(world.iprobe(1, 1).unwrap().is_some());
             world.receive_one::<i32>(1, 1).unwrap();
             world.synchronous_send(&vec![1u8; 1 << 20], 1, 2).unwrap();
@@ -157,8 +157,8 @@ fn program(seed: u64, ranks: u32, count: u32) -> Vec<Message> {
     (0..count).map(message).collect()
 }
 
-/// Receives what is left in some order with some wildcards. A receive may get, from each source, only
-/// the first message that it asks for.
+/// Receives the remaining messages in some order with some wildcards. From each source, a receive may only get the
+/// first message that it matches.
 fn receive_all(world: &Comm, mut left: Vec<Message>, random: &mut Random) {
     while !left.is_empty() {
         let some = left[random.below(u32::try_from(left.len()).unwrap()) as usize];
@@ -211,7 +211,7 @@ fn random_programs_match_in_order() {
             let mut random = Random(seed << 8 | u64::from(me));
             std::thread::scope(|threads| {
                 threads.spawn(|| {
-                    // None of them waits: the receiver takes them in another order.
+                    // The sends do not wait, because the receiver takes the messages in another order.
                     let mut sent = Vec::new();
                     for message in program.iter().filter(|message| message.from == me) {
                         let data = vec![message.number; message.items as usize];

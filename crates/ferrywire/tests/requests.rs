@@ -76,9 +76,9 @@ fn a_send_that_is_dropped_arrives_all_the_same() {
             for count in [1usize, 1000, 1_000_000] {
                 drop(world.isend(vec![7u8; count], 1, 0).unwrap());
             }
-            // And then the rank leaves.
+            // Then the rank leaves.
         } else {
-            // It has nothing left to do by now but to wait until we have it.
+            // By now the sender only waits in its leave for this rank to receive.
             thread::sleep(Duration::from_millis(100));
             for count in [1usize, 1000, 1_000_000] {
                 assert_eq!(world.receive_vec::<u8>(0, 0).unwrap().0, vec![7; count]);
@@ -115,7 +115,7 @@ fn a_receive_that_is_dropped_while_its_bytes_come_does_no_harm() {
                 world.barrier().unwrap();
                 drop(request);
                 world.receive_one::<u8>(0, 1).unwrap();
-                // It was taken back in time, or it was not.
+                // The receive was cancelled in time, or it was not.
                 if world.iprobe(0, 0).unwrap().is_some() {
                     world.receive_vec::<u8>(0, 0).unwrap();
                 }
@@ -132,13 +132,13 @@ fn leaked_requests_leak_their_buffers_and_no_more() {
         for count in [1usize, 100, 100_000] {
             std::mem::forget(world.irecv::<u8>(count, other, 0).unwrap());
             std::mem::forget(world.isend(vec![1u8; count], other, 0).unwrap());
-            // Whatever is allocated now must not be where those bytes land.
+            // Memory that is allocated now must not be where those bytes arrive.
             let other_memory = vec![2u8; count];
             world.barrier().unwrap();
             world.sendrecv(&1u8, other, 1, &mut 0u8, other, 1).unwrap();
             assert!(other_memory.iter().all(|&byte| byte == 2));
         }
-        // The last message that somebody still looks at is not one of those.
+        // The leaked receives have taken all messages.
         assert_eq!(world.iprobe(ANY, ANY).unwrap(), None);
     });
 }
@@ -156,7 +156,7 @@ struct Task {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         let task = Arc::clone(&self);
-        // Nobody is there any more when all tasks are over.
+        // The receiver is gone once all tasks are over.
         let _ = self.ready.send(task);
     }
 }

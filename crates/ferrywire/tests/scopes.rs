@@ -85,7 +85,7 @@ fn a_panic_in_a_scope_takes_back_what_it_can() {
             drop((data, got));
         }
         world.barrier().unwrap();
-        // Neither the message nor the receive is there any more.
+        // Both the message and the receive are gone.
         assert_eq!(world.iprobe(0, 0).unwrap(), None);
         if world.rank() == 1 {
             world.send(&2u8, 0, 0).unwrap();

@@ -1,5 +1,5 @@
-//! A job whose ranks all compute is woken by nobody. Alone in its process, since it counts how often
-//! the agents of the process have been on a core.
+//! A job whose ranks all compute causes no wakeups. This test has a process of its own, because it counts how often
+//! the agents of the process have been scheduled.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::local;
 
-/// How often agents have gone to sleep so far, and how many there are.
+/// How often agents have gone to sleep so far, and the number of agents.
 fn sleeps_of_agents() -> (u64, usize) {
     let tasks = fs::read_dir("/proc/self/task").expect("threads of this process");
     let sleeps = tasks.filter_map(|task| {
@@ -38,7 +38,7 @@ fn a_job_that_computes_is_not_woken() {
         local(2, |world| {
             let other = 1 - world.rank();
             let request = outstanding.then(|| world.irecv::<u8>(8, other, 0).unwrap());
-            // Agents look for a last store for two ticks. On a busy machine that takes a while.
+            // Agents check for a last store for two ticks, which takes a while on a busy machine.
             let mut before = sleeps_of_agents();
             loop {
                 compute_for(Duration::from_millis(100));
@@ -51,7 +51,7 @@ fn a_job_that_computes_is_not_woken() {
             compute_for(Duration::from_millis(200));
             assert_eq!(sleeps_of_agents(), before, "{outstanding}");
             assert!(outstanding || before.1 == 0, "nothing outstanding, and yet an agent");
-            // Nobody sends before both have counted.
+            // No rank sends before both have counted.
             both.wait();
             if let Some(request) = request {
                 world.send(&[1_u8; 8], other, 0).unwrap();

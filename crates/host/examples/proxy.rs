@@ -1,14 +1,14 @@
-//! A bad road: hands packets from one network interface to another and back, and loses, delays and repeats some of them.
+//! A bad network: forwards packets between two network interfaces, and loses, delays and repeats some of them.
 //!
 //!     proxy LINK LINK [--seed N] [--lost N] [--late N] [--repeated N] [--depth N] [--hold-ms N]
 //!
-//! Of a thousand packets so many are lost, late or repeated. A late one is held back until up to `depth` later ones have
-//! passed it, and no longer than it may be held; so is the second copy of a repeated one. Takes root. It ends when its input
-//! does, and prints what it did. `tests/hosts` has jobs use it.
+//! `lost`, `late` and `repeated` are in packets per thousand. A late packet is held back until up to `depth`
+//! later ones have passed it, but no longer than `hold-ms`; so is the second copy of a repeated one. Takes
+//! root. It ends when its input does, and prints what it did. `tests/hosts` runs jobs through it.
 
 // Invariants of this file, cited below by number.
-//   P1. Every pointer given to the kernel is to a live value of at least the size that is told with it.
-//   P2. A descriptor that a successful call returns is new, open, and owned by nobody else.
+//   P1. Every pointer given to the kernel points to a live value of at least the size passed with it.
+//   P2. A descriptor that a successful call returns is new, open, and has no other owner.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What happens to packets, of a thousand.
+/// What happens to packets, per thousand.
 #[derive(Clone, Copy)]
 struct Rules {
     seed: u64,
@@ -61,13 +61,13 @@ struct Done {
     repeated: u64,
 }
 
-/// What is on the way in one direction.
+/// Packets held back in one direction.
 #[derive(Default)]
 struct Way {
     held: Vec<Held>,
 }
 
-/// A packet that others pass.
+/// A packet that others overtake.
 struct Held {
     packet: Vec<u8>,
     /// How many still may.
@@ -82,7 +82,7 @@ struct Road {
 }
 
 impl Road {
-    /// A packet has come.
+    /// Forwards, holds or drops a packet.
     fn pass(&mut self, packet: &[u8], way: &mut Way, mut send: impl FnMut(&[u8])) {
         if self.happens(self.rules.lost) {
             self.done.lost += 1;
@@ -101,7 +101,7 @@ impl Road {
         }
     }
 
-    /// Lets go what has been held for long enough.
+    /// Sends what has been held for long enough.
     fn catch_up(&mut self, way: &mut Way, send: impl FnMut(&[u8])) {
         if !way.held.is_empty() {
             let now = Instant::now();
@@ -140,8 +140,8 @@ impl Way {
     }
 }
 
-/// One network interface, as whole packets with what the kernel still wants to do to them in front: so checksums that
-/// only a card would have computed, and packets that only a card would have cut, go on as they are.
+/// One network interface, as whole packets preceded by the kernel's offload header: packets whose checksum or
+/// segmentation is left to the hardware go on as they are.
 struct Link {
     socket: OwnedFd,
 }
@@ -163,10 +163,10 @@ impl Link {
         let link = Link { socket: unsafe { OwnedFd::from_raw_fd(socket) } };
         link.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         link.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-        // A burst waits here, and is not lost by chance.
+        // A burst waits here, so it is not lost by chance.
         link.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
         link.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 64 << 20)?;
-        // SAFETY: it is plain data: all zeros is a value of it.
+        // SAFETY: it is plain data: all zeros is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = u16::try_from(libc::AF_PACKET).map_err(Error::other)?;
         address.sll_protocol = all;
@@ -193,14 +193,14 @@ impl Link {
             Ok(len) => Ok(Some(&bytes[..len])),
             Err(_) => match Error::last_os_error() {
                 error if error.kind() == ErrorKind::WouldBlock => Ok(None),
-                // The link is down: what comes there is lost.
+                // The link is down: what arrives there is lost.
                 error if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(None),
                 error => Err(error),
             },
         }
     }
 
-    /// What the kernel does not take is lost like anything else.
+    /// Sends a packet. One that the kernel does not take is lost.
     fn send(&self, packet: &[u8]) {
         let at = packet.as_ptr().cast();
         // SAFETY: by P1.
@@ -208,7 +208,7 @@ impl Link {
     }
 }
 
-/// Waits until something comes, or has been held for long enough. False if the input has ended.
+/// Waits until a packet arrives, or has been held for long enough. False if the input has ended.
 fn wait(ends: &[Link; 2], ways: &[Way; 2]) -> Result<bool> {
     let first = ways.iter().flat_map(|way| &way.held).map(|held| held.until).min();
     let left = first.map(|until| until.saturating_duration_since(Instant::now()));
@@ -219,7 +219,7 @@ fn wait(ends: &[Link; 2], ways: &[Way; 2]) -> Result<bool> {
     let descriptors = [ends[0].socket.as_raw_fd(), ends[1].socket.as_raw_fd(), 0];
     let mut polled = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     let pause = pause.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: by P1: `polled` has three of them.
+    // SAFETY: by P1: `polled` has three entries.
     check(unsafe { libc::ppoll(polled.as_mut_ptr(), 3, pause, std::ptr::null()) })?;
     Ok(polled[2].revents == 0)
 }
@@ -248,11 +248,11 @@ fn check(code: c_int) -> Result<c_int> {
     if code < 0 { Err(Error::last_os_error()) } else { Ok(code) }
 }
 
-/// The longest packet that the kernel leaves in one piece, and what is in front of it.
+/// The longest packet that the kernel leaves in one piece, with its offload header.
 const PACKET_BYTES_MAX: usize = (64 << 10) + 256;
-/// Packets that are taken from one side before the other is looked at.
+/// Packets taken from one side before the other is polled.
 const BATCH: usize = 64;
-/// The longest sleep that fits into the part of a second.
+/// The longest sleep that fits into `tv_nsec`.
 const NANOSECONDS_MAX: i64 = 999_999_999;
-/// What is sent here is not to be heard here. `libc` does not know it.
+/// Excludes packets that are sent here. `libc` does not define it.
 const PACKET_IGNORE_OUTGOING: c_int = 23;

@@ -1,5 +1,5 @@
-//! What sealing costs, and turning away what is not genuine, and what the sockets between hosts do over loopback. Prints figures; needs two
-//! cores with nothing else to do.
+//! The costs of sealing, of rejecting what is not genuine, and of the sockets between hosts, over loopback.
+//! Prints figures; needs two idle cores.
 //!
 //!     cargo run --release -p ferrywire-host --example udp
 
@@ -18,7 +18,7 @@ use ferrywire_host::udp::seal::{
 use ferrywire_host::udp::socket::{Datagram, ReceiveBuffer, Socket, Target};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// A datagram as it is between hosts with an MTU of 1500.
+/// A datagram between hosts with an MTU of 1500.
 const DATAGRAM_BYTES: usize = 1400;
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// The best of many rounds: what it costs when nobody disturbs.
+/// The best of many rounds: the cost without disturbance.
 fn best(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
@@ -54,7 +54,7 @@ fn ns(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e9
 }
 
-/// What rank 0 of one host seals by for a local rank of another.
+/// The chain with which rank 0 of one host seals for a local rank of another.
 fn chain(local_rank: u16) -> Chain {
     Keyring::new(&Secret::new(&[7; 32]), 0, 2, Epochs::USUAL).to(1, 0, local_rank)
 }
@@ -63,7 +63,7 @@ fn seals(local_rank: u16) -> (Sealer, Opener) {
     (Sealer::new(chain(local_rank)), Opener::new(chain(local_rank)))
 }
 
-/// As a rail does: the header says which datagrams are worth a try.
+/// Like a rail: the header says which datagrams are worth decrypting.
 fn open(opener: &mut Opener, window: &ReplayWindow, local_rank: u16, datagram: &mut [u8]) -> bool {
     DatagramHeader::parse(datagram).is_some_and(|header| {
         let is_for_us = header.local_rank == local_rank && header.form == Form::Sealed;
@@ -90,7 +90,7 @@ fn seal(len: usize) {
     let opening = best(200, || {
         let from = Instant::now();
         for _ in 0..200 {
-            // Copied, since it is opened in place; that is a part of the figure.
+            // Copied, because it is opened in place; the copy is part of the figure.
             let mut copy = [0; 2000];
             copy[..datagram.len()].copy_from_slice(&datagram);
             let copy = black_box(&mut copy[..datagram.len()]);
@@ -105,7 +105,7 @@ fn seal(len: usize) {
     );
 }
 
-/// What a rank spends on a datagram that a stranger sends, from the moment that it has it.
+/// The cost of a stranger's datagram, from the moment that a rank has received it.
 fn turn_away(len: usize) {
     let (mut sealer, mut opener) = seals(0);
     let mut genuine = vec![1; HEADER_BYTES + len + TAG_BYTES];
@@ -137,7 +137,7 @@ fn turn_away(len: usize) {
         });
         format!("{name} {ns:.0} ns")
     });
-    // Nothing is kept for a rank that has not been heard yet.
+    // Nothing is stored for a rank that has not been heard yet.
     let unheard = best(200, || {
         let from = Instant::now();
         for _ in 0..200 {
@@ -155,7 +155,7 @@ fn turn_away(len: usize) {
     );
 }
 
-/// One end of a conversation: sends so many bytes, and looks once whether something has come.
+/// One end of a conversation: sends `len` bytes, and polls once.
 trait End: Send {
     fn send(&mut self, len: usize);
     fn poll(&mut self) -> bool;
@@ -264,7 +264,7 @@ fn round_trips(name: &str, len: usize, [here, there]: &mut [Box<dyn End>; 2]) {
     println!("half round trip {len:4} B, {name}: {half:.0} ns");
 }
 
-/// How a megabyte goes.
+/// How to send a megabyte.
 #[derive(Clone, Copy)]
 struct Way {
     many: bool,
@@ -330,7 +330,7 @@ struct Stream<'a> {
 
 impl Stream<'_> {
     fn send(&mut self, way: Way) {
-        // As a rail would: a batch is sealed, and is on its way while the next one is.
+        // Like a rail: one batch is on its way while the next is sealed.
         for batch in self.bytes.chunks_mut(DATAGRAM_BYTES * 46) {
             for datagram in batch.chunks_mut(DATAGRAM_BYTES) {
                 let header = header(self.counter.count().expect("there are many"), 1);

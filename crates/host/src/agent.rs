@@ -1,8 +1,8 @@
 //! The agent: a thread that drives the NIC while the application is away.
 //!
-//! It is started the first time that the application leaves something outstanding. It sleeps at the
-//! doorbell, and wakes when somebody brings something while the doorbell is armed for it. When
-//! nothing is outstanding, or a caller looks after it, the agent sleeps until it is woken.
+//! It starts the first time that the application leaves something outstanding. It sleeps at the doorbell, and wakes
+//! when something arrives while the doorbell is armed for it. While nothing is outstanding, or a caller drives the NIC,
+//! it sleeps until it is called.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,8 +21,8 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Nothing where no more threads are allowed: then messages move only while somebody calls,
-    /// which is slower and not wrong.
+    /// Starts the agent; `None` if no more threads are allowed. Messages then move only during calls, which is slower
+    /// but correct.
     pub(crate) fn start(shared: Arc<Shared>) -> Option<Agent> {
         let builder =
             std::thread::Builder::new().name("ferry-agent".into()).stack_size(STACK_BYTES);
@@ -32,18 +32,19 @@ impl Agent {
 
     /// Ends the agent. `closing` is set already.
     pub(crate) fn end(self, shared: &Shared) {
-        // Whoever it wakes may have dropped the driver. Then it ends when it comes back from there.
+        // Code that the agent wakes may drop the driver on the agent's own thread. The agent then ends when that code
+        // returns.
         if self.thread.thread().id() == std::thread::current().id() {
             return;
         }
-        // It may be between two looks, so it is called until it has gone.
+        // The agent may be between two looks, so it is called until it has ended.
         while !self.thread.is_finished() {
             shared.agent_wakeup.call();
             shared.doorbell().arm(Sleeper::Agent, true);
             shared.ring();
             std::thread::yield_now();
         }
-        // It has panicked if the NIC has, and whoever called the NIC knows.
+        // The agent has panicked if the NIC has, and then the caller of the NIC knows.
         let _ = self.thread.join();
     }
 }
@@ -59,7 +60,7 @@ fn run(shared: &Shared) {
         if !oversubscribed {
             watch.look(&mut core);
         }
-        // A caller who waits turns by itself, and nobody would wake it for what we found.
+        // A leader turns by itself, and nothing would wake it for what the agent found.
         let mut busy = false;
         if !core.led {
             core.turns.by_agent += 1;
@@ -76,10 +77,10 @@ fn run(shared: &Shared) {
             core = shared.core.lock();
             continue;
         }
-        // A caller who waits arms the doorbell for itself, and one who comes and goes will be back.
+        // A leader arms the doorbell for itself, and an application that comes and goes will be back.
         let expecting = core.is_expecting() && !core.led && !core.busy;
-        // Where ringers have no fence it looks by itself for as long as the application comes and goes, and naps whenever
-        // one of them may have missed it: see `agent_handover.rs`.
+        // Where ringers have no fence, the agent polls as long as the application comes and goes, and naps whenever a
+        // ringer may have missed the doorbell: see `agent_handover.rs`.
         let mut ticks = !watch.is_quiet(&core);
         if expecting {
             let settled = sleep.arm(&mut core.agent_handover, doorbell);
@@ -93,7 +94,7 @@ fn run(shared: &Shared) {
         }
         let timeout = (!oversubscribed && ticks).then_some(TICK);
         core.agent_handover.set_idle(timeout.is_none() && !(oversubscribed && expecting));
-        // What is due by time is for whoever looks after the NIC.
+        // Deadlines concern only the thread that drives the NIC.
         let due = core.timeout().filter(|_| expecting);
         let timeout = [timeout, due].into_iter().flatten().min();
         let heard = shared.agent_wakeup.heard();
@@ -107,9 +108,9 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Where every rank has a core, whoever has the lock for long is a caller who will see to everything itself:
-/// the agent keeps out of its way for a while. One who is about to leave, and has just rung, is gone in a
-/// moment. On a oversubscribed machine it may be one who sleeps.
+/// Takes the lock for the agent. Where every rank has a core, a thread that holds the lock for long is a caller that
+/// does everything itself, so the agent keeps out of its way for a while; a caller that is about to leave, and has just
+/// rung, releases the lock in a moment. On an oversubscribed machine the holder may be off its core.
 fn enter(shared: &Shared, oversubscribed: bool) -> Guard<'_, Core> {
     if oversubscribed {
         return shared.core.lock();
@@ -125,12 +126,12 @@ fn enter(shared: &Shared, oversubscribed: bool) -> Guard<'_, Core> {
     }
 }
 
-/// What the application leaves to the agent, tick by tick.
+/// Counts, tick by tick, what the application leaves to the agent.
 struct AgentTick {
-    /// When the tick began.
+    /// Start of the tick.
     since: Instant,
     seen: u32,
-    /// Ticks in which nothing was left.
+    /// Ticks in a row in which nothing was left.
     quiet: u32,
 }
 
@@ -139,7 +140,7 @@ impl AgentTick {
         AgentTick { since: Instant::now(), seen: 0, quiet: 0 }
     }
 
-    /// At the end of a tick, says whether the application comes and goes.
+    /// At the end of a tick, sets `busy` if the application comes and goes.
     fn look(&mut self, core: &mut Core) {
         if self.since.elapsed() < TICK {
             return;
@@ -151,18 +152,18 @@ impl AgentTick {
         self.since = Instant::now();
     }
 
-    /// Whether the application has stayed away for so long that it need not be waited for.
+    /// Whether the application has been away for so long that the agent need not poll for it.
     fn is_quiet(&self, core: &Core) -> bool {
         self.quiet >= 2 && core.agent_handover.handovers() == self.seen
     }
 }
 
-/// It runs modules, which their engine keeps to a quarter of this, and nothing else of the user's.
+/// The agent runs modules, which their engine limits to a quarter of this, and no other user code.
 const STACK_BYTES: usize = 256 << 10;
 /// How late the agent may be where ringers have no fence, and how long it naps then: see `agent_handover.rs`.
 const TICK: Duration = Duration::from_millis(1);
-/// How often the agent asks for a lock that is about to be free.
+/// How often the agent tries to take a lock that may be about to be free.
 const TRIES_MAX: u32 = 16;
-/// An application that leaves something more often than this is not away between two calls: whoever
-/// rang its doorbell would ring for nothing, and the agent would be in its way.
+/// An application that leaves something more often than this is not away between two calls: ringing its doorbell would
+/// be wasted, and the agent would be in its way.
 const CALLS_PER_TICK_MAX: u32 = 200;

@@ -1,14 +1,14 @@
-//! How the agent is called when it has nothing to guard.
+//! The wakeup of an agent that has nothing to guard.
 //!
-//! It cannot sleep at the doorbell then, which may be armed for somebody else. Whoever decides to
-//! sleep, and whoever calls, does so under the lock around the NIC; between letting go of the lock
-//! and sleeping a call may come, and the count tells.
+//! Such an agent cannot sleep at the doorbell, which may be armed for another thread. The agent decides to sleep, and
+//! callers call it, under the lock around the NIC; a call that comes between releasing the lock and sleeping is noticed
+//! by the count.
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, Ordering, park};
 
-/// Calls, counted.
+/// Counts the calls.
 pub(crate) struct AgentWakeup {
     count: AtomicU32,
 }
@@ -23,14 +23,13 @@ impl AgentWakeup {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Calls whoever waits.
+    /// Wakes the agent.
     pub(crate) fn call(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
         park::wake(&self.count, u32::MAX);
     }
 
-    /// Sleeps until there are more calls than were `heard`, or for `timeout`. May come back for no
-    /// reason.
+    /// Sleeps until there are more calls than were `heard`, or for `timeout`. May return spuriously.
     pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
         park::wait(&self.count, heard, u32::MAX, timeout);
     }

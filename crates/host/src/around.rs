@@ -1,8 +1,8 @@
 //! Waiting in several planes at once.
 //!
-//! One thread cannot sleep at two doorbells. It looks everywhere in turn for a while. Then it leaves the
-//! planes to their agents, asks to be called, and looks by itself now and then, since where an agent
-//! cannot be started nobody calls.
+//! One thread cannot sleep at two doorbells. It polls all planes in turn for a while. Then it leaves the planes to
+//! their agents, asks to be woken, and still polls now and then, because no thread wakes it where an agent could not be
+//! started.
 
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::driver::{Driver, Finished};
 use crate::port::HostPort;
 use crate::wait_policy::{Next, SpinBudget, WaitPolicy};
 
-/// Waits until `look` has found what it wants among the outcomes of one of the drivers; it is told
-/// which, by its place. It must not call a driver.
+/// Waits until `look` finds what it wants among the outcomes of one of the drivers; `look` gets the index of the
+/// driver. It must not call a driver.
 pub fn wait_around<T>(
     drivers: &[&Driver],
     mut look: impl FnMut(usize, &mut Finished<'_>) -> Option<T>,
@@ -27,8 +27,8 @@ pub fn wait_around<T>(
     })
 }
 
-/// Waits until `find` has found something in the NIC of one of the drivers; it is told which, by its place. It must not
-/// call a driver.
+/// Waits until `find` finds something in the NIC of one of the drivers; `find` gets the index of the driver. It must
+/// not call a driver.
 ///
 /// # Safety
 /// As for [`Driver::submit`].
@@ -38,12 +38,12 @@ pub unsafe fn wait_for_around<T>(
 ) -> T {
     look_around(drivers, |at, driver| {
         let count = driver.look(|finished| finished.count());
-        // SAFETY: whoever calls this vouches for what it lends.
+        // SAFETY: the caller vouches for the memory that it lends.
         (count, unsafe { driver.submit(|nic, port| find(at, nic, port)) })
     })
 }
 
-/// Turns all drivers until `look`, which says how many completions there were, has found something.
+/// Turns all drivers until `look`, which also returns the number of completions, finds something.
 fn look_around<T>(
     drivers: &[&Driver],
     mut look: impl FnMut(usize, &Driver) -> (u64, Option<T>),
@@ -66,8 +66,7 @@ fn look_around<T>(
     }
 }
 
-/// Sleeps until one of the drivers has something that was not there when it was looked at, or for a
-/// while.
+/// Sleeps until one of the drivers has something new since it was last polled, at most for [`NAP`].
 fn nap(drivers: &[&Driver], counts: &[u64]) {
     let me: Thread = thread::current();
     let calm = drivers.iter().zip(counts).all(|(driver, &count)| driver.enlist(&me, count));
@@ -77,13 +76,13 @@ fn nap(drivers: &[&Driver], counts: &[u64]) {
     drivers.iter().for_each(|driver| driver.strike(&me));
 }
 
-/// Turns all drivers until nothing of ours is on its way in any of them. They are closing already.
+/// Turns all drivers until nothing that this rank sent is on its way in any of them. They are closing already.
 pub(crate) fn drain(drivers: &[&Driver]) {
     if let [driver] = drivers {
         return driver.drain();
     }
     let mut policy = policy(drivers);
-    // Each gets its turn, whatever the others say.
+    // `count` gives each driver its turn; `any` would stop at the first.
     while drivers.iter().filter(|driver| !driver.is_quiet()).count() > 0 {
         match policy.next() {
             Next::Look => std::hint::spin_loop(),

@@ -1,17 +1,18 @@
-//! How the ranks of a job meet: through the launcher, on a socket that each inherits.
+//! How the ranks of a job find each other: through the launcher, on a socket that each inherits.
 //!
-//! A rank says hello and waits. When all have said it, each is told who it is and gets the job's
-//! segment, a file without a name. There is nothing in the file system to find, to squat or to
-//! leave behind, and both sides ask the kernel who the other is. See decision 0014.
+//! A rank says hello and waits. When all have said hello, the launcher tells each its rank and hands it the job's
+//! segment, a file without a name. Nothing in the file system can be found, squatted or left behind, and both sides ask
+//! the kernel about the other. See decision 0014.
 //!
 //! | side | type | calls |
 //! |---|---|---|
 //! | rank | [`Bootstrap`], then [`LauncherChannel`] | [`from_environment`], `join`; `goodbye`, `abort` |
 //! | launcher | [`RankSocket`], one for each rank | `open`; `poll`, `send_join_reply`, `refuse` |
 //!
-//! Under another launcher, the first rank of a host is in its rank socket, and opens a join socket (`join_socket.rs`).
+//! Under another launcher, the first rank of a host takes the launcher's part and opens a join socket
+//! (`join_socket.rs`).
 
-// Public for those who test it from outside, by attacking it: nothing else may rely on their names.
+// Public only for tests that attack it from outside: no other code may rely on these names.
 #[doc(hidden)]
 pub mod join_socket;
 mod rank_socket;
@@ -30,10 +31,10 @@ use socket::{Parcel, WaitMode};
 pub use wire::{Hello, Member, NetworkConfig, TEXT_BYTES_MAX, VERSION};
 use wire::{Message, Unreadable};
 
-/// The environment variable in which a rank finds the number of its end.
+/// The environment variable in which a rank finds the file descriptor of its socket.
 pub const VARIABLE: &str = "FERRY_BOOTSTRAP";
 
-/// What stands between a process and its job.
+/// Why a process could not join its job.
 #[derive(Debug)]
 pub enum BootstrapError {
     /// The variable does not hold a number.
@@ -45,23 +46,23 @@ pub enum BootstrapError {
     NotASocket {
         /// The number.
         number: RawFd,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// The other end of our socket was made by somebody else.
+    /// The other end of our socket was created by another user.
     StrangeLauncher {
-        /// By whom.
+        /// That user.
         uid: u32,
-        /// Who we are.
+        /// Our user.
         own: u32,
     },
-    /// The process that said hello belongs to somebody else.
+    /// The process that said hello belongs to another user.
     StrangeRank {
-        /// Where it spoke.
+        /// The rank on whose socket it spoke.
         rank: u32,
-        /// To whom it belongs.
+        /// That user.
         uid: u32,
-        /// Who we are.
+        /// Our user.
         own: u32,
     },
     /// Another process of this rank has joined before.
@@ -80,34 +81,34 @@ pub enum BootstrapError {
     },
     /// Two processes of one rank wait on the same socket.
     Crossed {
-        /// Ours.
+        /// Our process.
         own: u32,
-        /// To whom the answer went that we took.
+        /// The process that the answer was for.
         other: u32,
     },
-    /// Who answers at the join socket of this host does not know the token of the job.
+    /// The process that answers at the join socket of this host does not know the token of the job.
     NotTheFirst,
-    /// The launcher said no.
+    /// The launcher refused us.
     Refused {
-        /// Why.
+        /// The reason.
         text: String,
     },
     /// The launcher closed the socket.
     LauncherGone,
     /// The other side speaks another version.
     Version {
-        /// Which.
+        /// That version.
         theirs: u16,
     },
-    /// The other side says what is no message, or not the one that was due.
+    /// The other side sent no valid message, or not the one that was due.
     Malformed,
     /// The join reply came without a segment: this process may have no descriptor left.
     NoSegment,
     /// A system call failed.
     Os {
-        /// While doing what.
+        /// What the call was for.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -186,22 +187,22 @@ impl std::error::Error for BootstrapError {
     }
 }
 
-/// An address that this process was started with.
+/// The bootstrap socket that this process was started with.
 #[derive(Debug)]
 pub struct Bootstrap {
     value: String,
 }
 
-/// The address in the environment. `None` without a launcher: a job of one.
+/// The bootstrap socket that the environment names. `None` without a launcher: a job of one.
 pub fn from_environment(read: impl Fn(&str) -> Option<String>) -> Option<Bootstrap> {
     read(VARIABLE).map(|value| Bootstrap { value })
 }
 
 impl Bootstrap {
-    /// Says hello, and waits until all ranks of the job have. Gives the rank socket in the job, its
-    /// segment, and the channel to the launcher.
+    /// Says hello, and waits until all ranks of the job have. Returns the membership in the job, the files that came
+    /// with it, and the channel to the launcher.
     ///
-    /// `process` is this one, as others are told of it.
+    /// `process` describes this process to the others.
     pub fn join(
         self,
         process: Process,
@@ -218,14 +219,14 @@ impl Bootstrap {
     }
 }
 
-/// What comes with the join reply.
+/// The files that come with the join reply.
 #[derive(Debug)]
 pub struct Files {
-    /// The memory of the ranks of this host.
+    /// The segment of the ranks on this host.
     pub segment: OwnedFd,
-    /// Where other hosts are, if there are any.
+    /// The directory of the other hosts, if there are any.
     pub directory: Option<OwnedFd>,
-    /// What reaches them.
+    /// The socket that reaches them.
     pub socket: Option<OwnedFd>,
 }
 
@@ -236,7 +237,7 @@ pub struct LauncherChannel {
 }
 
 impl LauncherChannel {
-    /// The rank has finalised: that it ends is no longer news.
+    /// Tells the launcher that the rank has finalised, so that its exit is no failure.
     pub fn goodbye(&self) -> Result<(), BootstrapError> {
         self.say(&Message::Goodbye, "say goodbye to the launcher")
     }
@@ -253,12 +254,12 @@ impl LauncherChannel {
         }
     }
 
-    /// We have not heard of `rank` for too long, and go on without it: so shall all.
+    /// Reports that `rank` has been silent for too long, so that all ranks continue without it.
     pub fn silent(&self, rank: u32) -> Result<(), BootstrapError> {
         self.say(&Message::Silent { rank }, "tell the launcher of a rank that is silent")
     }
 
-    /// Asks for the end of the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
+    /// Asks the launcher to end the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
     pub fn abort(&self, code: i32, text: &str) -> Result<(), BootstrapError> {
         let message = Message::Abort { code, text: text.to_owned() };
         self.say(&message, "tell the launcher to end the job")

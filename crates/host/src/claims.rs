@@ -1,7 +1,8 @@
-//! Memory of the NIC's own: copies of short messages, and what modules send and receive.
+//! Memory of the NIC itself: copies of short messages, and what modules send and receive.
 //!
-//! Copies come and go with every short message to another host, so what they leave is kept for the next. It is in cells of a few
-//! sizes, none of them much larger than the message and what the NIC counts for it: the bound on copies is one of memory.
+//! Copies come and go with every short message to another host, so freed memory is kept for the next one. It is in
+//! cells of a few sizes, none much larger than the message and what the NIC accounts for it: the limit on copies is a
+//! limit on memory.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -10,16 +11,16 @@ use ferrywire_nic::{Mix, Span};
 
 use crate::memory;
 
-/// What is claimed, by address, and what was and can be again.
+/// Claimed memory by address, and freed cells.
 #[derive(Default)]
 pub(crate) struct Claims {
     used: HashMap<u64, Box<[u8]>, BuildHasherDefault<Mix>>,
-    /// Cells by their size, the smallest first.
+    /// Cells by size, the smallest first.
     free: [Vec<Box<[u8]>>; SIZES],
 }
 
 impl Claims {
-    /// Memory of so many bytes.
+    /// Claims memory of this many bytes.
     pub(crate) fn claim(&mut self, bytes: u64) -> Span {
         let wanted = memory::size(bytes);
         let mut memory = match size_of_cell(wanted) {
@@ -31,7 +32,7 @@ impl Claims {
         span
     }
 
-    /// What was claimed is free again.
+    /// Frees memory that was claimed.
     pub(crate) fn release(&mut self, span: Span) {
         let Some(memory) = self.used.remove(&span.offset) else { return };
         if let Some((at, _)) = size_of_cell(memory.len())
@@ -42,15 +43,15 @@ impl Claims {
     }
 }
 
-/// Which of the sizes has room for so many bytes, and what it is; none if they are too many.
+/// The index and size of the smallest cell with room for this many bytes; `None` if there is no such size.
 fn size_of_cell(bytes: usize) -> Option<(usize, usize)> {
     (0..SIZES).map(|at| (at, CELL_BYTES_MIN << at)).find(|&(_, size)| bytes <= size)
 }
 
 const CELL_BYTES_MIN: usize = 128;
-/// Up to 2 KiB: more than fits into a datagram.
+/// Cells of up to 2 KiB: more than fits into a datagram.
 const SIZES: usize = 5;
-/// Cells of each size that are kept.
+/// Free cells that are kept of each size.
 const FREE_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Work that one thread at a time does and nobody waits for. A thread that finds another at work asks it for one more
-//! pass instead of waiting.
+//! Work that one thread at a time does and no thread waits for. A thread that finds another at work asks it for one
+//! more pass instead of waiting.
 //!
 //! Invariants, cited below by number.
 //!   C1. Only the thread that raised `requests` from zero touches `state`, until it has set `requests` back to zero.
 
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
-/// Work whose requests coalesce, with the state that it needs.
+/// Work whose requests coalesce, and its state.
 pub(crate) struct Coalesced<T> {
     /// Requests that no pass has served yet. The thread that makes the first one serves all.
     requests: AtomicU32,
@@ -21,8 +21,8 @@ impl<T> Coalesced<T> {
         Coalesced { requests: AtomicU32::new(0), state: UnsafeCell::new(state) }
     }
 
-    /// Runs `work`, or leaves it to the thread that is at work: a pass begins after this call, and sees what was done
-    /// before it.
+    /// Runs `work`, or leaves it to the thread that is at work: a pass begins after this call, and sees everything that
+    /// was done before it.
     pub(crate) fn request(&self, mut work: impl FnMut(&mut T)) {
         // Pairs with the exchange below: the next thread sees what we have done with `state`.
         if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {

@@ -1,4 +1,4 @@
-//! What has ended, and who waits for it.
+//! Outcomes of operations, and the threads and tasks that wait for them.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -8,16 +8,16 @@ use std::thread::Thread;
 
 use ferrywire_nic::{Outcome, Ticket};
 
-/// Outcomes that nobody has asked for yet, and those who wait for outcomes that are to come. One
-/// slot for each index of a ticket; the generation tells whether it speaks of the same one.
+/// Outcomes that have not been taken yet, and the threads and tasks that wait for outcomes to come. Each ticket index
+/// has one slot; the generation tells which operation the slot describes.
 #[derive(Default)]
 pub(crate) struct Completions {
     slots: Vec<CompletionSlot>,
-    /// Outcomes whose slot another operation needed before anybody asked for them.
+    /// Outcomes that were not taken before another operation needed their slot.
     late: HashMap<Ticket, Outcome>,
-    /// Those to wake as soon as nobody holds the lock: they may call us at once.
+    /// To be woken or dropped once the lock is free, because they may call the library at once.
     pub(crate) to_wake: Vec<Sleeping>,
-    /// Operations that go on though nobody will ask how they ended.
+    /// Operations that continue although their outcomes will not be taken.
     pub(crate) detached: usize,
     /// Completions since the beginning.
     pub(crate) count: u64,
@@ -29,28 +29,28 @@ struct CompletionSlot {
 }
 
 enum CompletionState {
-    /// Nobody has said anything.
+    /// No outcome, no waiter.
     Open,
     Over(Outcome),
-    /// Somebody wants to be woken.
+    /// A thread or task waits.
     Awaited(Sleeping),
-    /// Nobody will ask. What was kept for it is let go when it is over.
+    /// The outcome will not be taken. The value is dropped when the operation is over.
     Detached(Option<Keep>),
 }
 
-/// Something that must live until an operation is over.
+/// A value that must live until an operation is over.
 pub type Keep = Box<dyn Any + Send>;
 
 pub(crate) enum Sleeping {
     Thread(Thread),
     Task(Waker),
-    /// Something to let go: it may be the last hold on what calls us when it goes.
+    /// A value to drop: it may be the last owner of something that calls the library when dropped.
     Nobody(Keep),
 }
 
 impl Sleeping {
     pub(crate) fn wake(self) {
-        // Code of the user's. If it panics, that is the user's affair, and we have others to wake.
+        // This runs user code. A panic in it is contained, so that the others are still woken.
         let _ = catch_unwind(AssertUnwindSafe(|| match self {
             Sleeping::Thread(thread) => thread.unpark(),
             Sleeping::Task(waker) => waker.wake(),
@@ -64,7 +64,7 @@ impl Completions {
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.count += 1;
         let slot = self.slot(ticket);
-        // Nobody has said anything of it, nor waits for word of the one before: most often.
+        // The common case: no waiter, and no outcome of an earlier operation in the slot.
         if let CompletionState::Open = slot.state {
             slot.generation = ticket.generation();
             slot.state = CompletionState::Over(outcome);
@@ -82,7 +82,7 @@ impl Completions {
         match std::mem::replace(&mut slot.state, CompletionState::Over(outcome)) {
             CompletionState::Open | CompletionState::Over(_) => {}
             CompletionState::Awaited(sleeping) => self.to_wake.push(sleeping),
-            // A released schedule goes on, and so does what is kept for it.
+            // A released schedule continues, so what is kept for it stays.
             kept @ CompletionState::Detached(_) if outcome == Outcome::Released => {
                 slot.state = kept
             }
@@ -94,7 +94,7 @@ impl Completions {
         }
     }
 
-    /// How the operation ended, if it has. It is told once.
+    /// The outcome of an operation, if it is over. It can be taken once.
     #[inline]
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         let slot = self.slots.get_mut(ticket.index() as usize)?;
@@ -102,14 +102,14 @@ impl Completions {
             return self.take_late(ticket);
         }
         let CompletionState::Over(outcome) = slot.state else { return None };
-        // An outcome has nothing to let go, which is worth saying: some states have.
+        // An outcome needs no drop, but other states do: `forget` spares the check.
         std::mem::forget(std::mem::replace(&mut slot.state, CompletionState::Open));
         Some(outcome)
     }
 
     #[inline]
     fn take_late(&mut self, ticket: Ticket) -> Option<Outcome> {
-        // Mostly there are none, and whoever waits asks again and again.
+        // Usually empty, and waiting threads ask again and again.
         if self.late.is_empty() { None } else { self.late.remove(&ticket) }
     }
 
@@ -126,19 +126,19 @@ impl Completions {
         self.replace(ticket, CompletionState::Awaited(sleeping));
     }
 
-    /// Nobody will ask for the outcome. `keep` lives until the operation is over.
+    /// Detaches an operation: its outcome will not be taken. `keep` lives until the operation is over.
     pub(crate) fn detach(&mut self, ticket: Ticket, keep: Option<Keep>) {
         match self.take(ticket) {
             None | Some(Outcome::Released) => {
                 self.replace(ticket, CompletionState::Detached(keep));
                 self.detached += 1;
             }
-            // Dropped when nobody holds the lock.
+            // Dropped when the lock is free.
             Some(_) => self.to_wake.extend(keep.map(Sleeping::Nobody)),
         }
     }
 
-    /// Wakes all tasks, though what they wait for is not over: whoever polls may help.
+    /// Wakes all tasks before their operations are over, because a task that polls may help.
     pub(crate) fn call_tasks(&mut self) {
         for slot in &mut self.slots {
             if let CompletionState::Awaited(Sleeping::Task(_)) = slot.state
@@ -150,7 +150,7 @@ impl Completions {
         }
     }
 
-    /// Gives the slot to `ticket`. What was said of the one before may still be asked for.
+    /// Gives the slot to `ticket`. An outcome of the previous operation can still be taken.
     fn replace(&mut self, ticket: Ticket, state: CompletionState) {
         let generation = ticket.generation();
         let slot = std::mem::replace(self.slot(ticket), CompletionSlot { generation, state });

@@ -1,21 +1,21 @@
-//! The channel of a rank to whatever started it.
+//! The control channel of a rank to its launcher.
 
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use crate::bootstrap;
 use crate::launcher::Kvs;
 
-/// The channel to the launcher: ours, or another's.
+/// The channel to the launcher, which is ours or another one.
 pub(crate) struct ControlChannel(Channel);
 
 enum Channel {
     Ours {
         channel: bootstrap::LauncherChannel,
-        /// The job goes on when ranks die.
+        /// The job continues when ranks die.
         fault_tolerant: bool,
     },
     Kvs(Mutex<Box<dyn Kvs>>),
-    /// There is none: ranks are threads of one process, on hosts that are not.
+    /// No launcher: ranks are threads of one process, on simulated hosts.
     Threads(Arc<Barrier>),
 }
 
@@ -35,8 +35,8 @@ impl ControlChannel {
         ControlChannel(Channel::Threads(Arc::clone(barrier)))
     }
 
-    /// The rank has finalised: that it ends is no longer news. If nobody hears that, so be it: the launcher is gone,
-    /// and the rank will be, soon.
+    /// Tells the launcher that the rank has finalised, so that its exit is no failure. Errors are ignored: the launcher
+    /// is gone, and the rank will soon be, too.
     pub(crate) fn goodbye(&self) {
         let _ = match &self.0 {
             Channel::Ours { channel, .. } => channel.goodbye().is_ok(),
@@ -47,7 +47,7 @@ impl ControlChannel {
         };
     }
 
-    /// Waits until all ranks have come so far. If nobody answers, there is nobody to wait for.
+    /// Waits until all ranks have called this. Errors are ignored: without a launcher there are no ranks to wait for.
     pub(crate) fn wait_for_all(&self) {
         let _ = match &self.0 {
             Channel::Ours { channel, .. } => channel.wait_for_all().is_ok(),
@@ -56,12 +56,12 @@ impl ControlChannel {
         };
     }
 
-    /// Whether the job goes on when ranks die.
+    /// Whether the job continues when ranks die.
     pub(crate) fn is_fault_tolerant(&self) -> bool {
         matches!(self.0, Channel::Ours { fault_tolerant: true, .. })
     }
 
-    /// A rank has been silent for too long: all shall go on without it.
+    /// Reports a rank that has been silent for too long, so that all ranks continue without it.
     pub(crate) fn silent(&self, rank: u32) {
         if let Channel::Ours { channel, fault_tolerant: true } = &self.0 {
             // Without a launcher there is no job.
@@ -69,12 +69,12 @@ impl ControlChannel {
         }
     }
 
-    /// Asks for the end of the whole job. False if nobody hears it.
+    /// Asks the launcher to end the whole job. False if the launcher cannot be reached.
     pub(crate) fn abort(&self, code: i32, text: &str) -> bool {
         match &self.0 {
             Channel::Ours { channel, .. } => channel.abort(code, text).is_ok(),
             Channel::Kvs(kvs) => {
-                // Others do not show the reason.
+                // Other launchers do not show the reason.
                 eprintln!("abort: {text}");
                 kvs.lock().unwrap_or_else(PoisonError::into_inner).abort(code, text).is_ok()
             }

@@ -1,18 +1,17 @@
-//! How many cores this process may really use: what the scheduler allows, and what a control
-//! group leaves of it.
+//! How many cores this process may really use: what the scheduler allows, and what a control group leaves of it.
 //!
-//! A container that may use half a core of a machine with 64 must not spin as if it had 64. Where
-//! a file is missing or says something odd, it is taken to limit nothing.
+//! A container that may use half a core of a machine with 64 must not spin as if it had 64. A file that is missing or
+//! unreadable limits nothing.
 
 // Invariants of this file, cited below by number.
-//   C1. `cpu_set_t` is plain bits: all zeros is a value of it.
+//   C1. `cpu_set_t` is plain bits: all zeros is a valid value.
 //   C2. The kernel writes at most the size that it is told.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Cores that this process may use: the smaller of its affinity and the quotas of its control
-/// groups, rounded up, at least one.
+/// Cores that this process may use: the smaller of its affinity and the quotas of its control groups, rounded up, at
+/// least one.
 #[must_use]
 pub fn usable() -> u32 {
     within_quota(affinity_of(0).unwrap_or(u32::MAX))
@@ -21,12 +20,12 @@ pub fn usable() -> u32 {
 fn within_quota(affinity: u32) -> u32 {
     let quota = quota(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
     let cores = affinity.min(quota.unwrap_or(u32::MAX));
-    // Neither known: one is the number that makes nobody spin.
+    // Neither is known: with one core no thread spins.
     if cores == u32::MAX { 1 } else { cores.max(1) }
 }
 
-/// Cores that all ranks of a job on this machine may use, if each may be bound to some of them: those of our parent,
-/// which started them all.
+/// Cores that all ranks of a job on this machine may use together, where each rank may be bound to a few: those of our
+/// parent, which started them all.
 #[must_use]
 pub(crate) fn of_job() -> u32 {
     let parent = std::os::unix::process::parent_id();
@@ -34,8 +33,8 @@ pub(crate) fn of_job() -> u32 {
     within_quota(affinity)
 }
 
-/// A number for this machine, since it was last started: containers on it, which may pass for hosts of their own, have the
-/// same. None if it cannot be known.
+/// A number that identifies this machine until it is restarted. Containers on it, which may pass for separate hosts,
+/// have the same number. `None` if it is unknown.
 #[must_use]
 pub fn machine() -> Option<u64> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -43,14 +42,14 @@ pub fn machine() -> Option<u64> {
     u64::from_str_radix(&digits, 16).ok()
 }
 
-/// Whether so many ranks have to take turns on so many cores.
+/// Whether this many ranks have to share this many cores.
 #[must_use]
 pub fn oversubscribed(ranks: u32, cores: u32) -> bool {
     ranks > cores
 }
 
-/// Cores in the affinity mask of a process; 0 is this one. A kernel with more processors than the mask has bits refuses; then
-/// we know nothing.
+/// Cores in the affinity mask of a process; 0 is this one. `None` if the kernel has more processors than the mask has
+/// bits and refuses.
 fn affinity_of(process: u32) -> Option<u32> {
     let process = libc::pid_t::try_from(process).ok()?;
     // SAFETY: by C1.
@@ -61,27 +60,25 @@ fn affinity_of(process: u32) -> Option<u32> {
     if code != 0 {
         return None;
     }
-    // SAFETY: counts bits of a set that is initialised.
+    // SAFETY: counts the bits of an initialised set.
     let count = unsafe { libc::CPU_COUNT(&set) };
     u32::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// The smallest quota among the control groups that `membership` names below `root`, of either
-/// version.
+/// The smallest quota among the control groups, of either version, that `membership` names below `root`.
 fn quota(membership: &Path, root: &Path) -> Option<u32> {
     let text = fs::read_to_string(membership).ok()?;
     text.lines().filter_map(|line| quota_of_line(line, root)).min()
 }
 
-/// One line of `/proc/self/cgroup`: `number:controllers:/path`.
+/// The quota for one line of `/proc/self/cgroup`: `number:controllers:/path`.
 fn quota_of_line(line: &str, root: &Path) -> Option<u32> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
     if controllers.is_empty() {
         return tightest(root, path, quota_v2);
     }
-    // A first version names its controllers; the folder is called like the line, or like one of
-    // them where a link is made.
+    // Version 1 names its controllers; the folder is named like the line, or like one of them where there is a link.
     if !controllers.split(',').any(|name| name == "cpu") {
         return None;
     }
@@ -89,8 +86,8 @@ fn quota_of_line(line: &str, root: &Path) -> Option<u32> {
     folders.iter().filter_map(|folder| tightest(&root.join(folder), path, quota_v1)).min()
 }
 
-/// The smallest quota of the group and of all groups above it: each of them limits. Inside a
-/// container the path may be that of the machine outside; then only the top is found.
+/// The smallest quota of the group and of all groups above it, each of which limits. Inside a container the path may be
+/// that of the machine outside; then only the top is found.
 fn tightest(root: &Path, path: &str, read: fn(&Path) -> Option<u32>) -> Option<u32> {
     let mut folder: PathBuf = root.join(path.trim_start_matches('/'));
     let mut least = None;
@@ -111,14 +108,14 @@ fn quota_v2(folder: &Path) -> Option<u32> {
     cores_of(words.next()?, words.next()?)
 }
 
-/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a quota of -1 is none.
+/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; a quota of -1 means no limit.
 fn quota_v1(folder: &Path) -> Option<u32> {
     let quota = fs::read_to_string(folder.join("cpu.cfs_quota_us")).ok()?;
     let period = fs::read_to_string(folder.join("cpu.cfs_period_us")).ok()?;
     cores_of(quota.trim(), period.trim())
 }
 
-/// Rounded up: half a core is one place to run. What is not a positive number limits nothing.
+/// Rounds up, because half a core is one place to run. Anything but a positive number limits nothing.
 fn cores_of(quota: &str, period: &str) -> Option<u32> {
     let quota: u64 = quota.parse().ok()?;
     let period: u64 = period.parse().ok()?;
@@ -214,7 +211,7 @@ mod tests {
     #[test]
     fn a_path_cannot_lead_above_the_root() {
         let tree = Tree::new("up", "0::/../../x\n", &[("cpu.max", "200000 100000\n")]);
-        // The odd path has no file; what lies above the root is not looked at for ever.
+        // The odd path has no file; the search does not go on above the root for ever.
         assert!(tree.quota().is_none_or(|cores| cores == 2));
     }
 }

@@ -1,14 +1,14 @@
-//! Who drives the NIC: the thread that calls, while it is inside; the agent, while the application
-//! is away and something is outstanding.
+//! Decides which thread drives the NIC: a calling thread while it is inside the library, the agent while the
+//! application is away and operations are outstanding.
 //!
-//! One lock guards the NIC and all that belongs to it. Of several threads that wait, one is the
-//! *leader*: it turns, spins and sleeps at the doorbell. The others park until their operation is
-//! over or the leader leaves. When the last thread leaves and something is outstanding, the
-//! doorbell is armed for the agent; if nothing is, nobody rings and nobody wakes.
+//! One lock guards the NIC and everything that belongs to it. Of several waiting threads, one is the *leader*: it
+//! turns, spins and sleeps at the doorbell. The others park until their operation is over or the leader leaves. When
+//! the last thread leaves with operations outstanding, it arms the doorbell for the agent; with none outstanding, the
+//! doorbell stays disarmed and no thread is woken.
 //!
-//! Operators of the user's are run by threads of the user's that wait or look, without the lock and
-//! without leading: an operator may call us, and others who wait go on meanwhile. Where a rank has several
-//! planes, all its threads may wait in others, and the agent runs what nobody else comes for.
+//! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
+//! operator may call the library, and other waiting threads make progress meanwhile. If a rank has several planes, all
+//! its threads may be waiting in other planes; then the agent runs the operators.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -31,18 +31,18 @@ use crate::shm::segment::Attention;
 use crate::turn::{Core, Turns};
 use crate::wait_policy::{Next, WaitPolicy};
 
-/// A rank in a plane of its job: a NIC, what it needs of the world, and who turns it.
+/// A rank in one plane of its job: a NIC, its port, and the threads that turn it.
 pub struct Driver {
     shared: Arc<Shared>,
-    /// Started when it is first needed, if it can be.
+    /// Started when first needed; `None` inside if it could not be started.
     agent: OnceLock<Option<Agent>>,
 }
 
-/// What the agent has in common with the callers.
+/// State shared by the agent and the callers.
 pub(crate) struct Shared {
     pub(crate) core: Lock<Core>,
     pub(crate) plane: Plane,
-    /// Ours, in the plane.
+    /// The doorbell of this rank in the plane.
     bell: Bell,
     attention: &'static Attention,
     pub(crate) agent_wakeup: AgentWakeup,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
 }
 
 impl Driver {
-    /// The driver of rank `me` in a plane that it has opened. There must be only one.
+    /// Creates the driver of rank `me` in a plane that the rank has opened. A rank has only one driver in each plane.
     pub(crate) fn new(
         plane: Plane,
         me: u32,
@@ -75,44 +75,43 @@ impl Driver {
         })
     }
 
-    /// Whether this process was forked from the one whose driver it is. Then nothing can be asked of it: whoever tries ends
-    /// the process.
+    /// Whether this process was forked from the one that owns the driver. The driver is unusable in such a child: any
+    /// other call ends the process.
     pub fn is_forked(&self) -> bool {
         self.shared.core.is_forked()
     }
 
-    /// Who we are.
+    /// The rank of this driver.
     pub fn me(&self) -> Peer {
         Peer(self.shared.me)
     }
 
-    /// How many we are.
+    /// The number of ranks in the job.
     pub fn size(&self) -> u32 {
         let plane = &self.shared.plane;
         plane.net.as_ref().map_or(plane.segment.ranks(), |net| net.directory.size())
     }
 
-    /// Why `peer` cannot be reached, if the machine is to blame.
+    /// Why `peer` cannot be reached, if the operating system or the network is the cause.
     pub fn trouble(&self, peer: Peer) -> Option<String> {
         self.enter().core.troubles.get(&peer).cloned()
     }
 
-    /// Reads what the NIC says of itself, such as its statistics. `read` must not call the driver.
+    /// Reads state of the NIC, such as its statistics. `read` must not call the driver.
     pub fn inspect<T>(&self, read: impl FnOnce(&Nic) -> T) -> T {
         read(&self.shared.core.lock().nic)
     }
 
-    /// How often the NIC has been turned, and by whom.
+    /// How often the NIC has been turned, in total and by the agent.
     pub fn turns(&self) -> Turns {
         self.shared.core.lock().turns
     }
 
-    /// Asks the NIC for something.
+    /// Calls the NIC under the lock.
     ///
     /// # Safety
-    /// Every span that `ask` gives to the NIC is memory that the caller may lend, and that stays
-    /// lent until the operation it belongs to is over: read by nobody if it will be written, and
-    /// written by nobody.
+    /// Every span that `ask` gives to the NIC is memory that the caller may lend. It stays lent until its operation is
+    /// over: nothing else writes it meanwhile, and nothing else reads it if the operation writes it.
     #[inline]
     pub unsafe fn submit<T>(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
         let mut inside = self.enter();
@@ -120,17 +119,17 @@ impl Driver {
         ask(nic, port)
     }
 
-    /// Asks the NIC for something, and waits until it is over.
+    /// Starts an operation and waits until it is over.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
     #[inline]
     pub unsafe fn perform(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted) -> Outcome {
-        // SAFETY: whoever calls this vouches for what it lends.
+        // SAFETY: the caller vouches for the memory that it lends.
         unsafe { self.perform_schedule(ask) }.1
     }
 
-    /// The same, and says under which ticket, if it had one: a released schedule goes on under it.
+    /// Like [`Driver::perform`], and also returns the ticket, if there was one: a released schedule continues under it.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
@@ -144,25 +143,25 @@ impl Driver {
         match ask(nic, port) {
             Posted::Done(outcome) => (None, outcome),
             Posted::Pending(ticket) => {
-                // A turn looks for arrivals before it lets anything go.
+                // A turn polls for arrivals before it flushes.
                 port.rail.flush();
                 (Some(ticket), inside.wait(ticket))
             }
         }
     }
 
-    /// Waits until an operation is over. A released schedule counts as such; it goes on.
+    /// Waits until an operation is over. A released schedule counts as over, although it continues.
     pub fn wait(&self, ticket: Ticket) -> Outcome {
         self.enter().wait(ticket)
     }
 
-    /// Waits until all these operations are over, and tells how each ended, in their order.
+    /// Waits until all these operations are over, and passes each outcome to `told`, in order.
     pub fn wait_each(&self, tickets: impl Iterator<Item = Ticket>, mut told: impl FnMut(Outcome)) {
         let mut inside = self.enter();
         tickets.for_each(|ticket| told(inside.wait(ticket)));
     }
 
-    /// How an operation ended, if it has.
+    /// The outcome of an operation, if it is over. Turns once.
     pub fn test(&self, ticket: Ticket) -> Option<Outcome> {
         let mut inside = self.enter();
         if let Some(outcome) = inside.core.port.completions.take(ticket) {
@@ -172,7 +171,7 @@ impl Driver {
         inside.core.port.completions.take(ticket)
     }
 
-    /// The same for tasks: if it is not over, `waker` is woken when it is.
+    /// Like [`Driver::test`], for async tasks: wakes `waker` when the operation is over.
     pub fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Outcome> {
         let mut inside = self.enter();
         if let Some(outcome) = inside.core.port.completions.take(ticket) {
@@ -189,8 +188,8 @@ impl Driver {
         }
     }
 
-    /// Waits until `look` has found among the outcomes that are there what it wants. It is asked
-    /// whenever something has ended, and must not call the driver.
+    /// Waits until `look` finds what it wants among the outcomes. `look` runs whenever an operation has ended, and must
+    /// not call the driver.
     pub fn wait_until<T>(&self, mut look: impl FnMut(&mut Finished<'_>) -> Option<T>) -> T {
         let mut inside = self.enter();
         let mut look = |core: &mut Core| look(&mut Finished(&mut core.port.completions));
@@ -200,15 +199,15 @@ impl Driver {
         }
     }
 
-    /// Turns once, and lets `look` see which outcomes are there. It must not call the driver.
+    /// Turns once, then shows `look` the outcomes. `look` must not call the driver.
     pub fn look<T>(&self, look: impl FnOnce(&mut Finished<'_>) -> T) -> T {
         let mut inside = self.enter();
         inside.turn();
         look(&mut Finished(&mut inside.core.port.completions))
     }
 
-    /// Waits until one of these operations is over: which, and how it ended. For ever, if all of them
-    /// have been told before.
+    /// Waits until one of these operations is over, and returns its index and outcome. Never returns if all outcomes
+    /// have been taken before.
     pub fn wait_any(&self, tickets: &[Ticket]) -> (usize, Outcome) {
         self.wait_until(|finished| {
             let mut each = tickets.iter().enumerate();
@@ -216,7 +215,7 @@ impl Driver {
         })
     }
 
-    /// Looks around until `look` finds something.
+    /// Turns until `look` finds something.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
@@ -228,17 +227,17 @@ impl Driver {
         inside.drive(None, |core| look(&mut core.nic, &mut core.port))
     }
 
-    /// Looks around once.
+    /// Turns once.
     pub fn turn(&self) {
         self.enter().turn();
     }
 
-    /// Nobody will ask how an operation ended. `keep` lives until it has.
+    /// Detaches an operation: its outcome will not be taken. `keep` lives until the operation is over.
     pub fn detach(&self, ticket: Ticket, keep: Option<Keep>) {
         self.enter().core.port.completions.detach(ticket, keep);
     }
 
-    /// Takes an operation back, if it is not too late; either way it ends.
+    /// Cancels an operation, if it is not too late. The operation ends either way.
     pub fn cancel(&self, ticket: Ticket) {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
@@ -254,14 +253,14 @@ impl Driver {
         inside
     }
 
-    /// Nothing is moved straight between this rank's memory and others' any more, in its name.
+    /// Stops all direct copies between the memory of this rank and that of others.
     pub(crate) fn stop_transfers(&self) {
         let mut inside = self.enter();
         inside.core.stopped = true;
         inside.core.port.transfers.clear();
     }
 
-    /// Everything open ends, and so does whatever is posted from now on, as if everybody were gone.
+    /// Ends all open operations, and all that are posted later, as if every peer were gone.
     pub(crate) fn give_up(&self, because_of: Peer) {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
@@ -269,12 +268,12 @@ impl Driver {
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
-    /// `waker` is woken whenever a peer is found to be gone.
+    /// Wakes `waker` whenever a peer is found to be gone.
     pub(crate) fn watch_deaths(&self, waker: Waker) {
         self.enter().core.failure_waker = Some(waker);
     }
 
-    /// Whether the launcher has said that `peer` is gone, or it has said so itself.
+    /// Whether the launcher has declared `peer` gone, or `peer` itself has announced that it left.
     pub(crate) fn is_declared_gone(&self, peer: Peer) -> bool {
         let inside = self.enter();
         let plane = &self.shared.plane;
@@ -283,7 +282,7 @@ impl Driver {
         near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
     }
 
-    /// How a peer went that is gone. Ranks of other hosts leave together with us, so that whoever of them is gone has died.
+    /// How a peer that is gone went. Ranks on other hosts leave together with us, so one that is gone has died.
     pub(crate) fn departure_of(&self, peer: Peer) -> Departure {
         let local_rank = self.enter().core.here.local_rank(peer);
         match local_rank.is_some_and(|local_rank| self.shared.plane.segment.has_left(local_rank.0))
@@ -298,22 +297,22 @@ impl Driver {
         self.shared.plane.net.is_some()
     }
 
-    /// Whether the ranks of the job share cores.
+    /// Whether the ranks on this host share cores.
     pub fn is_oversubscribed(&self) -> bool {
         self.shared.plane.segment.is_oversubscribed()
     }
 
-    /// The rank is leaving: the agent goes, and nobody calls it any more.
+    /// Begins to close the driver: the agent ends, and no thread calls it any more.
     pub(crate) fn close(&self) {
         self.enter().core.closing = true;
     }
 
-    /// Whoever sleeps on this host shall look: somebody has left, or is gone.
+    /// Wakes all sleepers on this host, because a rank has left or died.
     pub(crate) fn wake_all(&self) {
         self.shared.plane.wake_all();
     }
 
-    /// Waits until nothing of ours is on its way.
+    /// Waits until nothing that this rank sent is still on its way.
     pub(crate) fn drain(&self) {
         let mut inside = self.enter();
         inside.core.draining = true;
@@ -321,39 +320,39 @@ impl Driver {
         inside.core.draining = false;
     }
 
-    /// Turns once, and says whether nothing of ours is on its way.
+    /// Turns once, and says whether nothing that this rank sent is still on its way.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut inside = self.enter();
         inside.turn();
         inside.core.is_quiet()
     }
 
-    /// Ends the agent, if there is one. The driver is closed already.
+    /// Ends the agent, if it runs. The driver is closed already.
     pub(crate) fn end_agent(&mut self) {
         if let Some(agent) = self.agent.take().flatten() {
             agent.end(&self.shared);
         }
     }
 
-    /// `thread` is woken when something happens. False if something has since there were `count`
-    /// completions, or waits to be done.
+    /// Registers `thread` to be woken when something happens. False if there have been completions since there were
+    /// `count`, or a reduction is waiting to be run.
     pub(crate) fn enlist(&self, thread: &Thread, count: u64) -> bool {
         let mut core = self.shared.core.lock();
         core.waiters.push(thread.clone());
         core.port.completions.count == count && core.port.reductions.is_empty()
     }
 
-    /// It is not, any more.
+    /// Removes a thread that [`Driver::enlist`] registered.
     pub(crate) fn strike(&self, thread: &Thread) {
         self.shared.core.lock().waiters.retain(|waiter| waiter.id() != thread.id());
     }
 }
 
-/// The outcomes that are there, for those who wait for several operations.
+/// The outcomes that are available, for a caller that waits for several operations.
 pub struct Finished<'a>(&'a mut Completions);
 
 impl Finished<'_> {
-    /// How the operation ended, if it has. It is told once.
+    /// The outcome of an operation, if it is over. It can be taken once.
     pub fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         self.0.take(ticket)
     }
@@ -364,13 +363,13 @@ impl Finished<'_> {
     }
 }
 
-/// A thread of the application inside the library.
+/// An application thread inside the library, with the lock.
 struct Inside<'a> {
     core: Guard<'a, Core>,
     driver: &'a Driver,
-    /// Completions when we came.
+    /// Completions when the thread entered.
     count: u64,
-    /// Whether the thread was unwinding already when it came.
+    /// Whether the thread was unwinding already when it entered.
     panicking: bool,
 }
 
@@ -383,7 +382,7 @@ impl Inside<'_> {
         self.drive(Some(ticket), |core| core.port.completions.take(ticket))
     }
 
-    /// Turns once, and does what is left to threads of the user's.
+    /// Turns once, and runs the user-defined operators that wait.
     fn turn(&mut self) {
         self.relieve_agent();
         self.core.turn(&self.driver.shared);
@@ -392,7 +391,7 @@ impl Inside<'_> {
         }
     }
 
-    /// Turns until `over` says so.
+    /// Turns until `over` returns a result.
     #[inline]
     fn drive<T>(
         &mut self,
@@ -415,7 +414,7 @@ impl Inside<'_> {
         }
     }
 
-    /// Turns as the leader until `over` says so. Nothing if there is an operator of the user's to run.
+    /// Turns as the leader until `over` returns a result. `None` if there is a user-defined operator to run.
     #[inline]
     fn lead<T>(
         &mut self,
@@ -443,7 +442,7 @@ impl Inside<'_> {
             if busy {
                 policy.renew();
                 self.core.wake_waiters();
-                // Where something always happens nobody yields, and what a task does may be what we wait for.
+                // While something always happens no thread yields, and a woken task may do what we wait for.
                 if self.wake_others() {
                     continue;
                 }
@@ -459,7 +458,7 @@ impl Inside<'_> {
                     self.wake_others();
                     self.core.unlocked(std::thread::yield_now);
                 }
-                // Whoever was let in meanwhile may have brought what we wait for.
+                // A thread that got the lock meanwhile may have brought what we wait for.
                 Next::Sleep if self.wake_others() => {}
                 Next::Sleep => {
                     let since = *asleep_since.get_or_insert_with(Instant::now);
@@ -479,14 +478,14 @@ impl Inside<'_> {
         result
     }
 
-    /// Waits while another thread leads. Nothing if it is our turn to lead.
+    /// Waits while another thread leads. `None` if this thread has to lead.
     #[cold]
     fn follow<T>(
         &mut self,
         ticket: Option<Ticket>,
         over: &mut impl FnMut(&mut Core) -> Option<T>,
     ) -> Option<T> {
-        // What we did before may be what they wait for.
+        // What we did before may be what other threads wait for.
         self.core.wake_waiters();
         self.wake_others();
         while self.core.led {
@@ -501,7 +500,7 @@ impl Inside<'_> {
                 None => self.core.waiters.push(me.clone()),
             }
             self.core.followers.push(me.clone());
-            // What we have asked for may be the leader's to do.
+            // The operation that we started may leave the leader something to do.
             self.rouse_leader();
             self.core.unlocked(std::thread::park);
             self.core.followers.retain(|thread| thread.id() != me.id());
@@ -510,9 +509,9 @@ impl Inside<'_> {
         over(&mut self.core)
     }
 
-    /// Sleeps at the doorbell, where ringers have no fence only for a nap at first. True if it was one
-    /// and nobody has rung: the doorbell stays armed, and whatever was on its way when it was armed has
-    /// been seen by the time that we come again.
+    /// Sleeps at the doorbell; where ringers have no fence, only for a nap at first. True if it was a nap and nothing
+    /// rang: the doorbell stays armed, and by the time of the next call, everything that was on its way when it was
+    /// armed has been seen.
     #[cold]
     fn sleep(&mut self, napped: bool) -> bool {
         let shared = &*self.driver.shared;
@@ -524,7 +523,7 @@ impl Inside<'_> {
         let leaving = self.core.closing || self.core.draining;
         let stuck = leaving || self.core.port.rail.is_stuck();
         let moved = stuck && self.core.port.rail.want_room(leaving);
-        // One last look: whoever came before the doorbell was armed did not ring.
+        // A last look: senders that came before the doorbell was armed did not ring.
         if moved || self.core.has_work_for_caller(shared) {
             doorbell.disarm();
             return false;
@@ -542,9 +541,9 @@ impl Inside<'_> {
         false
     }
 
-    /// Runs the operators of the user's that wait for it. Nobody holds the lock meanwhile, nor do we
-    /// lead: they may call us, and whoever else waits turns. Nobody calls the agent: most of them are
-    /// done before it would be awake.
+    /// Runs the user-defined operators that wait, without the lock and without leading: operators may call the library,
+    /// and other waiting threads turn meanwhile. The agent is not called: most operators are done before it would be
+    /// awake.
     #[cold]
     fn reduce(&mut self) {
         while let Some(reduction) = self.core.port.reductions.pop() {
@@ -556,8 +555,8 @@ impl Inside<'_> {
         }
     }
 
-    /// Wakes those whose operations are over. They may call us at once, so nobody holds the lock
-    /// meanwhile. True if there were any.
+    /// Wakes the threads and tasks whose operations are over, without the lock, because they may call the library at
+    /// once. True if there were any.
     #[inline(always)]
     fn wake_others(&mut self) -> bool {
         let any = !self.core.port.completions.to_wake.is_empty();
@@ -568,25 +567,25 @@ impl Inside<'_> {
         any
     }
 
-    /// What happens from now on is news.
+    /// Notes the number of completions: later ones are news.
     #[inline(always)]
     fn come(&mut self) {
         self.count = self.core.port.completions.count;
     }
 
-    /// Nobody rings for the agent from now on.
+    /// Disarms the doorbell if it is armed for the agent.
     #[inline(always)]
     fn relieve_agent(&mut self) {
         self.core.agent_handover.stand_down(self.driver.shared.doorbell());
     }
 
-    /// The application goes: somebody else may have to look after what is outstanding.
+    /// Leaves the library; other threads or the agent may have to drive what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
         self.core.port.rail.flush();
         let others = self.tell_others();
         if self.core.agent_handover.is_guarded() && !self.core.port.rail.shm.pressing {
-            // We only asked for something, and the agent is still at the doorbell.
+            // We only started something, and the agent still guards the doorbell.
             return;
         }
         if !others && self.core.is_expecting() {
@@ -597,7 +596,7 @@ impl Inside<'_> {
         }
     }
 
-    /// Those who wait inside may have to look after it. True if there are any.
+    /// Wakes waiting threads that may have to drive what is outstanding. True if there are any.
     #[inline(always)]
     fn tell_others(&mut self) -> bool {
         if !self.core.waiters.is_empty() {
@@ -615,7 +614,7 @@ impl Inside<'_> {
         true
     }
 
-    /// The leader sleeps, and what we did may be what it waits for, or leave it something to do.
+    /// Rings for a sleeping leader if what we did may be what it waits for, or leaves it something to do.
     fn rouse_leader(&mut self) {
         let core = &*self.core;
         if core.leader_asleep {
@@ -627,7 +626,7 @@ impl Inside<'_> {
         }
     }
 
-    /// The agent looks after what is outstanding.
+    /// Hands what is outstanding to the agent.
     #[inline(never)]
     fn hand_over(&mut self) {
         if self.core.closing {
@@ -638,8 +637,8 @@ impl Inside<'_> {
         self.core.port.rail.shm.pressing = false;
         let idle = self.core.agent_handover.hand_over(shared.doorbell(), oversubscribed);
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.want_room(false);
-        // What is there already does not ring. Where ringers have no fence the agent looks by itself now
-        // and then, so only what nobody else will ever do is worth waking it for.
+        // Work that is there already does not ring. Where ringers have no fence the agent polls now and then, so it is
+        // woken only for work that nothing else will ever do.
         let waiting = match oversubscribed {
             true => moved || self.core.has_work(shared),
             false => moved || !self.core.port.transfers.is_empty() || self.core.nic.is_busy(),
@@ -659,7 +658,7 @@ impl Drop for Inside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if std::thread::panicking() != self.panicking {
-            // A bug of ours. Buffers that are lent would be taken back without the NIC knowing it.
+            // A bug in Ferrywire. Unwinding would take lent buffers back without the NIC knowing it.
             std::process::abort();
         }
         self.leave();
@@ -671,7 +670,7 @@ impl Shared {
         self.bell.doorbell
     }
 
-    /// Whoever sleeps for this rank shall look.
+    /// Wakes the thread that sleeps at the doorbell of this rank.
     pub(crate) fn ring(&self) {
         self.bell.ring(true);
     }
@@ -681,5 +680,5 @@ impl Shared {
     }
 }
 
-/// Long enough for any store to arrive: see `doorbell.rs`.
+/// Longer than any store takes to become visible: see `doorbell.rs`.
 const NAP: Duration = Duration::from_micros(200);

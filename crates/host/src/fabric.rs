@@ -1,18 +1,18 @@
-//! The rail over libfabric: whatever network it has a provider for, by one code.
+//! The rail over libfabric: one implementation for every network that it has a provider for.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `rail.rs` | the rail: how ranks learn each other's names, which frame goes where |
-//! | `reads.rs` | which pieces of other ranks' memory are being read |
-//! | `watch.rs` | who is silent for too long |
-//! | `endpoint_address.rs` | what they tell each other for that, as bytes |
-//! | `endpoint.rs` | one endpoint of the library, with the memory that is lent to it |
+//! | `rail.rs` | the rail: how ranks exchange endpoint addresses, and where each frame goes |
+//! | `reads.rs` | reads of other ranks' memory in progress |
+//! | `watch.rs` | which peers have been silent for too long |
+//! | `endpoint_address.rs` | the message by which ranks exchange addresses |
+//! | `endpoint.rs` | one endpoint of the library, with the memory lent to it |
 //! | `slots.rs`, `object.rs` | that memory; objects of the library, and how they are closed |
-//! | `found.rs` | which providers there are, and which one is chosen |
+//! | `found.rs` | which providers are available, and which one is chosen |
 //! | `bindings.rs` | the library's layouts, and how it is loaded |
 //!
-//! The library is loaded when a job wants it, never before, and nothing needs it to be built. Frames are not sealed here: whoever
-//! can reach the network of a fabric is trusted, as all that is made for such networks has it.
+//! The library is loaded only when a job asks for it, and is not needed to build. Frames are not sealed here:
+//! everything that can reach a fabric's network is trusted, as is usual for such networks.
 
 mod bindings;
 mod endpoint;

@@ -1,8 +1,8 @@
-//! Frames that strangers make, by the million: whoever they claim to be from, a NIC behind a rail between hosts touches no
-//! byte that is not lent for it, and never believes that a rank of its own host speaks.
+//! Forged frames, by the million: whichever rank they claim to be from, a NIC behind a rail between hosts
+//! touches no byte that is not lent for it, and never accepts a frame in the name of a rank of its own host.
 //!
-//! The strangers know the job, the tickets of all that is open, and what is lent where. How many datagrams they send is
-//! `DATAGRAMS`, where all that is random begins is `SEED`:
+//! The attackers know the job, the tickets of all open operations, and what is lent where. `DATAGRAMS` is how
+//! many datagrams they send, `SEED` the seed of the random numbers:
 //!
 //!     DATAGRAMS=10000000 cargo test --release -p ferrywire-host --lib forged -- --nocapture
 
@@ -25,7 +25,7 @@ use crate::udp::rail::{Sources, open_one};
 use crate::udp::seal::{DatagramHeader, Form, HEADER_BYTES, TAG_BYTES};
 
 const JOB: u32 = 7;
-/// Ranks on each of three hosts, of which the first one's first rank is attacked.
+/// Ranks on each of three hosts. The attack is on the first rank of the first host.
 const EACH: u16 = 3;
 const RANKS: u32 = 9;
 const ME: Peer = Peer(0);
@@ -43,7 +43,7 @@ fn sealed_datagrams_are_not_forged_whoever_they_claim_to_be_from() {
     let mut believed = 0;
     for number in 0..datagrams() {
         let datagram = match number % 4 {
-            // With the right header before frames that would be understood, or what has been heard, changed or not.
+            // Right headers before valid frames, and sniffed datagrams, changed or not.
             0 | 1 => world.datagram(Form::Sealed),
             2 => world.changed(&genuine),
             _ => genuine[world.dice.below(genuine.len())].clone(),
@@ -84,7 +84,7 @@ fn forged_messages_of_libfabric_touch_only_what_is_lent() {
     assert!(believed > 0 && world.port.reached > 0, "something got as far as memory");
 }
 
-/// How many there are in each test.
+/// The number of datagrams in each test.
 fn datagrams() -> u64 {
     let number = std::env::var("DATAGRAMS").ok().map(|text| text.parse().expect("a number"));
     number.unwrap_or(100_000)
@@ -96,14 +96,14 @@ fn genuine(nets: &[Arc<Net>]) -> Vec<Vec<u8>> {
     (0..1500_u32).map(|number| out.sealed_for_tests(ME, &number.to_le_bytes())).collect()
 }
 
-/// A rank that is attacked: its NIC, with receives, sends and a region open.
+/// The attacked rank: its NIC, with receives, sends and a region open.
 struct World {
     nic: Nic,
     port: Lender,
     dice: Dice,
-    /// Of datagrams that are not sealed.
+    /// The counter of datagrams that are not sealed.
     counter: u64,
-    /// How far each rank that somebody claims to be has counted in its window.
+    /// The next sequence number for each rank that attackers claim to be.
     sequences: HashMap<u32, u32>,
 }
 
@@ -123,7 +123,7 @@ impl World {
         format!("{} accesses to memory, all lent", self.port.reached)
     }
 
-    /// A datagram comes in; whether it was believed.
+    /// Receives a datagram. True if it was accepted.
     fn take(&mut self, net: &Net, sources: &mut Sources, datagram: &[u8]) -> bool {
         let mut datagram = datagram.to_vec();
         let opened = open_one(net, sources, &SocketAddress::NOWHERE, &mut datagram);
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// Whatever has ended is asked for again.
+    /// Posts again what has ended.
     fn post(&mut self) {
         while self.port.lent.len() < OPERATIONS {
             let World { nic, port, dice, .. } = self;
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// A header that a rank might have written, before a frame.
+    /// A plausible header before a frame.
     fn datagram(&mut self, form: Form) -> Vec<u8> {
         let source = self.dice.source();
         self.counter += 1;
@@ -187,7 +187,7 @@ impl World {
             (Form::Sealed, 0) => self.dice.next(),
             (Form::Sealed, 1) => 1 << self.dice.below(64),
             (Form::Sealed, _) => u64::from(self.dice.below_u32(4000)),
-            // One far ahead would close the window for all that follow.
+            // A counter far ahead would close the replay window for all that follow.
             _ => self.counter - u64::from(self.dice.below_u32(8)).min(self.counter),
         };
         let local_rank = u16::from(self.dice.below(16) == 0);
@@ -199,7 +199,7 @@ impl World {
         datagram
     }
 
-    /// What was heard, with something changed.
+    /// A sniffed datagram with something changed.
     fn changed(&mut self, genuine: &[Vec<u8>]) -> Vec<u8> {
         let mut datagram = genuine[self.dice.below(genuine.len())].clone();
         match self.dice.below(3) {
@@ -207,7 +207,7 @@ impl World {
                 let mut header = DatagramHeader::parse(&datagram).expect("it is genuine");
                 header.source = self.dice.source();
                 datagram[..HEADER_BYTES].copy_from_slice(&header.emit());
-                // Unless it is what it was.
+                // Unless the source is the original one.
                 if header.source == 4 {
                     datagram.pop();
                 }
@@ -221,7 +221,7 @@ impl World {
         datagram
     }
 
-    /// A frame of any sort, with what is lent and addresses that are not.
+    /// A frame of any kind, with spans that are lent and spans that are not.
     fn frame(&mut self, source: u32) -> Vec<u8> {
         if self.dice.below(8) == 0 {
             let mut noise = JOB.to_le_bytes().to_vec();
@@ -276,24 +276,24 @@ fn is_far(peer: Peer) -> bool {
     (u32::from(EACH)..RANKS).contains(&peer.0)
 }
 
-/// How many operations are open.
+/// The number of open operations.
 const OPERATIONS: usize = 24;
 
-/// A port that has lent spans, and looks at each that the NIC uses.
+/// A port that has lent spans, and checks each span that the NIC uses.
 #[derive(Default)]
 struct Lender {
     fabric: bool,
     now: Time,
     lent: Vec<Lent>,
-    /// Memory for the NIC.
+    /// Memory that the NIC has claimed.
     claimed: Vec<Span>,
-    /// Where the next is lent. Nothing is lent twice.
+    /// Where the next span is lent. Nothing is lent twice.
     next: u64,
-    /// Of operations that end before they have a ticket.
+    /// Operations that ended before their ticket was known.
     ended: Vec<Ticket>,
-    /// Reads that have been asked for.
+    /// Reads that the NIC has asked for.
     reading: Vec<Ticket>,
-    /// Accesses to memory.
+    /// The number of accesses to memory.
     reached: u64,
 }
 
@@ -305,7 +305,7 @@ struct Lent {
 
 impl Lender {
     fn lend(&mut self, len: u64, written: bool) -> Span {
-        // With something in between that nobody may touch.
+        // With a gap that may not be touched.
         self.next += len + 4096;
         let span = Span::new(Region(0), (1 << 20) + self.next - len, len);
         self.lent.push(Lent { span, written, ticket: None });
@@ -329,7 +329,7 @@ impl Lender {
         self.lent.iter().filter_map(|lent| lent.ticket)
     }
 
-    /// One that is lent, a part of one, one beyond it, or any.
+    /// A lent span, a part of one, one beyond it, or any.
     fn some_span(&self, dice: &mut Dice) -> Span {
         let lent = self.lent.get(dice.below(self.lent.len())).map_or(Span::EMPTY, |lent| lent.span);
         match dice.below(5) {
@@ -455,7 +455,7 @@ impl Port for Lender {
     fn arm(&mut self, _: Option<Time>) {}
 }
 
-/// Numbers as random as this needs (xorshift).
+/// Random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -481,7 +481,7 @@ impl Dice {
         u32::try_from(self.below(end as usize)).expect("it is below")
     }
 
-    /// Each rank of the job, and others.
+    /// Any rank of the job, or another number.
     fn source(&mut self) -> u32 {
         match self.below(16) {
             0 => self.below_u32(u32::MAX),

@@ -1,8 +1,8 @@
-//! What fuzz targets call: each function takes any bytes, as they may come from a stranger, a peer or a launcher, and must
-//! neither panic nor take memory without limit. There is none of it in a build that is not for fuzzing.
+//! Entry points of the fuzz targets: each function takes any bytes, as a stranger, a peer or a launcher may
+//! send them, and must neither panic nor use memory without limit. Only built for fuzzing.
 //!
 //! Invariants, cited below by number.
-//!   F1. Rings are leaked, so they are there for good.
+//!   F1. Rings are leaked, so they live for ever.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -23,12 +23,12 @@ use crate::udp::seal::{Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Seal
 pub fn bootstrap(bytes: &[u8]) {
     if let Ok(message) = Message::parse(bytes) {
         let said = message.emit();
-        // Texts that are none are mended when they are read.
+        // Invalid text is repaired when it is parsed.
         assert_eq!(Message::parse(&said).as_ref(), Ok(&message), "what is understood can be said");
     }
 }
 
-/// What a launcher's kvs gives back: the word of a host, that of the job, and the map of ranks.
+/// What a launcher's kvs returns: the record of a host, that of the job, and the map of ranks.
 pub fn kvs(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     launcher::fuzzed::words(text);
@@ -38,12 +38,12 @@ pub fn kvs(bytes: &[u8]) {
     }
 }
 
-/// A launcher that speaks PMI: all that it answers.
+/// A launcher that speaks PMI: all its answers.
 pub fn pmi(bytes: &[u8]) {
     launcher::fuzzed::pmi(bytes);
 }
 
-/// Datagrams at the port of a rank, one after the other, each behind a byte that says how long it is.
+/// Datagrams at the port of a rank, one after the other, each after a byte with half its length.
 pub fn datagram(mut bytes: &[u8]) {
     let mut opener = Opener::new(keyring(1).from(0, SOURCE, LOCAL_RANK));
     while let Some((&len, rest)) = bytes.split_first() {
@@ -65,14 +65,14 @@ pub fn datagram(mut bytes: &[u8]) {
 const SOURCE: u32 = 2;
 const LOCAL_RANK: u16 = 1;
 
-/// The keys of one of two hosts, for epochs that are over soon.
+/// The keys of one of two hosts, with short epochs.
 fn keyring(own: u32) -> Keyring {
     Keyring::new(&Secret::new(&[7; 32]), own, 2, EPOCHS)
 }
 
 const EPOCHS: Epochs = Epochs { first: 0, frames: 2 };
 
-/// The list of hosts that a rank is handed.
+/// The directory that a rank is handed.
 pub fn directory(bytes: &[u8]) {
     let Ok(file) = map::memory_file(bytes.len() as u64) else { return };
     file.write_all_at(bytes, 0).expect("memory");
@@ -88,9 +88,9 @@ pub fn directory(bytes: &[u8]) {
     }
 }
 
-/// A ring that another process writes to as it likes: a slot of 64 bytes after the other, between two looks.
+/// A ring that another process writes to at will: one slot of 64 bytes between two polls.
 pub fn ring(bytes: &[u8]) {
-    // F1: one for all inputs, put back to zeros before each.
+    // F1: one for all inputs, zeroed before each.
     thread_local!(static RING: Ring = new_ring());
     let ring = RING.with(|ring| *ring);
     crate::shm::ring::fuzzed::wipe(&ring);
@@ -117,7 +117,7 @@ fn new_ring() -> Ring {
     Ring { control, slots: slots.leak(), lines: lines.leak() }
 }
 
-/// What really goes over these wires, for each target: where fuzzing begins.
+/// Valid inputs for each target, from which fuzzing starts.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1000 };
     let member = Member {

@@ -1,4 +1,4 @@
-//! How a rank comes to its job.
+//! How a rank joins its job.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -26,25 +26,25 @@ use crate::udp::AROUND_BYTES;
 use crate::udp::group::Group;
 use crate::udp::keys::{Epochs, Secret};
 
-/// Why there is no rank.
+/// Why this process has no rank.
 #[derive(Debug)]
 pub enum JoinError {
-    /// The launcher and we did not meet.
+    /// The bootstrap through our launcher failed.
     Bootstrap(BootstrapError),
-    /// Something started this process that we cannot speak to.
+    /// The process was started by something that offers no bootstrap that we know.
     Boot(LauncherError),
-    /// The launcher is one of others', and of no use.
+    /// The bootstrap through the key-value store of another launcher failed.
     Kvs(KvsError),
-    /// The program has rights that who started it does not have, so it takes part in no job that its environment names.
+    /// The program has privileges that the user who started it lacks, so it joins no job that its environment names.
     Privileged {
-        /// The variable that names one.
+        /// The variable that names a job.
         variable: &'static str,
     },
-    /// The memory that the launcher has handed over is not laid out as this library does it.
+    /// The segment from the launcher is not laid out as this library does it.
     Version,
-    /// The memory that ranks share cannot be made or mapped.
+    /// The memory that ranks share cannot be created or mapped.
     Memory(io::Error),
-    /// The job has chosen libfabric, and it does not work here.
+    /// The job has chosen libfabric, which does not work here.
     Fabric(NoFabric),
 }
 
@@ -77,11 +77,11 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// The environment variable in which our launcher says which program of the job a rank runs, from 0 on.
+/// The environment variable in which our launcher says which program of the job a rank runs, counted from 0.
 pub const PROGRAM_VARIABLE: &str = "FERRY_PROGRAM";
 
-/// The rank of this process in the job of the launcher that started it, or the only rank of a job of
-/// one if none did. `read` reads the environment.
+/// Joins the job of the launcher that started this process, or creates a job of one rank if there is no launcher.
+/// `read` reads the environment.
 pub fn join(
     read: impl Fn(&str) -> Option<String>,
     operators: Operators,
@@ -124,14 +124,14 @@ pub fn join(
 }
 
 impl Files {
-    /// What came with a welcome: the memory of this host, and the way to others.
+    /// Opens the files of a join reply: the segment of this host, and the network to other hosts.
     pub(crate) fn open(self, member: &Member) -> Result<(Segment, Option<Net>), JoinError> {
         let segment = open(self.segment)?;
         Ok((segment, network(member, self.directory, self.socket)?))
     }
 }
 
-/// The way of a rank to other hosts, if it has one.
+/// Opens the network of a rank to other hosts, if there are any.
 pub(crate) fn network(
     member: &Member,
     directory: Option<OwnedFd>,
@@ -153,7 +153,7 @@ pub(crate) fn network(
     Ok(Some(net.ok_or(JoinError::Version)?))
 }
 
-/// The memory that the launcher has handed over.
+/// Opens the segment that the launcher has handed over.
 pub(crate) fn open(file: OwnedFd) -> Result<Segment, JoinError> {
     Segment::open(file).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => JoinError::Version,
@@ -161,7 +161,8 @@ pub(crate) fn open(file: OwnedFd) -> Result<Segment, JoinError> {
     })
 }
 
-/// A job of `ranks` threads of this process, in their order. `oversubscribed` if they have to share cores.
+/// Creates a job whose `ranks` ranks are threads of this process, and returns them in order. `oversubscribed` if they
+/// have to share cores.
 pub fn local(ranks: u32, oversubscribed: bool, operators: Operators) -> io::Result<Vec<Rank>> {
     let segment = Arc::new(Segment::create(ranks, random(), oversubscribed)?);
     segment.note_cores(cores::usable());
@@ -171,8 +172,9 @@ pub fn local(ranks: u32, oversubscribed: bool, operators: Operators) -> io::Resu
     (0..ranks).map(rank).collect()
 }
 
-/// A job of threads of this process that live as on `hosts` hosts, with `ranks` on each: those of different hosts reach each
-/// other through the network alone, here that of this machine. For tests and measurements.
+/// Creates a job of threads of this process that behave as on `hosts` hosts, with `ranks` ranks on each: ranks of
+/// different hosts reach each other only through the network, here the loopback of this machine. For tests and
+/// measurements.
 pub fn local_hosts(
     hosts: u32,
     ranks: u32,
@@ -216,14 +218,14 @@ pub fn local_hosts(
     Ok(all)
 }
 
-/// What ranks of [`local_hosts`] talk by.
+/// The network among the ranks of [`local_hosts`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LocalWire<'a> {
-    /// Sealed datagrams, whose keys serve so long.
+    /// Sealed datagrams, with keys that serve this long.
     Sealed(Epochs),
     /// Datagrams that are not sealed.
     Insecure,
-    /// A provider of libfabric.
+    /// A libfabric provider.
     Fabric(&'a str),
 }
 
@@ -239,7 +241,7 @@ impl LocalWire<'_> {
         self == LocalWire::Insecure
     }
 
-    /// The endpoint of one more rank, if that is what it takes.
+    /// Opens the endpoint of one more rank, if the network is libfabric.
     pub(crate) fn open(self, own: IpAddr) -> Result<Option<Arc<Endpoint>>, NoFabric> {
         match self {
             LocalWire::Fabric(provider) => {
@@ -250,30 +252,30 @@ impl LocalWire<'_> {
     }
 }
 
-/// What of the usual packet is left for a frame.
+/// What an Ethernet packet of the usual size leaves for a frame.
 const FRAME_BYTES_OF_ETHERNET: u32 = 1500 - AROUND_BYTES;
 
-/// Ends a job of threads that cannot go on without `lost`: every operation of these ranks, open or to
-/// come, fails. They must be all ranks of the job that there still are.
+/// Ends a job of threads that cannot continue without `lost`: every operation of these ranks, open or later, fails.
+/// `ranks` must be all ranks of the job that still exist.
 pub fn end<'a>(ranks: impl Iterator<Item = &'a Rank> + Clone, lost: Peer) {
-    // An operation that has failed gives its memory back, so nobody may be about to touch it.
+    // An operation that has failed gives its memory back, so no rank may be about to touch it.
     ranks.clone().for_each(|rank| rank.stop_transfers(lost));
     ranks.for_each(|rank| rank.give_up(lost));
 }
 
-/// Whether so many ranks in this process would have to share cores.
+/// Whether this many ranks in this process would have to share cores.
 pub fn is_oversubscribed(ranks: u32) -> bool {
     cores::oversubscribed(ranks, cores::usable())
 }
 
-/// What the entries of this process's ranks say.
+/// What the segment entries of this process's ranks say.
 pub fn this_process() -> Process {
     let pid = std::process::id();
     let mut drawn_by = DRAWN_BY.lock().unwrap_or_else(PoisonError::into_inner);
-    // A process that was forked is another one.
+    // A forked child is another process.
     if *drawn_by != pid {
         let mut word = [0; 8];
-        // Without a word, which is nobody's, messages go in chunks.
+        // If this fails the word is 0, so peers do not reach our memory, and messages go in chunks.
         let _ = sys::random::fill(&mut word);
         WORD.store(u64::from_ne_bytes(word), Ordering::Relaxed);
         *drawn_by = pid;
@@ -282,24 +284,24 @@ pub fn this_process() -> Process {
     Process { pid, pid_outside: pid, word: WORD.load(Ordering::Relaxed), probe }
 }
 
-/// The identity of this process. Others may try to read it, to see whether they may and whether it is us.
+/// Identifies this process. Peers try to read it, to learn whether they may and whether it is us.
 static WORD: AtomicU64 = AtomicU64::new(0);
 /// The process that has drawn the word.
 static DRAWN_BY: Mutex<u32> = Mutex::new(0);
 
-/// The limits of a NIC among `ranks` on a node.
+/// The limits of a NIC among `ranks` ranks on a node.
 ///
-/// All of them together may hold twice the usual budget as credit that they have from the beginning;
-/// where that would be too little for each, there is less of it.
+/// Together, all ranks may hold twice the usual budget as initial credit; each gets less where its share of that is
+/// less.
 fn limits(ranks: u32) -> Limits {
-    // Whoever shares a core may be away for a millisecond, which is no reason to send anything again.
+    // A rank that shares a core may be off it for a millisecond, which is no reason to retry.
     let retry_ns_min = 1_000_000;
     let limits = Limits { unexpected_bytes_max: 16 << 20, retry_ns_min, ..Limits::default() };
     let share = 2 * limits.unexpected_bytes_max / ranks.max(1);
     Limits { credit_bytes: limits.credit_bytes.min(share), ..limits }
 }
 
-/// A number that nobody else is likely to have.
+/// A random number, probably unique.
 pub fn random() -> u32 {
     let hash = RandomState::new().hash_one(std::process::id());
     u32::try_from(hash >> 32).unwrap_or(1)

@@ -1,17 +1,17 @@
-//! Who am I, who are the others, and where: asked of whatever started this process.
+//! Finds out, from whatever started this process, which rank it is, and which others there are, and where.
 //!
-//! Our own launcher is met on a socket ([`crate::bootstrap`]). Others offer a *kvs*, on which ranks leave
-//! words for each other, and know who is on which host; what differs is how one speaks to them. A process that
-//! nobody started is a job of one. One that was started as one of several by something we cannot speak to
-//! must stop: alone it would do the work of all, as many times as there are ranks, and nobody would notice.
+//! Our own launcher is reached on a socket ([`crate::bootstrap`]). Others offer a *kvs* (key-value store), in which
+//! ranks leave values for each other, and know which ranks are on which host; they differ in protocol. A process
+//! without a launcher is a job of one. A process that was started as one of several by something whose protocol we do
+//! not know must stop: otherwise each rank would silently do the work of all.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `kvs.rs` | what every kvs can do |
-//! | `kvs_bootstrap.rs`, `record.rs` | how ranks come kvs_bootstrap by one; what hosts tell each other on it |
-//! | `pmi.rs` | the protocol of MPICH's launchers and of Slurm, on an inherited socket or a port |
-//! | `pmix.rs` | that of Open MPI's and Slurm's, in a library which is loaded when it is needed |
-//! | `layout.rs`, `hex.rs` | which ranks are on which host; bytes as digits |
+//! | `kvs_bootstrap.rs`, `host_record.rs` | how ranks bootstrap through a kvs; what hosts tell each other in it |
+//! | `pmi.rs` | PMI-1, of MPICH's launchers and Slurm, on an inherited socket or a port |
+//! | `pmix.rs` | PMIx, of Open MPI's launchers and Slurm, in a library that is loaded on demand |
+//! | `layout.rs`, `hex.rs` | which ranks are on which host; bytes as hexadecimal digits |
 
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
@@ -29,26 +29,26 @@ use crate::bootstrap;
 pub(crate) use kvs::{Kvs, KvsError};
 pub(crate) use kvs_bootstrap::{Bootstrapped, bootstrap_by_kvs};
 
-/// What started this process.
+/// How this process was started.
 pub(crate) enum Started {
-    /// Nobody, or somebody who wanted a single rank.
+    /// Without a launcher, or as the only rank.
     Alone,
-    /// A launcher with a kvs.
+    /// By a launcher with a kvs.
     Kvs(Box<dyn Kvs>),
 }
 
-/// Why a rank of several does not come to its job.
+/// Why one of several ranks cannot join its job.
 #[derive(Debug)]
 pub enum LauncherError {
-    /// A launcher that was there does not answer as it should.
+    /// The launcher does not answer as it should.
     Kvs(KvsError),
-    /// The process is one of several, and whatever started it offers nothing that we can speak to.
+    /// The process is one of several, and its launcher offers no protocol that we know.
     NoWay {
-        /// What started it.
+        /// The launcher.
         launcher: &'static str,
-        /// How many ranks were asked for.
+        /// How many ranks it started.
         ranks: u32,
-        /// What to do.
+        /// What the user can do.
         way_out: &'static str,
     },
 }
@@ -67,13 +67,13 @@ impl fmt::Display for LauncherError {
 
 impl std::error::Error for LauncherError {}
 
-/// The variable by which the environment names a job, if one does.
+/// The variable by which the environment names a job, if it does.
 pub(crate) fn named_by(read: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     let names = [bootstrap::VARIABLE, "PMIX_NAMESPACE", "PMI_FD", "PMI_PORT"];
     names.into_iter().find(|name| read(name).is_some())
 }
 
-/// Finds out what started this process. `read` reads the environment.
+/// Finds out how this process was started. `read` reads the environment.
 pub(crate) fn find(read: impl Fn(&str) -> Option<String>) -> Result<Started, LauncherError> {
     if read("PMIX_NAMESPACE").is_some() && read("PMIX_RANK").is_some() {
         let kvs = pmix::open(&read).map_err(LauncherError::Kvs)?;
@@ -89,7 +89,7 @@ pub(crate) fn find(read: impl Fn(&str) -> Option<String>) -> Result<Started, Lau
     }
 }
 
-/// Launchers that say how many ranks they started, in which variable, and what to do if that is all they say.
+/// Launchers that only say how many ranks they started: the variable, the launcher, and what to do instead.
 const SILENT: &[(&str, &str, &str)] = &[
     (
         "SLURM_STEP_NUM_TASKS",

@@ -1,29 +1,30 @@
 //! The machine: user memory, rails, the driver loop, bootstrap.
 //!
-//! A world for the NIC made of real processes. It never matches, orders, retries or chooses: that
-//! is the NIC's business. What is unsafe in Ferrywire is here, and each file that is says on what
-//! it relies.
+//! This crate connects the NIC to real processes. It never matches, orders, retries or chooses: the NIC does. It holds
+//! the unsafe code of Ferrywire, and each file with unsafe code states the invariants that it relies on.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `driver.rs` | who drives the NIC, and who waits how: start reading at [`Driver::submit`] |
-//! | `agent.rs`, `agent_handover.rs`, `agent_wakeup.rs` | the thread that drives while the application is away, and how it is called |
+//! | `driver.rs`, `turn.rs` | which thread drives the NIC, how others wait: start at [`Driver::submit`]; one turn |
+//! | `agent.rs`, `agent_handover.rs`, `agent_wakeup.rs` | the thread that drives while the application is away |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
-//! | `job.rs` | how a rank comes to its job |
-//! | `meet.rs`, `cores.rs`, `secret.rs` | our launcher and its ranks meet; how many cores a job may use; its secret |
-//! | `boot.rs`, `line.rs` | other launchers, and none; the line to whichever it is |
-//! | `service.rs` | runs a service beside the application |
-//! | `port.rs` | how the NIC acts on the machine |
+//! | `job.rs` | how a rank joins its job |
+//! | `bootstrap.rs` | bootstrap through our launcher, and through the first rank of a host under other launchers |
+//! | `launcher.rs` | bootstrap under other launchers, and without one |
+//! | `control_channel.rs` | the channel of a rank to its launcher |
+//! | `cores.rs`, `secret.rs` | how many cores a job may use; its secret |
+//! | `service.rs`, `coalesced.rs` | runs a service beside the application; work that one thread at a time does |
+//! | `port.rs`, `claims.rs` | how the NIC acts on the machine; memory of the NIC itself |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
-//! | `net.rs` | who the other hosts are, and where |
+//! | `net.rs` | the other hosts and their addresses |
 //! | `udp/` | the rail between hosts: sealed datagrams |
-//! | `fabric/` | the other one: libfabric, where there is hardware made for messages |
+//! | `fabric/` | the other rail between hosts: libfabric, for hardware made for messages |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
 //! | `memory.rs` | user memory as spans |
-//! | `completion.rs` | what has ended, and who waits for it |
-//! | `wait_policy.rs`, `lock.rs` | how long to look before sleeping; the lock around a NIC |
-//! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace by their own |
+//! | `completion.rs` | outcomes of operations, and what waits for them |
+//! | `wait_policy.rs`, `lock.rs` | how long to spin before sleeping; the lock around a NIC |
+//! | `sync.rs` | atomics, cells and waiting, which the models in `loom/` replace |
 //! | `stdio.rs` | buffers of standard streams, for ranks that end early |
 //! | `sys/` | system calls |
 
@@ -63,7 +64,7 @@ mod turn;
 pub mod udp;
 mod wait_policy;
 
-/// What the driver speaks of, for those who use it.
+/// The types of the NIC that this interface uses.
 pub use ferrywire_nic as nic;
 pub use {
     around::{wait_around, wait_for_around},

@@ -1,11 +1,11 @@
 //! The lock around a NIC.
 //!
-//! It is taken for every message, mostly by the only thread there is, so letting go of it is a plain
-//! store. Whoever finds it taken says so, spins, yields, and then naps rather than sleeps: the
-//! thread that lets go may not see in time that somebody waits, and a nap ends by itself.
+//! It is taken for every message, mostly by the only thread there is, so releasing it is a plain store. A thread that
+//! finds it held registers in `wanted`, spins, yields, and then naps rather than sleeps: the thread that releases it
+//! may not see `wanted` in time, and a nap ends by itself.
 //!
-//! In a process that was forked from this one the lock is neither free nor held, and nobody gets it: all that it
-//! guards is the parent's. To find that out costs nothing, since it is one more way in which the lock is not free.
+//! In a forked child the lock is neither free nor held, and cannot be taken: everything that it guards is the parent's.
+//! The check costs nothing, because it is one more way in which the lock is not free.
 //!
 //! Invariants, cited below by number.
 //!   I1. `state` is `HELD` exactly while a `Guard` exists, and only its thread touches `value`.
@@ -22,7 +22,7 @@ use crate::sync::{
 
 pub(crate) struct Lock<T> {
     state: WipedOnFork,
-    /// Threads that want it and do not have it.
+    /// Threads that wait for the lock.
     wanted: AtomicU32,
     value: UnsafeCell<T>,
 }
@@ -32,18 +32,18 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    /// It hands out the value, so it may be shared and sent if a reference to that may be.
+    /// A guard may be shared or sent if a reference to the value may be.
     value: PhantomData<&'a mut T>,
 }
 
 impl<T> Lock<T> {
-    /// Fails if there is no memory for it.
+    /// Fails if there is no memory for the lock.
     pub(crate) fn new(value: T) -> io::Result<Lock<T>> {
         let state = WipedOnFork::new(FREE)?;
         Ok(Lock { state, wanted: AtomicU32::new(0), value: UnsafeCell::new(value) })
     }
 
-    /// Whether this process was forked from the one that made the lock.
+    /// Whether this process was forked from the one that created the lock.
     pub(crate) fn is_forked(&self) -> bool {
         self.state.load(Ordering::Relaxed) == FORKED
     }
@@ -54,7 +54,7 @@ impl<T> Lock<T> {
         Guard { lock: self, value: PhantomData }
     }
 
-    /// The lock, if nobody has it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.is_acquired().then(|| Guard { lock: self, value: PhantomData })
     }
@@ -99,7 +99,7 @@ impl<T> Lock<T> {
         self.wanted.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a thread waits for the lock.
     #[inline(always)]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) != 0
@@ -107,9 +107,9 @@ impl<T> Lock<T> {
 }
 
 impl<T> Guard<'_, T> {
-    /// Does something without the lock.
+    /// Runs `something` without the lock.
     pub(crate) fn unlocked<R>(&mut self, something: impl FnOnce() -> R) -> R {
-        /// Takes the lock back, whatever happens.
+        /// Takes the lock back, even in a panic.
         struct Relock<'a, T>(&'a Lock<T>);
         impl<T> Drop for Relock<'_, T> {
             fn drop(&mut self) {
@@ -121,7 +121,7 @@ impl<T> Guard<'_, T> {
         something()
     }
 
-    /// Lets whoever waits go first.
+    /// Lets waiting threads go first.
     #[cold]
     pub(crate) fn give_way(&mut self) {
         let lock = self.lock;
@@ -160,7 +160,7 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-/// What the kernel wipes the state to.
+/// What the kernel resets the state to in a forked child.
 const FORKED: u32 = 0;
 const FREE: u32 = 1;
 const HELD: u32 = 2;

@@ -1,11 +1,11 @@
-//! User memory as the NIC speaks of it.
+//! User memory, as the NIC names it.
 //!
-//! The memory of a process is one region, and an offset in it is an address: lending a buffer costs
-//! nothing, and a span can be handed to another process as it is.
+//! The memory of a process is one region, and an offset in it is an address: lending a buffer costs nothing, and a span
+//! can be handed to another process unchanged.
 //!
 //! Invariants, cited below by number.
-//!   I1. Whoever gives a span to the NIC, through [`crate::Driver::submit`], vouches that its bytes are
-//!       theirs to lend, and lends them until the operation is over.
+//!   I1. A caller that gives a span to the NIC, through [`crate::Driver::submit`], vouches that it may lend the bytes,
+//!       and lends them until the operation is over.
 
 use ferrywire_nic::{Region, Span};
 
@@ -14,12 +14,12 @@ use crate::shm::ring::copy_short;
 /// The whole memory of a process.
 pub const MEMORY: Region = Region(0);
 
-/// The span of bytes that will be read.
+/// Lends bytes that will be read.
 pub fn lend(bytes: &[u8]) -> Span {
     Span::new(MEMORY, bytes.as_ptr().expose_provenance() as u64, bytes.len() as u64)
 }
 
-/// The span of bytes that will be written.
+/// Lends bytes that will be written.
 pub fn lend_mut(bytes: &mut [u8]) -> Span {
     Span::new(MEMORY, bytes.as_mut_ptr().expose_provenance() as u64, bytes.len() as u64)
 }
@@ -27,7 +27,7 @@ pub fn lend_mut(bytes: &mut [u8]) -> Span {
 /// The bytes of a span.
 ///
 /// # Safety
-/// I1, and nobody writes them meanwhile.
+/// I1, and nothing writes them meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn bytes<'a>(span: Span) -> &'a [u8] {
     if span.len == 0 {
@@ -45,7 +45,7 @@ pub(crate) unsafe fn bytes<'a>(span: Span) -> &'a [u8] {
 /// The bytes of a span, to write.
 ///
 /// # Safety
-/// I1, and nobody else reads or writes them meanwhile.
+/// I1, and nothing else reads or writes them meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn bytes_mut<'a>(span: Span) -> &'a mut [u8] {
     if span.len == 0 {
@@ -72,7 +72,7 @@ pub(crate) unsafe fn fill(from: &[u8], into: Span) {
     unsafe { copy_short(from, start) };
 }
 
-/// Offsets and lengths travel as 64 bits; so far, so are addresses.
+/// Offsets and lengths have 64 bits on the wire; so far, so do addresses.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "an address of this process came from one")]
 pub(crate) fn size(number: u64) -> usize {

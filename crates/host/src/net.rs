@@ -1,4 +1,4 @@
-//! What a rank knows of the other hosts of its job: who it is among them, and what it reaches them by.
+//! A rank's view of the other hosts of its job: its own place among them, and the means to reach them.
 
 pub mod directory;
 pub mod host_address;
@@ -18,26 +18,26 @@ use crate::udp::socket::{Socket, Target};
 /// A rank in a job of several hosts.
 pub(crate) struct Net {
     pub(crate) directory: Directory,
-    /// The number of our host, and our place among its ranks.
+    /// The number of our host, and our local rank on it.
     pub(crate) host: u32,
     pub(crate) local_rank: u16,
-    /// Our rank in the job, and that of the first of our host.
+    /// Our rank in the job, and the first rank of our host.
     pub(crate) me: u32,
     pub(crate) first: u32,
     pub(crate) socket: Socket,
     pub(crate) keys: Keyring,
-    /// Frames go as they are, since the user wants it.
+    /// Frames go unsealed: the user asked for `--insecure`.
     pub(crate) insecure: bool,
-    /// What frames go through, if the job has chosen libfabric. Then datagrams carry addresses.
+    /// The endpoint that carries frames, if the job has chosen libfabric. Datagrams then carry only endpoint addresses.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
-    /// Where ranks of this host wake each other at each other's sockets.
+    /// The loopback address of this host's sockets, for wakeups between its ranks.
     own: SocketAddr,
-    /// The sockets of all ranks of this host, if it is for us to keep them open.
+    /// The sockets of all ranks of this host, if this rank has to keep them open.
     kept: Vec<OwnedFd>,
 }
 
 impl Net {
-    /// Rank `me` of a job in whose directory it is. `None` if it is not. The secret of the job is not kept.
+    /// The net of rank `me`. `None` if the directory does not list it. The job's secret is not kept.
     pub(crate) fn new(
         directory: Directory,
         me: u32,
@@ -72,20 +72,21 @@ impl Net {
         })
     }
 
-    /// The sockets of this host stay open as long as this rank is in the job: there is no agent that keeps them.
+    /// Keeps the sockets of this host open as long as this rank is in the job, where no daemon does.
     pub(crate) fn keeping(mut self, sockets: Vec<OwnedFd>) -> Net {
         self.kept = sockets;
         self
     }
 
-    /// Waits until something has come from anybody, or until `timeout` is over.
+    /// Waits until something arrives from any other host, or until `timeout` is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let fabric = self.endpoint.as_ref().and_then(|endpoint| endpoint.wait());
-        // What cannot be waited for is looked at in turn.
+        // What cannot be waited for is polled every turn.
         let _ = self.socket.wait(fabric, timeout);
     }
 
-    /// Wakes whoever sleeps at the socket of a local rank of this host. If it does not arrive, the sleeper's timeout ends.
+    /// Wakes the thread that sleeps at the socket of a local rank of this host. If the datagram is lost, the
+    /// sleeper's timeout ends the sleep.
     #[cold]
     pub(crate) fn wake(&self, local_rank: u16) {
         let header = DatagramHeader { local_rank, form: Form::Wakeup, source: self.me, counter: 0 };
@@ -101,10 +102,10 @@ pub(crate) mod tests {
     use crate::net::directory::Host;
     use crate::udp::group::Group;
 
-    /// Where all hosts are.
+    /// The address of all hosts.
     pub(crate) const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    /// The ranks of a job on so many hosts, all of them this machine, with so many ranks on each.
+    /// The ranks of a job on `hosts` hosts, all of them this machine, with `each` ranks on each.
     pub(crate) fn ranks(hosts: u32, each: u16, wire: LocalWire<'_>) -> Vec<Arc<Net>> {
         let groups = (0..hosts).map(|_| Group::open(each, None, HERE).expect("a port"));
         let groups: Vec<Group> = groups.collect();

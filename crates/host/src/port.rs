@@ -1,9 +1,8 @@
-//! How the NIC acts on the machine: spans become memory, frames go to the rail, transfers wait for
-//! their turn.
+//! How the NIC acts on the machine: spans become memory, frames go to the rail, transfers wait for their turn.
 //!
 //! Invariants, cited below by number.
 //!   I1. Spans come from the NIC, which has them from [`crate::Driver::submit`]: their bytes are lent.
-//!   I2. The NIC asks for what its protocol permits: a span that is being written is not read.
+//!   I2. The NIC asks only for what its protocol permits: a span that is being written is not read.
 
 use std::collections::VecDeque;
 
@@ -18,18 +17,18 @@ use crate::memory;
 use crate::rail::Rail;
 use crate::rails::Rails;
 
-/// What operators mean, which is known above.
+/// What operators do, as the layer above defines it.
 #[derive(Clone, Copy, Debug)]
 pub struct Operators {
     /// Combines the first bytes into the second, element by element.
     pub combine: fn(Operator, &[u8], &mut [u8]),
-    /// Whether an operator is code of the user's. Such a one runs only on a thread of the user's that
-    /// is inside a call, never under the lock of the driver, and may itself call the driver.
+    /// Whether an operator is user-defined. Such an operator runs only on an application thread that is inside a call,
+    /// never under the lock of the driver, and may itself call the driver.
     pub is_users: fn(Operator) -> bool,
 }
 
 impl Operators {
-    /// Operators of which none is the user's.
+    /// Operators of which none is user-defined.
     pub fn ours(combine: fn(Operator, &[u8], &mut [u8])) -> Operators {
         Operators { combine, is_users: |_| false }
     }
@@ -44,16 +43,16 @@ pub struct HostPort {
     pub(crate) timer: Option<Time>,
     pub(crate) reductions: Reductions,
     operators: Operators,
-    /// Memory of the NIC's own.
+    /// Memory of the NIC itself.
     claims: Claims,
     born_ns: u64,
 }
 
-/// Reductions that wait for a thread of the user's.
+/// Reductions that wait for an application thread.
 #[derive(Default)]
 pub(crate) struct Reductions {
     queue: VecDeque<Reduction>,
-    /// Tasks have not been told that there is something to do for whoever polls.
+    /// Reductions have come that tasks have not been woken for.
     news: bool,
 }
 
@@ -68,21 +67,21 @@ impl Reductions {
         self.news = true;
     }
 
-    /// The next one, for a thread that does it at once.
+    /// The next reduction, for a thread that runs it at once.
     pub(crate) fn pop(&mut self) -> Option<Reduction> {
         let next = self.queue.pop_front();
         self.news &= !self.queue.is_empty();
         next
     }
 
-    /// Whether there are any that tasks have not been told of. They are now.
+    /// Whether reductions have come that tasks have not been woken for. Clears the flag.
     #[inline(always)]
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 }
 
-/// One of them. Its bytes stay lent until the NIC hears of the step, even if its run has failed.
+/// A reduction. Its bytes stay lent until the NIC hears of the step, even if its run has failed.
 pub(crate) struct Reduction {
     pub(crate) step: StepRef,
     operator: Operator,
@@ -92,7 +91,7 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// Runs code of the user's.
+    /// Runs the user-defined operator.
     pub(crate) fn run(&self) {
         // SAFETY: I1, I2: a run is not over before the NIC has heard of each step that it began.
         let from = unsafe { memory::bytes(self.from) };
@@ -102,18 +101,18 @@ impl Reduction {
     }
 }
 
-/// The clock of the system, which is looked at in each turn: `Instant` would take twice as long to answer in nanoseconds.
+/// Reads the monotonic clock. This happens in each turn, and `Instant` would take twice as long to yield nanoseconds.
 #[inline]
 fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the answer. This clock is always there.
+    // SAFETY: there is room for the answer. This clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     #[expect(clippy::cast_sign_loss, reason = "it counts from the start of the machine")]
     let (seconds, rest) = (now.tv_sec as u64, now.tv_nsec as u64);
     seconds * 1_000_000_000 + rest
 }
 
-/// Bytes that are moved straight between two processes, a piece each turn.
+/// Bytes that are copied directly between two processes, a piece each turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     pub(crate) peer: Peer,
@@ -126,9 +125,9 @@ pub(crate) struct Transfer {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
-    /// We read memory of the peer.
+    /// We read the memory of the peer.
     Read,
-    /// We write memory of the peer, and tell it so under this ticket.
+    /// We write the memory of the peer, and notify it under this ticket.
     Write(Ticket),
 }
 
@@ -209,7 +208,7 @@ impl Port for HostPort {
     }
 
     fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
-        // SAFETY: I1, I2: everybody else comes through this NIC, too.
+        // SAFETY: I1, I2: all other accesses go through this NIC, too.
         let place = unsafe { memory::bytes_mut(at) };
         let mut found = [0; 8];
         found.copy_from_slice(place);

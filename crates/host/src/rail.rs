@@ -1,10 +1,10 @@
-//! What every rail can do. `rail/promises.rs` has the list of promises that all of them keep, and rails around others, which
-//! record and inject faults.
+//! The interface of every rail. `rail/promises.rs` tests the promises that all of them keep, with wrappers
+//! that record frames and inject faults.
 //!
-//! A rail has two halves, so that a frame can still be read on one while the answer to it goes out
-//! on the other: [`Rail`] sends, [`Inlet`] takes what has come.
+//! A rail has two halves, so that a frame can still be read on one while the answer to it goes out on the
+//! other: [`Rail`] sends, [`Inlet`] receives.
 
-/// The methods of a rail around another one that has nothing to add to them.
+/// The methods that a wrapper passes on unchanged.
 #[cfg(test)]
 macro_rules! as_the_rail_inside {
     () => {
@@ -43,43 +43,44 @@ pub const NEAR: RailId = RailId(0);
 /// A network: leads to the ranks of other hosts.
 pub const FAR: RailId = RailId(1);
 
-/// The half that sends. What a rail does not have, it need not define.
+/// The half that sends. Methods with a default are optional.
 pub trait Rail {
     /// What it promises for `peer`. The answer for a peer never changes.
     fn promises(&self, peer: Peer) -> Promises;
 
-    /// Puts one frame on the way. After `Full`, [`Rail::poll_room`] tells when to try again.
+    /// Sends one frame. After `Full`, [`Rail::poll_room`] tells when to try again.
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent;
 
-    /// Lets go what was collected to leave together.
+    /// Sends what was collected to leave together.
     fn flush(&mut self) {}
 
-    /// Shows peers to whom there is room again.
+    /// Shows peers for which there is room again.
     fn poll_room(&mut self, show: impl FnMut(Peer));
 
-    /// Shows peers that cannot be reached any more, and why.
+    /// Shows peers that have become unreachable, and why.
     fn poll_lost(&mut self, _show: impl FnMut(Peer, io::Error)) {}
 
-    /// Whether somebody waits for [`Rail::poll_room`] or [`Rail::poll_lost`].
+    /// Whether [`Rail::poll_room`] or [`Rail::poll_lost`] has to be called.
     fn is_stuck(&self) -> bool;
 
-    /// Whether everything that was sent has been taken, or has left for another host.
+    /// Whether all that was sent has been received on this host, or has left for another.
     fn is_drained(&mut self) -> bool;
 
-    /// Whether a thread of `peer`'s user seems to wait right now, with a core to spare.
+    /// Whether an application thread of `peer` seems to be waiting right now, with a core to spare.
     fn attends(&self, _peer: Peer) -> bool {
         false
     }
 
-    /// Asks peers that have been silent for a sign of life, and gives up those that give none.
+    /// Asks silent peers for a sign of life, and gives up those that do not answer.
     fn look_around(&mut self) {}
 
-    /// How long one may sleep before the rail has to be looked at again; nothing if it wakes whoever sleeps.
+    /// How long a thread may sleep before it has to poll the rail again; `None` if the rail wakes sleepers.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// A peer is gone. False if something is still read from it; then [`Rail::poll_lost`] shows the peer when nothing is.
+    /// Forgets a peer that is gone. False if something is still being read from it; then [`Rail::poll_lost`]
+    /// shows the peer when nothing is.
     fn forget(&mut self, _peer: Peer) -> bool {
         true
     }
@@ -89,11 +90,11 @@ pub trait Rail {
         Key::NONE
     }
 
-    /// Nobody reads that span any more.
+    /// Ends the exposure of that span.
     fn conceal(&mut self, _ticket: Ticket) {}
 
-    /// Begins to read memory of a peer, where [`Rail::read`] cannot do it at once. [`Rail::poll_read`] tells the end. False if
-    /// this rail does not read like that.
+    /// Starts a read of a peer's memory, where [`Rail::read`] cannot do it at once. [`Rail::poll_read`] shows
+    /// its end. False if this rail does not read like that.
     fn get(&mut self, _peer: Peer, _from: Span, _key: Key, _into: Span, _ticket: Ticket) -> bool {
         false
     }
@@ -123,17 +124,18 @@ pub trait Rail {
     }
 }
 
-/// The half that takes what has come.
+/// The half that receives.
 pub trait Inlet {
-    /// Shows what has come, in the order of each sender, and goes on until `limit` things have been shown or nothing is left to
-    /// see. Answers how many things happened, which may be more than were to be shown.
+    /// Shows what has arrived, in order for each sender, until `limit` arrivals have been shown or nothing is
+    /// left. Returns the number of events, which may exceed the number shown.
     fn poll(&mut self, limit: usize, take: impl FnMut(Peer, Arrival<'_>)) -> usize;
 
-    /// Whether there is something to show. Where one sleeps at a socket, what has come there wakes, and need not be known.
+    /// Whether there is something to show. An arrival at a socket where a thread sleeps wakes it, and need
+    /// not count here.
     fn is_ready(&self) -> bool;
 }
 
-/// What comes in on a rail.
+/// What arrives on a rail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<'a> {
     /// A frame that came by this rail.

@@ -1,7 +1,7 @@
-//! All rails of a rank as one: who is on this host is reached through shared memory, who is not through the network, by
-//! whichever of its two rails the job has chosen.
+//! All rails of a rank as one: ranks on this host are reached through shared memory, others through the
+//! network, by whichever of its two rails the job has chosen.
 //!
-//! The rail of this host counts ranks by their local ranks, as its memory does; all others count them as the job does.
+//! The shared-memory rail numbers peers by local rank, as its segment does; the others number them by rank in the job.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::shm::rail as shm;
 use crate::shm::{Shm, ShmInlet};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
-/// Opens the rails of the rank in local rank `local_rank`, once.
+/// Opens the rails of local rank `local_rank`, once.
 pub(crate) fn open(plane: &Plane, local_rank: u32, initial_credit_bytes: u32) -> (Rails, Inlets) {
     let (shm, shm_inlet) = shm::open(plane, local_rank, initial_credit_bytes);
     let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
@@ -39,7 +39,7 @@ fn open_far(net: &Arc<Net>) -> (NetworkRail, NetworkInlet) {
     }
 }
 
-/// The rail to other hosts, which is the same for all ranks of a job.
+/// The rail to other hosts, the same kind for all ranks of a job.
 #[expect(clippy::large_enum_variant, reason = "each rank has one")]
 enum NetworkRail {
     Udp(Udp),
@@ -51,7 +51,7 @@ enum NetworkInlet {
     Fabric(FabricInlet),
 }
 
-/// Which ranks are on this host.
+/// The ranks on this host.
 #[derive(Clone, Copy)]
 pub(crate) struct Here {
     first: u32,
@@ -63,14 +63,14 @@ impl Here {
         Here { first: net.map_or(0, |net| net.first), ranks }
     }
 
-    /// The local rank of a rank, if it is here.
+    /// The local rank of a rank, if it is on this host.
     #[inline(always)]
     pub(crate) fn local_rank(self, peer: Peer) -> Option<Peer> {
         let local_rank = peer.0.wrapping_sub(self.first);
         (local_rank < self.ranks).then_some(Peer(local_rank))
     }
 
-    /// The rank in a local rank.
+    /// The rank with this local rank.
     #[inline(always)]
     pub(crate) fn rank(self, local_rank: Peer) -> Peer {
         Peer(self.first + local_rank.0)
@@ -84,7 +84,7 @@ pub(crate) struct Rails {
     here: Here,
 }
 
-/// Does the same on whichever rail there is.
+/// Does the same on either network rail.
 macro_rules! whichever {
     ($far:expr, $kind:ident, $rail:ident => $do:expr) => {
         match $far {
@@ -164,13 +164,13 @@ impl Inlet for NetworkInlet {
 }
 
 impl Rails {
-    /// Whether there are rails that lose frames, and so time has to be kept.
+    /// Whether a rail may lose frames, so that timers are needed.
     #[inline(always)]
     pub(crate) fn needs_time(&self) -> bool {
         matches!(self.far, Some(NetworkRail::Udp(_)))
     }
 
-    /// Whether somebody has to look after rails also when nothing is outstanding: other hosts may want an answer.
+    /// Whether the rails need polling even when nothing is outstanding: other hosts may want an answer.
     #[inline(always)]
     pub(crate) fn needs_care(&self) -> bool {
         self.far.is_some()
@@ -182,7 +182,7 @@ impl Rails {
         self.shm.want_room(leaving)
     }
 
-    /// The memory of a peer on this host cannot be reached any more.
+    /// Notes that the memory of a peer on this host has become inaccessible.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
         if let Some(local_rank) = self.here.local_rank(peer) {
             self.shm.lose_access(local_rank);
@@ -318,13 +318,13 @@ impl Rail for Rails {
     }
 }
 
-/// The halves that take what has come.
+/// The halves that receive.
 pub(crate) struct Inlets {
     shm: ShmInlet,
     far: Option<NetworkInlet>,
     here: Here,
-    /// Turns for which other hosts are left alone: a look there is a call of the system, and where neighbours talk
-    /// there is something to do without it.
+    /// Turns for which the network is not polled: a poll is a system call, and while local ranks send there
+    /// is work without it.
     rest: u32,
 }
 
@@ -356,5 +356,5 @@ impl Inlets {
     }
 }
 
-/// How many turns in a row neighbours may keep us from looking further.
+/// How many turns in a row traffic on this host may defer a poll of the network.
 const REST_TURNS: u32 = 8;

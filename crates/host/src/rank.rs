@@ -1,8 +1,8 @@
-//! What a rank has of its job: a driver for each plane that it uses, and how it leaves.
+//! A rank of a job: a driver for each plane that it uses, and how it leaves.
 //!
-//! Planes are networks of their own among the same ranks, so threads in different ones never wait for
-//! each other's lock. The first plane is open from the beginning, another one when it is first asked
-//! for. Whoever is gone is gone in all of them.
+//! Planes are independent networks among the same ranks, so threads in different planes never wait for each other's
+//! lock. The first plane is open from the beginning; the others are opened on first use. A rank that is gone is gone in
+//! all.
 
 use std::io;
 use std::ops::Deref;
@@ -21,19 +21,19 @@ use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
 use crate::stdio;
 
-/// One rank of a job on this machine. It stands for the driver of its first plane, too.
+/// One rank of a job on this machine. Dereferences to the driver of its first plane.
 pub struct Rank {
     segment: Arc<Segment>,
     /// The other hosts, if there are any.
     net: Option<Arc<Net>>,
     me: u32,
-    /// Our place among the ranks of this host.
+    /// The rank among those of this host.
     local_rank: u32,
     limits: Limits,
     operators: Operators,
     first: Driver,
     others: [OnceLock<Driver>; PLANES as usize - 1],
-    /// The rank without which the job cannot go on, if there is one. Locked while a plane is opened.
+    /// The rank without which the job cannot continue, if there is one. Locked while a plane is opened.
     lost: Mutex<Option<Peer>>,
     /// The channel to the launcher, if there is one.
     channel: Option<ControlChannel>,
@@ -44,7 +44,7 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Rank `me` of the job that lives in `segment`. There must be only one.
+    /// Creates rank `me` of the job in `segment`. There must be only one.
     pub(crate) fn new(
         segment: Arc<Segment>,
         net: Option<Arc<Net>>,
@@ -71,24 +71,24 @@ impl Rank {
         })
     }
 
-    /// The same, running this program of the job.
+    /// Sets which program of the job the rank runs.
     pub(crate) fn running(mut self, program: Option<u32>) -> Rank {
         self.program = program;
         self
     }
 
-    /// Which program of the job it runs, from 0 on, if the launcher says.
+    /// Which program of the job it runs, counted from 0, if the launcher says.
     pub fn program(&self) -> Option<u32> {
         self.program
     }
 
-    /// The first rank of this host, by which ranks know whether they share memory.
+    /// The first rank of this host, which tells ranks whether they share memory.
     pub fn first_here(&self) -> Peer {
         Peer(self.me - self.local_rank)
     }
 
-    /// The driver of a plane, of which there are [`PLANES`]. Ranks talk in a plane as soon as both
-    /// have asked for it; what comes before waits. Fails if the machine has no memory for it.
+    /// The driver of a plane, of which there are [`PLANES`]. Two ranks talk in a plane as soon as both have opened it;
+    /// earlier messages wait. Fails if there is not enough memory.
     pub fn plane(&self, number: u32) -> io::Result<&Driver> {
         let Some(other) = number.checked_sub(1) else { return Ok(&self.first) };
         let place = &self.others[other as usize];
@@ -113,35 +113,35 @@ impl Rank {
         Ok(place.get_or_init(|| driver))
     }
 
-    /// The drivers of all planes that are open.
+    /// The drivers of all open planes.
     pub fn drivers(&self) -> impl Iterator<Item = &Driver> {
         std::iter::once(&self.first).chain(self.others.iter().filter_map(OnceLock::get))
     }
 
-    /// Whether no plane is open but the first.
+    /// Whether only the first plane is open.
     #[inline]
     pub fn has_one_plane(&self) -> bool {
         self.others.iter().all(|place| place.get().is_none())
     }
 
-    /// Whether the machine has a second core for each rank, which makes planes worth while. All
-    /// ranks of the job say the same. Between hosts there is one plane.
+    /// Whether the machine has a second core for each rank, which makes planes worthwhile. The answer is the same on
+    /// all ranks of the job. Between hosts there is one plane.
     pub fn has_cores_to_spare(&self) -> bool {
         self.net.is_none() && self.segment.has_cores_to_spare()
     }
 
-    /// Why `peer` cannot be reached, in whichever plane, if the machine is to blame.
+    /// Why `peer` cannot be reached in some plane, if the operating system or the network is the cause.
     pub fn trouble(&self, peer: Peer) -> Option<String> {
         self.drivers().find_map(|driver| driver.trouble(peer))
     }
 
-    /// Nothing is moved straight between this rank's memory and others' any more, in its name.
+    /// Stops all direct copies between the memory of this rank and that of others.
     pub(crate) fn stop_transfers(&self, lost: Peer) {
         *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);
         self.drivers().for_each(Driver::stop_transfers);
     }
 
-    /// Everything open ends, and so does whatever is posted from now on, as if everybody were gone.
+    /// Ends all open operations, and all that are posted later, as if every peer were gone.
     pub(crate) fn give_up(&self, lost: Peer) {
         self.drivers().for_each(|driver| driver.give_up(lost));
     }
@@ -151,13 +151,13 @@ impl Rank {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Whether the job goes on when ranks die.
+    /// Whether the job continues when ranks die.
     pub fn is_fault_tolerant(&self) -> bool {
         self.channel.as_ref().is_some_and(ControlChannel::is_fault_tolerant)
     }
 
-    /// We go on without `peer`. If the launcher has not said that it is gone, it has been silent for too long, and the
-    /// launcher sees to it that it is gone for all.
+    /// Reports `peer`, without which we continue, to the launcher if the launcher has not declared it gone: it has been
+    /// silent for too long, and the launcher makes sure that it is gone for all.
     pub(crate) fn tell_if_silent(&self, peer: Peer) {
         if let Some(channel) = self.channel.as_ref().filter(|_| !self.first.is_declared_gone(peer))
         {
@@ -177,14 +177,14 @@ impl Rank {
         std::process::exit(code)
     }
 
-    /// Leaves the job; nothing can be asked of it afterwards. Stays until everybody has taken what was
-    /// sent to them, or cannot any more.
+    /// Leaves the job; the rank cannot be used afterwards. Waits until all peers have taken what was sent to them, or
+    /// no longer can.
     ///
-    /// Not if the job has ended already: nobody takes anything then. Not in a panic: that is no leaving in
-    /// order, and whoever should take it may be busy. The job ends, before anybody can take our silence for
-    /// the failure; and so does this process, since memory that is lent goes with the stack.
+    /// Does not wait if the job has ended already, because then no peer takes anything. Does not wait in a panic, which
+    /// is no orderly leaving, and in which the peers may be busy: the job ends before a peer can take our silence for
+    /// the failure, and so does this process, because lent memory goes with the stack.
     pub fn leave(&self) {
-        // A process that was forked from this one has no part in the job.
+        // A forked child has no part in the job.
         if self.first.is_forked() || self.left.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -211,8 +211,8 @@ impl Rank {
         }
     }
 
-    /// Waits until everybody everywhere has what was sent to them. Meanwhile the agent answers those who have not
-    /// heard that we have theirs: a frame that is lost after its sender has gone would be missed for ever.
+    /// Waits until all ranks on all hosts have what was sent to them. Meanwhile the agent answers peers that have not
+    /// heard that we have their frames: a frame that is lost after its sender has gone would be missing for ever.
     fn part_from_other_hosts(&self) {
         around::drain(&self.drivers().collect::<Vec<_>>());
         if let Some(channel) = &self.channel {
@@ -220,7 +220,7 @@ impl Rank {
         }
     }
 
-    /// The rank is gone without a word, and everybody shall know: for ranks that are threads.
+    /// Marks the rank as gone without notice, for all peers: for ranks that are threads.
     pub fn mark_down(&self) {
         self.segment.mark_down(self.local_rank);
         self.first.wake_all();
@@ -247,7 +247,7 @@ impl Drop for Rank {
     }
 }
 
-/// What a Rust program exits with that panics.
+/// The exit code of a Rust program that panics.
 const PANIC_CODE: i32 = 101;
 /// How long the launcher may take to end us.
 const ABORT_MAX: Duration = Duration::from_secs(5);

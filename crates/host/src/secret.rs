@@ -1,4 +1,4 @@
-//! The secret of a job: what all its hosts know and nobody else does.
+//! The secret of a job, shared by its hosts only.
 
 use std::fmt;
 use std::fs::File;
@@ -11,18 +11,18 @@ use crate::sys::hidden::Hidden;
 /// The length of the secret of a job.
 pub const SECRET_BYTES: usize = 32;
 
-/// The secret of a job, in memory that is in no core dump. Copies share it, and the last one wipes it. It does not print
-/// itself.
+/// The secret of a job, in memory that is left out of core dumps. Clones share it, and the last one wipes it. `Debug`
+/// does not print it.
 #[derive(Clone)]
 pub struct JobSecret(Arc<Hidden<SECRET_BYTES>>);
 
 impl JobSecret {
-    /// Bytes that nobody can guess.
+    /// Draws a secret from `/dev/urandom`.
     pub fn draw() -> io::Result<JobSecret> {
         JobSecret::filled(|bytes| File::open("/dev/urandom")?.read_exact(bytes))
     }
 
-    /// What `fill` writes, which leaves no copy of it elsewhere.
+    /// A secret that `fill` writes. `fill` must leave no copy of it elsewhere.
     pub fn filled<E>(
         fill: impl FnOnce(&mut [u8; SECRET_BYTES]) -> Result<(), E>,
     ) -> Result<JobSecret, E> {

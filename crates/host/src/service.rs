@@ -1,10 +1,11 @@
 //! Runs a service beside the application, in whichever thread turns.
 //!
-//! It gets its messages by a receive that is always posted, so that the agent listens while the application is away,
-//! and is woken like any task. One thread at a time does what it says; another that is woken meanwhile leaves it a note.
+//! The service gets its messages through a receive that is always posted, so that the agent listens while the
+//! application is away, and it is woken like any task. One thread at a time works for it; a thread that is woken
+//! meanwhile requests another pass.
 //!
 //! Invariants, cited below by number.
-//!   R1. `inbox` is lent while `listening` has a ticket, and nobody else touches it.
+//!   R1. `inbox` is lent while `listening` has a ticket, and nothing else touches it.
 //!   R2. What is sent lives until it has gone: the driver keeps it.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,23 +21,23 @@ use crate::rank::Rank;
 pub struct RunningService<R> {
     rank: &'static Rank,
     service: Mutex<R>,
-    /// Under which word its messages go, and which it wants.
+    /// The match word under which its messages go, and those that it receives.
     own: MatchWord,
     wanted: (MatchWord, Mask),
     /// Work that may be due.
     work: Coalesced<Inbox>,
 }
 
-/// What only the thread touches that does what is to be done.
+/// What only the working thread touches.
 struct Inbox {
     inbox: Box<[u8]>,
     listening: Option<Ticket>,
-    /// Of whom the service knows that they are gone.
+    /// The peers that the service knows to be gone.
     known: Vec<bool>,
 }
 
 impl<R: Service + 'static> RunningService<R> {
-    /// Starts a service whose messages have at most so many bytes.
+    /// Starts a service whose messages have at most `bytes_max` bytes.
     pub fn open(
         rank: &'static Rank,
         service: R,
@@ -58,7 +59,7 @@ impl<R: Service + 'static> RunningService<R> {
         running
     }
 
-    /// Asks the service something, and does what it wants done. Nobody may hold the lock of a driver.
+    /// Calls the service, and performs the actions that result. The caller must not hold the lock of a driver.
     pub fn ask<T>(self: &Arc<Self>, question: impl FnOnce(&mut R) -> T) -> T {
         let answer = question(&mut self.service());
         self.look();
@@ -69,13 +70,13 @@ impl<R: Service + 'static> RunningService<R> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what there is to do, or leaves it to whoever is at it.
+    /// Does the work that is due, or leaves it to the thread that is at work.
     fn look(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
         self.work.request(|mail| while self.turn(mail, &waker) {});
     }
 
-    /// Looks once at everything; true if there was something.
+    /// Checks everything once; true if there was something.
     fn turn(&self, mail: &mut Inbox, waker: &Waker) -> bool {
         let fallen = self.fallen(mail);
         let heard = self.hear(mail, waker);
@@ -85,7 +86,7 @@ impl<R: Service + 'static> RunningService<R> {
         busy
     }
 
-    /// Tells the service who is gone.
+    /// Tells the service which peers are gone.
     fn fallen(&self, mail: &mut Inbox) -> bool {
         let fallen: Vec<Peer> = self.rank.inspect(|nic| {
             let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);

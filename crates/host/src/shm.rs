@@ -1,5 +1,5 @@
-//! The rail between processes of one machine: rings in shared memory, doorbells, and copies straight
-//! from one process into the other where the system permits them.
+//! The rail between processes of one machine: rings in shared memory, doorbells, and direct copies from one process
+//! into another where the system permits them.
 
 mod arena;
 pub(crate) mod doorbell;

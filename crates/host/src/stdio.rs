@@ -1,4 +1,5 @@
-//! The buffers of standard streams, of the C library and of Rust: what a program has printed gets out, however it ends.
+//! Flushes the buffers of standard streams, of the C library and of Rust: what a program has printed is written,
+//! however the program ends.
 //!
 //! Invariants, cited below by number.
 //!   S1. `stdout` of the C library is set before `main` and stays a stream until the process ends.
@@ -9,18 +10,18 @@ use std::thread;
 use std::time::Duration;
 
 unsafe extern "C" {
-    /// The C library's own.
+    /// The standard output stream of the C library.
     static stdout: *mut libc::FILE;
 }
 
-/// Line-buffers the standard output of the C library, which buffers whole blocks by itself unless it writes to a
-/// terminal. A rank that dies, or is ended because another died, takes no finished line with it.
+/// Line-buffers the standard output of the C library, which by default buffers whole blocks unless it writes to a
+/// terminal. A rank that dies, or is ended because another died, then loses no finished line.
 pub fn buffer_lines() {
     // SAFETY: by S1; without a buffer of ours the stream keeps the one that it has.
     unsafe { libc::setvbuf(stdout, std::ptr::null_mut(), libc::_IOLBF, 0) };
 }
 
-/// Writes out what is in the buffers of all streams, before this process ends in a way in which nobody else would.
+/// Flushes the buffers of all streams, before this process ends in a way that would not flush them.
 ///
 /// The standard output comes first, and this gives up after a while: a thread that waits for input holds the lock of
 /// that stream, and a full pipe may have no reader.

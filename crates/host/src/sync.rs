@@ -1,8 +1,8 @@
-//! What those who run at the same time share: atomics, cells, waiting, and how much of each.
+//! What concurrent code shares: atomics, cells, waiting, and the sizes of shared structures.
 //!
-//! `lock.rs`, `coalesced.rs`, `agent_wakeup.rs` and the doorbell, the rings and the newcomers of `shm/` take all of it from here. The models in
-//! `loom/` include those files and put a module of their own in the place of this one, so that loom
-//! can run every order in which their steps may fall.
+//! `lock.rs`, `coalesced.rs`, `agent_wakeup.rs`, and the doorbell, rings and newcomers of `shm/` take all of it from
+//! here. The models in `loom/` include those files and substitute a module of their own for this one, so that loom can
+//! run every interleaving.
 
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -13,15 +13,15 @@ pub(crate) use crate::sys::futex as park;
 
 /// Slots of a ring, a power of two.
 pub(crate) const SLOTS: u32 = 128;
-/// Slots that a consumer takes before it says so.
+/// Slots that a consumer takes before it publishes that they are free.
 pub(crate) const UNTOLD_MAX: u32 = SLOTS / 4;
 /// The most data lines that a ring can have.
 pub(crate) const DATA_LINES_MAX: u32 = 4096;
-/// Looks at a lock that is taken before yielding, and yields before napping.
+/// Tries to take a lock before yielding, and before napping.
 pub(crate) const SPINS_MAX: u32 = 64;
 pub(crate) const YIELDS_MAX: u32 = 80;
 
-/// A cell that is asked for its pointer in the way that loom can watch.
+/// A cell whose pointer is handed out in the way that loom can watch.
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

@@ -1,5 +1,5 @@
-//! What we ask of Linux, one file for each sort of thing. Nothing else makes system calls, but for
-//! the sockets of the bootstrap and those between hosts.
+//! What we ask of Linux, one file for each sort of thing. All system calls are made here, except those on the sockets
+//! of the bootstrap and between hosts.
 
 pub(crate) mod fork;
 pub(crate) mod futex;

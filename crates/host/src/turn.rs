@@ -1,6 +1,6 @@
-//! One turn of a NIC: what has come is taken, what waits for its chance gets one.
+//! One turn of a NIC: takes what has arrived and retries what waits.
 //!
-//! Also what the lock around a NIC guards, all in one value. Who turns, and when, is `driver.rs`.
+//! [`Core`] is everything that the lock around a NIC guards. `driver.rs` decides which thread turns, and when.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,9 +22,9 @@ use crate::wait_policy::SpinBudget;
 /// How often a NIC has been turned.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Turns {
-    /// By anybody.
+    /// Turns by any thread.
     pub all: u64,
-    /// By the agent, while the application was away.
+    /// Turns by the agent, while the application was away.
     pub by_agent: u64,
 }
 
@@ -33,36 +33,36 @@ pub(crate) struct Core {
     pub(crate) nic: Nic,
     pub(crate) port: HostPort,
     inlet: Inlets,
-    /// Which ranks are on this host.
+    /// The ranks of this host.
     pub(crate) here: Here,
-    /// How often ranks have left or died, as far as we know.
+    /// How often ranks have left or died, as far as this NIC has noticed.
     changes: u32,
-    /// Who wants to know when somebody is gone.
+    /// Woken when a peer is found to be gone.
     pub(crate) failure_waker: Option<Waker>,
-    /// Why peers could not be reached, for those who ask.
+    /// Why peers could not be reached.
     pub(crate) troubles: HashMap<Peer, String>,
     pub(crate) turns: Turns,
-    /// A thread of the application waits, and turns.
+    /// An application thread waits and turns: the leader.
     pub(crate) led: bool,
-    /// It sleeps at the doorbell.
+    /// The leader sleeps at the doorbell.
     pub(crate) leader_asleep: bool,
-    /// How long leaders look before they sleep.
+    /// How long leaders spin before they sleep.
     pub(crate) spin_budget: SpinBudget,
     /// Threads that wait for the leader to leave.
     pub(crate) followers: Vec<Thread>,
-    /// Those of them that wait for something that has no ticket: whatever happens may be it.
+    /// Threads that wait without a ticket: any event may be theirs.
     pub(crate) waiters: Vec<Thread>,
-    /// The leader waits for such a thing.
+    /// The leader waits without a ticket.
     pub(crate) leader_looks: bool,
-    /// Nothing is moved straight between processes any more.
+    /// No more direct copies between processes.
     pub(crate) stopped: bool,
     /// How the agent is woken for what arrives while the application is away.
     pub(crate) agent_handover: AgentHandover,
-    /// It comes and goes: the agent need not be called for what it leaves. The agent says so.
+    /// The application comes and goes so often that the agent need not be called for what it leaves. Set by the agent.
     pub(crate) busy: bool,
     /// The rank is leaving.
     pub(crate) closing: bool,
-    /// Somebody waits until others have taken all that was sent to them.
+    /// A thread waits until peers have taken everything that was sent to them.
     pub(crate) draining: bool,
 }
 
@@ -91,12 +91,12 @@ impl Core {
         }
     }
 
-    /// Looks around once; true if something happened.
+    /// Turns once; true if something happened.
     #[inline]
     pub(crate) fn turn(&mut self, shared: &Shared) -> bool {
         let timed = self.port.rail.needs_time();
         if timed {
-            // Whoever turns may have slept since the last turn, and how long an answer took is told by this clock.
+            // The thread may have slept since the last turn, and round-trip times are measured with this clock.
             self.port.now = self.port.clock();
         }
         let Core { nic, port, inlet, .. } = self;
@@ -130,14 +130,14 @@ impl Core {
         busy
     }
 
-    /// Something has happened: those who wait for they know not what shall look.
+    /// Wakes waiters that have no specific ticket, because something has happened.
     #[inline(always)]
     pub(crate) fn wake_waiters(&mut self) {
         let waiters = self.waiters.drain(..).map(Sleeping::Thread);
         self.port.completions.to_wake.extend(waiters);
     }
 
-    /// Something waits for a thread of the user's: tasks shall poll, since nobody else may come.
+    /// Wakes all tasks to run waiting reductions, because no other application thread may come.
     #[inline(always)]
     pub(crate) fn call_tasks(&mut self) {
         if self.port.reductions.take_news() {
@@ -180,8 +180,8 @@ impl Core {
         }
     }
 
-    /// The memory of a peer cannot be reached. If the system does not permit it any more, the NIC goes on in another way; a
-    /// peer that is gone is told of soon, and gets nothing meanwhile.
+    /// Handles a failed copy from or to a peer's memory. If the system no longer permits such copies, the NIC falls
+    /// back to frames. If the peer is gone, the notice of it comes soon, and nothing is copied meanwhile.
     #[cold]
     fn give_up_copy(&mut self, transfer: &Transfer, error: &io::Error) {
         let refused = error.kind() == io::ErrorKind::PermissionDenied
@@ -204,7 +204,7 @@ impl Core {
             Direction::Write(notify) => {
                 let sent = port.rail.notify(transfer.peer, notify, transfer.into.len);
                 if sent == Sent::Full {
-                    // All is written but the notice. It goes when there is room.
+                    // Everything is written except the notification, which goes when there is room.
                     port.transfers.push_back(transfer);
                     return false;
                 }
@@ -214,7 +214,7 @@ impl Core {
         true
     }
 
-    /// Frames that found no room may go now.
+    /// Retries frames that found no room.
     #[cold]
     fn relieve(&mut self) -> bool {
         let (mut peers, mut lost, mut read) = (Vec::new(), Vec::new(), Vec::new());
@@ -233,7 +233,7 @@ impl Core {
         !peers.is_empty() || !lost.is_empty() || !read.is_empty()
     }
 
-    /// The machine does not let us reach a peer.
+    /// Marks a peer as down because the system does not let us reach it.
     fn lose(&mut self, peer: Peer, error: &io::Error) {
         self.troubles.entry(peer).or_insert_with(|| error.to_string());
         self.mark_down(peer);
@@ -242,7 +242,7 @@ impl Core {
 
     fn mark_down(&mut self, peer: Peer) {
         self.port.transfers.retain(|transfer| transfer.peer != peer);
-        // What is still read goes into memory that is the user's again when its operation has ended.
+        // A read in progress writes into memory that belongs to the user again once its operation has ended.
         if self.port.rail.forget(peer) {
             self.nic.on_peer_down(peer, &mut self.port);
         }
@@ -253,8 +253,8 @@ impl Core {
         self.port.completions.to_wake.extend(failure_waker);
     }
 
-    /// Somebody is gone. Whoever leaves in order waits until all that it sent has been taken; what is
-    /// still in the ring of one that died is lost.
+    /// Marks peers that are gone as down. A rank that leaves in order waits until everything it sent has been taken;
+    /// what is still in the ring of a rank that died is lost.
     #[cold]
     fn on_peers_down(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
@@ -270,11 +270,11 @@ impl Core {
         true
     }
 
-    /// What is due by now is done; true if there was something.
+    /// Runs the timer if it is due; true if it was.
     fn do_what_is_due(&mut self, plane: &Plane) -> bool {
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
-            // It has been asked for once.
+            // A timer fires once.
             self.port.timer = None;
             let downs = self.nic.stats().downs;
             self.nic.on_timer(&mut self.port);
@@ -286,7 +286,7 @@ impl Core {
         due
     }
 
-    /// The NIC has given up peers of which nobody has said that they are gone.
+    /// Records why the NIC has given up peers that neither left nor were declared gone.
     #[cold]
     fn note_silent(&mut self, plane: &Plane) {
         let Some(net) = &plane.net else { return };
@@ -300,7 +300,7 @@ impl Core {
         }
     }
 
-    /// How long one may sleep: until something is due, if anything will be.
+    /// How long a thread may sleep: until the next deadline, if there is one.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let rail = &self.port.rail;
         let due = self.port.timer.filter(|_| rail.needs_time());
@@ -308,8 +308,8 @@ impl Core {
         [due, rail.timeout()].into_iter().flatten().min()
     }
 
-    /// Whether somebody has to look after the NIC while the application is away: something is outstanding, or other
-    /// hosts may want an answer.
+    /// Whether the NIC has to be driven while the application is away: operations are outstanding, or other hosts may
+    /// expect answers.
     #[inline(always)]
     pub(crate) fn is_expecting(&self) -> bool {
         self.nic.is_expecting() || self.port.rail.needs_care()
@@ -323,16 +323,16 @@ impl Core {
             || self.changes != shared.plane.segment.changes()
     }
 
-    /// Whether a thread of the user's would find something to do.
+    /// Whether an application thread would find something to do.
     pub(crate) fn has_work_for_caller(&self, shared: &Shared) -> bool {
         !self.port.reductions.is_empty() || self.has_work(shared)
     }
 
-    /// Whether we may go: nothing of ours is on its way.
+    /// Whether the rank may leave: nothing that it sent is still on its way.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let is_away = || {
             let held = self.nic.holdings();
-            // What found no room yet is still to go: somebody may wait for the answer in it.
+            // Frames that found no room are still to be sent: a peer may wait for the answer in them.
             held.backlog == 0 && held.kept == 0 && held.unacked == 0
         };
         self.port.transfers.is_empty()
@@ -342,9 +342,9 @@ impl Core {
     }
 }
 
-/// Frames taken before anything else gets a turn.
+/// Frames that one turn takes before it does anything else.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
-/// Turns between two looks at the clock, where no rail loses frames.
+/// Turns between two readings of the clock, where no rail loses frames.
 const TURNS_PER_CLOCK: u64 = 4096;
-/// Bytes moved between two processes before anything else gets a turn.
+/// Bytes that one turn copies between two processes before it does anything else.
 const PIECE_BYTES_MAX: u64 = 256 << 10;

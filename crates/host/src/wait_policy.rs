@@ -1,21 +1,19 @@
-//! How long a thread that waits looks around before it sleeps.
+//! How long a waiting thread spins before it sleeps.
 
 use std::time::{Duration, Instant};
 
-/// What to do next.
+/// The next step of a wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Next {
-    /// Look again.
     Look,
-    /// Let somebody else have the core, then look again.
+    /// Yield the core to another thread, then look again.
     Yield,
-    /// Sleep.
     Sleep,
 }
 
-/// How long threads of a rank look before they sleep, where it has a core to itself. Whoever was woken soon after
-/// it fell asleep would have done better to look a little longer: two ranks of which each falls asleep while the
-/// other wakes up would go on like that for ever.
+/// How long threads of a rank spin before they sleep, where the rank has a core to itself. A thread that was woken soon
+/// after it fell asleep should have spun a little longer: otherwise two ranks, each falling asleep while the other
+/// wakes up, would go on like that for ever.
 pub(crate) struct SpinBudget {
     spin: Duration,
 }
@@ -25,7 +23,7 @@ impl SpinBudget {
         SpinBudget { spin: SPIN_MIN }
     }
 
-    /// Somebody has slept for so long, and was woken.
+    /// Adjusts the budget after a thread has slept for `slept` and was woken.
     pub(crate) fn learn(&mut self, slept: Duration) {
         self.spin = match slept < SPIN_MAX {
             true => (self.spin * 2).min(SPIN_MAX),
@@ -34,8 +32,8 @@ impl SpinBudget {
     }
 }
 
-/// How one wait proceeds. Where every rank has a core to itself, looking is cheaper than sleeping
-/// for a while; where it has not, whoever looks keeps others from doing what is waited for.
+/// The course of one wait. Where every rank has a core to itself, spinning is cheaper than sleeping for a while;
+/// otherwise a thread that spins keeps others from doing what it waits for.
 pub(crate) struct WaitPolicy {
     oversubscribed: bool,
     spin: Duration,
@@ -48,7 +46,7 @@ impl WaitPolicy {
         WaitPolicy { oversubscribed, spin: spin_budget.spin, looks: 0, since: None }
     }
 
-    /// Something happened: more may follow.
+    /// Starts over after something happened, because more may follow.
     #[inline(always)]
     pub(crate) fn renew(&mut self) {
         self.looks = 0;
@@ -75,15 +73,15 @@ impl WaitPolicy {
     }
 }
 
-/// Looks between two glances at the clock.
+/// Looks between two readings of the clock.
 const LOOKS_PER_LAP: u32 = 256;
-/// Where cores are shared, whoever yields first may find what it waits for when it is its turn again, and
-/// has saved two system calls and a wake-up. If nobody else wants the core, it is soon asleep. Measured
-/// with 4, 16 and 32 ranks on two cores: more help few ranks little, and are in the way of many.
+/// Yields before sleeping, where ranks share cores. A thread that yields first may find what it waits for when it runs
+/// again, and has then saved two system calls and a wake-up; if no other thread wants the core, it is soon asleep.
+/// Measured with 4, 16 and 32 ranks on two cores: more yields help few ranks little, and slow down many.
 const YIELDS_MAX: u32 = 16;
-/// Sleeping and being woken costs about a tenth of this on a good day.
+/// About ten times what sleeping and being woken costs on a good day.
 const SPIN_MIN: Duration = Duration::from_micros(100);
-/// And less than this on a bad one.
+/// More than it costs on a bad day.
 const SPIN_MAX: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The secret of a job is in no core dump of its ranks.
+//! No core dump of a rank contains the job's secret.
 //!
-//! A real mpiexec of MPICH starts a rank on each of two hosts, which are both this machine, so that they talk by sealed
-//! datagrams. It prints what ranks leave on its kvs, so the test knows the secret. It takes a dump of each rank
-//! with gcore, and looks for the secret in it: as bytes, and as the digits that went over the kvs. That it would find it is
-//! shown by a copy that rank 0 keeps on purpose. It takes MPICH (`bench/peers/install`) and gdb.
+//! A real mpiexec of MPICH starts a rank on each of two hosts, which are both this machine, so that they
+//! communicate by sealed datagrams. It prints what ranks put into its kvs, so the test knows the secret. The
+//! test takes a dump of each rank with gcore and searches it for the secret: as bytes, and as the digits in
+//! the kvs. A string that each rank keeps on purpose shows that the search works. Needs MPICH
+//! (`bench/peers/install`) and gdb.
 //!
 //!     cargo test -p ferrywire-host --test dump -- --nocapture
 
@@ -19,11 +20,11 @@ use ferrywire_host::{Operators, job};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What reaches a host, in place of ssh: options, the host, and words for a shell.
+/// Reaches a host, in place of ssh: options, the host, and words for a shell.
 const RSH: &str =
     "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nshift\nexec sh -c \"$*\"\n";
 
-/// What a rank keeps that must be found.
+/// A string in a rank's memory that must be found.
 const KEPT: &str = "this is in the dump of rank 0";
 
 /// A rank, for the test below.
@@ -54,21 +55,21 @@ struct Launcher(Child);
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // Errors if it has ended, as it should have.
+        // Fails if it has already ended, as it should have.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 fn holds(dump: &[u8], wanted: &[u8]) -> bool {
-    // SAFETY: both are as long as is said.
+    // SAFETY: both have the given lengths.
     let found = unsafe {
         libc::memmem(dump.as_ptr().cast(), dump.len(), wanted.as_ptr().cast(), wanted.len())
     };
     !found.is_null()
 }
 
-/// The dump of a process, or why there is none.
+/// The dump of a process, or why it failed.
 fn dump(pid: &str, folder: &Path) -> Result<Vec<u8>, String> {
     let place = folder.join("core");
     let mut gcore = Command::new("gcore");
@@ -132,7 +133,7 @@ fn the_secret_of_a_job_is_in_no_dump() {
             }
         };
         assert!(holds(&dump, KEPT.as_bytes()), "the dump of rank {rank} is not of its memory");
-        // Half of it would be bad enough.
+        // Finding half of it would be bad enough.
         let found =
             [&secret[..16], &secret[16..], &digits.as_bytes()[..32], &digits.as_bytes()[32..]]
                 .map(|half| holds(&dump, half));

@@ -1,4 +1,4 @@
-//! A process that is forked from a rank does not speak for it.
+//! A process forked from a rank cannot act as that rank.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -8,10 +8,10 @@ use ferrywire_nic::Operator;
 
 fn nothing(_: Operator, _: &[u8], _: &mut [u8]) {}
 
-/// The exit code of a child that does this, and what it says.
+/// Runs `does` in a child; its exit code and its output.
 fn child(does: impl FnOnce()) -> (Option<i32>, String) {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    // SAFETY: the child calls nothing but the system and the driver, which are what is tested.
+    // SAFETY: the child calls only the system and the driver, which are what is tested.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "{}", std::io::Error::last_os_error());
     if pid == 0 {
@@ -37,12 +37,12 @@ fn a_child_that_drives_a_rank_is_refused_with_a_sentence() {
     let (code, said) = child(|| rank.turn());
     assert_eq!(code, Some(126), "{said}");
     assert!(said.contains("forked from a rank") && said.contains("exec"), "{said}");
-    // Those who only look, and leave, are no harm.
+    // A child that only looks, and leaves, does no harm.
     let (code, said) = child(|| {
         assert!(rank.is_forked() && rank.me().0 == 0);
         rank.leave();
     });
     assert_eq!((code, said.as_str()), (Some(0), ""));
-    // And the rank is as before.
+    // The rank still works.
     rank.turn();
 }

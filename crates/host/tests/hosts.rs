@@ -1,4 +1,4 @@
-//! Ranks that live as on several hosts: the driver with the rail between hosts below it, and the network of this machine.
+//! Ranks of several hosts on this machine: the driver with the rails between hosts below it.
 
 use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -43,12 +43,12 @@ fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Outcome {
     }
 }
 
-/// Providers of libfabric that need no hardware. What is not installed is not tested, and said so.
+/// Providers of libfabric that need no hardware. Those not installed are skipped with a message.
 const PROVIDERS: [&str; 3] = ["tcp", "shm", "udp;ofi_rxd"];
 
-/// All that ranks of different hosts can talk by on this machine.
+/// Every wire by which ranks of different hosts can communicate on this machine.
 fn wires() -> Vec<LocalWire<'static>> {
-    // Keys that change soon, and where numbers no longer have 32 bits.
+    // Keys that change soon, and counters that grow beyond 32 bits.
     let soon = Epochs { first: (1 << 32) - 500, frames: 1000 };
     let sealed = [Epochs::USUAL, soon].map(LocalWire::Sealed);
     let mut wires = vec![sealed[0], sealed[1], LocalWire::Insecure];
@@ -63,7 +63,7 @@ fn wires() -> Vec<LocalWire<'static>> {
     wires
 }
 
-/// Runs `story` on each rank of so many hosts with so many ranks, by all that they can talk by.
+/// Runs `story` on each rank of `hosts` hosts with `ranks` ranks each, on every wire.
 fn on_hosts(hosts: u32, ranks: u32, story: impl Fn(&Rank) + Send + Sync + Copy + 'static) {
     let (done, wait) = mpsc::channel::<()>();
     let teller = thread::spawn(move || {
@@ -83,15 +83,15 @@ fn on_hosts(hosts: u32, ranks: u32, story: impl Fn(&Rank) + Send + Sync + Copy +
         }
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        // Not `eprintln`, which the test harness would keep to itself.
+        // Not `eprintln`, which the test harness would capture.
         let _ = writeln!(std::io::stderr(), "{:?} waits for ever", thread::current().name());
         std::process::abort();
     }
     teller.join().expect("the story has an end");
 }
 
-/// A rank that was away for a while sends: its frame is fresh, and does not go again. A message takes a frame, and an ack for
-/// the answer to it. On a machine that is busy an answer may be late in earnest, so the best of a few attempts counts.
+/// A rank that was away for a while sends: its frame is fresh, and is not retried. A message takes a frame, and an ack
+/// for the answer to it. On a busy machine an answer may really be late, so the best of a few attempts counts.
 #[test]
 fn a_message_after_a_pause_goes_once() {
     const MESSAGES: u32 = 20;
@@ -104,7 +104,7 @@ fn a_message_after_a_pause_goes_once() {
                 for message in 0..MESSAGES {
                     let (tag, mut bytes) = (attempt * MESSAGES + message, [7; 64]);
                     match rank.me().0 {
-                        // The receiver is there at once, so that the sender does not get patient.
+                        // The receiver polls at once, so the sender does not back off.
                         0 => {
                             thread::sleep(Duration::from_millis(10));
                             assert_eq!(send_synchronous(&rank, 1, tag, &bytes), Outcome::Done);
@@ -129,7 +129,7 @@ fn a_message_after_a_pause_goes_once() {
     assert!(frames[0] * 10 <= u64::from(MESSAGES) * 22, "{frames:?} frames, {MESSAGES} messages");
 }
 
-/// For all wires together, on a machine that has other things to do.
+/// For all wires together, on a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(180);
 
 fn pattern(seed: u32, len: usize) -> Vec<u8> {

@@ -1,15 +1,16 @@
-//! The join socket at which the ranks of a host come in under another's launcher, while others try it, too.
+//! The join socket, where the ranks of a host meet under another launcher, while strangers connect to it.
 //!
-//! A real mpiexec of MPICH starts three ranks of a user, and one of them is late. Meanwhile callers of all sorts come to
-//! the join socket: they speak its language without its token, say nothing, say nonsense, come in hundreds. They are another user, or root, or the
-//! same user; the ranks may be in user namespaces, in which the kernel has the same number for everybody. None is let in,
-//! and none keeps the job from starting. It takes root to play several users, and MPICH (`bench/peers/install`).
+//! A real mpiexec of MPICH starts three ranks of a user, one of them late. Meanwhile callers of all sorts
+//! connect to the join socket: they speak its protocol without its token, send nothing, send nonsense, or
+//! connect by the hundred. They run as another user, as root, or as the same user; the ranks may be in user
+//! namespaces, in which the kernel reports the same user id for everyone. None is let in, and none keeps the
+//! job from starting. Needs root, to act as several users, and MPICH (`bench/peers/install`).
 //!
 //!     cargo test -p ferrywire-host --test join_socket -- --nocapture
 //!
 //! Invariants, cited below by number.
-//!   D1. Every pointer given to the kernel is to a live value of the size that is told with it.
-//!   D2. A descriptor that a successful call returns is new, open, and owned by nobody else.
+//!   D1. Every pointer given to the kernel points to a live value of the size passed with it.
+//!   D2. A descriptor that a successful call returns is new, open, and has no other owner.
 
 use std::fs;
 use std::io;
@@ -30,7 +31,7 @@ const ANOTHER: u32 = 61_402;
 const ROOT: u32 = 0;
 /// Connections that a flood holds at the same time.
 const FLOOD: usize = 300;
-/// No test waits longer than this for anything.
+/// The longest wait of any test.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -55,7 +56,7 @@ fn member() {
     }
 }
 
-/// Somebody at the join socket who is no rank, for the tests below.
+/// A caller at the join socket that is not a rank, for the tests below.
 #[test]
 #[ignore = "is started by other tests, as a caller"]
 fn caller() {
@@ -103,7 +104,7 @@ fn caller() {
     }
 }
 
-/// What came back, if it is more than a refusal.
+/// Prints what came back, if it is more than a refusal.
 fn tell((bytes, descriptors): &(Vec<u8>, usize)) {
     let refused = bytes.is_empty() || matches!(Message::parse(bytes), Ok(Message::Refused { .. }));
     if !refused || *descriptors > 0 {
@@ -134,11 +135,11 @@ fn send(channel: &OwnedFd, bytes: &[u8]) -> bool {
     sent >= 0
 }
 
-/// The bytes of the next packet, none at the end; and how much came beside them.
+/// The bytes of the next packet, empty at the end; and the length of its control data.
 fn receive(channel: &OwnedFd) -> (Vec<u8>, usize) {
     let (mut bytes, mut control) = ([0_u8; 4096], [0_u8; 256]);
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: it is plain data: all zeros is a value.
+    // SAFETY: it is plain data: all zeros is a valid value.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     (header.msg_iov, header.msg_iovlen) = (&raw mut vector, 1);
     (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), control.len());
@@ -171,7 +172,7 @@ struct Process {
 }
 
 impl Process {
-    /// Starts this test program again, as one of the tests above.
+    /// Starts a command with its output in `said`.
     fn start(mut command: Command, said: PathBuf) -> Process {
         let file = fs::File::create(&said).expect("a file");
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("a copy")).stderr(file);
@@ -186,7 +187,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Errors if it has ended, as it should have.
+        // Fails if it has already ended, as it should have.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -194,30 +195,30 @@ impl Drop for Process {
 
 const HOW: [&str; 4] = ["--exact", "--ignored", "--nocapture", "--test-threads=1"];
 
-/// A command that runs as another user, if it is another.
+/// A command that runs as user `uid`.
 fn of_user(program: &Path, uid: u32) -> Command {
     let mut command = Command::new(program);
     let become_user = move || {
-        // SAFETY: no groups: no pointer is read.
+        // SAFETY: the list is empty, so no pointer is read.
         check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
         // SAFETY: it takes a number.
         check(unsafe { libc::setgid(uid) })?;
         // SAFETY: it takes a number.
         check(unsafe { libc::setuid(uid) }).map(drop)
     };
-    // SAFETY: makes system calls alone.
+    // SAFETY: the closure only makes system calls.
     unsafe { command.pre_exec(become_user) };
     command
 }
 
-/// Copies a program. By another process: one that is forked from ours meanwhile, by another test, would have the copy open
-/// to write, and what is open to write cannot be run.
+/// Copies a program, in another process: a process forked from ours meanwhile, by another test, would have
+/// the copy open for writing, and such a file cannot be run.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg(from).arg(to).status();
     assert!(copied.is_ok_and(|status| status.success()), "{} is copied", from.display());
 }
 
-/// A job whose last rank is late until callers have come.
+/// A job whose last rank is late until callers have connected.
 struct Job {
     folder: PathBuf,
     program: PathBuf,
@@ -226,7 +227,7 @@ struct Job {
 }
 
 impl Job {
-    /// `None` where it cannot be tested.
+    /// Starts the job. `None` where it cannot be tested.
     fn start(name: &str, in_namespaces: bool) -> Option<Job> {
         // SAFETY: has no preconditions.
         if unsafe { libc::geteuid() } != 0 {
@@ -243,7 +244,7 @@ impl Job {
             std::env::temp_dir().join(format!("ferry-join_socket-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
-        // Where users can run them.
+        // Where other users can run them.
         for file in ["mpiexec", "hydra_pmi_proxy"] {
             copy(&peers.join(file), &folder.join(file));
         }
@@ -262,7 +263,7 @@ impl Job {
         Some(Job { folder, program, launcher, mark: format!("JOIN_SOCKET_TEST={mark}") })
     }
 
-    /// The name of the socket that a process of the job listens at.
+    /// The name of the socket on which a process of the job listens.
     fn join_socket(&self) -> String {
         let mut found = None;
         let until = Instant::now() + TIMEOUT;
@@ -282,7 +283,7 @@ impl Job {
         found.expect("found")
     }
 
-    /// The numbers of all sockets of the job's processes.
+    /// The inode numbers of all sockets of the job's processes.
     fn sockets(&self) -> Vec<String> {
         let processes = fs::read_dir("/proc").expect("processes are listed");
         let ours = processes.filter_map(|entry| entry.ok()).filter(|entry| {
@@ -298,7 +299,8 @@ impl Job {
         links.filter_map(number).collect()
     }
 
-    /// Sends callers to the join socket, lets the late rank come when all have spoken, and waits for the end of the job.
+    /// Sends callers to the join socket, lets the late rank join when all have connected, and waits for the
+    /// end of the job.
     fn withstands(mut self, callers: &[(&str, u32)]) {
         let (join_socket, over) = (self.join_socket(), self.folder.join("over"));
         let callers: Vec<Process> = (0..)

@@ -102,7 +102,7 @@ fn many_ranks_pass_a_token() {
     }
 }
 
-/// Posts a receive and leaves it.
+/// Posts a receive without waiting for it.
 fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Posted {
     let word = MatchWord::new(0, from, tag);
     // SAFETY: the tests below keep the bytes until the operation is over.
@@ -133,7 +133,7 @@ fn an_outcome_waits_until_it_is_asked_for() {
             };
             tickets.push(ticket);
             send(driver, 0, tag, &[2; 8]);
-            // When this is here, so is what was sent before it, and its place is given to others.
+            // When this has arrived, so has the message before it, and the ticket's place is reused.
             receive(driver, 0, 100 + tag, &mut [0; 8]);
         }
         for ticket in tickets {
@@ -191,7 +191,7 @@ fn long_frames_come_round_the_ring_whole() {
     }
 }
 
-/// Whoever leaves has answered everybody, even if the answers found no room at first.
+/// A rank that leaves has sent all its answers, even if they found no room at first.
 #[test]
 fn nobody_leaves_with_answers_that_others_wait_for() {
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Reductions with operators of the user's: which thread runs them, and what they may do.
+//! Reductions with user-defined operators: which thread runs them, and what they may do.
 
 mod common;
 
@@ -13,19 +13,19 @@ use common::{both_ways, end, post_receive, receive, send};
 use ferrywire_host::{Driver, Operators, Rank, memory};
 use ferrywire_nic::{Fault, Operator, Outcome, Peer, Posted, Schedule, Span, Step, Ticket};
 
-/// Adds, and is ours.
+/// Adds, and is built in.
 const OURS: Operator = Operator(0);
-/// Adds, and is the user's.
+/// Adds, and is user-defined.
 const USERS: Operator = Operator(1);
-/// Adds, and sends a message to itself meanwhile.
+/// Adds, and meanwhile sends a message to its own rank.
 const CALLS: Operator = Operator(2);
-/// Adds when somebody says so.
+/// Adds once `SLOW_MAY_END` is set.
 const SLOW: Operator = Operator(3);
 
 const OPERATORS: Operators = Operators { combine, is_users: |operator| operator != OURS };
 
 thread_local! {
-    /// The driver whose user this thread belongs to, and how often it has run an operator.
+    /// The driver of this application thread, and how often the thread has run an operator.
     static USER: RefCell<Option<(Arc<Rank>, u32)>> = const { RefCell::new(None) };
 }
 
@@ -67,7 +67,7 @@ fn talk_to_oneself(driver: &Driver) {
     driver.turn();
 }
 
-/// This thread is one of the user's.
+/// Makes this thread an application thread of `driver`.
 fn become_user(driver: &Arc<Rank>) {
     USER.set(Some((Arc::clone(driver), 0)));
 }
@@ -77,7 +77,7 @@ fn runs() -> u32 {
     USER.with_borrow(|user| user.as_ref().map_or(0, |(_, runs)| *runs))
 }
 
-/// Runs `story` for each rank of a job, in threads that are the user's.
+/// Runs `story` for each rank of a job, in application threads.
 fn ranks(count: u32, story: impl Fn(&Arc<Rank>) + Send + Sync + 'static) {
     both_ways(count, OPERATORS, move |drivers| {
         thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn ranks(count: u32, story: impl Fn(&Arc<Rank>) + Send + Sync + 'static) {
                     let driver = Arc::new(driver);
                     become_user(&driver);
                     story(&driver);
-                    // The driver is dropped here, and not with the last thread that has it.
+                    // The driver is dropped here, not with the last thread that has it.
                     USER.set(None);
                 });
             }
@@ -95,8 +95,8 @@ fn ranks(count: u32, story: impl Fn(&Arc<Rank>) + Send + Sync + 'static) {
     });
 }
 
-/// Everybody sends to everybody, and each adds up what has come. `work` has room for what everybody
-/// sends; `bytes` is what we send, and then the sum.
+/// Each rank sends to all others and adds up what arrives. `work` has room for what all ranks send; `bytes`
+/// is what this rank sends, and then the sum.
 fn allreduce(driver: &Driver, operator: Operator, bytes: Span, work: Span, group: u16) -> Schedule {
     let me = driver.me().0;
     let mut schedule = Schedule::new(group, me);
@@ -117,7 +117,7 @@ fn allreduce(driver: &Driver, operator: Operator, bytes: Span, work: Span, group
     schedule
 }
 
-/// A run of [`allreduce`] and the memory that it has.
+/// A run of [`allreduce`] and its memory.
 struct Sum {
     posted: Posted,
     bytes: Box<[u8; 100]>,
@@ -184,7 +184,7 @@ impl Wake for Unparks {
     }
 }
 
-/// The agent finds out that there is something to reduce, and nobody is inside.
+/// The agent finds that there is something to reduce while no thread is inside.
 #[test]
 fn a_task_is_woken_to_run_them() {
     ranks(2, |driver| {
@@ -202,7 +202,7 @@ fn a_task_is_woken_to_run_them() {
     });
 }
 
-/// Rank 0 has posted, and is away until everything that it needs has come.
+/// Rank 0 has posted, and stays outside until all that it needs has arrived.
 #[test]
 fn a_rank_that_computes_reduces_when_it_comes_inside() {
     ranks(2, |driver| {
@@ -222,7 +222,7 @@ fn a_rank_that_computes_reduces_when_it_comes_inside() {
         let waker = common::waker(move || told.send(()).expect("somebody listens"));
         assert!(driver.poll(word, &waker).is_pending());
         send(driver, 1, 1, &[0; 8]);
-        // Rank 1 does not need us any more, but its bytes are here, or its word is.
+        // Rank 1 does not need us any more, but its bytes have arrived, or its message has.
         wait.recv().expect("the agent tells us");
         assert_eq!(runs(), 0);
         sum.check(driver, driver.wait(sum.ticket()));
@@ -231,7 +231,7 @@ fn a_rank_that_computes_reduces_when_it_comes_inside() {
     });
 }
 
-/// Each thread waits for runs of its own, and any of them may run the operators of all.
+/// Each thread waits for its own runs, and any of them may run the operators of all.
 #[test]
 fn threads_run_them_for_each_other() {
     ranks(2, |driver| {
@@ -252,7 +252,7 @@ fn threads_run_them_for_each_other() {
     });
 }
 
-/// A run that is taken back is not over before the operator is: its bytes are still in use.
+/// A cancelled run is not over before its operator is: its bytes are still in use.
 #[test]
 fn a_run_that_is_cancelled_waits_for_its_operator() {
     ranks(2, |driver| {
@@ -271,7 +271,7 @@ fn a_run_that_is_cancelled_waits_for_its_operator() {
                 await_flag(&SLOW_RUNS);
                 driver.cancel(ticket);
                 assert_eq!(driver.test(ticket), None);
-                // Others go on meanwhile.
+                // Other operations go on meanwhile.
                 send(driver, 1, 1, &[0; 8]);
                 SLOW_MAY_END.store(true, Ordering::Release);
                 USER.set(None);

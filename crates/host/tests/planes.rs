@@ -10,7 +10,7 @@ use common::{both_ways, end, post_receive, post_send, receive, send, waker};
 use ferrywire_host::{Driver, Operators, PLANES, Rank, Segment, job, wait_around};
 use ferrywire_nic::{Fault, Outcome, Peer, Posted, Ticket};
 
-/// A story for each rank of a job, told both ways.
+/// Runs `story` for each rank of a job, both ways.
 fn ranks(count: u32, story: impl Fn(Rank) + Send + Sync + 'static) {
     both_ways(count, Operators::ours(|_, _, _| {}), move |ranks| {
         thread::scope(|scope| {
@@ -31,7 +31,7 @@ fn ticket(posted: Posted) -> Ticket {
     ticket
 }
 
-/// The same tags and the same peers in each plane: nothing gets into another one.
+/// The same tags and the same peers in each plane: no message gets into another one.
 #[test]
 fn messages_keep_their_order_in_each_plane() {
     ranks(2, |rank| {
@@ -56,7 +56,7 @@ fn messages_keep_their_order_in_each_plane() {
     });
 }
 
-/// A thread sleeps in one plane, and what it waits for comes when those of another are done.
+/// A thread sleeps in one plane, and what it waits for comes after the exchange in another plane.
 #[test]
 fn a_leader_asleep_is_in_nobodys_way() {
     ranks(2, |rank| {
@@ -74,7 +74,7 @@ fn a_leader_asleep_is_in_nobodys_way() {
     });
 }
 
-/// Each plane has an agent of its own, which works while a thread sleeps in another plane.
+/// Each plane has its own agent, which works while a thread sleeps in another plane.
 #[test]
 fn tasks_of_all_planes_are_woken() {
     ranks(2, |rank| {
@@ -102,7 +102,7 @@ fn tasks_of_all_planes_are_woken() {
     });
 }
 
-/// All ranks read the same in the segment, whatever they may use themselves.
+/// All ranks read the same value in the segment, whatever cores they may use themselves.
 #[test]
 fn cores_are_to_spare_if_there_are_two_for_each_rank() {
     let segment = Segment::create(2, 0, false).expect("a segment");
@@ -115,7 +115,7 @@ fn cores_are_to_spare_if_there_are_two_for_each_rank() {
     }
 }
 
-/// What is sent to a plane that its receiver has not opened waits there.
+/// Messages to a plane that the receiver has not opened wait there.
 #[test]
 fn a_plane_may_be_opened_late() {
     ranks(2, |rank| {
@@ -140,7 +140,7 @@ fn a_plane_may_be_opened_late() {
     });
 }
 
-/// Each has sent something to the other where the other never looks, more than a ring holds.
+/// Each rank sends to the other in a plane that the other never opens, more than a ring holds.
 #[test]
 fn nobody_waits_for_a_rank_that_leaves_without_opening_a_plane() {
     ranks(2, |rank| {
@@ -148,7 +148,7 @@ fn nobody_waits_for_a_rank_that_leaves_without_opening_a_plane() {
         let driver = plane(&rank, 1 + me);
         let posted: Vec<Posted> =
             (0..2000).map(|_| post_send(driver, 1 - me, 0, &[7; 8])).collect();
-        // They meet, so that neither has left before the other has sent.
+        // The ranks synchronise, so that neither leaves before the other has sent.
         let word = post_send(&rank, 1 - me, 0, &[0; 8]);
         receive(&rank, 1 - me, 0, &mut [0; 8]);
         end(&rank, word);
@@ -176,13 +176,13 @@ fn whoever_is_gone_is_gone_in_all_planes() {
         for (driver, ticket) in open {
             assert_eq!(driver.wait(ticket), Outcome::Failed(Fault::PeerDown(Peer(2))));
         }
-        // Somebody who comes later finds out, too.
+        // A plane opened later finds out, too.
         let outcome = end(plane(&rank, 3), post_receive(plane(&rank, 3), 2, 1, &mut [0; 8]));
         assert_eq!(outcome, Outcome::Failed(Fault::PeerDown(Peer(2))));
     });
 }
 
-/// Also those that are opened afterwards.
+/// Also in planes that are opened afterwards.
 #[test]
 fn a_job_that_ends_ends_in_all_planes() {
     both_ways(2, Operators::ours(|_, _, _| {}), |ranks| {
@@ -196,7 +196,7 @@ fn a_job_that_ends_ends_in_all_planes() {
     });
 }
 
-/// One of two operations in different planes is over; nobody knows which, and it may take a while.
+/// One of three operations in different planes ends; which one is not known, and it may take a while.
 #[test]
 fn operations_of_several_planes_are_waited_for_together() {
     ranks(2, |rank| {
@@ -232,7 +232,7 @@ fn operations_of_several_planes_are_waited_for_together() {
     });
 }
 
-/// A rank that goes while others are on their way to it in several planes.
+/// A rank leaves while messages to it are in flight in several planes.
 #[test]
 fn leaving_is_in_order_in_all_planes() {
     ranks(4, |rank| {
@@ -256,7 +256,7 @@ fn leaving_is_in_order_in_all_planes() {
 fn a_plane_that_nobody_uses_takes_nothing() {
     let segment = Segment::create(64, 0, true).expect("a segment");
     let blocks = segment.file().metadata().expect("a file").blocks();
-    // 128 bytes, 256 for each rank, and what is missing to whole pages.
+    // 128 bytes, 256 for each rank, rounded up to whole pages.
     assert_eq!([blocks * 512, Segment::bytes(64)], [5 * 4096; 2]);
 }
 

@@ -1,8 +1,7 @@
-//! A program that has rights which who started it does not have loads nothing that its environment names, and joins no job
-//! of it.
+//! A set-user-id program loads nothing that its environment names, and joins no job that its environment names.
 //!
-//! This test program is made set-user-id root and started by another user, with a library of that user's in the place of
-//! the launcher's, which would leave a file behind if it were loaded. It takes root and a C compiler.
+//! This test program is made set-user-id root and started by another user, with that user's library in place
+//! of the launcher's; it would leave a file behind if it were loaded. Needs root and a C compiler.
 //!
 //!     cargo test -p ferrywire-host --test privileged -- --nocapture
 
@@ -16,7 +15,7 @@ use ferrywire_host::{Operators, fabric, job};
 
 const STRANGER: u32 = 61_501;
 
-/// What a library does that is loaded.
+/// A library that leaves a mark when it is loaded.
 const HOSTILE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ __attribute__((constructor)) static void run(void) {
 }
 "#;
 
-/// The program with more rights, for the test below.
+/// The privileged program, for the test below.
 #[test]
 #[ignore = "is started by the other test, as another user"]
 fn program() {

@@ -1,7 +1,7 @@
-//! What the rail of one host promises beyond what every rail does (`src/rail/promises.rs`): it says when it is full, grows
-//! for long frames, and brings notices among frames.
+//! What the shared-memory rail promises beyond `src/rail/promises.rs`: it says when it is full, grows for
+//! long frames, and delivers notices among frames.
 //!
-//! Random stories take their beginning from `SEED`, and a failure names it:
+//! Random tests start from `SEED`, and a failure prints it:
 //!
 //!     SEED=7 cargo test -p ferrywire-host --test rails
 
@@ -14,7 +14,7 @@ use ferrywire_nic::{Envelope, Kind, MatchWord, Peer, Sent, Ticket};
 /// One end of a rail.
 type End<R, I> = (R, I);
 
-/// What every rail promises. `open` opens the ends of ranks 0 and 1.
+/// Tests all promises. `open` opens the ends of ranks 0 and 1.
 fn conforms<R: Rail, I: Inlet>(open: impl Fn() -> [End<R, I>; 2]) {
     carries_every_length_in_order(open());
     says_full_and_recovers(open());
@@ -60,11 +60,11 @@ fn says_full_and_recovers<R: Rail, I: Inlet>([mut zero, mut one]: [End<R, I>; 2]
     }
 }
 
-/// Room that a notice has found meanwhile is still shown.
+/// Room is shown even if a notice has used some meanwhile.
 fn grows_for_a_long_frame<R: Rail, I: Inlet>([mut zero, mut one]: [End<R, I>; 2]) {
     let long = frame_payload_max(&zero.0);
     assert_eq!(zero.0.send(ONE, &envelope(0), &payload(0, 60)), Sent::Away);
-    // It may have to wait until what is there has been taken.
+    // It may have to wait until earlier frames have been taken.
     let mut sent = zero.0.send(ONE, &envelope(1), &payload(1, long));
     let mut events = take(&mut one.1, 10);
     while sent == Sent::Full {
@@ -126,7 +126,7 @@ fn reaches_memory_where_it_promises_to<R: Rail, I: Inlet>([mut zero, _one]: [End
     let (theirs, mut mine) = (payload(3, 5000), vec![0; 5000]);
     if promises.gets {
         let (from, into) = (theirs.as_ptr().expose_provenance(), mine.as_mut_ptr());
-        // SAFETY: `mine` is ours, and as long.
+        // SAFETY: `mine` is ours, and of that length.
         let read = unsafe { zero.0.read(ONE, from as u64, into.expose_provenance() as u64, 5000) };
         read.expect("it promised");
         assert!(mine == theirs);
@@ -135,7 +135,7 @@ fn reaches_memory_where_it_promises_to<R: Rail, I: Inlet>([mut zero, _one]: [End
     let mut theirs = theirs;
     if promises.puts {
         let (from, into) = (mine.as_ptr().expose_provenance(), theirs.as_mut_ptr());
-        // SAFETY: `mine` is ours, and as long.
+        // SAFETY: `mine` is ours, and of that length.
         let write =
             unsafe { zero.0.write(ONE, from as u64, into.expose_provenance() as u64, 5000) };
         write.expect("it promised");
@@ -143,7 +143,7 @@ fn reaches_memory_where_it_promises_to<R: Rail, I: Inlet>([mut zero, _one]: [End
     }
 }
 
-/// Both ends do random things, and a queue for each direction says what must come out.
+/// Both ends do random things, and a queue for each direction predicts what must come out.
 fn agrees_with_a_queue<R: Rail, I: Inlet>(mut ends: [End<R, I>; 2], seed: u64) {
     let mut random = Random(seed);
     let mut queues = [VecDeque::new(), VecDeque::new()];
@@ -179,7 +179,7 @@ fn agrees_with_a_queue<R: Rail, I: Inlet>(mut ends: [End<R, I>; 2], seed: u64) {
             }
         }
     }
-    // Whoever was refused hears of room once everything is taken; nothing is left.
+    // A refused sender is shown room once everything is taken; nothing is left.
     for who in [0, 1] {
         while let Some(event) = take(&mut ends[1 - who].1, 1).pop() {
             assert_eq!(Some(event), queues[who].pop_front(), "seed {seed}");
@@ -195,7 +195,7 @@ fn shm_conforms() {
     conforms(|| shm::pair(true).expect("a segment"));
 }
 
-/// What came, as a test remembers it.
+/// What arrived, as the tests record it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Event {
     Frame(u32, Vec<u8>),
@@ -219,13 +219,13 @@ fn take(inlet: &mut impl Inlet, limit: usize) -> Vec<Event> {
     events
 }
 
-/// Sends until there is no more room; how many frames went away.
+/// Sends until there is no more room; returns how many frames left.
 fn fill(rail: &mut impl Rail, len: usize) -> u32 {
     let away = |&tag: &u32| rail.send(ONE, &envelope(tag), &payload(tag, len)) == Sent::Away;
     u32::try_from((0..1 << 20).take_while(away).count()).expect("it ends")
 }
 
-/// Checks that these are frames from `first` on; how many.
+/// Checks that these are frames from `first` on; returns how many.
 fn tags(events: &[Event], first: u32) -> u32 {
     let in_order =
         (first..).zip(events).all(|(n, event)| matches!(event, Event::Frame(tag, _) if *tag == n));
@@ -245,7 +245,7 @@ fn envelope(tag: u32) -> Envelope {
     Envelope { job: 0, marks: None, kind }
 }
 
-/// Short ones, those around every edge that a rail may have, and the longest.
+/// Short lengths, those around every edge that a rail may have, and the longest.
 fn lengths(rail: &impl Rail) -> Vec<usize> {
     let max = frame_payload_max(rail);
     let edges = [100, 4000, 4096, 8192, 16_384].into_iter().flat_map(|edge| edge - 2..=edge + 2);

@@ -1,5 +1,5 @@
-//! Several threads in one rank, the agent, wakers, and what happens when they get in each other's
-//! way. Also run under the thread sanitizer: `tests/threads`.
+//! Several threads in one rank, the agent, wakers, and how they interfere. Also run under the thread
+//! sanitizer: `tests/threads`.
 
 mod common;
 
@@ -13,12 +13,12 @@ use common::{end, post_receive, post_send, receive, send, waker};
 use ferrywire_host::{Driver, Operators, Rank, job};
 use ferrywire_nic::{Outcome, Peer, Posted, Ticket};
 
-/// A story of two ranks, told both ways.
+/// Runs `story` with two ranks, both ways.
 fn both_ways(story: impl Fn(Vec<Rank>) + Send + Sync + 'static) {
     common::both_ways(2, Operators::ours(|_, _, _| {}), story);
 }
 
-/// Both ranks of a pair, each in a thread.
+/// Runs both ranks of a pair, each in a thread.
 fn pair(drivers: Vec<Rank>, zero: impl Fn(&Driver) + Send, one: impl Fn(&Driver) + Send) {
     let [first, second]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
     thread::scope(|scope| {
@@ -35,7 +35,7 @@ impl Wake for Unparks {
     }
 }
 
-/// Waits as a task does: only the agent looks after it meanwhile.
+/// Waits as a task does: only the agent makes progress meanwhile.
 fn block_on(driver: &Driver, ticket: Ticket) -> Outcome {
     let waker = Waker::from(Arc::new(Unparks(thread::current())));
     loop {
@@ -65,9 +65,8 @@ fn a_flood_ends() {
     });
 }
 
-/// One thread sleeps as leader; another receives a long message that is there already: only the leader
-/// can fetch it. Told again and again, because the agent may come in between, and must not be in the way of a
-/// leader who sleeps.
+/// One thread sleeps as leader; another receives a long message that has already arrived, which only the leader can
+/// fetch. Repeated, because the agent may run in between, and must not get in the way of a sleeping leader.
 #[test]
 fn a_leader_asleep_works_for_others() {
     (0..20).for_each(|_| both_ways(long_message_for_a_follower));
@@ -99,7 +98,7 @@ fn long_message_for_a_follower(drivers: Vec<Rank>) {
     );
 }
 
-/// The application is away; tasks are woken by the agent, again and again.
+/// The application is away; the agent wakes tasks, again and again.
 #[test]
 fn the_agent_wakes_tasks() {
     both_ways(|drivers| {
@@ -136,7 +135,7 @@ fn a_waker_that_panics_harms_nobody() {
                 };
                 assert!(driver.poll(first, &waker(|| panic!("on purpose"))).is_pending());
                 send(driver, 1, 2, &[0; 8]);
-                // Woken by the agent or by ourselves; either has to survive it.
+                // The agent or this thread wakes it; either has to survive the panic.
                 block_on(driver, second);
                 driver.wait(first);
                 thread::scope(|scope| {
@@ -152,8 +151,7 @@ fn a_waker_that_panics_harms_nobody() {
     });
 }
 
-/// A task that nobody wants any more takes its operation back when it is dropped, which happens inside
-/// of a call to the driver.
+/// A task that is no longer wanted cancels its operation when it is dropped, which happens inside a call to the driver.
 #[test]
 fn a_waker_may_call_when_it_is_dropped() {
     struct Withdraws(Arc<Rank>, Ticket);
@@ -175,13 +173,13 @@ fn a_waker_may_call_when_it_is_dropped() {
         let waker = Waker::from(Arc::new(Withdraws(Arc::clone(&driver), ticket)));
         assert!(driver.poll(ticket, &waker).is_pending());
         drop(waker);
-        // This waker takes the place of the other, which is dropped, which cancels.
+        // This waker replaces the other, which is dropped, which cancels.
         let outcome = block_on(&driver, ticket);
         assert_eq!(outcome, Outcome::Cancelled);
     });
 }
 
-/// The last to hold the driver is a waker, which the agent wakes.
+/// The last owner of the driver is a waker, which the agent wakes.
 #[test]
 fn the_agent_may_drop_the_driver() {
     both_ways(|drivers| {
@@ -239,7 +237,7 @@ fn many_threads_share_a_rank() {
                     while !over.load(Ordering::Relaxed) {
                         let mut bytes = [0; 8];
                         let posted = post_receive(driver, other, 3, &mut bytes);
-                        // Nobody sends this. It fails when the other has left.
+                        // No rank sends this. It fails when the other has left.
                         let Posted::Pending(ticket) = posted else { break };
                         driver.cancel(ticket);
                         let outcome = driver.wait(ticket);
@@ -263,7 +261,7 @@ fn whoever_leaves_a_job_that_has_ended_waits_for_nobody() {
     common::both_ways(3, Operators::ours(|_, _, _| {}), |ranks| {
         send(&ranks[0], 2, 0, b"nobody will take this");
         job::end(ranks.iter(), Peer(1));
-        // Rank 2 is still there, and looks no more.
+        // Rank 2 still exists, and polls no more.
         ranks.into_iter().for_each(drop);
     });
 }

@@ -1,19 +1,19 @@
 //! Bugs planted on purpose.
 //!
-//! A check that cannot fail is worthless. Each of these is a small, plausible mistake that a
-//! test-only [`crate::Variant`] can have; `ferry sim soak --canary` must find every one. The
-//! variant in use answers no at compile time, so that none exists in it, not even as a branch.
+//! A check that cannot fail is worthless. Each of these is a small, plausible mistake that a test-only
+//! [`crate::Variant`] can have; `ferry sim soak --canary` must find every one. The standard variant answers no at
+//! compile time, so it contains none of them, not even as a branch.
 
-/// A mistake that the checks must find.
+/// A bug that the checks must find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Bug {
-    /// An ack with a gap in it acks the frame that is missing.
+    /// A selective ack also acks the frame that is missing.
     AckForgets,
-    /// A stored message that is longer than its receive leaves its bytes on the books.
+    /// A stored message that is longer than its receive stays charged to the budget.
     BudgetLeak,
-    /// Messages of a schedule do not say which instance they are of.
+    /// Messages of a schedule carry no instance number.
     StaleInstance,
-    /// A frame that has been here before is taken once more.
+    /// A frame that has already arrived is handled again.
     RepeatAccepted,
     /// After a refusal, later messages may match any receive.
     FloorIgnored,
@@ -23,22 +23,22 @@ pub enum Bug {
     ForwardedTwice,
     /// A module runs for a message before it is known whether there is room for it.
     RunsAgain,
-    /// A synchronous message that has gone out is not taken back.
+    /// Cancelling a synchronous message that has gone out does nothing.
     CancelIgnored,
-    /// A message is taken back although it has matched.
+    /// A message is withdrawn although it has matched.
     WithdrawnTooLate,
-    /// A frame counts as its sender's, whichever rail it came by.
+    /// A frame is accepted from its claimed sender whichever rail it came by.
     ForgedSource,
-    /// The place of an offer's bytes may be beyond the end of memory.
+    /// The source span of an offer may extend beyond the end of memory.
     OfferUnchecked,
-    /// Credit for a message that was stored goes to somebody else than its sender.
+    /// Credit for a stored message goes to a peer other than its sender.
     CreditAstray,
-    /// Peers are forgotten while the places of others are in use.
+    /// Peers are forgotten while table positions of others are in use.
     ForgetsUnderWay,
     /// A probe sees a held message that a receive is waiting for.
     ShownTwice,
-    /// A module takes a message while one that it has let through waits for room.
+    /// A module takes a message while one that it has let through still waits for room.
     PassingIgnored,
-    /// A put that goes on in chunks begins anew, though a part of it has arrived.
+    /// A put that continues in chunks starts over, although part of it has arrived.
     StartsOver,
 }

@@ -1,18 +1,18 @@
-//! How many frames may be out to one peer: more while all of them arrive, fewer when some are lost.
+//! Congestion control: how many frames may be in flight to one peer.
 //!
-//! As TCP does it (RFC 5681): the number doubles with every round trip up to a threshold, and grows by one from
-//! there on. A loss halves it, once for all frames of a round trip; silence brings it down to the least there is.
+//! As in TCP (RFC 5681): the number doubles with every round trip up to a threshold, and then grows by one. A loss
+//! halves it, once for all frames of a round trip; silence brings it down to the minimum.
 
 /// The bound on frames to one peer.
 #[derive(Debug)]
 pub(crate) struct Congestion {
-    /// Frames that may be out.
+    /// Frames that may be in flight.
     frames: u32,
-    /// Up to here, every arrival makes room for one more.
+    /// Below this, every arrival adds one frame.
     threshold: u32,
-    /// Arrivals since `frames` last grew, beyond the threshold.
+    /// Arrivals since `frames` last grew, above the threshold.
     arrivals: u32,
-    /// What is lost of the frames before this one is part of a loss that has been counted.
+    /// Losses of frames before this one belong to a loss that has been counted.
     counted_before: u32,
 }
 
@@ -21,12 +21,12 @@ impl Congestion {
         Congestion { frames: FRAMES_FIRST, threshold: u32::MAX, arrivals: 0, counted_before: 0 }
     }
 
-    /// Frames that may be out.
+    /// Frames that may be in flight.
     pub(crate) fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// So many frames have arrived, and more could have gone.
+    /// `count` frames have arrived while the limit was reached.
     pub(crate) fn on_arrivals(&mut self, count: u32, frames_max: u32) {
         if self.frames < self.threshold {
             self.frames += count;
@@ -40,7 +40,7 @@ impl Congestion {
         self.frames = self.frames.min(frames_max.max(FRAMES_MIN));
     }
 
-    /// Later frames have overtaken frame `sequence`; `next` is the one that has not been sent yet.
+    /// Later frames have overtaken frame `sequence`; `next` is the next to be sent.
     pub(crate) fn on_loss(&mut self, sequence: u32, next: u32) {
         if is_before(sequence, self.counted_before) {
             return;
@@ -50,7 +50,7 @@ impl Congestion {
         self.frames = self.threshold;
     }
 
-    /// Nothing has been heard for too long.
+    /// A retry timeout has passed without an ack.
     pub(crate) fn on_silence(&mut self, next: u32) {
         self.counted_before = next;
         self.threshold = (self.frames / 2).max(FRAMES_MIN);
@@ -58,14 +58,14 @@ impl Congestion {
     }
 }
 
-/// Whether sequence number `a` comes before `b`, around the wrap.
+/// Whether sequence number `a` comes before `b`, modulo 2^32.
 fn is_before(a: u32, b: u32) -> bool {
     (1..1 << 31).contains(&b.wrapping_sub(a))
 }
 
-/// A first burst that hardly any network minds (RFC 6928 says ten, of full packets).
+/// The first burst, small enough for almost any network (RFC 6928 allows ten full packets).
 const FRAMES_FIRST: u32 = 16;
-/// With fewer, a loss would be noticed only by silence: three have to overtake.
+/// With fewer frames in flight, a loss is noticed only by a timeout: detection takes three later frames.
 const FRAMES_MIN: u32 = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How peers come and go: first contact, farewell, forgetting, death.
+//! How peers come and go: first contact, farewell, forgetting, failure.
 
 use alloc::vec::Vec;
 
@@ -40,14 +40,14 @@ impl<V: Variant> Nic<V> {
         self.invite_everywhere(port);
     }
 
-    /// Whether `peer` is known to be gone.
+    /// Whether `peer` is known to be down.
     #[inline]
     pub fn is_down(&self, peer: Peer) -> bool {
         self.peers.find(peer).is_some_and(|at| self.peers[at].down)
     }
 
-    /// Receives that anybody could have answered end as if only `peer` could, and it is down. For those
-    /// who know that nobody will.
+    /// Ends all wildcard receives as if only `peer`, now down, could have matched them. For a caller that knows
+    /// that no peer will.
     pub fn abandon_wildcards(&mut self, peer: Peer, port: &mut impl Port) {
         let is_open = |op: &Op| op.peer.is_none() && matches!(op.state, OpState::Posted { .. });
         let open: Vec<Ticket> =
@@ -58,8 +58,8 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// What waits for several peers at once under `group` ends with `fault`: schedules, and receives that anybody
-    /// could answer. So do those that would have to wait from now on, until [`Nic::mend`]. For those who know that
+    /// Ends with `fault` what waits for several peers under `group`: schedules, and wildcard receives. Until
+    /// [`Nic::mend`], such operations end with `fault` if they would have to wait. For a caller that knows that
     /// one of the peers will not answer.
     pub fn end_shared(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
         self.note_ended(group, fault, false);
@@ -72,8 +72,8 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// All that is open under `group` ends with `fault`, or is taken back. What has found its other side already runs
-    /// out by itself. So does whatever would have to wait from now on, until [`Nic::forget_group`].
+    /// Ends everything open under `group`: with `fault`, or by cancelling it. What has already matched runs to its
+    /// end. Until [`Nic::forget_group`], operations end with `fault` if they would have to wait.
     pub fn end_group(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
         self.note_ended(group, fault, true);
         self.end_runs(group, fault, port);
@@ -92,7 +92,7 @@ impl<V: Variant> Nic<V> {
             self.ops.iter().filter(|(_, op)| is_open(op)).map(|(ticket, _)| ticket).collect();
         for ticket in open {
             match &mut self.op_mut(ticket).state {
-                // The rail still needs its bytes. It is over when they are away: nobody waits for it to match.
+                // The rail still needs the bytes. The send ends when they are away, without waiting for a match.
                 OpState::Flying { synchronous } => *synchronous = None,
                 OpState::Accepted { .. } => self.abandon(ticket, fault, port),
                 _ => self.begin_cancel(ticket, port),
@@ -101,23 +101,23 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// What waits for several peers may wait again under `group`.
+    /// Lets operations with several peers wait again under `group`.
     pub fn mend(&mut self, group: u16) {
         self.ended_of(group).retain(|ended| ended.group != group || ended.all);
     }
 
-    /// The group may mean something else from now on.
+    /// Forgets that `group` has ended: its id may be reused.
     pub fn forget_group(&mut self, group: u16) {
         self.ended_of(group).retain(|ended| ended.group != group);
     }
 
-    /// Why a receive of such a message from `from`, or from anybody, would wait in vain, if so.
+    /// Why a receive of `word` from `from`, or from any peer, could never match; `None` if it could.
     pub fn hopeless(&self, word: MatchWord, from: Option<Peer>) -> Option<Fault> {
         let down = from.filter(|&peer| self.is_down(peer)).map(Fault::PeerDown);
         down.or_else(|| self.ended_under(word.group(), from.is_some()))
     }
 
-    /// Why something cannot wait under `group`, if so: for one peer, or for several.
+    /// Why an operation cannot wait under `group`, with one peer or with several; `None` if it can.
     pub(crate) fn ended_under(&self, group: u16, for_one: bool) -> Option<Fault> {
         let pair = self.queues.get(usize::from(self.queue_at(group)))?;
         let is_it = |ended: &&Ended| ended.group == group && (ended.all || !for_one);
@@ -153,7 +153,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The receives in the posted queue of a group that are of no schedule.
+    /// The receives in the posted queue of a group. Those of schedules have left it: `end_runs` comes first.
     fn posted_under(&self, group: u16) -> Vec<Ticket> {
         let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) else {
             return Vec::new();
@@ -170,7 +170,7 @@ impl<V: Variant> Nic<V> {
         items.into_iter().map(|item| self.ops.ticket_at(item)).filter(is_posted).collect()
     }
 
-    /// Takes back all that was set aside for a peer.
+    /// Takes back all credit of a peer.
     fn close_lanes(&mut self, at: At) {
         let peer = self.peers[at].peer;
         for lane in core::mem::take(&mut self.peers[at].lanes) {
@@ -186,7 +186,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The peer has given back the credit that it had, or has forgotten it: so do we.
+    /// Takes back the credit of a peer that has given it back or forgotten it.
     pub(crate) fn begin_anew(&mut self, at: At) {
         let peer = self.peers[at].peer;
         for lane in &mut self.peers[at].lanes {
@@ -201,14 +201,14 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The peer with whom something is to be exchanged: met before, or met now.
+    /// The entry of a peer to communicate with, which is added if necessary.
     #[inline(always)]
     pub(crate) fn contact(&mut self, peer: Peer, port: &mut impl Port) -> Result<At, Fault> {
         self.admit(peer, port).ok_or(Fault::PeerDown(peer))
     }
 
-    /// The sender of a frame that came by `via`, unless that rail leads to somebody else: what claims to come from us,
-    /// or from a peer whom another rail reaches, makes no state.
+    /// The sender of a frame that came by `via`. A frame that claims to come from us, or from a peer that another
+    /// rail reaches, creates no state.
     #[inline(always)]
     pub(crate) fn admit_by(&mut self, via: RailId, peer: Peer, port: &mut impl Port) -> Option<At> {
         let rail = match self.peers.find(peer) {
@@ -252,23 +252,22 @@ impl<V: Variant> Nic<V> {
         self.peers.add(peer, promises, now)
     }
 
-    /// Looks at a few old peers for each that has come.
+    /// Checks a few old peers for each new one.
     pub(crate) fn look_at_old_peers(&mut self, port: &mut impl Port) {
         let newcomers = core::mem::take(&mut self.newcomers);
         self.forget_some(newcomers.saturating_mul(LOOKS_PER_CONTACT), newcomers as usize, port);
     }
 
-    /// Looks at a few peers that have rested, those that have just come aside: says farewell to them, or forgets them.
-    /// The others change their places in the table, so this is called from `settle` and nowhere else: there nobody
-    /// knows a place.
+    /// Checks a few idle peers, other than the newcomers: says farewell to them, or forgets them. This moves other
+    /// peers within the table, so only `settle` calls it, when no position is in use.
     fn forget_some(&mut self, looks: u32, newcomers: usize, port: &mut impl Port) {
         let now = port.now();
         for _ in 0..looks {
             let Some(at) = self.peers.next_if_rested(newcomers, now, &self.limits) else {
                 continue;
             };
-            // Whoever is welcome without having met us cannot be met anew: we would not know
-            // how much of the first credit it has used.
+            // A peer with initial credit cannot be met anew: we would not know how much of that credit it has
+            // used.
             if self.peers[at].promises.initial_credit_bytes > 0 {
                 continue;
             }
@@ -283,7 +282,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Gives all credit back, if we want nothing of the peer.
+    /// Says farewell, giving all credit back, if we want nothing from the peer.
     fn take_leave(&mut self, at: At, port: &mut impl Port) {
         let state = &mut self.peers[at];
         if !state.talking || !state.is_at_rest() || state.peer == self.me {
@@ -296,14 +295,14 @@ impl<V: Variant> Nic<V> {
         self.send(at, Kind::Farewell, Span::EMPTY, None, port);
     }
 
-    /// The peer wants nothing for now. If we do not either, it shall know.
+    /// The peer wants nothing for now. If we do not either, we say farewell too.
     pub(crate) fn on_farewell(&mut self, at: At, port: &mut impl Port) {
         self.begin_anew(at);
         self.take_leave(at, port);
     }
 }
 
-/// How many old peers each new contact looks at. Two: the table shrinks faster than it grows.
+/// How many old peers each new contact checks. With two, the table shrinks faster than it grows.
 const LOOKS_PER_CONTACT: u32 = 2;
 
 /// What the rail to ourselves promises.

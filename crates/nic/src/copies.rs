@@ -1,5 +1,4 @@
-//! Copies of short messages to peers whose rail may lose them: nobody waits for their ack, and they may have to go
-//! again.
+//! Copies of short messages on rails that may lose them: the send completes at once, and a retry reads the copy.
 
 use crate::nic::{Nic, Variant};
 use crate::op::Owner;
@@ -8,10 +7,10 @@ use crate::slab::Slab;
 use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
 
-/// Copies that are on their way.
+/// Copies in flight.
 pub(crate) struct Copies {
     spans: Slab<Span>,
-    /// What they cost.
+    /// Bytes charged for them.
     bytes: u64,
 }
 
@@ -20,14 +19,13 @@ impl Copies {
         Copies { spans: Slab::new(), bytes: 0 }
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.spans.live()
     }
 }
 
 impl<V: Variant> Nic<V> {
-    /// Whether a message of the owner's may be sent from a copy, so that it is over for its sender. What a module
+    /// Whether a message of `owner` may be sent from a copy, so that the send completes at once. What a module
     /// sends is a copy already.
     pub(crate) fn may_copy(&self, owner: Owner, len: u64) -> bool {
         let is_copy = matches!(owner, Owner::Kept(_) | Owner::Copied(_));
@@ -57,7 +55,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A copy is not needed any more: it has arrived, or nobody is there.
+    /// Frees a copy: it has arrived, or the peer is gone.
     pub(crate) fn on_copied(&mut self, copied: Ticket, port: &mut impl Port) {
         let Some(copy) = self.copies.spans.release(copied) else { return };
         self.copies.bytes -= cost(copy.len);
@@ -67,10 +65,10 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// What a copy costs: there may be many of no bytes.
+/// Bytes charged for a copy. Not zero for an empty message: there may be many.
 fn cost(len: u64) -> u64 {
     len + COPY_BYTES
 }
 
-/// What is kept of a message besides its bytes, about.
+/// Approximate memory for a copy besides its bytes.
 const COPY_BYTES: u64 = 128;

@@ -1,4 +1,4 @@
-//! Counters, and what happens when they reach a value.
+//! Counters, and triggers that fire when they reach a value.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::types::{Outcome, Posted, Ticket};
 pub struct Counter(pub(crate) Ticket);
 
 impl Counter {
-    /// What a peer calls it.
+    /// The number by which peers name the counter.
     pub const fn index(self) -> u32 {
         self.0.index
     }
@@ -38,13 +38,13 @@ struct Trigger {
 
 #[derive(Clone, Debug)]
 pub(crate) enum TriggerAction {
-    /// Ends a wait of the user's.
+    /// Ends a wait of the user.
     Complete(Ticket),
     /// Ends a step of a schedule.
     Step(StepRef),
     /// Begins a schedule.
     Start { schedule: Arc<Schedule>, instance: u16, ticket: Ticket },
-    /// Calls the module of a group, which counts its counters.
+    /// Calls the module of a group. `counter` is the module's number for it.
     Module { group: u16, counter: u32 },
 }
 
@@ -59,12 +59,12 @@ impl Counters {
         self.0.iter().map(|(ticket, _)| ticket).find(|ticket| ticket.index == index)
     }
 
-    /// Nobody waits any more under this ticket.
+    /// Drops the triggers of this ticket.
     pub(crate) fn forget_wait(&mut self, waiter: Ticket) {
         self.retain(|action| !matches!(action, TriggerAction::Complete(ticket) | TriggerAction::Start { ticket, .. } if *ticket == waiter));
     }
 
-    /// No step of this run waits any more; answers how many did.
+    /// Drops the triggers of the steps of this run; returns how many there were.
     pub(crate) fn forget_run(&mut self, run: Ticket) -> u16 {
         let mut forgotten = 0;
         self.retain(|action| {
@@ -86,7 +86,7 @@ impl Counters {
         }
     }
 
-    /// Sets a trigger, unless it need not wait or waits in vain: then, how it ends at once.
+    /// Sets a trigger. If it has nothing to wait for, or the counter is closed, returns its outcome instead.
     pub(crate) fn set(
         &mut self,
         counter: Counter,
@@ -103,12 +103,12 @@ impl Counters {
 }
 
 impl<V: Variant> Nic<V> {
-    /// A new counter, at zero.
+    /// Opens a counter, at zero.
     pub fn open_counter(&mut self) -> Counter {
         Counter(self.counters.0.claim(Tally::default()))
     }
 
-    /// Ends a counter, and with it the waits and triggers on it.
+    /// Closes a counter. The waits and triggers on it are cancelled.
     pub fn close_counter(&mut self, counter: Counter, port: &mut impl Port) {
         let Some(tally) = self.counters.0.release(counter.0) else { return };
         for trigger in tally.triggers {
@@ -123,12 +123,12 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// What the counter has reached.
+    /// The value of the counter.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters.0.find(counter.0).map_or(0, |tally| tally.value)
     }
 
-    /// Makes the end of an operation raise a counter by one.
+    /// Makes an operation raise a counter by one when it ends.
     pub fn count(&mut self, ticket: Ticket, counter: Counter) {
         if let Some(op) = self.ops.find_mut(ticket) {
             op.counter = Some(counter.0);
@@ -153,7 +153,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Starts `schedule` when the counter has reached `at_least`, with no help from anybody.
+    /// Starts `schedule` when the counter has reached `at_least`, without the caller.
     pub fn post_trigger(
         &mut self,
         counter: Counter,
@@ -173,7 +173,7 @@ impl<V: Variant> Nic<V> {
         ticket
     }
 
-    /// A step waits for a counter, unless it ends at once.
+    /// Makes a step wait for a counter, unless it ends at once.
     pub(crate) fn wait_in_step(
         &mut self,
         counter: Counter,

@@ -1,87 +1,86 @@
-//! The bytes at the head of every frame.
+//! The envelope: the header of every frame.
 //!
-//! An envelope is eight bytes (job, kind, flags, and two bytes for a queue or an operator), the marks of
-//! the reliability layer if the rail needs it, and what its kind needs. `parse` takes any bytes without
-//! panic and `emit` is its inverse: what one writes the other reads, and a byte that `parse`
-//! would not read back the same is not accepted.
+//! An envelope is eight bytes (job, kind, flags, and two bytes for a queue or an operator), the marks of the
+//! reliability layer if the rail needs it, and the fields of its kind. `parse` takes any bytes without panic and
+//! `emit` is its inverse: what one writes the other reads, and bytes that `emit` would not reproduce are rejected.
 
 use crate::port::Operator;
 use crate::types::{Key, Region, Span, Ticket};
 use crate::word::MatchWord;
 
-/// The head of a frame: everything but the payload.
+/// The header of a frame: everything but the payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Envelope {
-    /// The job that the sender belongs to.
+    /// The job of the sender.
     pub job: u32,
     /// Sequence numbers and acknowledgements, on rails that need them.
     pub marks: Option<Marks>,
-    /// What sort of frame this is.
+    /// The kind of the frame.
     pub kind: Kind,
 }
 
 /// The sequence number of a frame, and what its sender has received from us.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Marks {
-    /// The conversation that `sequence` counts in.
+    /// The epoch of `sequence`.
     pub epoch: u32,
-    /// The number of this frame. An [`Kind::Ack`] has none of its own, and repeats the last.
+    /// The number of this frame. A [`Kind::Ack`] has no number of its own, and repeats the last.
     pub sequence: u32,
-    /// The conversation that `ack` and `also` count in; zero if there is none.
+    /// The epoch of `ack` and `also`; zero if there is none.
     pub ack_epoch: u32,
     /// Every frame before this number has arrived.
     pub ack: u32,
-    /// Bit `n`: the frame `ack + 1 + n` has arrived too.
+    /// Bit `n`: frame `ack + 1 + n` has arrived too.
     pub also: u64,
-    /// An ack is wanted soon.
+    /// The sender wants an ack soon.
     pub asks: bool,
 }
 
-/// The sorts of frame, and what each says.
+/// The kinds of frame, and their fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Nothing but the marks.
+    /// Only the marks.
     Ack,
-    /// A message, whole. `secured` if it uses credit; otherwise it asks for an answer.
+    /// A whole message. `secured` if it uses credit; otherwise it asks for an answer.
     Eager {
-        /// What it says of itself.
+        /// The match word.
         word: MatchWord,
-        /// Room for it has been set aside.
+        /// Room for the message is reserved.
         secured: bool,
-        /// Whom to tell when it has matched.
+        /// The send to notify when the message has matched.
         synchronous: Option<Ticket>,
     },
-    /// A message that waits for a grant, or to be read where it is.
+    /// A message that waits for a grant, or to be read in place. RTS in other MPIs.
     Offer {
-        /// What it says of itself.
+        /// The match word.
         word: MatchWord,
-        /// Room for its header has been set aside.
+        /// Room for the header is reserved.
         secured: bool,
-        /// It begins a sweep of held messages.
+        /// This offer begins a sweep of held messages.
         first: bool,
         /// The send.
         ticket: Ticket,
-        /// Where its bytes are.
+        /// Where the bytes are.
         source: Span,
-        /// What they can be read by, if they can.
+        /// The key to read them with, if they can be read.
         key: Key,
     },
-    /// What became of the oldest unanswered message without credit.
+    /// The answer to the oldest unanswered message without credit.
     Answer {
-        /// The queue pair that it was for.
+        /// The queue pair of the message.
         queue: u16,
-        /// Whether it was taken; if not, its sender holds it.
+        /// Whether the message was accepted; if not, its sender holds it.
         accepted: bool,
-        /// Receives are waiting that it did not satisfy: the next might.
+        /// Receives are posted that the message did not match: the next one might.
         wanted: bool,
-        /// Credit that comes with it, in bytes.
+        /// Credit for later messages, in bytes.
         credit: u32,
     },
-    /// Credit that comes back.
+    /// Gives credit back to the sender.
     Credit {
-        /// The queue pair that it is for.
+        /// The queue pair.
         queue: u16,
-        /// Bytes.
+        /// The credit, in bytes.
         bytes: u32,
     },
     /// Asks for the held messages of a queue pair, in order.
@@ -89,19 +88,19 @@ pub enum Kind {
         /// The queue pair.
         queue: u16,
     },
-    /// The sender holds nothing for a queue pair any more.
+    /// The sender no longer holds messages for a queue pair.
     Vacant {
         /// The queue pair.
         queue: u16,
     },
-    /// The sender has nothing more to say for now, and gives all its credit back.
+    /// The sender wants nothing for now, and gives all its credit back.
     Farewell,
-    /// A synchronous message has found its receive.
+    /// A synchronous message has matched.
     Matched {
         /// The send.
         ticket: Ticket,
     },
-    /// An offer has found its receive: the bytes may come.
+    /// An offer has matched: the bytes may come. CTS in other MPIs.
     Grant {
         /// The send.
         ticket: Ticket,
@@ -109,47 +108,47 @@ pub enum Kind {
         target: Ticket,
         /// Where the bytes go, and how many are wanted.
         into: Span,
-        /// Whether these are the last of the message, and the receiver reads those before them.
+        /// Whether these are the last bytes of the message, and the receiver reads those before them.
         rest: bool,
     },
-    /// Bytes that were granted or asked for.
+    /// Bytes that were granted or requested by a get. Data in other MPIs.
     Chunk {
         /// The receive or get.
         ticket: Ticket,
-        /// Where in it they belong.
+        /// Where in it the bytes belong.
         offset: u64,
     },
-    /// A transfer is over, as seen from the other side.
+    /// The other side has finished a transfer. FIN in other MPIs.
     Done {
-        /// The operation here that it ends.
+        /// The operation of the recipient that it ends.
         ticket: Ticket,
     },
-    /// Takes an offer back, if nothing has matched it.
+    /// Withdraws an offer, if nothing has matched it.
     Withdraw {
         /// The send.
         ticket: Ticket,
-        /// What the offer said of itself.
+        /// The match word of the offer.
         word: MatchWord,
     },
-    /// The offer is taken back.
+    /// Confirms that an offer is withdrawn.
     Withdrawn {
         /// The send.
         ticket: Ticket,
     },
     /// Bytes for a region.
     Put {
-        /// The put, which is told when the last frame is in place.
+        /// The put, which gets a [`Kind::Done`] when the last frame is in place.
         ticket: Ticket,
         /// The region.
         region: Region,
-        /// Where in it.
+        /// Where in the region.
         offset: u64,
         /// Whether it is the put's last frame.
         last: bool,
-        /// A counter to raise, with the last frame.
+        /// A counter to raise with the last frame.
         notify: Option<u32>,
     },
-    /// Asks for bytes of a region.
+    /// Requests bytes of a region.
     Get {
         /// The get.
         ticket: Ticket,
@@ -158,38 +157,38 @@ pub enum Kind {
     },
     /// Bytes to combine into a region.
     Accumulate {
-        /// The accumulate, which is told when the last frame is combined.
+        /// The accumulate, which gets a [`Kind::Done`] when the last frame is combined.
         ticket: Ticket,
         /// The region.
         region: Region,
-        /// Where in it.
+        /// Where in the region.
         offset: u64,
         /// Whether it is the accumulate's last frame.
         last: bool,
-        /// How to combine.
+        /// The operator.
         operator: Operator,
     },
-    /// Asks to change eight bytes of a region if they hold what is expected.
+    /// Requests a compare-and-swap of eight bytes of a region.
     Swap {
         /// The compare-and-swap.
         ticket: Ticket,
         /// The region.
         region: Region,
-        /// Where in it.
+        /// Where in the region.
         offset: u64,
-        /// What the bytes must hold.
+        /// The value that the bytes must hold.
         expected: u64,
-        /// What they will hold then.
+        /// The value to store then.
         value: u64,
     },
-    /// What the eight bytes held.
+    /// The result of a compare-and-swap.
     Found {
         /// The compare-and-swap.
         ticket: Ticket,
-        /// Their value.
+        /// What the bytes held.
         value: u64,
     },
-    /// A one-sided operation named a region that is not there, or too much of it.
+    /// Denies a one-sided operation: the region is not open, or too short.
     Denied {
         /// The operation.
         ticket: Ticket,
@@ -197,7 +196,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Replies go before requests: whoever waits for one may be holding what others need.
+    /// Whether this is a reply. Replies go before requests: a peer that waits for one may hold what others need.
     pub fn is_reply(&self) -> bool {
         !matches!(
             self,
@@ -216,16 +215,16 @@ impl Kind {
 }
 
 impl Envelope {
-    /// No envelope is longer.
+    /// The longest envelope.
     pub const BYTES_MAX: usize = HEAD_BYTES + MARKS_BYTES + 44;
 
-    /// The job that a frame claims to belong to; the first thing looked at.
+    /// The job that a frame claims to belong to; checked before anything else.
     pub fn job_of(raw: &[u8]) -> Option<u32> {
         raw.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Reads the envelope that most frames have: of this job, without marks, a whole message under
-    /// credit that nobody wants to hear of. Nothing if it is any other.
+    /// Parses the most common envelope: of this job, without marks, a whole message under credit that is not
+    /// synchronous. `None` for any other.
     #[inline]
     pub fn parse_plain(raw: &[u8], job: u32) -> Option<(MatchWord, &[u8])> {
         let (head, rest) = raw.split_first_chunk::<8>()?;
@@ -236,7 +235,7 @@ impl Envelope {
         Some((MatchWord::from_bits(u64::from_le_bytes(*word)), payload))
     }
 
-    /// The two words of such an envelope, for rails that have a short way for short frames.
+    /// The two words of such an envelope, for rails with a fast path for short frames.
     #[inline]
     pub fn plain_words(&self) -> Option<[u64; 2]> {
         match (self.marks, self.kind) {
@@ -247,7 +246,7 @@ impl Envelope {
         }
     }
 
-    /// Reads the envelope at the head of a frame; what is left is the payload.
+    /// Parses the envelope at the start of a frame; the rest is the payload.
     pub fn parse(raw: &[u8]) -> Option<(Envelope, &[u8])> {
         let mut reader = Reader(raw);
         let job = reader.u32()?;
@@ -260,11 +259,11 @@ impl Envelope {
         };
         let kind = parse_kind(code, &mut flags, short, &mut reader)?;
         let envelope = Envelope { job, marks, kind };
-        // A flag that this kind does not have would not be written back.
+        // A flag that this kind does not have could not be emitted again.
         (flags.0 == 0).then_some((envelope, reader.0))
     }
 
-    /// Writes the envelope, and answers how many bytes it took.
+    /// Writes the envelope, and returns its length.
     pub fn emit(&self, into: &mut [u8; Envelope::BYTES_MAX]) -> usize {
         let mut writer = Writer { bytes: into, len: HEAD_BYTES };
         let mut flags = Flags(0);
@@ -275,20 +274,20 @@ impl Envelope {
         }
         let (code, short) = emit_kind(&self.kind, &mut flags, &mut writer);
         let len = writer.len;
-        // One store, so that whoever copies it need not wait for several.
+        // One store, so that a copy need not wait for several.
         into[..8].copy_from_slice(&head_bits(self.job, code, flags.0, short).to_le_bytes());
         len
     }
 }
 
-/// The eight bytes that every envelope begins with, as a number.
+/// The first eight bytes of every envelope, as a number.
 #[inline]
 fn head_bits(job: u32, code: u8, flags: u8, short: u16) -> u64 {
     u64::from(short) << 48 | u64::from(flags) << 40 | u64::from(code) << 32 | u64::from(job)
 }
 
 fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) -> Option<Kind> {
-    // Kinds that do not use the two short bytes have them zero.
+    // The two short bytes are zero in kinds that do not use them.
     if short != 0 && !matches!(code, ANSWER | CREDIT | INVITE | VACANT | ACCUMULATE) {
         return None;
     }
@@ -354,7 +353,7 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
     })
 }
 
-/// Writes what a kind says beyond the head; answers its code and the two short bytes.
+/// Writes the fields of a kind; returns its code and the two short bytes.
 fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u16) {
     match *kind {
         Kind::Ack => (ACK, 0),
@@ -446,7 +445,7 @@ fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u1
     }
 }
 
-/// The flag bits of a frame. Reading one takes it away, so that what is left was not understood.
+/// The flag bits of a frame. Taking one clears it, so that bits left over are unknown.
 struct Flags(u8);
 
 impl Flags {
@@ -496,7 +495,7 @@ impl Reader<'_> {
         self.u64().map(Ticket::from_bits)
     }
 
-    /// A key. That there is none is not said by one.
+    /// Reads a key. [`Key::NONE`] is invalid here: a flag says it instead.
     fn key(&mut self) -> Option<Key> {
         self.u64().map(Key).filter(|&key| key != Key::NONE)
     }
@@ -550,7 +549,7 @@ impl Writer<'_> {
         self.u64(marks.also);
     }
 
-    /// A kind that says nothing but a ticket.
+    /// Writes a kind whose only field is a ticket.
     fn ticket(&mut self, code: u8, ticket: Ticket) -> (u8, u16) {
         self.u64(ticket.bits());
         (code, 0)

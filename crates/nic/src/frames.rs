@@ -1,7 +1,7 @@
-//! Frames on their way: out to a rail or through the reliability layer, and in through it.
+//! Sending and receiving frames.
 //!
-//! On a reliable rail a frame goes out as it is. On any other it goes through the reliability layer,
-//! which keeps it until it is acked and puts what comes in back in order.
+//! On a reliable rail a frame goes out as it is. On any other it goes through the reliability layer, which keeps
+//! it until it is acked and restores the order of incoming frames.
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,7 @@ use crate::reliability::{Reliability, SequenceCheck};
 use crate::types::{Span, Ticket, Time};
 
 impl<V: Variant> Nic<V> {
-    /// A frame of a rail that loses, repeats or reorders.
+    /// Handles a frame from a rail that loses, repeats or reorders.
     pub(crate) fn on_sequenced(
         &mut self,
         at: At,
@@ -43,7 +43,7 @@ impl<V: Variant> Nic<V> {
                 SequenceCheck::Early => self.keep_early(at, marks.sequence, raw, now),
                 SequenceCheck::Repeat | SequenceCheck::Stray => self.stats.repeats += 1,
             }
-            // A repeat is acknowledged once more: our first ack may be what was lost.
+            // A repeat is acked again: our first ack may have been lost.
             if let Some(reliability) = self.peers[at].reliability.as_mut() {
                 reliability.owe_ack(marks.asks || check != SequenceCheck::Next, now, &self.limits);
             }
@@ -54,7 +54,7 @@ impl<V: Variant> Nic<V> {
 
     fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
         let now = port.now();
-        // Counted before it is taken: a reply to it acks it too.
+        // Counted before it is handled, so that a reply to it acks it too.
         let mut early = self.reliability(at, now).advance();
         self.absorb(at, kind, payload, port);
         while let Some(raw) = early {
@@ -65,7 +65,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A frame before its turn waits if there is room; if not, it comes again.
+    /// Keeps an early frame if there is room; otherwise its sender retries it.
     fn keep_early(&mut self, at: At, sequence: u32, raw: &[u8], now: Time) {
         if self.early_bytes + raw.len() <= self.limits.early_bytes_max as usize {
             self.early_bytes += raw.len();
@@ -73,7 +73,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The ack in a frame: what has arrived is settled, what seems lost goes again.
+    /// Handles the ack in a frame: settles what has arrived, retries what seems lost.
     fn on_marks(&mut self, at: At, marks: &Marks, now: Time, port: &mut impl Port) {
         let mut marks = *marks;
         if V::has(Bug::AckForgets) && marks.also != 0 {
@@ -109,7 +109,7 @@ impl<V: Variant> Nic<V> {
         let marks = Some(reliability.ack_marks());
         let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
         self.stats.frames_sent += 1;
-        // If the rail is full the ack is lost, as it might be anyway: the peer will ask again.
+        // If the rail is full, the ack is lost, as it might be anyway: the peer will ask again.
         let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
     }
 
@@ -130,7 +130,7 @@ impl<V: Variant> Nic<V> {
         ticket: Option<Ticket>,
         port: &mut impl Port,
     ) {
-        // Whoever is dead needs no answer, and its timers would only tick.
+        // A peer that is down needs no answer, and must have no timers.
         if self.peers[at].down {
             return;
         }
@@ -148,7 +148,7 @@ impl<V: Variant> Nic<V> {
         self.send(at, kind, Span::EMPTY, None, port);
     }
 
-    /// Puts one frame on the rail; false if there is no room on it or too many frames are in flight.
+    /// Puts one frame on the rail; false if the rail has no room or too many frames are in flight.
     #[inline]
     fn transmit(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
@@ -176,7 +176,7 @@ impl<V: Variant> Nic<V> {
     /// Puts one frame on a rail that may lose it.
     fn launch(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
-        // Exactly: whoever posts may have been away for long, and a frame that seems to be old goes again at once.
+        // The exact time: the caller may have been away for long, and a frame that looks old is retried at once.
         let now = port.clock();
         self.reliability(at, now);
         let state = &mut self.peers[at];
@@ -185,15 +185,15 @@ impl<V: Variant> Nic<V> {
             return false;
         }
         if !state.talking {
-            // The peer may have our farewell, acked or not, and may have forgotten us since. A new
-            // conversation says all that the farewell did, so it need not arrive any more.
+            // The peer may have received our farewell, acked or not, and may have forgotten us since. A new epoch
+            // implies all that the farewell says, so the farewell need not arrive.
             self.epochs += 1;
             reliability.renew(self.epochs);
         }
         state.talking = kind != Kind::Farewell;
         let marks = Some(reliability.launch(kind, payload, ticket, now, &self.limits));
         self.stats.frames_sent += 1;
-        // A full rail is a lost frame: it goes again.
+        // A frame that finds the rail full counts as lost, and is retried.
         let _ = port.transmit(state.peer, &Envelope { job: self.job, marks, kind }, payload);
         true
     }
@@ -230,10 +230,10 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Sends one frame of a writer; none if there was no room.
+    /// Sends one frame of a writer; `None` if there was no room.
     fn write_chunk(&mut self, at: At, writer: Ticket, port: &mut impl Port) -> Option<bool> {
         let room = self.payload_bytes_max(at).into();
-        // The operation may be over: its peer is what it was, but it has been abandoned.
+        // The operation may have been abandoned.
         let Some(op) = self.ops.find_mut(writer) else { return Some(false) };
         let Some((outgoing, more)) = op.state.next_chunk(writer, room) else { return Some(false) };
         if self.transmit(at, outgoing, port) {
@@ -245,13 +245,13 @@ impl<V: Variant> Nic<V> {
         None
     }
 
-    /// The longest payload that a frame to this peer can have.
+    /// The longest payload of a frame to this peer.
     pub(crate) fn payload_bytes_max(&self, at: At) -> u32 {
         self.peers[at].promises.payload_bytes_max()
     }
 
-    /// Sees that the clock knows the next deadline of a peer. If it knows an earlier one, it is told when that is
-    /// over: deadlines are mostly put off before they come.
+    /// Lists the next deadline of a peer, unless an earlier one is listed: the timer then finds the later one.
+    /// Deadlines are mostly postponed before they expire.
     pub(crate) fn tend(&mut self, at: At) {
         let state = &mut self.peers[at];
         let Some(reliability) = state.reliability.as_mut() else { return };

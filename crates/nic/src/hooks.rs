@@ -1,10 +1,10 @@
-//! Modules at work: which message goes to which, what they ask for, what becomes of it.
+//! Running modules: which messages they get, what they send, what becomes of a message.
 //!
-//! A message of a group that has [`MODULE_GROUP`] set goes to the group's module before anybody else sees it. If the
-//! module is idle and the message is whole and under credit, it runs right where the frame arrived. Any
-//! other message - an offer, one without credit, one behind another - takes the way of all messages: the module has a
-//! receive of its own posted, in a group next to its own, and runs when that has got something. So
-//! order, credit, refusal, rendezvous and retry are the same for modules as for everybody.
+//! A message of a group that has [`MODULE_GROUP`] set goes to the group's module first. If the module is idle and
+//! the message is whole and under credit, it runs while the frame is handled. Any other message (an offer, one
+//! without credit, one behind another) takes the path of all messages: the module has a receive of its own posted,
+//! in a group next to its own, and runs when the receive completes. So order, credit, refusal, rendezvous and
+//! retry are the same for modules as for applications.
 //!
 //! ```text
 //! frame --> idle? -- yes --> run --> deliver: matched as any message
@@ -13,12 +13,11 @@
 //!             +--> matcher, group INNER --> the module's receive
 //! ```
 //!
-//! A message that a trap has ended goes on as if it had been let through, without its bytes: the receive that would
-//! have got it gets a fault instead, and nothing overtakes it.
+//! A message that a trap has ended goes on as if it had been let through, without its bytes: the receive that
+//! would have got it fails instead, and nothing overtakes it.
 //!
-//! What a module sends is kept in memory of the NIC's until it is on its way. If too much of it waits, the module takes
-//! no further messages until there is less, and its senders come to feel that as they would with
-//! any receiver that does not receive.
+//! What a module sends is kept in memory of the NIC until it is sent. If too much of it waits, the module takes no
+//! further messages until there is less, and its senders see a receiver that does not receive.
 
 mod outbox;
 mod running;
@@ -43,26 +42,26 @@ use table::{Due, Loaded, ModuleReceive};
 pub(crate) use table::Modules;
 pub use table::{MODULE_COUNTERS, ModuleStats, Placement};
 
-/// A group with this bit has a module, and its messages go there. The two bits below belong to the NIC.
+/// A group with this bit has a module, which gets its messages. The two bits below belong to the NIC.
 pub const MODULE_GROUP: u16 = 1 << 15;
 /// A message that waits for the module itself.
 const INNER: u16 = 1 << 14;
 /// A message that the module has let through.
 const THROUGH: u16 = 1 << 13;
-/// What is left of a message that a trap has ended. It takes the way of one that was let through, so that its
-/// receive fails in its turn. Its length says what the trap was.
+/// The rest of a message that a trap has ended. It takes the path of one that was let through, so that its receive
+/// fails in order. Its length is the code of the trap.
 const ENDED: u16 = INNER | THROUGH;
 
-/// Faults that wait for somebody who receives what they ended. More are only counted.
+/// Faults that may wait for a receive. More are only counted.
 const FAULTS_MAX: usize = 16;
 
-/// The logarithm of the most messages that a module which always traps is kept from in one go.
+/// Log2 of the most messages that a module which always traps is barred from at a time.
 const BARRED_LOG_MAX: u32 = 10;
-/// Runs of modules, after something has happened, before the NIC looks what else has.
+/// Module runs in one turn of the NIC.
 const RUNS_PER_TURN_MAX: u32 = 64;
 
 impl MatchWord {
-    /// Whether a module is to see the message.
+    /// Whether the message goes to a module.
     #[inline(always)]
     pub(crate) const fn has_module(self) -> bool {
         self.bits() >> 63 != 0
@@ -76,13 +75,13 @@ impl MatchWord {
         self.with_group(self.group() & !(INNER | THROUGH))
     }
 
-    /// Whether this is what is left of a message that a trap has ended.
+    /// Whether this is the rest of a message that a trap has ended.
     #[inline(always)]
     pub(crate) const fn is_ended(self) -> bool {
         self.bits() >> 61 == ((MODULE_GROUP | ENDED) >> 13) as u64
     }
 
-    /// The word that a receive has to agree with.
+    /// The word that receives are compared with.
     #[inline(always)]
     pub(crate) fn to_match(self) -> MatchWord {
         if self.is_ended() { self.outer() } else { self }
@@ -90,7 +89,8 @@ impl MatchWord {
 }
 
 impl Modules {
-    /// How a receive ends that gets this message, and where the bytes go: nowhere, if a trap has ended it.
+    /// The outcome of a receive that gets this message, and where its bytes go: nowhere, if a trap has ended the
+    /// message.
     #[inline(always)]
     pub(crate) fn outcome(&mut self, word: MatchWord, len: u64, into: Span) -> (Span, Outcome) {
         match word.is_ended() {
@@ -99,12 +99,12 @@ impl Modules {
         }
     }
 
-    /// How a receive ends that has got what is left of a message.
+    /// The outcome of a receive that gets the rest of a message.
     #[cold]
     fn on_ended(&mut self, word: MatchWord, len: u64) -> Outcome {
         let word = word.outer();
         if let Some(loaded) = self.find_mut(word.group()) {
-            // Those that were there before the module was loaded are not among them.
+            // Messages from before the module was loaded are not counted.
             loaded.ended = loaded.ended.saturating_sub(1);
         }
         Outcome::Failed(Fault::Module { word, trap: Trap::from_code(len) })
@@ -112,7 +112,7 @@ impl Modules {
 }
 
 impl<V: Variant> Nic<V> {
-    /// A whole message has arrived that a module may have to see.
+    /// Handles a whole message of a group with a module.
     #[inline(never)]
     pub(crate) fn on_called(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
         let Whole { word, secured, synchronous } = whole;
@@ -160,8 +160,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The header of a message has arrived that a module may have to see: the word under which it is
-    /// matched.
+    /// Handles the offer of a group with a module: chooses the word under which it is matched.
     #[cold]
     pub(crate) fn redirect(&mut self, at: At, offer: Offer) -> Option<Offer> {
         let group = offer.word.group();
@@ -177,20 +176,19 @@ impl<V: Variant> Nic<V> {
         Some(Offer { word, ..offer })
     }
 
-    /// Whether the module has nothing to do, nothing waits for it, and nothing that it has let through can
-    /// be overtaken.
+    /// Whether the module is idle, nothing waits for it, and nothing that it has let through can be overtaken.
     fn is_listening(&self, at: usize) -> bool {
         let passed = self.modules.loaded[at].passing == 0 && self.loopback.is_empty();
         (passed || V::has(Bug::PassingIgnored)) && self.is_waiting(at)
     }
 
-    /// Whether its receive is posted and has not matched.
+    /// Whether the module's receive is posted and has not matched.
     fn is_waiting(&self, at: usize) -> bool {
         let ModuleReceive::Posted(ticket) = self.modules.loaded[at].slot else { return false };
         matches!(self.ops.find(ticket), Some(op) if matches!(op.state, OpState::Posted { .. }))
     }
 
-    /// Posts the receive of a module that has none, unless too much of what it sent is on its way.
+    /// Posts the module's receive, unless too much of what it sent is in flight.
     fn listen(&mut self, group: u16, port: &mut impl Port) {
         let kept_bytes_max = self.limits.module_kept_bytes_max;
         let Some(loaded) = self.modules.find_mut(group) else { return };
@@ -213,7 +211,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The receive of a module is over.
+    /// The module's receive has completed.
     pub(crate) fn on_module_received(&mut self, group: u16, outcome: Outcome) {
         if let Some(loaded) = self.modules.find_mut(group) {
             loaded.slot = ModuleReceive::Due;
@@ -221,12 +219,12 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A counter has reached what a module armed it for.
+    /// A counter has reached the value that a module armed it for.
     pub(crate) fn on_module_counter(&mut self, group: u16, counter: u32) {
         self.modules.push_due(group, Due::Counter(counter));
     }
 
-    /// Runs a module whose time has come. False if there is none.
+    /// Runs the next module that is due. False if there is none.
     pub(crate) fn run_due(&mut self, port: &mut impl Port) -> bool {
         let Some((group, due)) = self.modules.next_due() else { return false };
         let Some(at) = self.modules.find(group) else { return true };
@@ -240,13 +238,13 @@ impl<V: Variant> Nic<V> {
                 self.on_trap(group, word.outer(), Trap::Length, port);
                 self.listen(group, port);
             }
-            // Its sender died under way.
+            // The sender died during the transfer.
             Due::Message(_) => self.listen(group, port),
         }
         true
     }
 
-    /// Runs a module for a message that has landed in its buffer.
+    /// Runs a module for a message in its buffer.
     fn run_received(&mut self, at: usize, word: MatchWord, len: u64, port: &mut impl Port) {
         let Loaded { group, buffer, .. } = self.modules.loaded[at];
         let mut bytes = alloc::vec![0; usize::try_from(len).expect("it fits the buffer")];
@@ -265,7 +263,7 @@ impl<V: Variant> Nic<V> {
         self.modules.scratch = scratch;
     }
 
-    /// Runs a module for a message, and says whether it has changed it: then it is in `scratch`.
+    /// Runs a module for a message; tells whether the message has changed and is now in `scratch`.
     #[inline]
     fn run(
         &mut self,
@@ -296,7 +294,7 @@ impl<V: Variant> Nic<V> {
                 loaded.streak += 1;
                 loaded.barred = barred_for(loaded.streak, traps_max);
             }
-            // Other traps take no time that others would miss.
+            // Other traps cost little time.
             Err(_) => {}
         }
         if verdict.is_ok() {
@@ -317,7 +315,7 @@ impl<V: Variant> Nic<V> {
         self.stall_if_full(group, port);
     }
 
-    /// Calls a module, and says whether it has changed the payload.
+    /// Calls a module; tells whether it has changed the payload.
     #[inline(always)]
     fn call<R>(
         &mut self,
@@ -359,7 +357,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A trap has ended a message. Whoever receives it, or would have received it, gets the fault.
+    /// A trap has ended a message. The receive that gets it, or would have got it, fails.
     #[cold]
     fn on_trap(&mut self, group: u16, word: MatchWord, trap: Trap, port: &mut impl Port) {
         self.note_fault(group, word, trap);
@@ -372,8 +370,9 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// For how many messages a module does not run that has used up its fuel, time, stack or sends so often in a row. That is time
-/// that others do not get: so it costs less and less, and a module that has come to its senses is soon found out.
+/// For how many messages a module does not run after so many consecutive runs that used up fuel, time, stack or
+/// sends. Such runs take time from other work: so they become rarer and rarer, yet a module that recovers is soon
+/// noticed.
 fn barred_for(streak: u32, traps_max: u32) -> u32 {
     match streak.checked_sub(traps_max) {
         None => 0,

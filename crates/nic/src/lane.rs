@@ -1,8 +1,8 @@
 //! What one peer and one queue pair owe each other: credit, held messages, refusals.
 //!
-//! The sender's half says how much room the peer has set aside for us, and which messages without
-//! such room still wait for an answer or are held. The receiver's half says how much room we have
-//! set aside, and from where on we cannot take messages in order (the floor).
+//! The sender's half says how much room the peer has reserved for us, and which messages without such room still
+//! wait for an answer or are held. The receiver's half says how much room we have reserved, and from where on we
+//! cannot take messages in order (the floor).
 
 use alloc::collections::VecDeque;
 
@@ -12,32 +12,31 @@ use crate::types::Ticket;
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) queue: u16,
-    /// Receiver: this lane is in its queue's list of lanes that hold messages for us.
+    /// Receiver: the peer is in the queue pair's list of peers that hold messages for us.
     pub(crate) refused: bool,
-    /// Receiver: an address is on its way, so a sweep will come.
+    /// Receiver: an invite is on its way, so a sweep will come.
     pub(crate) invited: bool,
-    /// Sender: an answer has come since we last said farewell, so credit that comes is for us.
+    /// Sender: an answer has come since our last farewell, so credit that arrives is ours.
     pub(crate) established: bool,
-    /// Receiver: the last search that had begun when this lane's last sweep did; zero if the sweep shows nothing to
-    /// probes.
+    /// Receiver: the last search that had begun when this lane's last sweep did; zero if the sweep shows nothing
+    /// to probes.
     pub(crate) swept_for: u32,
-    /// Sender: bytes that the peer has set aside for us.
+    /// Sender: bytes that the peer has reserved for us.
     pub(crate) credit: u32,
-    /// Receiver: bytes that the peer may use from the beginning, and that we set aside when its
-    /// first message comes.
+    /// Receiver: initial credit of the peer, which we reserve when its first message comes.
     pub(crate) unmet: u32,
-    /// Receiver: bytes that we have set aside and the peer may use.
+    /// Receiver: bytes that we have reserved and the peer may use.
     pub(crate) reserved: u32,
-    /// Receiver: bytes set aside that the peer has used, are free again, and it does not know it.
+    /// Receiver: reserved bytes that the peer has used and that are free again, without its knowing.
     pub(crate) owed: u32,
-    /// Receiver: a message has been refused that matched no receive older than this. Until it
-    /// comes again, later ones may match older receives only, or they would overtake it.
+    /// Receiver: a message was refused that matched no receive older than this. Until it comes again, later
+    /// messages may match older receives only, or they would overtake it.
     pub(crate) floor: Age,
     /// Sender: messages without credit, oldest first.
     pub(crate) waiting: Option<alloc::boxed::Box<HeldMessages>>,
 }
 
-/// No message is being held.
+/// The floor when no message is held.
 pub(crate) const NO_FLOOR: Age = Age::MAX;
 
 impl Lane {
@@ -57,7 +56,7 @@ impl Lane {
         }
     }
 
-    /// Whether the peer holds nothing for us that we know of.
+    /// Whether the peer, as far as we know, holds nothing for us.
     pub(crate) fn is_clear(&self) -> bool {
         !self.refused && self.floor == NO_FLOOR
     }
@@ -67,16 +66,16 @@ impl Lane {
     }
 }
 
-/// Messages that their sender must keep, because no room was set aside for them.
+/// Messages that their sender must keep, because no room was reserved for them.
 ///
 /// ```text
 /// 0         answered        sent            len
 /// | refused  |  on the way   |  not yet sent |
 /// ```
 ///
-/// Until the first refusal everything is on the way, and an answer always speaks of the first
-/// that is. Afterwards the lane is *holding*: messages go again only in sweeps, from the front,
-/// and a sweep goes on past a refusal only while the receiver says that it wants something.
+/// Until the first refusal all messages are on the way, and an answer is always for the first of those. After it
+/// the lane is *holding*: messages go again only in sweeps, from the front, and a sweep continues past a refusal
+/// only while the receiver says that it wants something.
 #[derive(Debug, Default)]
 pub(crate) struct HeldMessages {
     messages: VecDeque<Ticket>,
@@ -97,12 +96,12 @@ impl HeldMessages {
         }
     }
 
-    /// The message that the next answer speaks of; nothing if there is none on the way.
+    /// The message that the next answer is for; `None` if no message is on the way.
     pub(crate) fn unanswered(&self) -> Option<Ticket> {
         (self.answered < self.sent).then(|| self.messages[self.answered])
     }
 
-    /// That message has been answered.
+    /// The message at [`HeldMessages::unanswered`] has been answered.
     pub(crate) fn on_answer(&mut self, accepted: bool, wanted: bool) {
         if accepted {
             self.messages.remove(self.answered);
@@ -118,7 +117,7 @@ impl HeldMessages {
         self.invited = self.holding;
     }
 
-    /// The next message of the sweep, and whether it is the first of it.
+    /// The next message of the sweep, and whether it begins the sweep.
     pub(crate) fn next(&mut self, in_flight_max: usize) -> Option<(Ticket, bool)> {
         if !self.holding {
             return None;
@@ -130,8 +129,8 @@ impl HeldMessages {
             self.first = true;
         }
         let may_go_on = self.first || self.answered == 0 || self.wanted;
-        // Before the first address nothing may go: what is refused now was refused for want of
-        // room, and everything behind it will be told the same.
+        // Before the first invite no message may go: the refusal was for lack of room, and every later message
+        // would be refused too.
         if self.invited || !may_go_on || self.sent - self.answered >= in_flight_max {
             return None;
         }
@@ -140,7 +139,7 @@ impl HeldMessages {
         Some((ticket, core::mem::take(&mut self.first)))
     }
 
-    /// Takes out a message that is not on the way; false if it is, and must be answered first.
+    /// Removes a message that is not on the way; false if it is on the way and must be answered first.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> bool {
         let Some(at) = self.messages.iter().position(|&waiting| waiting == ticket) else {
             return false;

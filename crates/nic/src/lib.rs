@@ -1,31 +1,31 @@
-//! The network interface of Ferrywire, as logic.
+//! The network interface of Ferrywire, as a state machine.
 //!
-//! A [`Nic`] does message passing for one rank: it matches, transfers eagerly or by rendezvous,
-//! bounds its memory, retries on rails that lose, and runs schedules. It has no clock, no
-//! threads, no memory of the user's and no idea of the world: what it knows comes in through its
-//! methods, and what it wants goes out through a [`Port`]. Start reading at [`Nic::on_frame`].
+//! A [`Nic`] does message passing for one rank: it matches, transfers eagerly or by rendezvous, bounds its memory,
+//! retries on rails that lose frames, and runs schedules. It has no clock and no threads, and never touches user
+//! memory or the operating system: events come in through its methods, and its actions go out through a [`Port`].
+//! Start reading at [`Nic::on_frame`].
 //!
 //! # Chapters
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `nic.rs` | what enters, where it branches, what it keeps |
-//! | `frames.rs` | frames out, and in, through the reliability layer where the rail needs it |
+//! | `nic.rs` | entry points, dispatch, state |
+//! | `frames.rs` | frames out and in, through the reliability layer where the rail needs it |
 //! | `contact.rs` | how peers come and go |
-//! | `send.rs` | the protocol of a message, held messages, cancelling |
+//! | `send.rs` | choosing the protocol of a message, held messages, cancelling |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
 //! | `service.rs` | protocols that run beside the application |
 //! | `rendezvous.rs` | offer, grant, read, chunks |
 //! | `onesided.rs` | put, get, accumulate, compare-and-swap |
 //! | `counter.rs`, `schedule.rs`, `run.rs` | counters, triggers, schedules |
-//! | `module.rs`, `hooks.rs`, `hooks/` | user code: what it may ask for, when it runs |
+//! | `module.rs`, `hooks.rs`, `hooks/` | user code: what it may call, when it runs |
 //! | `search.rs` | probes among held messages |
-//! | `lane.rs`, `store.rs` | credit and held messages; the bounded room of unexpected ones |
-//! | `copies.rs` | short messages that are over when they are copied |
-//! | `peers.rs`, `reliability.rs` | the peer table; sequence, ack, retry |
-//! | `congestion.rs` | how many frames may be out |
-//! | `envelope.rs` | the bytes at the head of a frame |
+//! | `lane.rs`, `store.rs` | credit and held messages; the bounded store of unexpected messages |
+//! | `copies.rs` | short messages that complete as soon as they are copied |
+//! | `peers.rs`, `reliability.rs` | the peer table; sequence numbers, acks, retries |
+//! | `congestion.rs` | how many frames may be in flight |
+//! | `envelope.rs` | the header of a frame |
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,51 +1,51 @@
-//! Every bound of the NIC, in one place. Set once, at birth.
+//! Every bound of the NIC, in one place. Set once, at creation.
 
 /// The bounds of one NIC. All peers of a job use the same.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Queue pairs, a power of two. A group's messages use the pair that its id, modulo this, names.
+    /// Number of queue pairs, a power of two. A group uses the pair numbered by its id modulo this.
     pub queues: u16,
-    /// Budget of each queue pair for unexpected messages and for credit.
+    /// Budget of each queue pair for unexpected messages and credit.
     pub unexpected_bytes_max: u32,
-    /// The longest message that goes without an offer.
+    /// The longest message sent without an offer.
     pub eager_bytes_max: u32,
-    /// Room that a receiver sets aside for one sender, if it has it.
+    /// Credit that a receiver gives one sender, if it has room.
     pub credit_bytes: u32,
-    /// Above this, a transfer goes in pieces, and an unexpected one is not read but granted.
+    /// The most bytes that one put moves; a longer transfer takes several.
     pub piece_bytes_max: u32,
-    /// Held messages that one sweep may have on the way.
+    /// Held messages that one sweep may have in flight.
     pub sweep_frames_max: u16,
     /// The longest message that a module takes or sends.
     pub module_bytes_max: u32,
-    /// Messages that a module may send for each one that it gets.
+    /// Messages that a module may send for each message that it handles.
     pub module_sends_max: u32,
-    /// Bytes of memory for messages of a module that are on their way. With more, it takes no
-    /// further messages.
+    /// Bytes of memory for messages of a module that are in flight. Above this, the module takes no further
+    /// messages.
     pub module_kept_bytes_max: u32,
-    /// Runs in a row that use up their fuel, time, stack or sends, before a module is kept from running for every message.
+    /// Consecutive runs that exhaust fuel, time, stack or sends before a module no longer runs for every message.
     pub module_traps_max: u32,
-    /// Frames to one peer that may be unacked. At most 256.
+    /// Unacked frames to one peer. At most 256.
     pub frames_in_flight_max: u16,
-    /// Frames that one ack may be late for.
+    /// Frames received before an ack is due at once.
     pub frames_per_ack_max: u32,
-    /// Bytes of frames that came before their turn, all peers together.
+    /// Bytes of early frames, all peers together.
     pub early_bytes_max: u32,
-    /// How long an ack may wait for company.
+    /// How long an ack may be delayed.
     pub ack_ns_max: u64,
-    /// The retry timeout before anything has been measured.
+    /// The retry timeout before a round trip has been measured.
     pub retry_ns_first: u64,
     /// The shortest retry timeout.
     pub retry_ns_min: u64,
     /// The longest retry timeout.
     pub retry_ns_max: u64,
-    /// Bytes of short messages that are copied when they are sent on a rail that may lose them, so that their senders
-    /// need not wait until they have arrived.
+    /// Bytes of short messages that are copied when they are sent on a rail that may lose them, so that their
+    /// senders need not wait for the acks.
     pub copied_bytes_max: u32,
-    /// Frames out and nothing acked for this long: the peer is down.
+    /// A peer is down if frames to it are in flight and none is acked for this long.
     pub silence_ns_max: u64,
-    /// A conversation that has rested for this long is not continued but begun anew; after twice
-    /// as long the peer is forgotten. Longer than `silence_ns_max`, so that nothing of the old
-    /// conversation can still be on its way.
+    /// A conversation that has been idle for this long is not continued but started anew; after twice as long the
+    /// peer is forgotten. Longer than `silence_ns_max`, so that nothing of the old conversation can still be in
+    /// flight.
     pub idle_ns_max: u64,
 }
 

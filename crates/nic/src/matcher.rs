@@ -1,12 +1,12 @@
 //! Matching: which receive gets which message.
 //!
-//! A matcher owns both queues of a queue pair, the posted receives and the unexpected messages,
-//! and each call that searches one also appends to the other when it finds nothing. Search and
-//! append are therefore one step by construction: no message can slip between them.
+//! A matcher owns both queues of a queue pair, the posted receives and the unexpected messages, and each call that
+//! searches one also appends to the other when it finds nothing. Search and append are therefore one step by
+//! construction: no message can slip between them.
 //!
-//! Three matchers keep this promise. [`Indexed`] is the one in use, constant time in the depth of
-//! the queues. [`Alpu`] models the associative unit of the first document and takes any mask.
-//! [`List`] is the plain list that says what is right.
+//! There are three matchers. [`Indexed`] is the one in use, constant time in the depth of the queues. [`Alpu`]
+//! models an associative unit in hardware and takes any mask. [`List`] is the plain list that defines what is
+//! right.
 
 pub mod alpu;
 mod indexed;
@@ -18,7 +18,7 @@ pub use list::List;
 
 use crate::word::{Mask, MatchWord};
 
-/// What the owner of a queue entry calls it: the matcher stores it and gives it back.
+/// The owner's number for a queue entry: the matcher stores it and gives it back.
 pub type Item = u32;
 
 /// Where a matcher keeps an entry; the key for removing it. Valid until the entry leaves.
@@ -28,27 +28,27 @@ pub struct Cell(pub u32);
 /// Position of a receive in the order of posting. Lower is older.
 pub type Age = u64;
 
-/// What became of a receive.
+/// The result of posting a receive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Post {
-    /// This unexpected message was waiting for it, and has left its queue.
+    /// This unexpected message matches, and has left its queue.
     Matched(Item),
-    /// Nothing was waiting: the receive is in the posted queue.
+    /// No message matches: the receive is in the posted queue.
     Waiting(Cell),
 }
 
-/// What became of a message.
+/// The result of a message's arrival.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival {
-    /// This receive was waiting for it, and has left its queue.
+    /// This receive matches, and has left its queue.
     Matched(Item),
-    /// No receive wanted it: the message is in the unexpected queue.
+    /// No receive matches: the message is in the unexpected queue.
     Waiting(Cell),
-    /// No receive wanted it and its owner had no room to keep it.
+    /// No receive matches, and the owner had no room to store the message.
     Refused,
 }
 
-/// Which of the two queues of a pair.
+/// One of the two queues of a pair.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Queue {
     /// Receives that wait for messages.
@@ -60,24 +60,24 @@ pub enum Queue {
 /// One entry of a queue, as [`Matcher::dump`] shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// What the message says, or what the receive wants; bits outside the mask are zero.
+    /// The word of the message or receive; bits outside the mask are zero.
     pub word: MatchWord,
     /// The bits that a receive insists on; [`Mask::EXACT`] for a message.
     pub mask: Mask,
-    /// The owner's name of the entry.
+    /// The owner's number for the entry.
     pub item: Item,
 }
 
 /// A pair of queues with MPI's order: the oldest entry that agrees wins, however specific a
 /// younger one may be (MPI 5.0, section 3.5).
 pub trait Matcher: Default {
-    /// A receive looks for the oldest unexpected message that agrees with it, and takes it out of
-    /// its queue; if there is none, the receive joins the posted queue as `item`.
+    /// Finds the oldest unexpected message that agrees with a receive, and removes it from its queue. If there is
+    /// none, the receive joins the posted queue as `item`.
     fn post(&mut self, word: MatchWord, mask: Mask, item: Item) -> Post;
 
-    /// A message looks for the oldest posted receive that it agrees with and that is older than
-    /// `before`, and takes it out of its queue. Otherwise `keep` decides: the message joins the
-    /// unexpected queue under the name that `keep` returns, or is refused.
+    /// Finds the oldest posted receive that agrees with a message and is older than `before`, and removes it from
+    /// its queue. If there is none, `keep` decides: the message joins the unexpected queue under the number that
+    /// `keep` returns, or is refused.
     ///
     /// If the oldest receive that agrees is not older than `before`, none is.
     fn arrive(
@@ -87,27 +87,27 @@ pub trait Matcher: Default {
         keep: impl FnOnce() -> Option<Item>,
     ) -> Arrival;
 
-    /// The oldest unexpected message that agrees, left where it is.
+    /// The oldest unexpected message that agrees. It stays in its queue.
     fn probe(&mut self, word: MatchWord, mask: Mask) -> Option<Item>;
 
-    /// The oldest unexpected message that agrees, taken out of its queue (a matched probe).
+    /// Removes the oldest unexpected message that agrees (a matched probe).
     fn take(&mut self, word: MatchWord, mask: Mask) -> Option<Item>;
 
-    /// Takes a receive out of the posted queue, wherever it stands.
+    /// Removes a receive from anywhere in the posted queue.
     fn remove_receive(&mut self, cell: Cell) -> Item;
 
-    /// Takes a message out of the unexpected queue, wherever it stands.
+    /// Removes a message from anywhere in the unexpected queue.
     fn remove_message(&mut self, cell: Cell) -> Item;
 
-    /// The age that the next receive to wait will have.
+    /// The age of the next receive that waits.
     fn next_age(&self) -> Age;
 
-    /// How many entries `queue` holds.
+    /// The number of entries in `queue`.
     fn len(&self, queue: Queue) -> usize;
 
     /// Shows every entry of `queue`, oldest first.
     fn dump(&self, queue: Queue, show: impl FnMut(Entry));
 
-    /// Bytes of memory that the matcher holds beside its own value.
+    /// Bytes of memory that the matcher holds besides its own value.
     fn heap_bytes(&self) -> usize;
 }

@@ -1,53 +1,53 @@
-//! What user code on the NIC is to the NIC: a hook that runs when a message has come for it.
+//! The interface between the NIC and modules: user code that runs when a message has arrived for it.
 //!
-//! The NIC knows neither what language a module is written in nor how it is kept within its bounds: that is
-//! an engine's business. It knows when a module runs ([`Module`]), what a module may ask for while it
-//! does ([`Hook`]), and what becomes of the message ([`Verdict`], [`Trap`]).
+//! The NIC knows neither what language a module is written in nor how its bounds are enforced: the engine does.
+//! The NIC knows when a module runs ([`Module`]), what it may call ([`Hook`]), and what becomes of the message
+//! ([`Verdict`], [`Trap`]).
 
-/// A live module. The engine sees to it that each call ends in bounded time and memory.
+/// A loaded module. The engine ensures that each call ends within bounded time and memory.
 pub trait Module: Send {
-    /// A message has come.
+    /// A message has arrived.
     fn on_message(&mut self, hook: &mut dyn Hook) -> Result<Verdict, Trap>;
 
-    /// A counter has reached what the module armed it for. There is no message: its payload is empty, its
-    /// sender is this rank.
+    /// A counter has reached the value that the module armed it for. There is no message: the payload is empty,
+    /// and the sender is this rank.
     fn on_counter(&mut self, counter: u32, hook: &mut dyn Hook) -> Result<(), Trap>;
 
-    /// All the fuel that it has used so far.
+    /// All fuel used so far.
     fn fuel_used(&self) -> u64;
 }
 
-/// What a module is run for. Ranks are as its group counts.
+/// What a module runs for. Ranks are those of its group.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The rank that the module runs at.
     pub rank: u32,
-    /// How many ranks its group has.
+    /// The size of the group.
     pub size: u32,
-    /// The rank that the message says it is from.
+    /// The rank that the message claims to be from.
     pub sender: u32,
     /// The tag of the message.
     pub tag: u32,
-    /// The bytes of the message, as they are now.
+    /// The current bytes of the message.
     pub payload: &'a [u8],
 }
 
-/// What a module may ask for while it runs. Ranks are as its group counts.
+/// What a module may call while it runs. Ranks are those of its group.
 pub trait Hook {
-    /// What it is run for, in one answer, since nearly every module asks for most of it.
+    /// What the module runs for, in one call, since nearly every module needs most of it.
     fn message(&self) -> Message<'_>;
 
-    /// The rank that it runs at.
+    /// The rank that the module runs at.
     fn rank(&self) -> u32 {
         self.message().rank
     }
 
-    /// How many ranks its group has.
+    /// The size of the group.
     fn size(&self) -> u32 {
         self.message().size
     }
 
-    /// The rank that the message says it is from.
+    /// The rank that the message claims to be from.
     fn sender(&self) -> u32 {
         self.message().sender
     }
@@ -62,75 +62,74 @@ pub trait Hook {
         self.message().payload
     }
 
-    /// The bytes of the message, to be changed: what is delivered or forwarded from now on is what they are
-    /// then.
+    /// The bytes of the message, mutable. A later delivery or forward uses the changed bytes.
     fn payload_mut(&mut self) -> &mut [u8];
 
-    /// Sends the message on, as it is now, to the module at another rank. It keeps its sender and its tag.
+    /// Forwards the message, as it is now, to the module at another rank. Its sender and tag stay the same.
     fn forward(&mut self, to: u32) -> Result<(), Trap>;
 
-    /// Sends bytes to the module at a rank, in the name of this one.
+    /// Sends bytes to the module at a rank, with this rank as the sender.
     fn send(&mut self, to: u32, tag: u32, bytes: &[u8]) -> Result<(), Trap>;
 
-    /// Raises a counter of the module's, which the application can wait for.
+    /// Raises a counter of the module, which the application can wait for.
     fn raise(&mut self, counter: u32, by: u64) -> Result<(), Trap>;
 
-    /// Asks for one [`Module::on_counter`] when a counter is at least this.
+    /// Asks for one [`Module::on_counter`] when a counter is at least `at_least`.
     fn arm(&mut self, counter: u32, at_least: u64) -> Result<(), Trap>;
 
-    /// The time, in nanoseconds since whenever the world began to count.
+    /// The time, in nanoseconds since an arbitrary start.
     fn now(&self) -> u64;
 }
 
-/// What a module wants to become of a message.
+/// What becomes of a message that a module has handled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It goes to the application, matched as any other.
+    /// It goes to the application, and is matched like any other.
     Deliver,
     /// It ends here.
     Consume,
 }
 
-/// Why a module did not come to an end. It ends the message that it ran for, and nothing else.
+/// Why a module trapped. A trap ends the message that the module ran for, and nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trap {
-    /// It used all the fuel that it may use for one message.
+    /// The fuel for one message is used up.
     Fuel,
-    /// It ran for longer than it may, whatever it did.
+    /// The run took too long.
     Time,
-    /// It called itself too deeply.
+    /// The stack overflowed.
     Stack,
-    /// It touched memory that it does not have.
+    /// Access outside the module's memory.
     Memory,
-    /// It divided by zero, or made an integer of a number that is none.
+    /// Division by zero, or an invalid conversion to an integer.
     Arithmetic,
-    /// It gave up by itself.
+    /// The module executed `unreachable`.
     Unreachable,
-    /// It called what is no function, or not of that type.
+    /// A call of something that is not a function, or of a function of another type.
     Call,
-    /// It read or wrote beyond the end of the payload.
+    /// Access beyond the end of the payload.
     Payload,
-    /// It named a rank that its group does not have.
+    /// A rank that is not in the group.
     Rank,
-    /// It used a tag that is none.
+    /// An invalid tag.
     Tag,
-    /// It named a counter that modules do not have.
+    /// A counter number that is out of range.
     Counter,
-    /// It sent more than it may for one message.
+    /// The module sent too many messages for one that it handled.
     Sends,
-    /// It answered something that is no verdict.
+    /// The module returned an invalid verdict.
     Verdict,
-    /// The message was longer than modules take.
+    /// The message is longer than modules take.
     Length,
-    /// It has used up its fuel, time, stack or sends so often in a row that it does not run for every message any more, and it did
-    /// not run for this one.
+    /// The module did not run: it has used up its fuel, time, stack or sends so often in a row that it no longer
+    /// runs for every message.
     Barred,
-    /// Its engine failed in a way that has no other name.
+    /// Any other failure of the engine.
     Engine,
 }
 
 impl Trap {
-    /// All of them, in order.
+    /// All traps, by code.
     pub(crate) const ALL: [Trap; 16] = [
         Trap::Fuel,
         Trap::Time,
@@ -150,7 +149,7 @@ impl Trap {
         Trap::Engine,
     ];
 
-    /// Its place among them.
+    /// The index in [`Trap::ALL`].
     pub(crate) fn code(self) -> usize {
         self as usize
     }

@@ -1,7 +1,7 @@
-//! The NIC: what enters, where it branches, what it keeps.
+//! The NIC: entry points, dispatch, state.
 //!
-//! Read [`Nic::on_frame`] and `Nic::absorb` for the receive path, [`Nic::post_send`] (in
-//! `send.rs`) for the send path. The other files do what these decide.
+//! Read [`Nic::on_frame`] and `Nic::absorb` for the receive path, [`Nic::post_send`] (in `send.rs`) for the send
+//! path. The other files do what these decide.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -30,19 +30,19 @@ use crate::store::{Audit, Store};
 use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket, Time};
 use crate::word::MatchWord;
 
-/// What a NIC is made of. Production code uses [`Standard`]; tests use others to compare matchers
-/// and to plant bugs, at no cost to the one in use.
+/// Compile-time choices of a NIC. Production code uses [`Standard`]; tests use others to compare matchers and to
+/// plant bugs, at no cost to the standard one.
 pub trait Variant {
-    /// How messages find receives.
+    /// Matches messages with receives.
     type Matcher: Matcher;
 
-    /// Whether it has this bug, planted on purpose to see that the checks find it.
+    /// Whether this variant has `bug`, planted to check that the tests find it.
     fn has(_bug: Bug) -> bool {
         false
     }
 }
 
-/// The variant in use.
+/// The variant for production.
 #[derive(Clone, Copy, Debug)]
 pub struct Standard;
 
@@ -52,9 +52,8 @@ impl Variant for Standard {
 
 /// A network interface for one rank.
 ///
-/// Its methods are of three kinds. `post_*` and `cancel`: the user asks. `on_*`: the world tells.
-/// The rest only look. Every one that may act takes a [`Port`] to act through, and returns
-/// without waiting for anything.
+/// There are three kinds of method. `post_*` and `cancel`: the user asks. `on_*`: the world tells. The rest only
+/// look. Every method that may act takes a [`Port`] to act through, and returns without waiting.
 pub struct Nic<V: Variant = Standard> {
     pub(crate) me: Peer,
     pub(crate) job: u32,
@@ -63,75 +62,75 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) queues: Vec<QueuePair<V::Matcher>>,
     pub(crate) ops: Slab<Op>,
     pub(crate) runs: Slab<Run>,
-    /// What a run counted with that is over, for the next one.
+    /// The `needs` of a finished run, reused by the next.
     pub(crate) spare_needs: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) modules: Modules,
     pub(crate) regions: HashMap<Region, u64, BuildHasherDefault<Mix>>,
-    /// Frames to ourselves: a rail that needs no world.
+    /// Frames to this NIC itself, which need no rail.
     pub(crate) loopback: VecDeque<(Kind, Box<[u8]>)>,
-    /// Steps of schedules whose time has come.
+    /// Steps of schedules that may start.
     pub(crate) ready: Ready,
-    /// Which runs are open, and those that wait until one is not.
+    /// Open runs, and the runs deferred until one of them ends.
     pub(crate) open_runs: OpenRuns,
     pub(crate) deferred: VecDeque<Deferred>,
-    /// Steps that were consulted in vain.
+    /// Consult steps that could not answer yet.
     pub(crate) undecided: Vec<StepRef>,
     pub(crate) deadlines: BTreeSet<(Time, Peer)>,
-    /// What an ack has settled, while it is looked at: here, so that acks need no memory of their own.
+    /// Tickets settled by the current ack. Kept here so that an ack allocates nothing.
     pub(crate) settled: Vec<Ticket>,
     pub(crate) copies: Copies,
     armed: Option<Time>,
-    /// Peers that have been met, and for whom no old ones have been looked at. They are the last of the table.
+    /// New peers for which old peers have not been checked yet. They are the last entries of the table.
     pub(crate) newcomers: u32,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
     pub(crate) stats: Stats,
 }
 
-/// A posted queue, an unexpected queue, and the room that the latter lives in.
+/// A posted queue, an unexpected queue, and the store of the latter.
 pub(crate) struct QueuePair<M> {
     pub(crate) matcher: M,
     pub(crate) store: Store,
-    /// Peers that hold messages for this pair, the longest-waiting first.
+    /// Peers that hold messages for this pair, longest-waiting first.
     pub(crate) refused: VecDeque<Peer>,
-    /// The one of them that has been invited to use free room.
+    /// The peer among them that has been invited to use free room.
     pub(crate) inviting: Option<Peer>,
-    /// What probes look for among the messages that they hold.
+    /// What probes look for among the held messages.
     pub(crate) searches: Searches,
-    /// Groups of this pair in which nothing may wait any more, or only for one peer.
+    /// Groups of this pair that have ended, for all operations or only for those with several peers.
     pub(crate) ended: Vec<Ended>,
 }
 
-/// A group in which nothing may wait any more.
+/// A group in which operations may no longer wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) group: u16,
     pub(crate) fault: Fault,
-    /// Not even for one peer.
+    /// Operations with a single peer have ended too.
     pub(crate) all: bool,
 }
 
-/// What a NIC has seen. Counted, never logged.
+/// Counters of a NIC. It counts, and never logs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Frames handed to a rail, retries and acks included.
+    /// Frames handed to a rail, including retries and acks.
     pub frames_sent: u64,
     /// Frames of our job that arrived.
     pub frames_received: u64,
     /// Frames of another job, with a broken seal, or by a rail that does not lead to their sender.
     pub foreign: u64,
-    /// Frames that made no sense.
+    /// Frames that are invalid.
     pub malformed: u64,
-    /// Frames that had been here before.
+    /// Frames that had already arrived.
     pub repeats: u64,
     /// Frames sent again.
     pub retries: u64,
     /// Messages that no receive was waiting for.
     pub unexpected: u64,
-    /// Messages that found no room.
+    /// Messages refused for lack of room.
     pub refused: u64,
-    /// Sweeps asked for.
+    /// Invites sent.
     pub invited: u64,
     /// Peers declared down.
     pub downs: u64,
@@ -139,10 +138,10 @@ pub struct Stats {
     pub forgotten: u64,
 }
 
-/// What a NIC holds right now, for those who look for leaks.
+/// What a NIC holds right now, for leak checks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Holdings {
-    /// Operations in progress, schedules among them.
+    /// Operations in progress, including schedules.
     pub tickets: usize,
     /// Schedules in progress.
     pub runs: usize,
@@ -152,33 +151,33 @@ pub struct Holdings {
     pub unexpected: usize,
     /// Timers that are armed.
     pub timers: usize,
-    /// Messages that are on their way and whose bytes are the NIC's: of modules, or copied.
+    /// Messages in flight from memory of the NIC: sent by modules, or copied.
     pub kept: usize,
-    /// Frames that were sent, and that nobody has acknowledged.
+    /// Frames sent and not acknowledged.
     pub unacked: usize,
     /// Frames that wait for room.
     pub backlog: usize,
-    /// Bytes of frames that came before their turn.
+    /// Bytes of early frames.
     pub early_bytes: usize,
-    /// Bytes set aside, counted by those for whom they are.
+    /// Bytes reserved for peers, summed over their lanes.
     pub promised: u32,
-    /// Each queue pair's store, counted.
+    /// An audit of each queue pair's store.
     pub stores: Vec<Audit>,
 }
 
-/// Credit between two peers in one queue pair, as one of them sees it: for those who look for mistakes.
+/// Credit between two peers in one queue pair, as one of them sees it. For checks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Credit {
-    /// Bytes that the peer has set aside for us.
+    /// Bytes that the peer has reserved for us.
     pub held: u32,
-    /// Bytes that we have set aside for the peer, and that it may use.
+    /// Bytes that we have reserved for the peer, and that it may use.
     pub given: u32,
-    /// Bytes that we have set aside for the peer, and that it does not know of.
+    /// Bytes that we have reserved for the peer, and that it does not know of yet.
     pub owed: u32,
 }
 
 impl<V: Variant> Nic<V> {
-    /// The NIC of the process `me` of `job`. It allocates nothing before it is used.
+    /// Creates the NIC of process `me` of `job`. It allocates nothing until it is used.
     pub fn new(me: Peer, job: u32, limits: Limits) -> Nic<V> {
         assert!(limits.queues.is_power_of_two(), "queue pairs are a power of two");
         let ahead_max = 1..=crate::reliability::AHEAD_MAX;
@@ -212,8 +211,8 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The receive path. Every frame of every rail enters here and nowhere else: one that says that it is from `from`,
-    /// and that came by the rail `via`.
+    /// The receive path: every frame of every rail enters here. The frame claims to be from `from`, and came by
+    /// the rail `via`.
     pub fn on_frame(
         &mut self,
         from: Peer,
@@ -227,7 +226,7 @@ impl<V: Variant> Nic<V> {
         {
             return self.on_plain(from, via, word, payload, port);
         }
-        // The job is looked at before anything else: what is not ours makes no state.
+        // The job is checked before anything else: a foreign frame creates no state.
         if Envelope::job_of(raw) != Some(self.job) || seal == Seal::Broken {
             self.stats.foreign += 1;
             return;
@@ -248,7 +247,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// A whole message under credit, on a reliable rail: what most frames are.
+    /// Handles a whole message under credit on a reliable rail: most frames.
     #[inline]
     fn on_plain(
         &mut self,
@@ -270,7 +269,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// A whole message has arrived, for a receive or for a module.
+    /// Handles a whole message, for a receive or for a module.
     #[inline(always)]
     fn on_whole(&mut self, at: At, whole: Whole, payload: &[u8], port: &mut impl Port) {
         match whole.word.has_module() {
@@ -279,7 +278,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A frame that is whole, ours, and in order.
+    /// Handles a valid frame, in order.
     #[inline(never)]
     pub(crate) fn absorb(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
         self.peers[at].peer_talking = !matches!(kind, Kind::Farewell);
@@ -325,7 +324,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Time has come to the moment that [`Port::arm`] asked for.
+    /// The time that [`Port::arm`] asked for has come.
     pub fn on_timer(&mut self, port: &mut impl Port) {
         let now = port.now();
         self.armed = None;
@@ -343,8 +342,8 @@ impl<V: Variant> Nic<V> {
                 if state.talking {
                     self.lose(peer, port);
                 } else {
-                    // Only a farewell is out, and nothing is wanted of the peer: whoever wants
-                    // something of it will find out whether it lives.
+                    // Only a farewell is out, and we want nothing from the peer: the next operation with it will
+                    // find out whether it is alive.
                     reliability.give_up();
                     self.tend(at);
                 }
@@ -368,14 +367,14 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Somebody who knows says that `peer` is gone. Everything open with it ends with a fault,
-    /// and so does whatever is posted to it from now on.
+    /// `peer` is known to be gone. Everything open with it ends with a fault, and so does everything posted to it
+    /// later.
     pub fn on_peer_down(&mut self, peer: Peer, port: &mut impl Port) {
         self.lose(peer, port);
         self.settle(port);
     }
 
-    /// Whether something is left to do that waits for nobody: then [`Nic::on_turn`] is to be called soon.
+    /// Whether work is left that depends on no event: then [`Nic::on_turn`] should be called soon.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         !(self.loopback.is_empty()
@@ -384,13 +383,13 @@ impl<V: Variant> Nic<V> {
             && self.newcomers == 0)
     }
 
-    /// Goes on with what was left to do, so that others had their turn in between.
+    /// Continues the work that is left, so that the caller could do other work in between.
     pub fn on_turn(&mut self, port: &mut impl Port) {
         self.settle(port);
     }
 
-    /// Does what the last event has made possible: frames to ourselves, steps of schedules, a look at old peers,
-    /// modules. Whoever calls it knows no peer by its place any more.
+    /// Does the work that the last event has made possible: loopback frames, steps of schedules, checks of old
+    /// peers, modules. Every `At` of the caller is invalid afterwards.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
         if self.is_busy() || !self.deadlines.is_empty() || self.armed.is_some() {
@@ -401,7 +400,7 @@ impl<V: Variant> Nic<V> {
     #[inline(never)]
     fn settle_slowly(&mut self, port: &mut impl Port) {
         self.modules.begin_turn();
-        // A module that sends to itself is never done, and does not keep others from what they do.
+        // A module that sends to itself never finishes, so the runs of a turn are bounded.
         while self.modules.may_run() {
             if let Some((kind, payload)) = self.loopback.pop_front() {
                 let me = self.me;
@@ -426,7 +425,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The queue pair that serves a group.
+    /// The queue pair of a group, which is opened if necessary.
     #[inline]
     pub(crate) fn queue_of(&mut self, group: u16) -> u16 {
         let queue = self.queue_at(group);
@@ -436,7 +435,7 @@ impl<V: Variant> Nic<V> {
         queue
     }
 
-    /// Its number. There are so many pairs that a mask will do.
+    /// The number of the queue pair of a group. The pairs are a power of two, so a mask does for the modulo.
     #[inline]
     pub(crate) fn queue_at(&self, group: u16) -> u16 {
         group & (self.limits.queues - 1)
@@ -466,7 +465,7 @@ impl<V: Variant> Nic<V> {
         self.ops.claim(Op { owner, peer, met: at.is_some(), exposed: false, counter: None, state })
     }
 
-    /// Ends an operation, and tells its owner.
+    /// Ends an operation and tells its owner.
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome, port: &mut impl Port) {
         if let Some(Closed { owner, counter, exposed }) = self.close(ticket) {
             if exposed {
@@ -476,7 +475,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Tells of an operation that is closed.
+    /// Tells the owner of a closed operation how it ended.
     #[inline(always)]
     pub(crate) fn tell(
         &mut self,
@@ -499,7 +498,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Ends an operation of which nobody needs to be told.
+    /// Ends an operation without telling its owner.
     #[inline(always)]
     pub(crate) fn close(&mut self, ticket: Ticket) -> Option<Closed> {
         let last = |op: &Op| {
@@ -513,7 +512,7 @@ impl<V: Variant> Nic<V> {
         Some(closed)
     }
 
-    /// The operation `ticket`, if it is one with this peer: a peer cannot name another's.
+    /// The operation `ticket`, if it is with this peer: a peer cannot name the operations of another.
     pub(crate) fn op_with(&mut self, at: At, ticket: Ticket) -> Option<&mut Op> {
         let peer = self.peers[at].peer;
         let op = self.ops.find_mut(ticket).filter(|op| op.peer == Some(peer));
@@ -523,33 +522,33 @@ impl<V: Variant> Nic<V> {
         op
     }
 
-    /// Who this NIC is.
+    /// The process that this NIC belongs to.
     pub fn me(&self) -> Peer {
         self.me
     }
 
-    /// Whether an operation is in progress: then somebody has to listen for what arrives.
+    /// Whether an operation is in progress, so that the driver has to listen for frames.
     #[inline]
     pub fn is_expecting(&self) -> bool {
         self.ops.live() > 0
     }
 
-    /// What it is bounded by.
+    /// The limits given at creation.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What it has seen.
+    /// The counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Peers that it knows.
+    /// Number of peers in the table.
     pub fn peers(&self) -> usize {
         self.peers.len()
     }
 
-    /// What it holds right now.
+    /// Counts what the NIC holds right now.
     pub fn holdings(&self) -> Holdings {
         let depth = |queue| self.queues.iter().map(|pair| pair.matcher.len(queue)).sum();
         let backlogs = self.peers.iter().filter_map(|state| state.backlog.as_ref());
@@ -573,7 +572,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// What `peer` and this NIC have set aside for each other in a queue pair; nothing if neither has used it.
+    /// The credit between this NIC and `peer` in a queue pair; `None` if neither has used the pair.
     pub fn credit(&self, peer: Peer, queue: u16) -> Option<Credit> {
         let state = &self.peers[self.peers.find(peer)?];
         let lane = state.lanes.iter().find(|lane| lane.queue == queue)?;
@@ -581,14 +580,14 @@ impl<V: Variant> Nic<V> {
         Some(Credit { held: lane.credit, given, owed: lane.owed })
     }
 
-    /// Whether what it holds for others stays within its limits. True, always; those who look for
-    /// bugs may ask after every step.
+    /// Whether what the NIC holds for others is within its limits. Always true; checks may call it after every
+    /// step.
     pub fn is_within_budget(&self) -> bool {
         self.early_bytes <= self.limits.early_bytes_max as usize
             && self.queues.iter().all(|pair| pair.store.is_within_budget())
     }
 
-    /// Bytes of memory that this NIC takes, its own value included.
+    /// Bytes of memory that this NIC takes, including its own value.
     pub fn footprint(&self) -> usize {
         let queues = self.queues.iter().map(|pair| {
             pair.matcher.heap_bytes()

@@ -1,7 +1,7 @@
-//! One-sided operations: put, get, accumulate, compare-and-swap on regions that were opened.
+//! One-sided operations: put, get, accumulate and compare-and-swap on open regions.
 //!
-//! They travel in frames, and the NIC that owns the region checks every one against what its user
-//! has opened: a peer can reach those bytes and no others.
+//! They travel in frames, and the NIC that owns the region checks every frame against what its user has opened: a
+//! peer can reach those bytes and no others.
 
 use alloc::boxed::Box;
 
@@ -13,8 +13,7 @@ use crate::port::{Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
 use crate::word::MatchWord;
 
-/// A frame of a put or an accumulate: for which operation, where its bytes go, whether it is the
-/// last.
+/// A frame of a put or an accumulate: its operation, where its bytes go, and whether it is the last.
 pub(crate) struct Piece {
     pub(crate) ticket: Ticket,
     pub(crate) into: Span,
@@ -27,13 +26,13 @@ impl<V: Variant> Nic<V> {
         self.regions.insert(region, bytes);
     }
 
-    /// Ends that. Operations that arrive later are denied.
+    /// Closes a region. Operations that arrive later are denied.
     pub fn close_region(&mut self, region: Region) {
         self.regions.remove(&region);
     }
 
-    /// Writes `source` into `region` of `to`, at `offset`. `notify` names a counter of `to` that
-    /// is raised by one when all bytes are in place.
+    /// Writes `source` into `region` of `to`, at `offset`. `notify` names a counter of `to`, which is raised by
+    /// one when all bytes are in place.
     pub fn post_put(
         &mut self,
         to: Peer,
@@ -82,7 +81,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// Reads `from`, a span of `source`'s memory, into `into`, which is as long.
+    /// Reads `from`, a span of `source`'s memory, into `into`, which has the same length.
     pub fn post_get(
         &mut self,
         source: Peer,
@@ -91,7 +90,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         assert_eq!(from.len, into.len, "a get reads as much as it has room for");
-        // A get is no message and has no word.
+        // A get is not a message and has no match word.
         let word = MatchWord::default();
         if into.len == 0 {
             return Posted::Done(Outcome::Received(Received { word, len: 0 }));
@@ -100,8 +99,8 @@ impl<V: Variant> Nic<V> {
         self.post_request(source, state, |ticket| Kind::Get { ticket, from }, port)
     }
 
-    /// Puts `value` into eight bytes of `region` of `to` if they hold `expected`. The outcome
-    /// says what they held.
+    /// Stores `value` into eight bytes of `region` of `to` if they hold `expected`. The outcome says what they
+    /// held.
     pub fn post_compare_swap(
         &mut self,
         to: Peer,
@@ -171,7 +170,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A get is a grant that nobody offered: we write what the peer wants to read.
+    /// A get is a grant without an offer: we write what the peer wants to read.
     pub(crate) fn on_get(&mut self, at: At, target: Ticket, from: Span, port: &mut impl Port) {
         if from.len == 0 || !self.is_open(from) {
             return self.reply(at, Kind::Denied { ticket: target }, port);
@@ -207,7 +206,7 @@ impl<V: Variant> Nic<V> {
 
     pub(crate) fn on_denied(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let refusal = Outcome::Failed(Fault::Denied);
-        // A stream is denied frame by frame, and ends with the first.
+        // Each frame of a stream may be denied; the first denial ends it.
         let peer = self.peers[at].peer;
         let Some(op) = self.ops.find_mut(ticket).filter(|op| op.peer == Some(peer)) else {
             return;

@@ -1,4 +1,4 @@
-//! One operation in progress, and the states that it can be in.
+//! One operation in progress, and its states.
 
 use alloc::boxed::Box;
 
@@ -13,74 +13,74 @@ use crate::word::MatchWord;
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) owner: Owner,
-    /// The peer without which it cannot end.
+    /// The peer without which the operation cannot end.
     pub(crate) peer: Option<Peer>,
-    /// Whether it counts among the peer's open operations.
+    /// Whether it is counted in the peer's open operations.
     pub(crate) met: bool,
-    /// Whether the peer may read its bytes where they are.
+    /// Whether the peer may read its bytes in place.
     pub(crate) exposed: bool,
     /// A counter to raise when it ends.
     pub(crate) counter: Option<Ticket>,
     pub(crate) state: OpState,
 }
 
-/// What is left of an operation that has ended.
+/// What remains of an ended operation.
 pub(crate) struct Closed {
     pub(crate) owner: Owner,
     pub(crate) counter: Option<Ticket>,
     pub(crate) exposed: bool,
 }
 
-/// Who wants to know how it ends.
+/// The owner of an operation, which is told how it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
     User,
     Step(StepRef),
-    /// The module of this group receives.
+    /// The module of this group, which receives.
     Module(u16),
-    /// A module has sent it, and its bytes are ours.
+    /// A message that a module has sent, in memory of the NIC.
     Kept(Ticket),
-    /// For whoever sent it, it is over: its bytes are a copy of ours.
+    /// A copy of a message whose send has completed.
     Copied(Ticket),
-    /// We serve a peer; it is the peer that waits.
+    /// No owner here: the operation serves a peer.
     Nobody,
 }
 
 #[derive(Debug)]
 pub(crate) enum OpState {
-    /// An eager message under credit. Over when the rail has its bytes; one that is synchronous, with this word, when
-    /// it has matched.
+    /// An eager message under credit. Ends when the rail has its bytes; a synchronous one, with this word, when it
+    /// has matched.
     Flying { synchronous: Option<MatchWord> },
     /// A message without credit: not answered yet, or held.
     InLane(InLane),
-    /// A synchronous message that is out of our hands and has not matched, as far as we know.
+    /// A synchronous message that has been accepted and, as far as we know, not matched.
     Accepted { word: MatchWord },
-    /// An offer that its receiver knows of.
+    /// An offer that its receiver has.
     Offered { word: MatchWord, source: Span },
-    /// Bytes on their way in chunks, to a receive or a get. The receiver may read as many as `read` at the beginning, and
-    /// has not said that it has; if they are `owed` it cannot, and they go when all others have gone.
+    /// Bytes sent in chunks, to a receive or a get. The receiver reads the first `read` bytes itself, and has not
+    /// reported that it has. If they are `owed`, it cannot, and they are sent after all others.
     Writing { source: Span, target: Ticket, sent: u64, frames_out: u32, read: u64, owed: bool },
-    /// Bytes on their way by a rail that writes into the peer's memory.
+    /// Bytes sent by a rail that writes into the peer's memory.
     Putting(Box<Putting>),
-    /// A put or accumulate on its way in frames.
+    /// A put or accumulate sent in frames.
     Streaming(Box<Streaming>),
-    /// A compare-and-swap that waits for what it found.
+    /// A compare-and-swap that waits for its result.
     Swapping,
-    /// A receive in the posted queue. Its cell is set as soon as the matcher has told it.
+    /// A receive in the posted queue, at `cell` of the matcher.
     Posted { into: Span, queue: u16, cell: Cell },
-    /// A receive or get whose bytes are coming, for a message of `len` bytes.
+    /// A receive or get whose bytes are arriving, for a message of `len` bytes.
     Landing { into: Span, left: u64, word: MatchWord, len: u64 },
-    /// A receive that reads some of its bytes, while the others come.
+    /// A receive that reads some of its bytes while the sender writes the others.
     Sharing(Box<Sharing>),
-    /// A receive that reads its bytes where they are.
+    /// A receive that reads its bytes in place.
     Reading { sender: Ticket, into: Span, word: MatchWord, len: u64 },
-    /// A message that a matched probe has taken, and no receive has got.
+    /// A message that a matched probe has taken and no receive has got yet.
     Taken { queue: u16, message: Ticket },
-    /// A held message that a matched probe has taken; it waits in the posted queue for it to come.
+    /// A held message that a matched probe has taken; until it arrives, a receive for it is in the posted queue.
     Taking { from: Peer, queue: u16, cell: Cell },
-    /// Such a message, when it has come: an offer.
+    /// A taken held message that has arrived as an offer.
     TakenOffer { from: Peer, offer: Offer },
-    /// A wait for a counter.
+    /// A wait for a counter, or a schedule that has not begun.
     Waiting,
     /// A schedule.
     Running { run: Ticket },
@@ -96,7 +96,7 @@ pub(crate) struct InLane {
     pub(crate) offered: bool,
     /// The rail no longer needs its bytes.
     pub(crate) away: bool,
-    /// To be taken back as soon as its answer is known.
+    /// To be cancelled as soon as its answer is known.
     pub(crate) cancelled: bool,
 }
 
@@ -105,16 +105,16 @@ pub(crate) struct InLane {
 pub(crate) struct Putting {
     /// The whole message.
     pub(crate) source: Span,
-    /// Bytes at its beginning that the receiver reads itself.
+    /// Bytes at the beginning that the receiver reads itself.
     pub(crate) read: u64,
-    /// Where the others go.
+    /// Where the remaining bytes go.
     pub(crate) into: Span,
     pub(crate) target: Ticket,
-    /// How many of these have gone.
+    /// How many of the remaining bytes are written.
     pub(crate) sent: u64,
-    /// The receiver has read what it wanted to read itself, if anything.
+    /// The receiver has read its part, if it has one.
     pub(crate) is_read: bool,
-    /// It cannot, and gets these bytes in chunks when the others are written.
+    /// The receiver cannot read its part, and gets it in chunks when the rest is written.
     pub(crate) owed: bool,
 }
 
@@ -123,7 +123,7 @@ impl Putting {
         self.sent == self.into.len
     }
 
-    /// Goes on in chunks, from where the rail has come to.
+    /// Continues in chunks from where the rail stopped.
     pub(crate) fn in_chunks(self) -> OpState {
         let Putting { source, read, target, sent, is_read, owed, .. } = self;
         let (sent, unread) = (read + sent, if is_read { 0 } else { read });
@@ -131,20 +131,19 @@ impl Putting {
     }
 }
 
-/// A transfer that both sides work at.
+/// A transfer shared by both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sharing {
     pub(crate) sender: Ticket,
     /// Bytes at the beginning that we read.
     pub(crate) reading: u64,
-    /// Bytes that are not in place.
+    /// Bytes that are not in place yet.
     pub(crate) left: u64,
     pub(crate) word: MatchWord,
     pub(crate) into: Span,
 }
 
-/// A put or accumulate, frame by frame. If it is denied it ends when the rail needs none of its
-/// bytes any more.
+/// A put or accumulate, frame by frame. A denied one ends when the rail needs none of its bytes any more.
 #[derive(Debug)]
 pub(crate) struct Streaming {
     pub(crate) source: Span,
@@ -155,8 +154,7 @@ pub(crate) struct Streaming {
     pub(crate) what: Stream,
 }
 
-/// Receives and sends by the thousand are open at the same time; what makes an operation large and
-/// is rare is boxed.
+/// Thousands of receives and sends are open at the same time, so rare and large states are boxed.
 const _: () = assert!(size_of::<OpState>() <= 56);
 
 /// What a stream of frames does at its target.
@@ -167,7 +165,7 @@ pub(crate) enum Stream {
 }
 
 impl OpState {
-    /// All of `source` on its way in chunks.
+    /// Sends all of `source` in chunks.
     pub(crate) fn writing(source: Span, target: Ticket) -> OpState {
         OpState::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
     }
@@ -190,7 +188,7 @@ impl OpState {
                 if *denied || *begun && *sent == source.len {
                     return None;
                 }
-                // Elements of up to 16 bytes are not cut in two.
+                // Elements of up to 16 bytes are not split.
                 let payload = source.part(*sent, (room & !15).min(source.len - *sent));
                 let last = *sent + payload.len == source.len;
                 let kind = what.frame(me, *sent, last);
@@ -203,7 +201,7 @@ impl OpState {
         }
     }
 
-    /// The last chunk found no room.
+    /// Takes back the last chunk, which found no room.
     pub(crate) fn unsend(&mut self, bytes: u64) {
         match self {
             OpState::Writing { sent, frames_out, .. } => {

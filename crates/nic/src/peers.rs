@@ -1,8 +1,8 @@
 //! The peer table: what the NIC knows of each process that it has met.
 //!
-//! A peer appears on first contact. When it has rested for long, each side says farewell, giving
-//! its credit back, and once both have, and time enough has passed for any stray repeat to be
-//! gone, the peer is forgotten. There is no timer for that: after each new contact a few old ones are looked at.
+//! A peer is added on first contact. When it has been idle for long, each side says farewell, giving its credit
+//! back. Once both have, and enough time has passed for any stray repeat to be gone, the peer is forgotten. No
+//! timer does this: each new contact checks a few old peers.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -23,9 +23,9 @@ use crate::types::{Peer, Span, Ticket, Time};
 pub(crate) struct PeerState {
     pub(crate) peer: Peer,
     pub(crate) promises: Promises,
-    /// Declared dead. Such a peer is never forgotten, so that it stays dead.
+    /// Declared down. Such a peer is never forgotten, so that it stays down.
     pub(crate) down: bool,
-    /// We have something to say: the last frame to the peer was not a farewell.
+    /// Our last frame to the peer was not a farewell.
     pub(crate) talking: bool,
     /// The last frame from the peer was not a farewell.
     pub(crate) peer_talking: bool,
@@ -44,7 +44,7 @@ pub(crate) struct PeerState {
 pub(crate) struct Backlog {
     pub(crate) replies: VecDeque<Outgoing>,
     pub(crate) requests: VecDeque<Outgoing>,
-    /// Operations with bytes to send, a frame each in turn.
+    /// Operations with bytes to send, served round-robin, one frame each.
     pub(crate) writers: VecDeque<Ticket>,
     /// The last frame that was not a reply came from a writer.
     pub(crate) writer_had_turn: bool,
@@ -57,12 +57,12 @@ pub(crate) struct Outgoing {
     pub(crate) ticket: Option<Ticket>,
 }
 
-/// Where a peer is in the table. Valid until somebody is forgotten, which happens only between two events, in
+/// Position of a peer in the table. Valid until a peer is forgotten, which happens only between two events, in
 /// `Nic::settle`. Builds with assertions check it at every use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     slot: u32,
-    /// How many had been forgotten when it was found.
+    /// How many peers had been forgotten when this position was found.
     #[cfg(debug_assertions)]
     forgotten: u32,
 }
@@ -71,7 +71,7 @@ pub(crate) struct At {
 pub(crate) struct Peers {
     slots: Vec<PeerState>,
     index: HashMap<Peer, u32, BuildHasherDefault<Mix>>,
-    /// The peer that was last looked for and found: often the next one, too.
+    /// The peer found last: often the next one, too.
     recent: core::cell::Cell<Option<(Peer, u32)>>,
     /// Where the search for forgettable peers stopped.
     hand: usize,
@@ -80,12 +80,12 @@ pub(crate) struct Peers {
 }
 
 impl PeerState {
-    /// Frames to the peer that it has not acknowledged.
+    /// Frames that the peer has not acknowledged.
     pub(crate) fn unacked(&self) -> usize {
         self.reliability.as_ref().map_or(0, |reliability| reliability.unacked())
     }
 
-    /// Whether we want nothing of the peer, and it has all that we sent.
+    /// Whether we want nothing from the peer, and it has everything that we sent.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open == 0
             && self.backlog.is_none()
@@ -93,7 +93,7 @@ impl PeerState {
             && self.reliability.as_ref().is_none_or(|reliability| reliability.is_acked())
     }
 
-    /// Whether both sides have taken their leave and nothing of either is left.
+    /// Whether both sides have said farewell and nothing of either is left.
     pub(crate) fn is_forgettable(&self) -> bool {
         !self.talking
             && !self.peer_talking
@@ -197,7 +197,8 @@ impl Peers {
         self.at(slot)
     }
 
-    /// The next peer in turn, if nothing has been heard of it for long. The last `newcomers` of the table have no turn.
+    /// Advances to the next peer, and returns it if it has been idle for long. The last `newcomers` entries are
+    /// skipped.
     pub(crate) fn next_if_rested(
         &mut self,
         newcomers: usize,
@@ -213,7 +214,8 @@ impl Peers {
         rested.then(|| self.at(u32::try_from(self.hand).expect("an index of the table")))
     }
 
-    /// Forgets a peer. The last before the newcomers takes its place, and the last of those takes that one's.
+    /// Forgets a peer. The last entry before the newcomers takes its position, and the last newcomer takes that
+    /// entry's.
     pub(crate) fn forget(&mut self, at: At, newcomers: usize) {
         self.recent.set(None);
         let slot = self.slot(at);
@@ -242,7 +244,7 @@ impl Peers {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        // The index holds a key, a value and a control byte for each bucket; an eighth is empty.
+        // A bucket is a key, a value and a control byte; an eighth of the buckets are empty.
         let buckets = (self.index.capacity() * 8 / 7).next_power_of_two();
         let index = if self.index.capacity() == 0 {
             0
@@ -272,7 +274,8 @@ impl core::ops::IndexMut<At> for Peers {
     }
 }
 
-/// A hasher that spreads small integers over a table. They are numbered by the job, not by an enemy.
+/// A hasher that spreads small integers over a table. Peers are numbered by the job, so no attacker chooses the
+/// keys.
 #[derive(Debug, Default)]
 pub struct Mix(u64);
 

@@ -1,4 +1,4 @@
-//! The receiver's side: what arrives, what waits, what is refused, what is given back.
+//! The receiver's side: arrivals, unexpected messages, refusals, credit.
 
 use crate::canary::Bug;
 use crate::envelope::Kind;
@@ -12,26 +12,26 @@ use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
 use crate::types::{Fault, Key, Outcome, Peer, Posted, Received, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
-/// What a probe saw.
+/// A message that a probe has found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Probed {
-    /// The process that sent the message.
+    /// The sender.
     pub from: Peer,
-    /// What the message says of itself.
+    /// Its match word.
     pub word: MatchWord,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
 }
 
 impl Probed {
-    /// What there is to see of a message. One that a trap has ended has lost its bytes.
+    /// What a probe sees of a message. One that a trap has ended has lost its bytes.
     fn of(from: Peer, word: MatchWord, len: u64) -> Probed {
         Probed { from, word: word.to_match(), len: if word.is_ended() { 0 } else { len } }
     }
 }
 
-/// A message that arrives whole: what it says of itself, whether its room was set aside, and whom
-/// to tell when it matches.
+/// A message that arrives whole: its match word, whether its room was reserved, and the send to notify when it
+/// matches.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole {
     pub(crate) word: MatchWord,
@@ -49,8 +49,8 @@ pub(crate) struct Offer {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Receives a message that agrees with `word` under `mask` into `into`. `from` names the only
-    /// process that can send it, if there is only one: if that one dies, so does the receive.
+    /// Receives a message that agrees with `word` under `mask` into `into`. `from` names the only process that can
+    /// send it, if there is only one: if that process dies, the receive fails.
     pub fn post_receive(
         &mut self,
         from: Option<Peer>,
@@ -74,7 +74,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         let queue = self.queue_of(word.group());
-        // It is told to the matcher first, so that its operation is written once.
+        // The matcher comes first, so that the operation is written only once.
         let index = self.ops.next_index();
         let pair = &mut self.queues[usize::from(queue)];
         let cell = match pair.matcher.post(word, mask, index) {
@@ -103,7 +103,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// A receive has found its message in the store.
+    /// Completes a receive with a message from the store.
     #[inline(never)]
     fn receive_at_once(
         &mut self,
@@ -121,7 +121,7 @@ impl<V: Variant> Nic<V> {
         posted
     }
 
-    /// Receives all that waits in a group, and keeps nothing of it.
+    /// Receives and drops all messages that wait in a group.
     pub(crate) fn discard(&mut self, group: u16, port: &mut impl Port) {
         let queue = self.queue_of(group);
         let anything = MatchWord::new(group, 0, 0);
@@ -135,7 +135,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A posted receive from a dead peer, or in a group that has ended, will get nothing any more.
+    /// Ends a posted receive that nothing can match: its peer is down, or its group has ended.
     #[cold]
     fn fail_receive(&mut self, ticket: Ticket, fault: Fault) -> Posted {
         self.unpost(ticket);
@@ -151,8 +151,8 @@ impl<V: Variant> Nic<V> {
         self.queues[usize::from(queue)].matcher.remove_receive(cell);
     }
 
-    /// The oldest message that a receive would get now, if there is one. A message that its sender
-    /// holds for want of room is seen, too, though not at once: the next probe for it will tell.
+    /// The oldest message that a receive would get now, if any. A message held by its sender for lack of room is
+    /// found too, but only by a later probe.
     pub fn probe(&mut self, word: MatchWord, mask: Mask, port: &mut impl Port) -> Option<Probed> {
         let queue = self.queue_of(word.group());
         let QueuePair { matcher, store, .. } = &mut self.queues[usize::from(queue)];
@@ -162,8 +162,8 @@ impl<V: Variant> Nic<V> {
         self.probe_held(queue, word, mask, port)
     }
 
-    /// Takes the oldest message that a receive would get now; nobody else can get it any more.
-    /// [`Nic::post_taken`] receives it. Messages that are held are seen as by [`Nic::probe`].
+    /// Takes the oldest message that a receive would get now, so that no other receive can match it.
+    /// [`Nic::post_taken`] receives it. Held messages are found as by [`Nic::probe`].
     pub fn take(
         &mut self,
         word: MatchWord,
@@ -185,7 +185,7 @@ impl<V: Variant> Nic<V> {
         Some((ticket, seen))
     }
 
-    /// What a probe has seen among held messages; if it has not looked yet, it does.
+    /// What a probe has seen among held messages. Begins the search if there is none.
     fn probe_held(
         &mut self,
         queue: u16,
@@ -205,7 +205,7 @@ impl<V: Variant> Nic<V> {
         seen
     }
 
-    /// Puts a taken message that has not come yet into the posted queue, and asks its sender for it.
+    /// Posts a receive for a taken message that has not arrived yet, and invites its sender.
     fn await_held(
         &mut self,
         ticket: Ticket,
@@ -224,7 +224,7 @@ impl<V: Variant> Nic<V> {
         self.invite_for_receive(queue, Some(from), port);
     }
 
-    /// Receives a message that [`Nic::take`] has taken. The ticket stays the same.
+    /// Receives a message that [`Nic::take`] has taken, under the same ticket.
     pub fn post_taken(&mut self, ticket: Ticket, into: Span, port: &mut impl Port) -> Posted {
         let state = self.ops.find(ticket).map(|op| &op.state);
         let posted = match state {
@@ -256,14 +256,14 @@ impl<V: Variant> Nic<V> {
         posted
     }
 
-    /// Shows what waits in both queues of the pair that serves `group`, oldest first.
+    /// Shows the entries of `queue` in the pair that serves `group`, oldest first.
     pub fn dump(&self, group: u16, queue: Queue, show: impl FnMut(Entry)) {
         if let Some(pair) = self.queues.get(usize::from(self.queue_at(group))) {
             pair.matcher.dump(queue, show);
         }
     }
 
-    /// A receive and a stored message have met. If that ends it, the caller closes it.
+    /// Receives a stored message. If that ends the operation, the caller closes it.
     fn receive_stored(
         &mut self,
         ticket: Ticket,
@@ -306,7 +306,7 @@ impl<V: Variant> Nic<V> {
         posted
     }
 
-    /// The room of a message that has left the store goes where it came from.
+    /// Gives back the room of a message that has left the store.
     fn free_stored(&mut self, queue: u16, stored: &Stored, port: &mut impl Port) {
         let store = &mut self.queues[usize::from(queue)].store;
         store.forget(stored);
@@ -322,10 +322,10 @@ impl<V: Variant> Nic<V> {
         self.invite_for_room(queue, port);
     }
 
-    /// A whole message has arrived.
+    /// Handles a whole message.
     ///
-    /// `MODULE` says whether it may come from a module, and `PAID` whether its credit has been taken: that is known
-    /// where it is called, and nobody else looks.
+    /// `MODULE` says whether it may come from a module, and `PAID` whether its credit has been taken. The caller
+    /// knows both at compile time.
     #[inline(always)]
     pub(crate) fn on_eager<const MODULE: bool, const PAID: bool>(
         &mut self,
@@ -357,7 +357,7 @@ impl<V: Variant> Nic<V> {
         let Some((ticket, into, owner, counter)) = self.ops.discard_at(item, end) else {
             return self.take_whole(at, self.ops.ticket_at(item), whole, payload, port);
         };
-        // The answer goes first: the sender hears that it was taken, then that it has matched.
+        // The answer goes first: the sender learns that the message was accepted, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
         if let Some(sender) = synchronous {
             self.reply(at, Kind::Matched { ticket: sender }, port);
@@ -373,8 +373,8 @@ impl<V: Variant> Nic<V> {
         self.tell(ticket, owner, counter, outcome, port);
     }
 
-    /// A matched probe waits for a held message, and another one with the same word has come,
-    /// whole: the held one has been cancelled. It is stored if it can be, or held in its turn.
+    /// Handles a whole message with the word of a held message that a matched probe waits for: the held one was
+    /// cancelled. The new one is stored, or refused if there is no room.
     #[cold]
     fn take_whole(
         &mut self,
@@ -404,7 +404,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A refused message goes by: a probe may be looking for it.
+    /// Shows a refused message to the searches.
     fn show_to_probe(&mut self, at: At, queue: u16, word: MatchWord, len: u64) {
         let seen = Probed::of(self.peers[at].peer, word, len);
         let swept_for = self.peers[at].lane(queue).swept_for;
@@ -412,7 +412,7 @@ impl<V: Variant> Nic<V> {
         searches.show(seen, swept_for);
     }
 
-    /// The header of a message has arrived; its bytes are still with its sender.
+    /// Handles an offer: the header of a message whose bytes are still with its sender.
     pub(crate) fn on_offer(
         &mut self,
         at: At,
@@ -421,7 +421,7 @@ impl<V: Variant> Nic<V> {
         first: bool,
         port: &mut impl Port,
     ) {
-        // Its parts must have places: whoever reads them counts on it.
+        // Reading the span must not overflow.
         let beyond = offer.source.offset.checked_add(offer.source.len).is_none();
         if beyond && !V::has(Bug::OfferUnchecked) {
             self.stats.malformed += 1;
@@ -433,7 +433,7 @@ impl<V: Variant> Nic<V> {
         let Offer { word, sender, source, key } = offer;
         let queue = self.queue_of(word.group());
         if first {
-            // Held messages come again from the oldest: nothing can be overtaken any more.
+            // The sweep begins with the oldest held message: nothing can be overtaken any more.
             let lane = self.peers[at].lane(queue);
             lane.floor = NO_FLOOR;
             lane.invited = false;
@@ -445,7 +445,7 @@ impl<V: Variant> Nic<V> {
         if arrival == Some(Arrival::Refused) {
             self.show_to_probe(at, queue, word, source.len);
         }
-        // The answer goes first: the sender hears that it was taken, then that it is granted.
+        // The answer goes first: the sender learns that the message was accepted, then that it is granted.
         self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
             let ticket = self.ops.ticket_at(item);
@@ -464,8 +464,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A message looks for its receive, and is kept or refused if there is none. Nothing if it
-    /// claims credit that it does not have.
+    /// Matches a message, or else stores or refuses it. `None` if it claims credit that it does not have.
     #[inline(always)]
     fn arrive<const MODULE: bool, const PAID: bool>(
         &mut self,
@@ -503,8 +502,7 @@ impl<V: Variant> Nic<V> {
         Some(arrival)
     }
 
-    /// Takes what a message uses from the credit of its sender. Nothing if it claims credit that it does not
-    /// have.
+    /// Deducts a message from the credit of its sender. `None` if it claims credit that it does not have.
     #[inline(always)]
     pub(crate) fn pay(
         &mut self,
@@ -529,7 +527,7 @@ impl<V: Variant> Nic<V> {
         Some(lane)
     }
 
-    /// Settles what an arrival means for credit, and answers a message that came without.
+    /// Accounts for the credit of an arrival, and answers a message that came without credit.
     #[inline(always)]
     fn conclude(
         &mut self,
@@ -550,7 +548,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A message without credit was taken. Some credit for the next goes with the answer.
+    /// Accepts a message without credit. The answer carries some credit for the next.
     fn accept(&mut self, at: At, queue: u16, port: &mut impl Port) {
         let peer = self.peers[at].peer;
         self.queues[usize::from(queue)].searches.forget(peer);
@@ -558,8 +556,7 @@ impl<V: Variant> Nic<V> {
         self.reply(at, Kind::Answer { queue, accepted: true, wanted: false, credit }, port);
     }
 
-    /// Receiver not ready: the sender holds this message and what follows it, for this queue
-    /// pair only.
+    /// Refuses a message (receiver not ready): the sender holds it and what follows it, for this queue pair only.
     fn refuse(&mut self, at: At, queue: u16, port: &mut impl Port) {
         self.stats.refused += 1;
         let peer = self.peers[at].peer;
@@ -569,7 +566,7 @@ impl<V: Variant> Nic<V> {
         let first = !core::mem::replace(&mut lane.refused, true);
         if first {
             pair.refused.push_back(peer);
-            // What is refused now is not part of a sweep, and not all of it is shown to probes.
+            // Messages refused now are not part of a sweep, and not all of them are shown to probes.
             lane.swept_for = 0;
         }
         if pair.inviting == Some(peer) {
@@ -584,7 +581,7 @@ impl<V: Variant> Nic<V> {
         self.invite_for_room(queue, port);
     }
 
-    /// The peer holds nothing for this queue pair any more.
+    /// The peer no longer holds messages for this queue pair.
     pub(crate) fn on_vacant(&mut self, at: At, queue: u16, port: &mut impl Port) {
         let peer = self.peers[at].peer;
         let queue = self.queue_of(queue);
@@ -599,7 +596,7 @@ impl<V: Variant> Nic<V> {
         self.invite_for_room(queue, port);
     }
 
-    /// There may be room: whoever has waited longest is asked for what it holds.
+    /// If there is room, invites the peer that has waited longest.
     fn invite_for_room(&mut self, queue: u16, port: &mut impl Port) {
         let pair = &mut self.queues[usize::from(queue)];
         if pair.store.room() < HEADER_BYTES || pair.inviting.is_some() {
@@ -611,10 +608,10 @@ impl<V: Variant> Nic<V> {
         self.invite(peer, queue, port);
     }
 
-    /// A receive waits that nothing stored satisfies: what is held might.
+    /// Invites the peers that hold messages, because a receive or probe found nothing in the store.
     ///
-    /// A sweep that is under way may pass by what this receive will get in the next one. Whatever it still shows is
-    /// not for probes.
+    /// A sweep under way may show messages that this receive will get in the next sweep, so the rest of it is not
+    /// shown to probes.
     #[inline(never)]
     fn invite_for_receive(&mut self, queue: u16, from: Option<Peer>, port: &mut impl Port) {
         for turn in 0..self.queues[usize::from(queue)].refused.len() {
@@ -644,8 +641,8 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Room that was set aside for a peer is free again. It goes back to the peer in large
-    /// pieces, or to those whose messages were refused, if there are any.
+    /// Reserved room of a peer is free again. It goes back to the peer in large portions, or to peers whose
+    /// messages were refused, if there are any.
     #[inline(always)]
     pub(crate) fn owe(&mut self, at: At, queue: u16, bytes: u32, port: &mut impl Port) {
         let pair = &mut self.queues[usize::from(queue)];
@@ -670,7 +667,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Credit that goes with an answer: what we owe, and a first portion if there is room.
+    /// Credit for an answer: what we owe, and a first portion if there is room.
     fn give_credit(&mut self, at: At, queue: u16) -> u32 {
         let portion = self.limits.credit_bytes;
         let pair = &mut self.queues[usize::from(queue)];
@@ -679,7 +676,7 @@ impl<V: Variant> Nic<V> {
             return 0;
         }
         let mut credit = core::mem::take(&mut lane.owed);
-        // Half of the budget stays for those who come without credit.
+        // At least half of the free room stays for senders without credit.
         if lane.reserved + credit < portion / 2 && pair.store.room() >= 2 * portion {
             pair.store.reserve(portion);
             credit += portion;
@@ -688,7 +685,7 @@ impl<V: Variant> Nic<V> {
         credit
     }
 
-    /// Offers of a dead peer can no longer be received; what is here whole still can.
+    /// Drops the offers of a dead peer. Its whole messages can still be received.
     pub(crate) fn drop_offers_of(&mut self, peer: Peer) {
         for pair in &mut self.queues {
             let dead: alloc::vec::Vec<_> = pair
@@ -710,8 +707,8 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The sender takes a message back. If it has matched, it is too late, and nothing is said: the sender hears of
-    /// that, or has heard.
+    /// The sender withdraws a message. If it has matched, it is too late, and there is no reply: the match itself
+    /// tells the sender.
     pub(crate) fn on_withdraw(
         &mut self,
         at: At,
@@ -759,7 +756,7 @@ fn keep(
     store.keep(Stored { from, word, body, secured, cell: None })
 }
 
-/// How a receive with `room` bytes ends that gets a message of `len` bytes.
+/// The outcome of a receive with `room` bytes for a message of `len` bytes.
 #[inline]
 pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
     match len > room {
@@ -768,7 +765,7 @@ pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
     }
 }
 
-/// As many of `bytes` as there is room for.
+/// The first `room` bytes of `bytes`.
 #[inline]
 fn cut(bytes: &[u8], room: u64) -> &[u8] {
     match usize::try_from(room) {

@@ -1,10 +1,10 @@
-//! What a rail that loses, repeats or reorders frames lacks: sequence, ack, retry, repeat detection.
+//! Reliability on rails that lose, repeat or reorder frames: sequence numbers, acks, retries, repeat detection.
 //!
-//! One `Reliability` serves both directions of one peer. Frames carry a sequence number within an epoch,
-//! a cumulative ack and a bit for each of the 64 frames beyond it. More than those may be out: of
-//! what is early and further ahead the peer hears when the gap before it has closed. A frame stays
-//! in flight, as an envelope and a span, until it is acked; early frames wait, as bytes, until
-//! the gap before them closes. `Reliability` decides when a frame goes again; the NIC sends it.
+//! One `Reliability` serves both directions of one peer. Frames carry a sequence number within an epoch, a
+//! cumulative ack and a bit for each of the 64 frames beyond it. More frames than those may be in flight: an early
+//! frame further ahead is acked when the gap before it has closed. A frame stays in flight, as an envelope and a
+//! span, until it is acked; early frames wait, as bytes, until the gap before them closes. `Reliability` decides
+//! when a frame is retried; the NIC sends it.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,19 +20,19 @@ pub(crate) struct Reliability {
     epoch: u32,
     next: u32,
     flying: VecDeque<Flying>,
-    /// Those of them that are thought to be on the way.
+    /// Frames of `flying` that are believed to be on the way.
     out: u32,
-    /// Those that are thought to be lost: they go again as soon as there is room.
+    /// Frames of `flying` that are believed to be lost: they are retried as soon as there is room.
     lost: u32,
-    /// Those that have arrived before their predecessors.
+    /// Frames of `flying` that have arrived before their predecessors.
     ahead: u32,
-    /// Frames sent since an ack was asked for, or came.
+    /// Frames sent since an ack was requested or received.
     unasked: u32,
     congestion: Congestion,
     round_trip: RoundTrip,
     backoff: u32,
     retry_at: Option<Time>,
-    /// When an ack last told something new, or frames were first in flight.
+    /// When an ack last brought news, or `flying` last became non-empty.
     progress_at: Time,
 
     // From the peer.
@@ -43,17 +43,17 @@ pub(crate) struct Reliability {
     unacked: u32,
     ack_at: Option<Time>,
 
-    /// The deadline under which the NIC's clock has this peer.
+    /// The deadline under which the NIC lists this peer.
     pub(crate) listed: Option<Time>,
 }
 
-/// A frame that has been sent and not been acked.
+/// A frame that has been sent and not acked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flying {
     pub(crate) sequence: u32,
     pub(crate) kind: Kind,
     pub(crate) payload: Span,
-    /// The operation that ends, or goes on, when the frame has arrived.
+    /// The operation that ends or continues when the frame has arrived.
     pub(crate) ticket: Option<Ticket>,
     sent_at: Time,
     tries: u32,
@@ -61,20 +61,20 @@ pub(crate) struct Flying {
     lost: bool,
 }
 
-/// Where an arriving frame stands.
+/// How the sequence number of an arriving frame compares with the expected one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SequenceCheck {
-    /// It is the one that is expected.
+    /// It is the expected frame.
     Next,
-    /// Something before it is missing.
+    /// An earlier frame is missing.
     Early,
-    /// It has been here before.
+    /// It has already arrived.
     Repeat,
-    /// It is from a conversation that is over, or from too far ahead.
+    /// It is from an old epoch, or too far ahead.
     Stray,
 }
 
-/// No frame may be further ahead of the one that is expected.
+/// How far a frame may be ahead of the expected one.
 pub(crate) const AHEAD_MAX: u32 = 256;
 
 /// How far ahead the bits of an ack reach.
@@ -104,15 +104,15 @@ impl Reliability {
         }
     }
 
-    /// Begins a new conversation to the peer, which may have forgotten the last one; what comes
-    /// from it is not affected.
+    /// Begins a new epoch towards the peer, which may have forgotten the last one. The other direction is not
+    /// affected.
     pub(crate) fn renew(&mut self, epoch: u32) {
         self.give_up();
         self.epoch = epoch;
         self.next = 0;
     }
 
-    /// Sends a farewell no more: it was the last word, and nobody waits for it.
+    /// Stops retrying a farewell: it was the last frame, and nothing depends on it.
     pub(crate) fn give_up(&mut self) {
         let over = self.flying.iter().all(|flight| flight.kind == Kind::Farewell);
         assert!(over, "a conversation with frames on the way is not over");
@@ -122,8 +122,7 @@ impl Reliability {
         self.backoff = 0;
     }
 
-    /// If we come much too late to a retry, it was we who were silent: that time does not count
-    /// against the peer.
+    /// If we are much too late for a retry, it was we who were silent: that time does not count against the peer.
     pub(crate) fn wake(&mut self, now: Time, limits: &Limits) {
         let late = self.retry_at.map_or(0, |at| now.since(at));
         if late > limits.retry_ns_max {
@@ -131,7 +130,7 @@ impl Reliability {
         }
     }
 
-    /// Frames that have not been acknowledged, farewells apart: nobody waits for those.
+    /// Frames that have not been acknowledged, except farewells, on which nothing depends.
     pub(crate) fn unacked(&self) -> usize {
         self.flying.iter().filter(|flight| flight.kind != Kind::Farewell).count()
     }
@@ -141,14 +140,14 @@ impl Reliability {
         self.flying.is_empty()
     }
 
-    /// Whether a new frame may go. Lost ones go first.
+    /// Whether a new frame may be sent. Lost ones go first.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
         self.flying.len() < usize::from(limits.frames_in_flight_max)
             && self.lost == 0
             && self.out < self.congestion.frames()
     }
 
-    /// Takes a frame that is about to be sent; answers its marks.
+    /// Records a frame that is about to be sent; returns its marks.
     pub(crate) fn launch(
         &mut self,
         kind: Kind,
@@ -175,7 +174,7 @@ impl Reliability {
         });
         self.out += 1;
         self.unasked += 1;
-        // Asked for in the middle of what may be out, an ack is there before the end.
+        // Requested halfway through the frames that may be in flight, an ack arrives before they are used up.
         let asks = self.unasked * 2 >= self.congestion.frames();
         if asks {
             self.unasked = 0;
@@ -183,7 +182,7 @@ impl Reliability {
         Marks { asks, ..self.marks(sequence) }
     }
 
-    /// The marks of a frame that is sent now. Sending them is an ack.
+    /// The marks of a frame that is sent now. They include all pending acks.
     pub(crate) fn marks(&mut self, sequence: u32) -> Marks {
         self.unacked = 0;
         self.ack_at = None;
@@ -206,12 +205,12 @@ impl Reliability {
         self.marks(self.next.wrapping_sub(1))
     }
 
-    /// Whether the frame begins a conversation that we do not know yet.
+    /// Whether the frame begins an epoch that is new to us.
     pub(crate) fn is_new_epoch(&self, marks: &Marks) -> bool {
         self.peer_epoch == 0 || newer(marks.epoch, self.peer_epoch)
     }
 
-    /// Forgets what came from the peer; answers how many early bytes that frees.
+    /// Begins a new epoch of the peer; returns how many early bytes that frees.
     pub(crate) fn begin_epoch(&mut self, epoch: u32) -> usize {
         let freed = self.early.drain(..).flatten().map(|bytes| bytes.len()).sum();
         self.peer_epoch = epoch;
@@ -235,7 +234,7 @@ impl Reliability {
         }
     }
 
-    /// Keeps a frame whose predecessors are missing.
+    /// Keeps an early frame.
     pub(crate) fn keep_early(&mut self, sequence: u32, raw: &[u8]) {
         let at = sequence.wrapping_sub(self.expected) as usize - 1;
         while self.early.len() <= at {
@@ -244,15 +243,15 @@ impl Reliability {
         self.early[at] = Some(raw.into());
     }
 
-    /// The expected frame has been taken: the next one is expected, and may be here already.
+    /// Moves on to the next expected frame; returns it if it is already here.
     pub(crate) fn advance(&mut self) -> Option<Box<[u8]>> {
         self.expected = self.expected.wrapping_add(1);
         self.unacked += 1;
         self.early.pop_front().flatten()
     }
 
-    /// A frame wants to be acked: if `at_once`, or if something is missing, or if there are many of them, as soon as
-    /// all that has come with it has been looked at; otherwise it may wait for company.
+    /// Schedules an ack. It is due as soon as all frames that came together are handled if `at_once` is set, if a
+    /// frame is missing, or if many frames are unacked; otherwise it may be delayed.
     pub(crate) fn owe_ack(&mut self, at_once: bool, now: Time, limits: &Limits) {
         let gap = !self.early.is_empty();
         if at_once || gap || self.unacked >= limits.frames_per_ack_max {
@@ -266,8 +265,8 @@ impl Reliability {
         self.ack_at.is_some_and(|at| at <= now)
     }
 
-    /// Takes the acks of an arriving frame. Frames that have arrived leave in order,
-    /// and `settled` hears of their operations.
+    /// Handles the acks in an arriving frame. Frames that have arrived leave in order, and `settled` gets their
+    /// operations.
     pub(crate) fn on_ack(
         &mut self,
         marks: &Marks,
@@ -297,7 +296,7 @@ impl Reliability {
                 } else {
                     self.out -= 1;
                 }
-                // A frame that was sent twice does not tell which of the two is acked.
+                // For a frame that was sent twice, we cannot tell which of the two is acked.
                 newest = (flight.tries == 1).then_some(flight.sent_at).or(newest);
             }
         }
@@ -323,8 +322,8 @@ impl Reliability {
         self.retry_at = (!self.flying.is_empty()).then(|| now.after(self.retry_ns(limits)));
     }
 
-    /// The next frame to send again at `now`: one that has been out too long or, before that, one
-    /// that several later ones have overtaken.
+    /// The next frame to retry at `now`: one that has been out too long or, before that, one that several later
+    /// frames have overtaken.
     pub(crate) fn next_retry(&mut self, now: Time, limits: &Limits) -> Option<Flying> {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.on_silence(now, limits);
@@ -343,7 +342,7 @@ impl Reliability {
         Some(*flight)
     }
 
-    /// Nothing was heard for a whole retry timeout: what has been out for as long is lost.
+    /// A retry timeout has passed without news: frames that have been out for as long are lost.
     fn on_silence(&mut self, now: Time, limits: &Limits) {
         let timeout = self.retry_ns(limits);
         let before = self.lost;
@@ -361,7 +360,8 @@ impl Reliability {
         self.retry_at = Some(now.after(self.retry_ns(limits)));
     }
 
-    /// What several later frames have overtaken is lost, unless it was sent again only just now.
+    /// Marks frames that several later ones have overtaken as lost, except those retried within the last round
+    /// trip.
     fn look_for_overtaken(&mut self, now: Time, limits: &Limits) {
         let round_trip = self.round_trip.smooth_ns().unwrap_or(limits.retry_ns_min);
         let mut overtaken_by = self.ahead;
@@ -388,7 +388,7 @@ impl Reliability {
         !self.flying.is_empty() && now.since(self.progress_at) >= limits.silence_ns_max
     }
 
-    /// When the next timer expires.
+    /// When the next retry or ack is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         match (self.retry_at, self.ack_at) {
             (Some(retry), Some(ack)) => Some(retry.min(ack)),
@@ -418,15 +418,15 @@ impl Reliability {
     }
 }
 
-/// How many later frames must have arrived before one counts as lost.
+/// How many later frames must arrive before a frame counts as lost.
 const OVERTAKEN_MAX: u32 = 3;
 
-/// Whether sequence number `a` comes after `b`, around the wrap.
+/// Whether sequence number `a` comes after `b`, modulo 2^32.
 fn newer(a: u32, b: u32) -> bool {
     (1..1 << 31).contains(&a.wrapping_sub(b))
 }
 
-/// The round trip as measured: smoothed, with its deviation, as TCP does it (RFC 6298).
+/// The measured round trip: smoothed, with its deviation, as in TCP (RFC 6298).
 #[derive(Debug, Default)]
 struct RoundTrip {
     smooth_ns: u64,
@@ -444,7 +444,7 @@ impl RoundTrip {
         self.smooth_ns = (7 * self.smooth_ns + ns) / 8;
     }
 
-    /// If anything has been measured.
+    /// `None` before the first measurement.
     fn smooth_ns(&self) -> Option<u64> {
         (self.smooth_ns > 0).then_some(self.smooth_ns)
     }
@@ -516,7 +516,7 @@ mod tests {
         for _ in 0..4 {
             launch(&mut reliability, &limits, 0);
         }
-        // All go twice, so nothing tells how long the way is.
+        // All frames are sent twice, so no round trip can be measured.
         let late = reliability.deadline().expect("frames are out");
         while reliability.next_retry(late, &limits).is_some() {}
         reliability.on_ack(&ack(0, 0b111), late, &limits, |_| {});

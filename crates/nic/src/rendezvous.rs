@@ -1,9 +1,8 @@
-//! Long messages: offer, grant or read, bytes, done.
+//! Long messages by rendezvous: offer, grant or read, bytes, done.
 //!
-//! The sender offers. Once a receive has matched, the receiver reads the bytes where they are, or
-//! grants and the sender writes them, or each does half: whoever has time. Where the rail can do
-//! neither, the bytes come in chunks. The end is told by a count of bytes where that is possible,
-//! and not by one more frame.
+//! The sender offers. Once a receive has matched, the receiver reads the bytes in place, or grants and the sender
+//! writes them, or each moves half: the side that has time. If the rail can do neither, the bytes come in chunks.
+//! Where possible a byte count tells the end, not another frame.
 
 use alloc::boxed::Box;
 
@@ -16,30 +15,30 @@ use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
 use crate::types::{Key, Outcome, Peer, Posted, Span, Ticket};
 
-/// Who moves the bytes of a matched offer.
+/// Which side moves the bytes of a matched offer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mover {
     /// The receiver reads them.
     Receiver,
-    /// The sender writes them, when it has a grant.
+    /// The sender writes them, after a grant.
     Sender,
     /// The receiver reads the first half while the sender writes the second.
     Both,
 }
 
-/// What a grant says.
+/// The contents of a grant.
 pub(crate) struct Granted {
     pub(crate) target: Ticket,
     pub(crate) into: Span,
     pub(crate) rest: bool,
 }
 
-/// The cases of an offer, where the rail leaves a choice: `here` and `there` say whether the users
-/// of receiver and sender wait, and so have a core to spare.
+/// Chooses which side moves the bytes, where the rail leaves a choice. `here` and `there` say whether a user thread of
+/// the receiver and of the sender waits, and so has a core to spare.
 ///
 /// | | sender waits | sender is away |
 /// |---|---|---|
-/// | **receiver waits** | both, if it is worth two; else the receiver | the receiver reads |
+/// | **receiver waits** | both, if the message is long enough; else the receiver | the receiver reads |
 /// | **receiver is away** | the sender writes | the receiver reads: it has been woken already |
 fn choose(promises: Promises, here: bool, there: bool, len: u64, whole: bool) -> Mover {
     match (promises.gets, promises.puts) {
@@ -53,11 +52,11 @@ fn choose(promises: Promises, here: bool, there: bool, len: u64, whole: bool) ->
     }
 }
 
-/// Below this, asking for help takes longer than the work.
+/// Below this, sharing the work takes longer than doing it alone.
 const SHARED_BYTES_MIN: u64 = 16 << 10;
 
 impl<V: Variant> Nic<V> {
-    /// A receive and an offer have met. If that ends it, the caller closes it.
+    /// Starts the transfer of a matched offer. If that ends the operation, the caller closes it.
     pub(crate) fn begin_transfer(
         &mut self,
         at: At,
@@ -67,7 +66,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         let (into, outcome) = self.modules.outcome(word, source.len, into);
-        // The shorter of the two sizes is moved.
+        // The shorter of the two lengths is moved.
         let into = into.first(source.len);
         if into.len == 0 {
             self.reply(at, Kind::Done { ticket: sender }, port);
@@ -97,7 +96,7 @@ impl<V: Variant> Nic<V> {
             }
             Mover::Both => {
                 let peer = state.peer;
-                // The sender begins as soon as it hears of it, so it hears first.
+                // The grant goes first, so that the sender begins as soon as possible.
                 let reading = (into.len / 2) & !63;
                 let rest = into.part(reading, into.len - reading);
                 let sharing = Sharing { sender, reading, left: into.len, word, into };
@@ -110,7 +109,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// A receive now depends on this peer.
+    /// Makes a receive depend on this peer.
     fn meet(&mut self, at: At, ticket: Ticket) {
         let peer = self.peers[at].peer;
         let op = self.op_mut(ticket);
@@ -120,7 +119,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Our offer has found its receive.
+    /// Our offer has matched.
     pub(crate) fn on_grant(
         &mut self,
         at: At,
@@ -153,7 +152,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The receiver cannot read after all what it wanted to read itself: it gets it in chunks.
+    /// The receiver cannot read its part after all, and gets it in chunks.
     fn on_owed(&mut self, at: At, ticket: Ticket, granted: &Granted, port: &mut impl Port) {
         let op = self.op_mut(ticket);
         let fits = |read: u64, target: Ticket| {
@@ -200,7 +199,7 @@ impl<V: Variant> Nic<V> {
         port.put(peer, source.part(read + sent, len), into.part(sent, len), ticket, target);
     }
 
-    /// A put of ours is over.
+    /// A put of this NIC is done.
     pub fn on_written(&mut self, ticket: Ticket, port: &mut impl Port) {
         let piece = u64::from(self.limits.piece_bytes_max);
         if let Some(op) = self.ops.find_mut(ticket)
@@ -217,8 +216,8 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// A put of ours cannot be done: the peer's memory cannot be reached any more. Nothing of the piece counts, and
-    /// everything from there on goes in chunks.
+    /// A put of this NIC failed: the peer's memory is no longer reachable. This piece counts as unwritten, and is
+    /// sent in chunks with all that follows.
     pub fn on_put_refused(&mut self, ticket: Ticket, port: &mut impl Port) {
         if let Some(op) = self.ops.find_mut(ticket)
             && let OpState::Putting(putting) = &mut op.state
@@ -233,7 +232,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// What is left of a put goes in chunks.
+    /// Continues a put in chunks.
     fn put_in_chunks(&mut self, ticket: Ticket, port: &mut impl Port) {
         let op = self.op_mut(ticket);
         let OpState::Putting(putting) = &op.state else { return };
@@ -242,8 +241,7 @@ impl<V: Variant> Nic<V> {
         self.write(at, ticket, port);
     }
 
-    /// A read of ours cannot be done: the peer's memory cannot be reached any more. The peer writes what we wanted to
-    /// read.
+    /// A read of this NIC failed: the peer's memory is no longer reachable. The peer writes those bytes instead.
     pub fn on_get_refused(&mut self, ticket: Ticket, port: &mut impl Port) {
         if let Some(op) = self.ops.find_mut(ticket)
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
@@ -269,13 +267,13 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Bytes cannot be moved straight between us and this peer any more.
+    /// Bytes can no longer be moved directly between us and this peer.
     fn lose_access(&mut self, at: At) {
         let promises = &mut self.peers[at].promises;
         (promises.puts, promises.gets) = (false, false);
     }
 
-    /// A put of `from` has brought `bytes` for a receive of ours.
+    /// A put of `from` has written `bytes` for a receive of this NIC.
     pub fn on_landed(&mut self, from: Peer, ticket: Ticket, bytes: u64, port: &mut impl Port) {
         if let Some(at) = self.peers.find(from) {
             self.land(at, ticket, bytes, port);
@@ -283,7 +281,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// A read of ours is over.
+    /// A read of this NIC is done.
     pub fn on_read(&mut self, ticket: Ticket, port: &mut impl Port) {
         if let Some(op) = self.ops.find(ticket)
             && let Some(at) = op.peer.and_then(|peer| self.peers.find(peer))
@@ -304,7 +302,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Bytes that were granted or asked for.
+    /// Handles bytes that were granted or requested by a get.
     pub(crate) fn on_chunk(
         &mut self,
         at: At,
@@ -317,7 +315,7 @@ impl<V: Variant> Nic<V> {
         let Some(op) = self.op_with(at, ticket) else { return };
         let into = match &op.state {
             OpState::Landing { into, .. } => *into,
-            // The sender cannot write its half.
+            // The sender could not put its half.
             OpState::Sharing(sharing) => sharing.into,
             _ => {
                 self.stats.malformed += 1;
@@ -352,17 +350,17 @@ impl<V: Variant> Nic<V> {
         };
         *left = less;
         if less == 0 {
-            // The span was cut to what comes: it is shorter only if the receive was.
+            // The span was cut to the message: it is shorter only if the receive was.
             self.complete(ticket, outcome_of(word, len, room), port);
         }
     }
 
-    /// The other side has all it wanted, or all that it wanted to read.
+    /// The other side has all bytes, or all that it wanted to read.
     pub(crate) fn on_done(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match &mut op.state {
             OpState::Offered { .. } => self.complete(ticket, Outcome::Done, port),
-            // Whoever has all of it has acked all of it; if not, a retry still reads the user's bytes.
+            // A peer that has all bytes has acked all frames; if it has not, a retry still reads the user's bytes.
             OpState::Streaming(stream)
                 if stream.frames_out == 0 && stream.sent == stream.source.len =>
             {
@@ -405,7 +403,7 @@ mod tests {
         assert_eq!(both(true, false), Mover::Receiver);
         assert_eq!(both(false, true), Mover::Sender);
         assert_eq!(both(false, false), Mover::Receiver);
-        // Too short for two, or cut short by the receive.
+        // Too short to share, or truncated by the receive.
         assert_eq!(choose(rail(true, true), true, true, 100, true), Mover::Receiver);
         assert_eq!(choose(rail(true, true), true, true, 1 << 20, false), Mover::Receiver);
         assert_eq!(choose(rail(true, false), true, true, 1 << 20, true), Mover::Receiver);

@@ -1,13 +1,13 @@
 //! Running schedules: a step begins when all that it waits for is done.
 //!
-//! Runs of the same schedule may be open at the same time. Their messages carry the run's
-//! instance number in the tag, so that an early message waits for its own run and a late one
-//! finds it, whatever else is going on.
+//! Runs of the same schedule may be open at the same time. Their messages carry the run's instance number in the
+//! tag, so that an early message waits for its own run and a late one finds it.
 //!
-//! Instances are counted with few bits. A run whose group and instance are those of one that is still open waits until
-//! that is over here. That keeps their messages apart: those between two members travel in order, whoever sends for the
-//! second has sent all for the first, and whoever receives for the second has received all for the first. A member
-//! waits for no other by that, since the first run ends without the second.
+//! Instance numbers have few bits. A run whose group and instance are those of an open run waits until that one
+//! has ended here. That keeps their messages apart: messages between two members travel in order, a member that
+//! sends for the second run has sent everything for the first, and a member that receives for the second has
+//! received everything for the first. No member waits for another because of this, since the first run ends
+//! without the second.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -25,16 +25,16 @@ use crate::word::{Mask, MatchWord};
 pub(crate) struct Run {
     schedule: Arc<Schedule>,
     instance: u16,
-    /// The operation that its owner knows it by.
+    /// The operation by which its owner knows it.
     ticket: Ticket,
-    /// For each step, how many it still waits for.
+    /// For each step, how many others it still waits for.
     needs: Vec<u16>,
     /// Steps that are not done.
     left: u16,
     /// Steps that have begun and are not done.
     busy: u16,
     failed: Option<Fault>,
-    /// Whether it is part of another run, under whose group and instance it goes.
+    /// Whether it is part of another run, whose group and instance it uses.
     inner: bool,
 }
 
@@ -52,15 +52,15 @@ impl Deferred {
     }
 }
 
-/// What tells runs apart that are open at the same time.
+/// Group and instance, which tell open runs apart.
 type RunKey = (u16, u16);
 
-/// The keys of open runs, in order. Most often there are few, and the next one is the last.
+/// The keys of open runs, sorted. Usually there are few, and a new one comes last.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRuns(Vec<RunKey>);
 
 impl OpenRuns {
-    /// Notes a run. False if there is one like it.
+    /// Adds a run. False if one with this key is open.
     #[inline]
     fn insert(&mut self, key: RunKey) -> bool {
         let place = match self.0.last() {
@@ -91,14 +91,14 @@ impl Run {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        // A schedule that several share is counted by none of them.
+        // A schedule shared by several runs is not counted.
         let own =
             if Arc::strong_count(&self.schedule) == 1 { self.schedule.heap_bytes() } else { 0 };
         self.needs.capacity() * size_of::<u16>() + own
     }
 }
 
-/// Steps whose time has come, the first first.
+/// Steps that may start, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     steps: Vec<StepRef>,
@@ -116,7 +116,7 @@ impl Ready {
         self.steps.push(step);
     }
 
-    /// The next one. All are done before anything else is, so that room is made only then.
+    /// The next step. All are taken before anything else is done, so memory is reclaimed only at the end.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<StepRef> {
         let next = *self.steps.get(self.taken)?;
@@ -134,8 +134,8 @@ impl Ready {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Runs `schedule`. `instance` must be the same for all members of the group. Runs that have it in common are
-    /// posted in the same order by all, and each begins when the one before is over here.
+    /// Runs `schedule`. `instance` must be the same for all members of the group. All members post the runs of one
+    /// instance in the same order, and each run begins when the one before has ended here.
     pub fn post_schedule(
         &mut self,
         schedule: Arc<Schedule>,
@@ -154,7 +154,7 @@ impl<V: Variant> Nic<V> {
             return Posted::Pending(ticket);
         }
         let (run, steps) = self.claim_run(ticket, schedule, instance, false);
-        // Steps that wait for nothing need not queue. The run may be over before we have seen all.
+        // Steps that wait for nothing need not be queued. The run may end before all have started.
         for step in 0..steps {
             let Some(found) = self.runs.find(run) else { break };
             if found.schedule.needs[usize::from(step)] == 0 {
@@ -165,7 +165,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// Makes a waiting operation a run, when there is no other like it.
+    /// Turns a waiting operation into a run, or defers it while its group and instance are in use.
     pub(crate) fn start_run(
         &mut self,
         ticket: Ticket,
@@ -196,7 +196,7 @@ impl<V: Variant> Nic<V> {
         self.end_run_if_over(run, port);
     }
 
-    /// The run that a waiting operation is from now on, and how many steps it has.
+    /// Turns a waiting operation into a run; returns the run and its number of steps.
     #[inline]
     fn claim_run(
         &mut self,
@@ -215,7 +215,7 @@ impl<V: Variant> Nic<V> {
         (run, left)
     }
 
-    /// A step has nothing to wait for any more.
+    /// Starts a step that waits for nothing any more.
     pub(crate) fn start_step(&mut self, at: StepRef, port: &mut impl Port) {
         let Some(run) = self.runs.find_mut(at.run).filter(|run| run.failed.is_none()) else {
             return;
@@ -280,7 +280,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// What was consulted in vain is consulted again: something has changed on which it may depend.
+    /// Consults undecided steps again: something that they may depend on has changed.
     pub(crate) fn consult_again(&mut self) {
         for at in core::mem::take(&mut self.undecided) {
             if let Some(run) = self.runs.find_mut(at.run) {
@@ -290,19 +290,19 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Something has changed outside of the NIC on which steps may depend that were consulted in vain.
+    /// Something outside the NIC has changed that undecided steps may depend on.
     pub fn on_change(&mut self, port: &mut impl Port) {
         self.consult_again();
         self.settle(port);
     }
 
-    /// The port has done a reduction that it had put off.
+    /// The port has finished a reduction that it had postponed.
     pub fn on_reduced(&mut self, step: StepRef, port: &mut impl Port) {
         self.end_step(step, Outcome::Done, port);
         self.settle(port);
     }
 
-    /// A step is over.
+    /// Ends a step, and makes its successors ready.
     pub(crate) fn end_step(&mut self, at: StepRef, outcome: Outcome, port: &mut impl Port) {
         let Some(run) = self.runs.find_mut(at.run) else { return };
         run.busy -= 1;
@@ -330,7 +330,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// No further step begins; those under way are taken back or run out.
+    /// Fails a run: no further step begins; those that have begun are cancelled or run to their end.
     pub(crate) fn fail_run(&mut self, at: Ticket, fault: Fault, port: &mut impl Port) {
         let Some(run) = self.runs.find_mut(at) else { return };
         if run.failed.is_none() {
@@ -369,7 +369,7 @@ impl<V: Variant> Nic<V> {
             self.open_runs.remove((schedule.group, instance));
             self.begin_deferred(schedule.group, instance, port);
         }
-        // Whom it consulted may make way for others by that.
+        // Dropping the schedule may let its consulted functions make way for others.
         drop(schedule);
         self.consult_again();
         if needs.capacity() <= SPARE_STEPS_MAX {
@@ -379,7 +379,7 @@ impl<V: Variant> Nic<V> {
         self.complete(ticket, outcome, port);
     }
 
-    /// Begins the run that has waited longest for one of this group and instance to end.
+    /// Begins the run that has waited longest for this group and instance.
     #[inline]
     fn begin_deferred(&mut self, group: u16, instance: u16, port: &mut impl Port) {
         if self.deferred.is_empty() {
@@ -394,7 +394,7 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// Lets code of whoever made a schedule read and change bytes. False if it cannot answer yet.
+/// Lets a function read and change bytes. False if it cannot answer yet.
 fn consult(whom: &dyn Consult, span: Span, port: &mut impl Port) -> bool {
     let mut bytes = vec![0; usize::try_from(span.len).expect("it fits the machine")];
     port.load(span, &mut bytes);
@@ -405,5 +405,5 @@ fn consult(whom: &dyn Consult, span: Span, port: &mut impl Port) -> bool {
     answered
 }
 
-/// The most steps of a run whose memory is kept for the next: most collectives of few ranks.
+/// Memory of a run with at most this many steps is kept for the next: most collectives of few ranks.
 const SPARE_STEPS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! A schedule: steps, and which waits for which.
+//! A schedule: steps, and their dependencies.
 //!
 //! Every collective is one. It says what to do and in which order, never when: the NIC runs it.
 
@@ -10,44 +10,44 @@ use crate::counter::Counter;
 use crate::port::Operator;
 use crate::types::{Peer, Span};
 
-/// One thing to do.
+/// One operation of a schedule.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Sends `source` to `to`. `subtag` tells messages apart that the same two ranks exchange in
-    /// no fixed order within one run.
+    /// Sends `source` to `to`. `subtag` tells apart messages that the same two ranks exchange in no fixed order
+    /// within one run.
     Send {
-        /// The process.
+        /// The receiver.
         to: Peer,
         /// The bytes.
         source: Span,
-        /// Which of several messages between the two.
+        /// Which of several messages between the two ranks.
         subtag: u8,
     },
-    /// Receives what `from`, which its group counts as `rank`, sends.
+    /// Receives a message from `from`, which is `rank` in the schedule's group.
     Receive {
-        /// The process.
+        /// The sender.
         from: Peer,
-        /// The same process, as the schedule's group counts.
+        /// The rank of the sender in the schedule's group.
         rank: u32,
         /// Where the bytes go.
         into: Span,
-        /// Which of several messages between the two.
+        /// Which of several messages between the two ranks.
         subtag: u8,
     },
     /// Combines `source` into `into`.
     Reduce {
-        /// How.
+        /// The operator.
         operator: Operator,
-        /// What is combined.
+        /// The first operand.
         source: Span,
-        /// The result so far.
+        /// The second operand, and the result.
         into: Span,
     },
     /// Copies `source` to `into`.
     Copy {
-        /// What is copied.
+        /// The bytes.
         source: Span,
-        /// Where to.
+        /// Where they go.
         into: Span,
     },
     /// Waits until a counter has reached a value.
@@ -57,24 +57,24 @@ pub enum Step {
         /// The value.
         at_least: u64,
     },
-    /// Runs another schedule, under the same instance; done when that is.
+    /// Runs another schedule under the same instance, and ends with it.
     Start(Arc<Schedule>),
-    /// Consults code of whoever made the schedule.
+    /// Consults a function of the schedule's author.
     Consult {
-        /// Which.
+        /// The function.
         whom: Arc<dyn Consult>,
-        /// What it reads and changes: a few bytes, since they are copied.
+        /// The bytes that it reads and changes. A few, since they are copied.
         bytes: Span,
     },
-    /// Lets the caller go on: its ticket completes as released, and the run goes on without it.
+    /// Releases the caller: its ticket completes as released, and the run goes on.
     Release,
 }
 
-/// Code of whoever made a schedule, which a step of it consults. It runs wherever the NIC does, so that it must
-/// neither wait nor call the NIC.
+/// A function of the schedule's author, which a step consults. It runs wherever the NIC does, so it must neither
+/// wait nor call the NIC.
 pub trait Consult: Debug + Send + Sync {
-    /// Reads and changes the bytes of the step, which is done then. False if it cannot answer yet, whatever it did to
-    /// them: it is consulted again when another such step is done, or a run is over.
+    /// Reads and changes the bytes of the step, and ends it. False if it cannot answer yet, whatever it did to the
+    /// bytes: it is consulted again when another such step or a run has ended.
     fn consult(&self, bytes: &mut [u8]) -> bool;
 }
 
@@ -85,16 +85,16 @@ pub struct StepId(u16);
 /// Steps with dependencies.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// The group in whose name messages are sent.
+    /// The group of the messages.
     pub(crate) group: u16,
     /// Our rank in that group.
     pub(crate) rank: u32,
     pub(crate) steps: Vec<Step>,
     /// How many steps each step waits for.
     pub(crate) needs: Vec<u16>,
-    /// The first step that waits for each; 0 if none does, since that waits for nothing.
+    /// The first step that waits for each step. 0 if there is none: step 0 waits for nothing.
     first_successors: Vec<u16>,
-    /// Pairs of step and further successor, sorted.
+    /// Sorted pairs of a step and a further successor.
     edges: Vec<(u16, u16)>,
 }
 
@@ -128,12 +128,12 @@ impl Schedule {
         StepId(id)
     }
 
-    /// How many steps there are.
+    /// The number of steps.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -144,13 +144,13 @@ impl Schedule {
         Some(self.first_successors[usize::from(step)]).filter(|&first| first != 0)
     }
 
-    /// Whether there may be others that do.
+    /// Whether any step has more than one successor.
     #[inline]
     pub(crate) fn branches(&self) -> bool {
         !self.edges.is_empty()
     }
 
-    /// The others.
+    /// The other steps that wait for `step`.
     pub(crate) fn further_successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
         let first = self.edges.partition_point(|&(earlier, _)| earlier < step);
         self.edges[first..]
@@ -159,7 +159,7 @@ impl Schedule {
             .map(|&(_, successor)| successor)
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of heap memory.
     pub fn heap_bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Step>()
             + (self.needs.capacity() + self.first_successors.capacity()) * size_of::<u16>()
@@ -167,8 +167,8 @@ impl Schedule {
     }
 }
 
-/// Makes room for one more, and for a quarter as many again as there are: a million ranks may have a
-/// schedule each, and doubling is felt.
+/// Makes room for one more by growing a quarter: a million ranks may have a schedule each, and doubling costs too
+/// much.
 fn reserve<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len() / 4 + 4);

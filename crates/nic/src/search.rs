@@ -1,9 +1,8 @@
 //! Probes among messages that are still held by their senders.
 //!
-//! A probe must see a message that has been sent, even if there was no room to store it. So a probe
-//! that finds nothing while somebody holds something asks for a sweep, and remembers the first
-//! message of it that it was looking for. The message stays where it is: only a receive, or a
-//! matched probe, makes its sender send it for good.
+//! A probe must see a message that has been sent, even if there was no room to store it. So a probe that finds
+//! nothing while peers hold messages asks for a sweep, and remembers the first message of the sweep that agrees.
+//! The message stays with its sender: only a receive or a matched probe makes the sender send it for good.
 
 use alloc::collections::VecDeque;
 
@@ -11,12 +10,12 @@ use crate::receive::Probed;
 use crate::types::Peer;
 use crate::word::{Mask, MatchWord};
 
-/// What the probes of a queue pair look for, and what they have seen. Several at a time: a user
-/// may probe for one thing and another in turn, and must find both.
+/// What the probes of a queue pair look for, and what they have seen. There may be several: a user may alternate
+/// between probes, and each must find its message.
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
-    /// The number of the last search. A sweep is good for searches that began before it did:
-    /// only then does it begin with the oldest message.
+    /// The number of the last search. A sweep serves only the searches that began before it: for later ones it
+    /// does not begin with the oldest message.
     pub(crate) last: u32,
     open: VecDeque<Search>,
 }
@@ -30,13 +29,13 @@ struct Search {
 }
 
 impl Searches {
-    /// What has been seen that agrees, if anything.
+    /// The message that a search for `word` and `mask` has seen, if any.
     pub(crate) fn seen(&self, word: MatchWord, mask: Mask) -> Option<Probed> {
         let search = self.open.iter().find(|search| (search.word, search.mask) == (word, mask));
         search.and_then(|search| search.seen)
     }
 
-    /// Looks for something; true if it was not being looked for already.
+    /// Begins a search; false if the same search is open already.
     pub(crate) fn begin(&mut self, word: MatchWord, mask: Mask) -> bool {
         if self.open.iter().any(|search| (search.word, search.mask) == (word, mask)) {
             return false;
@@ -49,7 +48,7 @@ impl Searches {
         true
     }
 
-    /// A refused message goes by, in a sweep that began when `swept_for` was the last search.
+    /// Shows a refused message to the searches. Its sweep began when `swept_for` was the last search.
     pub(crate) fn show(&mut self, passing: Probed, swept_for: u32) {
         for search in self.open.iter_mut().filter(|search| search.number <= swept_for) {
             if search.seen.is_none() && passing.word.agrees(search.word, search.mask) {
@@ -58,12 +57,12 @@ impl Searches {
         }
     }
 
-    /// Whether something is looked for that has not been seen.
+    /// Whether a search has not seen a message yet.
     pub(crate) fn is_on(&self) -> bool {
         self.open.iter().any(|search| search.seen.is_none())
     }
 
-    /// A receive that may get it makes what was seen doubtful. The next probe looks again.
+    /// A new receive may match what a search has seen: such searches end, and the next probe begins anew.
     #[inline]
     pub(crate) fn on_receive(&mut self, word: MatchWord, mask: Mask) {
         if self.open.is_empty() {
@@ -72,7 +71,7 @@ impl Searches {
         self.open.retain(|search| search.seen.is_none_or(|seen| !seen.word.agrees(word, mask)));
     }
 
-    /// So does a change in what the peer holds.
+    /// The messages that `peer` holds have changed: searches that have seen one end.
     pub(crate) fn forget(&mut self, peer: Peer) {
         self.open.retain(|search| search.seen.is_none_or(|seen| seen.from != peer));
     }
@@ -82,5 +81,5 @@ impl Searches {
     }
 }
 
-/// Nobody probes for so many things in turn.
+/// More than a user probes for in turn.
 const OPEN_MAX: usize = 64;

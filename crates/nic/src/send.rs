@@ -1,4 +1,4 @@
-//! The sender's side: which protocol a message takes, what is held, what is taken back.
+//! The sender's side: choosing the protocol of a message, holding messages, cancelling.
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,7 @@ use crate::store::{HEADER_BYTES, eager_bytes};
 use crate::types::{Fault, Key, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
 
-/// On what terms a message is offered.
+/// The terms on which a message is offered.
 struct Terms {
     secured: bool,
     first: bool,
@@ -88,15 +88,15 @@ impl<V: Variant> Nic<V> {
         self.send_eager(at, kind, source, ticket, port)
     }
 
-    /// A message is not sent after all: its group has ended, and it would wait.
+    /// Undoes a send that would have to wait in a group that has ended.
     #[cold]
     fn unsend(&mut self, at: At, queue: u16, bytes: u32, fault: Fault) -> Posted {
         self.peers[at].lane(queue).credit += bytes;
         Posted::Done(Outcome::Failed(fault))
     }
 
-    /// Sends a message under credit to a peer to whom nothing waits, on a rail that keeps its
-    /// promises: most messages. False if it is not one of those, or if the rail is full.
+    /// Sends a message under credit on a reliable rail with no backlog: most messages. False if it is not one of
+    /// those, or if the rail is full.
     #[inline]
     fn is_away_at_once(
         &mut self,
@@ -117,8 +117,8 @@ impl<V: Variant> Nic<V> {
         away
     }
 
-    /// Sends a message under credit. On a rail that keeps its promises it is over at once, unless
-    /// the rail is full or a receive must match first.
+    /// Sends a message under credit. On a reliable rail it completes at once, unless the rail is full or a receive
+    /// must match first.
     #[inline]
     fn send_eager(
         &mut self,
@@ -128,7 +128,7 @@ impl<V: Variant> Nic<V> {
         ticket: Ticket,
         port: &mut impl Port,
     ) -> Posted {
-        // Nobody is told of an operation that ends before its ticket is known.
+        // An operation that ends before its ticket is known is not reported.
         let owner = core::mem::replace(&mut self.op_mut(ticket).owner, Owner::Nobody);
         self.send(at, kind, source, Some(ticket), port);
         match self.ops.find_mut(ticket) {
@@ -140,7 +140,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Sends a message that no room has been set aside for: it stays ours until it is answered.
+    /// Sends a message without credit: it stays ours until it is answered.
     #[inline(never)]
     fn send_unsecured(
         &mut self,
@@ -169,7 +169,7 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// Tells the receiver of a message that stays here until it matches, and lets it read the bytes if the rail can.
+    /// Offers a message, which stays here until it matches, and exposes its bytes if the rail can read them.
     fn offer(
         &mut self,
         at: At,
@@ -184,14 +184,14 @@ impl<V: Variant> Nic<V> {
             true => port.expose(state.peer, source, ticket),
             false => Key::NONE,
         };
-        // It may have been exposed before, when the rail still could.
+        // The bytes may have been exposed before, when the rail could still read them.
         self.op_mut(ticket).exposed |= key != Key::NONE;
         let kind = Kind::Offer { word, secured, first, ticket, source, key };
         self.send(at, kind, Span::EMPTY, None, port);
     }
 
-    /// Credit comes back. If it comes before an answer it is from before our farewell, and the
-    /// receiver has taken it back since.
+    /// Credit comes back. Before an answer it is from before our farewell, and the receiver has taken it back
+    /// since.
     pub(crate) fn on_credit(&mut self, at: At, queue: u16, bytes: u32) {
         let queue = self.queue_at(queue);
         let lane = self.peers[at].lane(queue);
@@ -200,7 +200,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The rail no longer needs the bytes of one of our frames.
+    /// The rail no longer needs the bytes of a frame.
     pub(crate) fn on_sent(&mut self, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.ops.find_mut(ticket) else { return };
         let mut outcome = Outcome::Done;
@@ -230,7 +230,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The receiver has taken or refused the oldest message that we sent without credit.
+    /// The receiver has accepted or refused the oldest message that we sent without credit.
     pub(crate) fn on_answer(
         &mut self,
         at: At,
@@ -246,7 +246,7 @@ impl<V: Variant> Nic<V> {
             let OpState::InLane(message) = self.op_mut(ticket).state else {
                 unreachable!("what waits in a lane is in it");
             };
-            // Whoever answers a frame has acked it; if not, a retry still reads the user's bytes.
+            // A peer that answers a frame has acked it; if it has not, a retry still reads the user's bytes.
             (message.offered || message.away).then_some((ticket, message))
         });
         let Some((ticket, message)) = answered else {
@@ -310,18 +310,18 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// A synchronous message has found its receive.
+    /// A synchronous message has matched.
     pub(crate) fn on_matched(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
         let Some(op) = self.op_with(at, ticket) else { return };
         match op.state {
             OpState::Accepted { .. } => self.complete(ticket, Outcome::Done, port),
-            // Among them what is still flying: whoever speaks of a frame has acked it.
+            // Including messages in flight: a peer that answers a frame has acked it.
             _ => self.stats.malformed += 1,
         }
     }
 
-    /// Takes an operation back, if it is not too late. Either way it completes: as cancelled, or
-    /// as if nobody had asked.
+    /// Cancels an operation, if it is not too late. It completes either way: as cancelled, or as it would have
+    /// without this call.
     pub fn cancel(&mut self, ticket: Ticket, port: &mut impl Port) {
         self.begin_cancel(ticket, port);
         self.settle(port);
@@ -368,7 +368,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Cancels a message in a lane unless it is on its way; then its answer decides.
+    /// Cancels a message in a lane. If it is on its way, its answer decides.
     fn drop_held(&mut self, at: At, queue: u16, ticket: Ticket, port: &mut impl Port) {
         let waiting = self.peers[at].lane(queue).waiting.as_mut();
         if waiting.is_some_and(|waiting| waiting.remove(ticket)) {
@@ -381,14 +381,14 @@ impl<V: Variant> Nic<V> {
     }
 
     pub(crate) fn on_withdrawn(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {
-        // Whoever withdraws twice is told once, and the ticket is gone by then.
+        // A message that is withdrawn twice is confirmed once, and then its ticket is gone.
         let Some(op) = self.op_with(at, ticket) else { return };
         if matches!(op.state, OpState::Offered { .. } | OpState::Accepted { .. }) {
             self.complete(ticket, Outcome::Cancelled, port);
         }
     }
 
-    /// Ends an operation that cannot end by itself any more.
+    /// Ends an operation that can no longer end by itself.
     pub(crate) fn abandon(&mut self, ticket: Ticket, fault: Fault, port: &mut impl Port) {
         if self.ops.find(ticket).is_some_and(|op| matches!(op.state, OpState::Posted { .. })) {
             self.unpost(ticket);
@@ -396,15 +396,15 @@ impl<V: Variant> Nic<V> {
         self.complete(ticket, Outcome::Failed(fault), port);
     }
 
-    /// An operation that is known to be open.
+    /// The operation `ticket`, which must be open.
     #[inline]
     pub(crate) fn op_mut(&mut self, ticket: Ticket) -> &mut crate::op::Op {
         self.ops.find_mut(ticket).expect("the operation is open")
     }
 }
 
-/// The longest message that goes whole on a rail with such promises. The user of a ready send vouches for the
-/// receive, so whatever a frame can carry may go.
+/// The longest message sent whole on a rail with these promises. A ready send guarantees a posted receive, so it
+/// may fill a frame.
 #[inline]
 fn eager_bytes_max(promises: &Promises, limits: &Limits, mode: Mode) -> u32 {
     let frame = promises.payload_bytes_max();
@@ -414,5 +414,5 @@ fn eager_bytes_max(promises: &Promises, limits: &Limits, mode: Mode) -> u32 {
     }
 }
 
-/// A ready send may be mistaken: then its bytes must fit somewhere.
+/// The guarantee of a ready send may be wrong: then its bytes must fit the store.
 const READY_BYTES_MAX: u32 = 64 << 10;

@@ -1,7 +1,7 @@
-//! A service: a protocol of the library that runs beside the application, whatever the application does.
+//! Services: protocols of the library that run beside the application, whatever the application does.
 //!
-//! It gets messages under a group of its own, is told who is gone, and says what is to be done. It never calls the
-//! NIC: the world does for it what it says, whenever it turns.
+//! A service receives messages under a group of its own, is told which peers are gone, and returns actions. It
+//! never calls the NIC: the driver carries out its actions on each turn.
 
 use alloc::vec::Vec;
 
@@ -9,65 +9,65 @@ use crate::nic::{Nic, Variant};
 use crate::port::Port;
 use crate::types::{Fault, Peer};
 
-/// What a world tells a service, and asks of it.
+/// The interface between a driver and a service.
 pub trait Service: Send {
-    /// A message for it has come.
+    /// A message for the service has arrived.
     fn on_message(&mut self, from: Peer, bytes: &[u8]);
 
-    /// A peer is gone. Told once of each, and never of one that still lives.
+    /// A peer is gone. Called once for each peer, and never for one that is alive.
     fn on_gone(&mut self, peer: Peer, how: Departure);
 
-    /// What is to be done now, in this order. It is asked after each of the above.
+    /// Returns what to do now, in this order. Called after each of the above.
     fn take_actions(&mut self) -> Vec<Action>;
 }
 
-/// How a peer went.
+/// How a peer departed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Departure {
-    /// In order, when all that it had sent was taken.
+    /// Left in order, after all that it had sent was received.
     Left,
-    /// Without a word.
+    /// Died without notice.
     Died,
 }
 
-/// Something that a service wants done.
+/// An action that a service asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// A message to the service of a peer.
+    /// Sends a message to the service of a peer.
     Send {
-        /// Whose.
+        /// The peer.
         to: Peer,
-        /// What.
+        /// The message.
         bytes: Vec<u8>,
     },
     /// [`Nic::end_shared`].
     EndShared {
-        /// Under which group.
+        /// The group.
         group: u16,
-        /// Why.
+        /// The fault that operations end with.
         fault: Fault,
     },
     /// [`Nic::end_group`].
     EndGroup {
-        /// Which.
+        /// The group.
         group: u16,
-        /// Why.
+        /// The fault that operations end with.
         fault: Fault,
     },
     /// [`Nic::mend`].
     Mend {
-        /// Which group.
+        /// The group.
         group: u16,
     },
     /// [`Nic::forget_group`].
     Forget {
-        /// Which group.
+        /// The group.
         group: u16,
     },
 }
 
 impl<V: Variant> Nic<V> {
-    /// Does what a service wants ended. False for what has to be sent, which takes memory of the caller's.
+    /// Carries out an action of a service. False for a send, which needs memory of the caller.
     pub fn end_for(&mut self, action: &Action, port: &mut impl Port) -> bool {
         match *action {
             Action::Send { .. } => return false,

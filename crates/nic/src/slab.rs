@@ -1,7 +1,7 @@
 //! Slots that are claimed and released, named by index and generation.
 //!
-//! A released slot is used again under another generation, so that a name from the past (a ticket
-//! in a late frame, say) finds nothing instead of somebody else's operation.
+//! A released slot is reused under another generation, so that a stale ticket (in a late frame, say) finds nothing
+//! instead of another operation.
 
 use alloc::vec::Vec;
 
@@ -33,7 +33,7 @@ impl<T> Slab<T> {
         Slab { slots: Vec::new(), free: NONE, live: 0 }
     }
 
-    /// The index of the slot that will be claimed next.
+    /// Index of the slot that the next claim will use.
     #[inline]
     pub(crate) fn next_index(&self) -> u32 {
         if self.free == NONE { self.len() } else { self.free }
@@ -80,15 +80,14 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Releases a slot after a last look at what is in it, which is not moved: it may be large.
+    /// Releases a slot after `look` has read the value. The value is not moved: it may be large.
     #[inline]
     pub(crate) fn discard<R>(&mut self, ticket: Ticket, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.find(ticket)?;
         self.discard_at(ticket.index, |_, value| Some(look(value)))
     }
 
-    /// Frees the slot at `index`, which must be in use, if `look` finds there what it wants. What is in it is
-    /// not moved.
+    /// Releases the slot at `index`, which must be in use, if `look` returns something. The value is not moved.
     #[inline(always)]
     pub(crate) fn discard_at<R>(
         &mut self,
@@ -158,7 +157,7 @@ impl<T> Slab<T> {
         self.slots.capacity() * size_of::<Slot<T>>()
     }
 
-    /// A quarter more at a time: with a million NICs in one machine, doubling is felt.
+    /// Grows by a quarter: with a million NICs in one machine, doubling costs too much.
     fn grow(&mut self) {
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(self.slots.len() / 4 + 4);

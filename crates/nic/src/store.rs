@@ -1,8 +1,7 @@
-//! The bounded room in which unexpected messages wait: headers, and payload in linked fragments.
+//! The bounded store of unexpected messages: headers, and payload in linked fragments.
 //!
-//! Every byte is paid for before it is used. A budget covers what is stored and what has been
-//! promised to senders as credit, and it is never exceeded: a store that has no room says so, and
-//! the message stays with its sender.
+//! Every byte is paid for before it is used. A budget covers what is stored and what has been promised to senders
+//! as credit, and it is never exceeded: a store without room says so, and the message stays with its sender.
 
 use alloc::vec::Vec;
 
@@ -10,37 +9,37 @@ use crate::slab::Slab;
 use crate::types::{Key, Peer, Span, Ticket};
 use crate::word::MatchWord;
 
-/// Everything is counted in units of this size.
+/// The unit of accounting.
 pub const UNIT_BYTES: u32 = 128;
 
-/// Payload bytes of a fragment; its link takes the rest of a unit.
+/// Payload bytes of a fragment; the link takes the rest of the unit.
 const FRAGMENT_BYTES: u32 = UNIT_BYTES - 4;
 
-/// What the header of one stored message takes: the header itself and its place in the matcher.
+/// Cost of the header of a stored message: the header itself and its entry in the matcher.
 pub const HEADER_BYTES: u32 = UNIT_BYTES;
 
-/// What a whole message of `len` bytes takes.
+/// Cost of a whole message of `len` bytes.
 pub const fn eager_bytes(len: u32) -> u32 {
     HEADER_BYTES + len.div_ceil(FRAGMENT_BYTES) * UNIT_BYTES
 }
 
-/// A message that no receive has asked for yet.
+/// A message that no receive has matched yet.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) from: Peer,
     pub(crate) word: MatchWord,
     pub(crate) body: Body,
-    /// Whether its room was set aside for its sender, and goes back to it as credit.
+    /// Whether its room was reserved for its sender, and goes back to it as credit.
     pub(crate) secured: bool,
-    /// Where the matcher keeps it; none once a matched probe has taken it.
+    /// The matcher's cell; `None` once a matched probe has taken the message.
     pub(crate) cell: Option<crate::matcher::Cell>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// All of it is here, in fragments.
+    /// All bytes are here, in fragments.
     Whole { first: u32, len: u32, synchronous: Option<Ticket> },
-    /// Its bytes are still with the sender.
+    /// The bytes are still with the sender.
     Offered { ticket: Ticket, source: Span, key: Key },
 }
 
@@ -56,7 +55,7 @@ impl Stored {
         matches!(self.body, Body::Offered { .. })
     }
 
-    /// What it costs to keep.
+    /// Bytes that the message costs.
     pub(crate) fn bytes(&self) -> u32 {
         match self.body {
             Body::Whole { len, .. } => eager_bytes(len),
@@ -69,14 +68,14 @@ impl Stored {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) headers: Slab<Stored>,
-    /// In pieces of [`PIECE_FRAGMENTS`], of which the first grows as it is needed. One list would be moved whenever it grows, and be up
-    /// to twice as long as what is in it: the budget is of memory, too.
+    /// In pieces of [`PIECE_FRAGMENTS`], of which the first grows as needed. A single list would be moved whenever
+    /// it grows, and have up to twice the capacity of its contents: the budget bounds memory, too.
     pieces: Vec<Vec<Fragment>>,
     free: u32,
     bytes_max: u32,
     /// Bytes of stored messages.
     used: u32,
-    /// Bytes set aside for senders: credit they hold, and credit about to go back to them.
+    /// Bytes reserved for senders: credit that they hold, and credit about to go back to them.
     reserved: u32,
 }
 
@@ -90,10 +89,10 @@ const _: () = assert!(size_of::<Fragment>() == UNIT_BYTES as usize);
 
 const NONE: u32 = u32::MAX;
 
-/// 32 KiB at a time.
+/// Fragments of a piece: 32 KiB.
 const PIECE_FRAGMENTS: usize = 256;
 
-/// Which piece a fragment is in, and where in it.
+/// The piece of a fragment, and its index in the piece.
 fn place(fragment: u32) -> (usize, usize) {
     (fragment as usize / PIECE_FRAGMENTS, fragment as usize % PIECE_FRAGMENTS)
 }
@@ -119,25 +118,25 @@ impl Store {
         self.bytes_max - self.used - self.reserved
     }
 
-    /// Sets `bytes` aside for a sender, which must fit.
+    /// Reserves `bytes`, which must fit, for a sender.
     pub(crate) fn reserve(&mut self, bytes: u32) {
         assert!(bytes <= self.room(), "a reservation must fit the budget");
         self.reserved += bytes;
     }
 
-    /// Makes the budget larger by what is set aside for a sender that is new.
+    /// Enlarges the budget by what is reserved for a new sender.
     pub(crate) fn widen(&mut self, bytes: u32) {
         self.bytes_max += bytes;
         self.reserved += bytes;
     }
 
-    /// Takes back what was set aside.
+    /// Takes a reservation back.
     pub(crate) fn unreserve(&mut self, bytes: u32) {
         assert!(bytes <= self.reserved, "only what was reserved can be taken back");
         self.reserved -= bytes;
     }
 
-    /// Keeps a message whose room the caller has checked, or, if it is secured, reserved.
+    /// Stores a message whose room the caller has checked or, if it is secured, reserved.
     pub(crate) fn keep(&mut self, message: Stored) -> Ticket {
         let bytes = message.bytes();
         if message.secured {
@@ -148,19 +147,19 @@ impl Store {
         self.headers.claim(message)
     }
 
-    /// Lets a message go. The caller has dealt with its fragments.
+    /// Returns the bytes of a message to the budget. The caller has freed its fragments.
     pub(crate) fn forget(&mut self, message: &Stored) {
         self.used -= message.bytes();
     }
 
-    /// What is stored of `peer` no longer gives credit back when it goes.
+    /// Stored messages of `peer` no longer give credit back when they leave.
     pub(crate) fn disown(&mut self, peer: Peer) {
         for message in self.headers.iter_mut().filter(|message| message.from == peer) {
             message.secured = false;
         }
     }
 
-    /// Copies payload into fragments; answers the first.
+    /// Copies payload into fragments; returns the first.
     pub(crate) fn fill(&mut self, mut payload: &[u8]) -> u32 {
         let mut first = NONE;
         let mut last = NONE;
@@ -180,7 +179,7 @@ impl Store {
         first
     }
 
-    /// Shows the payload of a message, fragment by fragment, and frees them.
+    /// Shows the payload of a message fragment by fragment, and frees the fragments.
     pub(crate) fn drain(&mut self, first: u32, len: u32, mut show: impl FnMut(u64, &[u8])) {
         let mut offset = 0;
         let mut fragment = first;
@@ -196,7 +195,7 @@ impl Store {
         }
     }
 
-    /// Bytes of stored messages, counted from the messages themselves.
+    /// Counts the store from its contents, to compare with its accounts.
     pub(crate) fn audit(&self) -> Audit {
         let headers: u32 = self.headers.iter().map(|(_, message)| message.bytes()).sum();
         let mut free = 0;
@@ -248,14 +247,14 @@ impl Store {
     }
 }
 
-/// A store, counted twice: by its books and by what is in it.
+/// A store, counted twice: by its accounts and by its contents.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Audit {
-    /// Bytes of the messages that are stored.
+    /// Bytes of the stored messages, by contents.
     pub stored: u32,
-    /// The same by the books.
+    /// Bytes of the stored messages, by the accounts.
     pub used: u32,
-    /// Bytes set aside for senders.
+    /// Bytes reserved for senders.
     pub reserved: u32,
     /// The budget.
     pub bytes_max: u32,

@@ -1,23 +1,23 @@
-//! The small values that everything else is said with.
+//! Basic types: peers, times, spans, tickets, outcomes.
 
 use core::fmt;
 
-/// A process, as the NIC counts.
+/// A process, as an index into the NIC's peer table.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Peer(pub u32);
 
-/// Nanoseconds since whenever the world began to count.
+/// Nanoseconds since an arbitrary start.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// The moment `ns` later.
+    /// The time `ns` later.
     #[must_use]
     pub const fn after(self, ns: u64) -> Time {
         Time(self.0.saturating_add(ns))
     }
 
-    /// How long ago `earlier` was; zero if it is yet to come.
+    /// Nanoseconds since `earlier`; zero if `earlier` is in the future.
     pub const fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -27,22 +27,22 @@ impl Time {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Region(pub u32);
 
-/// A piece of a region. The NIC never touches the bytes behind it: it asks its port to.
+/// Part of a region. The NIC never touches the bytes itself: it asks its port to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Span {
-    /// The region that the piece is in.
+    /// The region.
     pub region: Region,
-    /// Where the piece begins in it.
+    /// Where in the region the span begins.
     pub offset: u64,
-    /// How many bytes the piece has.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Span {
-    /// No bytes at all.
+    /// The empty span.
     pub const EMPTY: Span = Span { region: Region(0), offset: 0, len: 0 };
 
-    /// The piece of `region` that begins at `offset` and has `len` bytes.
+    /// The `len` bytes of `region` that begin at `offset`.
     pub const fn new(region: Region, offset: u64, len: u64) -> Span {
         Span { region, offset, len }
     }
@@ -54,7 +54,7 @@ impl Span {
         Span { len: self.len.min(len), ..self }
     }
 
-    /// The part that begins `start` bytes in and has `len` bytes, which must lie inside.
+    /// The `len` bytes that begin at `start`. They must lie inside the span.
     #[must_use]
     pub fn part(self, start: u64, len: u64) -> Span {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len), "part outside its span");
@@ -62,16 +62,16 @@ impl Span {
     }
 }
 
-/// What a rail calls memory that a peer may read there. Only the rail knows what it means.
+/// A rail's name for memory that a peer may read. Only the rail knows what it means.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key(pub u64);
 
 impl Key {
-    /// Of memory that nobody can read.
+    /// No key: the memory cannot be read.
     pub const NONE: Key = Key(u64::MAX);
 }
 
-/// Names one operation in progress. A ticket that has ended names nothing, for ever.
+/// Names one operation in progress. A ticket never becomes valid again once its operation has ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ticket {
     pub(crate) index: u32,
@@ -79,24 +79,24 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The ticket with these bits, as it travels.
+    /// Decodes a ticket from a frame.
     pub const fn from_bits(bits: u64) -> Ticket {
         Ticket { index: (bits << 32 >> 32) as u32, generation: (bits >> 32) as u32 }
     }
 
-    /// The place of the operation among those in progress: small, and used again and again.
+    /// Index of the operation among those in progress. Small, and reused.
     #[inline]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// What tells this operation from others that had or will have its place.
+    /// Tells this operation from earlier and later ones with the same index.
     #[inline]
     pub const fn generation(self) -> u32 {
         self.generation
     }
 
-    /// The bits of the ticket, as it travels.
+    /// Encodes the ticket for a frame.
     pub const fn bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
@@ -108,77 +108,77 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// What a send promises to whom.
+/// Send mode, as in MPI.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
-    /// Over when the bytes are no longer needed.
+    /// Completes when the bytes are no longer needed.
     #[default]
     Standard,
-    /// Over when a receive has matched.
+    /// Completes when a receive has matched.
     Synchronous,
-    /// The user vouches that a receive is waiting, so the bytes may go at once.
+    /// The user guarantees that a receive is posted, so the bytes may go at once.
     Ready,
 }
 
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// A send, a put, a schedule: it is done.
+    /// A send, put or schedule is done.
     Done,
-    /// A receive or a get: this message is in place.
+    /// A receive or get has its bytes in place.
     Received(Received),
     /// The value that a compare-and-swap found.
     Found(u64),
-    /// The caller of a schedule may go on; the schedule itself goes on too, and its ticket
-    /// completes once more when it ends.
+    /// The caller of a schedule may continue. The schedule goes on, and its ticket completes once more when it
+    /// ends.
     Released,
-    /// Taken back before it matched anything.
+    /// Cancelled before it matched.
     Cancelled,
-    /// Something a peer did, or stopped doing.
+    /// The operation failed.
     Failed(Fault),
 }
 
 /// What a receive got.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Received {
-    /// What the message said of itself.
+    /// Match word of the message.
     pub word: crate::MatchWord,
-    /// Its bytes.
+    /// Length of the message in bytes.
     pub len: u64,
 }
 
 /// What a peer, a rail or a module can do to an operation. Expected, handled, counted; never a panic.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// The message is longer than the receive that matched it; what fits is in place.
+    /// The message is longer than the receive that matched it; the part that fits is in place.
     Truncated {
-        /// What the message said of itself.
+        /// Match word of the message.
         word: crate::MatchWord,
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         len: u64,
     },
-    /// The peer is gone, or silent for too long.
+    /// The peer is gone, or has been silent for too long.
     PeerDown(Peer),
-    /// The peer has no such region, or not that much of it.
+    /// The peer has not opened that region, or not that many bytes of it.
     Denied,
-    /// A module did not come to an end: the message that it ran for ends here.
+    /// A module trapped while it handled the message, which ends here.
     Module {
-        /// What the message said of itself.
+        /// Match word of the message.
         word: crate::MatchWord,
-        /// What the module did.
+        /// Why the module trapped.
         trap: crate::Trap,
     },
     /// Another step of the same schedule failed, or the schedule was cancelled.
     Abandoned,
-    /// Its owner has ended all that was open under the group.
+    /// Everything open under the group was ended by its owner.
     Revoked,
 }
 
-/// What a post answers.
+/// The result of a post.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Posted {
-    /// It is over already; nothing more will be said of it.
+    /// Already complete; the port is not told.
     Done(Outcome),
-    /// It goes on; [`crate::Port::complete`] will name this ticket.
+    /// In progress; [`crate::Port::complete`] will name this ticket.
     Pending(Ticket),
 }

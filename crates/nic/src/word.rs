@@ -1,8 +1,8 @@
-//! What a message says of itself, and what a receive insists on.
+//! The match word of a message, and the mask of a receive.
 //!
-//! Matching is one comparison of 64 bits: group, source and tag share a word, and a receive has a
-//! mask of the bits that must agree. MPI's four kinds of receive are four masks; other masks are
-//! legal for the matchers that take them.
+//! Matching is one comparison of 64 bits: group, source and tag share a word, and a receive has a mask of the bits
+//! that must agree. MPI's four kinds of receive are four masks; other masks are legal for the matchers that take
+//! them.
 
 /// Group, source and tag of a message, packed so that matching is one comparison.
 ///
@@ -27,13 +27,13 @@ impl MatchWord {
         MatchWord(u64::from(group) << 48 | u64::from(source) << 24 | u64::from(tag))
     }
 
-    /// The word with these bits, as it travels.
+    /// Decodes a word from a frame.
     #[inline]
     pub const fn from_bits(bits: u64) -> MatchWord {
         MatchWord(bits)
     }
 
-    /// The bits of the word, as it travels.
+    /// Encodes the word for a frame.
     #[inline]
     pub const fn bits(self) -> u64 {
         self.0
@@ -45,7 +45,7 @@ impl MatchWord {
         (self.0 >> 48) as u16
     }
 
-    /// The sender, as its group counts.
+    /// The rank of the sender in its group.
     #[inline]
     pub const fn source(self) -> u32 {
         (self.0 << 16 >> 40) as u32
@@ -63,7 +63,7 @@ impl MatchWord {
         (self.0 ^ wanted.0) & mask.0 == 0
     }
 
-    /// The bits of this word that `mask` looks at; the others are zero.
+    /// This word with the bits outside `mask` set to zero.
     #[inline]
     pub const fn masked(self, mask: Mask) -> MatchWord {
         MatchWord(self.0 & mask.0)
@@ -77,11 +77,11 @@ pub struct Mask(u64);
 impl Mask {
     /// Group, source and tag must agree.
     pub const EXACT: Mask = Mask(!0);
-    /// Any source will do.
+    /// Any source matches.
     pub const ANY_SOURCE: Mask = Mask(!((MatchWord::SOURCE_MAX as u64) << 24));
-    /// Any tag will do.
+    /// Any tag matches.
     pub const ANY_TAG: Mask = Mask(!(MatchWord::TAG_MAX as u64));
-    /// Any source and any tag will do; only the group must agree.
+    /// Any source and any tag match; only the group must agree.
     pub const ANY_BOTH: Mask = Mask(0xffff << 48);
 
     /// An arbitrary mask. Not every matcher takes one.

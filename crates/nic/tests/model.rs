@@ -1,8 +1,8 @@
 //! Every matcher against the plain list, on random operations from one seed.
 //!
-//! Both do the same operation and must give the same answer; from time to time everything they
-//! hold is compared. Queues are driven through phases in which they grow to thousands of entries
-//! and are drained again, with few keys and with many, with and without wildcards.
+//! Both do the same operation and must give the same answer; from time to time their whole contents are compared.
+//! Queues go through phases in which they grow to thousands of entries and are drained again, with few keys and
+//! with many, with and without wildcards.
 
 use std::cell::Cell as Shared;
 use std::collections::BTreeMap;
@@ -24,15 +24,14 @@ fn alpu_agrees_with_the_list() {
     compare::<Alpu>(Masks::Any);
 }
 
-/// Which masks a matcher takes.
+/// The masks that a matcher takes.
 #[derive(Clone, Copy, PartialEq)]
 enum Masks {
     OfMpi,
     Any,
 }
 
-/// How many different words there are: few make long runs of equal keys and many matches, many
-/// make tables grow.
+/// How many different words there are: few make long runs of equal keys and many matches, many make tables grow.
 #[derive(Clone, Copy)]
 struct Keys {
     groups: u64,
@@ -68,11 +67,11 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 thread_local! {
-    /// Seed, operations asked for, and operations done: what a failure prints first.
+    /// Seed, operations requested, and operations done. A failure prints them first.
     static STEP: Shared<(u64, u64, u64)> = const { Shared::new((0, 0, 0)) };
 }
 
-/// A failure may be an assertion inside a matcher, so the seed is told by a panic hook.
+/// Prints the seed from a panic hook, because a failure may be an assertion inside a matcher.
 fn announce_failures() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -101,7 +100,7 @@ struct Pair<M> {
     next_item: Item,
 }
 
-/// Where each of the two keeps an entry: cells are private to a matcher.
+/// An entry, and its cell in each of the two: cells are private to a matcher.
 #[derive(Clone, Copy)]
 struct Waiting {
     word: MatchWord,
@@ -119,7 +118,7 @@ impl<M: Matcher> Pair<M> {
         Pair { random, keys, masks, wild_percent, oracle, subject, receives, messages, next_item }
     }
 
-    /// Phases in turn: a bit of everything, one queue grows, both shrink, the other grows.
+    /// Phases in turn: a mix of operations, one queue grows, both shrink, the other grows.
     fn run(&mut self, operations: u64) {
         let mut left = operations;
         let phases: [fn(&mut Self); 6] = [
@@ -271,7 +270,7 @@ impl<M: Matcher> Pair<M> {
         }
     }
 
-    /// What a receive asks for: often what some message has.
+    /// The word of a receive: often that of a waiting message.
     fn wanted_word(&mut self) -> MatchWord {
         match self.random.pick(&self.messages) {
             Some((_, message)) if self.random.percent(70) => message.word,
@@ -279,7 +278,7 @@ impl<M: Matcher> Pair<M> {
         }
     }
 
-    /// What a message says: often what some receive wants, with anything where that wants nothing.
+    /// The word of a message: often that of a posted receive, with random bits in place of its wildcards.
     fn message_word(&mut self) -> MatchWord {
         let word = self.random.word(self.keys);
         match self.random.pick(&self.receives) {
@@ -304,7 +303,7 @@ impl<M: Matcher> Pair<M> {
         }
     }
 
-    /// Mostly no floor at all.
+    /// Mostly no floor.
     fn before(&mut self) -> Age {
         match self.random.below(8) {
             0 => self.random.below(self.oracle.next_age() + 1),
@@ -329,7 +328,7 @@ fn dump(matcher: &impl Matcher, queue: Queue) -> Vec<Entry> {
     entries
 }
 
-/// Splitmix64: small, and the same everywhere.
+/// Splitmix64: small, and the same on every platform.
 struct Random(u64);
 
 impl Random {
@@ -360,7 +359,7 @@ impl Random {
         MatchWord::from_bits(group << 48 | source << 24 | tag)
     }
 
-    /// Some entry of a map: not each with the same chance, but each with some.
+    /// A random entry of a map. The distribution is not uniform, but any entry may be picked.
     fn pick(&mut self, map: &BTreeMap<Item, Waiting>) -> Option<(Item, Waiting)> {
         let (&first, _) = map.first_key_value()?;
         let (&last, _) = map.last_key_value()?;

@@ -1,5 +1,5 @@
-//! Any bytes may arrive, and claim to be from anybody: none causes a panic, none takes more memory than its share,
-//! none touches a span that nobody has lent, and what the parser accepts is exactly what would have been sent.
+//! Any bytes may arrive, and claim to be from any peer: none causes a panic, none takes more memory than its
+//! share, none touches a span that was not lent, and what the parser accepts is exactly what would have been sent.
 
 #[path = "common/lent.rs"]
 mod lent;
@@ -13,13 +13,13 @@ use proptest::prelude::*;
 
 const JOB: u32 = 7;
 
-/// Enough that some are strangers while others have rested.
+/// Enough that some are strangers while others are idle.
 const PEERS: u32 = 6;
 
 proptest! {
     #[test]
     fn what_is_accepted_comes_out_as_it_went_in(mut bytes in bytes(), code in 0..KINDS, plain: bool) {
-        // Most bytes are no frame; these are given a chance.
+        // Most random bytes are not a frame; this raises the chance.
         if plain && bytes.len() > 8 {
             bytes[4] = code;
             bytes[5] &= 0x0f;
@@ -69,12 +69,12 @@ proptest! {
     }
 }
 
-/// What happens to the NIC under test.
+/// An event for the NIC under test.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Bytes arrive; most of them begin with the right job.
+    /// Bytes arrive; half of them begin with the right job.
     Bytes(u32, RailId, bool, Vec<u8>),
-    /// An envelope arrives that makes some sense.
+    /// A valid envelope arrives.
     Frame(u32, RailId, Box<Envelope>, Vec<u8>),
     Send(u32, u32, u64, Mode),
     Receive(u32, u32, u64),
@@ -173,7 +173,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..120)
 }
 
-/// Any envelope, its numbers drawn from `number`.
+/// Any envelope, with numbers from `number`.
 fn envelope(number: impl Strategy<Value = u64> + Clone) -> impl Strategy<Value = Envelope> {
     let marks = (0..4u32, 0..70u32, 0..4u32, 0..70u32, any::<u64>(), any::<bool>()).prop_map(
         |(epoch, sequence, ack_epoch, ack, also, asks)| Marks {
@@ -229,8 +229,7 @@ fn kind(code: u8, numbers: &[u64], flags: u8, short: u16) -> Kind {
 
 const KINDS: u8 = 20;
 
-/// A ticket can only be read from a frame: here one that says `Done` (its code is 9) and nothing
-/// else.
+/// Makes a ticket by parsing a `Done` frame (code 9).
 fn ticket(bits: u64) -> Ticket {
     let done = [&[0, 0, 0, 0, 9, 0, 0, 0], &bits.to_le_bytes()[..]].concat();
     match Envelope::parse(&done) {

@@ -1,39 +1,39 @@
-//! Whom a message goes to or comes from, and under which tag.
+//! The target or source of a message, and its tag.
 //!
-//! All of these are made of plain integers wherever a call wants one. An integer that names nobody is
-//! kept as it is, so that the error can say what was asked for.
+//! Calls convert plain integers to these types. An integer out of range is kept as it is, so that the error can show
+//! it.
 
 use std::fmt;
 
-/// Any source, or any tag, will do: `world.receive(&mut buffer, ANY, 7)`.
+/// Any source or any tag: `world.receive(&mut buffer, ANY, 7)`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Any;
 
-/// Any source, or any tag, will do.
+/// Any source or any tag, in a receive or a probe.
 pub const ANY: Any = Any;
 
 /// The largest tag.
 pub const TAG_MAX: u32 = ferrywire_mpi::comm::TAG_MAX;
 
-/// A rank of a communicator: whom a message goes to, or the root of a collective.
+/// A rank of a communicator: the target of a message, or the root of a collective.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rank(pub i64);
 
-/// Whom a message may come from.
+/// The rank that a message may come from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Source {
-    /// From this rank only.
+    /// This rank only.
     Rank(i64),
-    /// From anybody.
+    /// Any rank.
     Any,
 }
 
-/// Which tag a message has, or may have.
+/// The tag of a message, or the tags that a receive accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tag {
-    /// This one only.
+    /// This tag only.
     Number(i64),
-    /// Any. A message that is sent needs a tag of its own.
+    /// Any tag. Only receives and probes accept it.
     Any,
 }
 
@@ -55,7 +55,7 @@ impl From<Any> for Tag {
     }
 }
 
-/// Integers name ranks and tags.
+/// Converts integers to ranks and tags.
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl From<$type> for Rank {

@@ -1,39 +1,39 @@
-//! What a call was asked for, as errors describe it.
+//! The name and arguments of a call, as errors report them.
 
 use std::fmt;
 
 use crate::address::{Rank, Source, Tag};
 
-/// A call. `C` is what names its communicator.
+/// The name and arguments of a call. `C` names its communicator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Call<C> {
     /// The name of the call.
     pub name: &'static str,
-    /// The communicator, unless it goes without saying.
+    /// The communicator, unless it is the default one.
     pub comm: Option<C>,
-    /// The other side.
+    /// The ranks on the other side.
     pub peer: With,
     /// The tag, if messages of the call have one.
     pub tag: Option<Tag>,
-    /// Bytes that were to be sent, or could be received.
+    /// Bytes to be sent, or room for bytes to be received.
     pub bytes: Option<u64>,
 }
 
-/// The other side of a call.
+/// The ranks on the other side of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum With {
-    /// Everybody.
+    /// All ranks.
     All,
-    /// Everybody, and this root.
+    /// All ranks, with this root.
     Root(Rank),
-    /// Bytes go to this one.
+    /// The rank that the bytes go to.
     To(Rank),
-    /// Bytes come from here.
+    /// The source that the bytes come from.
     From(Source),
 }
 
 impl With {
-    /// Whether everybody calls it together.
+    /// Whether the call is a collective.
     pub fn is_all(self) -> bool {
         matches!(self, With::All | With::Root(_))
     }

@@ -1,4 +1,4 @@
-//! Collectives: from spans to a schedule and the memory that it works in, whether a communicator has one group or two.
+//! Collectives: from spans to a schedule and its work space, for communicators with one group or two.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
 use crate::comm::Comm;
 use crate::failure::Failure;
 
-/// A collective that can be started.
+/// A collective that is ready to start.
 pub struct Prepared {
-    /// What the NIC does.
+    /// The schedule that the NIC runs.
     pub schedule: Arc<Schedule>,
-    /// The memory that the schedule works in, which lives until it is over.
+    /// The work space of the schedule, which must live until it is complete.
     pub work: Box<[u8]>,
 }
 
 /// The root of a collective.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Root {
-    /// A rank of the group of a communicator that has one.
+    /// A rank of an intracommunicator.
     Rank(u32),
-    /// In a communicator that has two groups.
+    /// The root of an intercommunicator, as seen from its group.
     Between(inter::Root),
 }
 
@@ -44,16 +44,17 @@ impl<'a> Comm<'a> {
     /// Starts a collective under an instance.
     ///
     /// # Safety
-    /// What it was made of is lent, and what was prepared lives, until it is over.
+    /// The buffers are lent, and `prepared` lives, until it is complete.
     pub unsafe fn start(self, instance: u16, prepared: &Prepared) -> Posted {
         // SAFETY: the caller's promise.
         unsafe { self.plane().start_schedule(instance, Arc::clone(&prepared.schedule)) }
     }
 
-    /// Runs a collective, and waits until it is over or this rank is released: then the rest goes on without it.
+    /// Runs a collective, and waits until it is complete or releases this rank; then the rest continues without the
+    /// caller.
     ///
     /// # Safety
-    /// What it was made of is lent until this returns.
+    /// The buffers are lent until this returns.
     pub unsafe fn perform(self, instance: u16, prepared: Prepared) -> Result<(), Failure> {
         let Prepared { schedule, work } = prepared;
         // SAFETY: the caller's promise.
@@ -67,7 +68,7 @@ impl<'a> Comm<'a> {
         }
     }
 
-    /// Both groups, if there are two.
+    /// Both groups of an intercommunicator.
     fn sides(self) -> Option<Sides<'a>> {
         let members = self.members();
         let inter = members.inter()?;
@@ -75,12 +76,12 @@ impl<'a> Comm<'a> {
         Some(Sides { group_id, ours: members.group(), theirs: &inter.remote, rank })
     }
 
-    /// Both groups, of a collective whose root is said in terms of them.
+    /// Both groups, for a collective with a root between them.
     fn expect_sides(self) -> Sides<'a> {
         self.sides().expect("a root between two groups is of a communicator that has two")
     }
 
-    /// Nobody leaves before everybody has come.
+    /// No rank returns before all have entered.
     pub fn barrier(self) -> Prepared {
         Prepared::without_work(match self.sides() {
             Some(sides) => inter::barrier(sides),
@@ -88,7 +89,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets the bytes of the root.
+    /// All ranks get the bytes of the root.
     pub fn broadcast(self, root: Root, bytes: Span) -> Prepared {
         Prepared::without_work(match root {
             Root::Between(root) => inter::broadcast(self.expect_sides(), root, bytes),
@@ -96,7 +97,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// The root gets the blocks of all, each of `len` bytes.
+    /// The root gets the blocks of all ranks, each of `len` bytes.
     pub fn gather(self, root: Root, len: u64, mine: Span, all: Span) -> Prepared {
         match root {
             Root::Between(root) => {
@@ -114,7 +115,7 @@ impl<'a> Comm<'a> {
         }
     }
 
-    /// Everybody gets its block of the root's, each of `len` bytes.
+    /// Each rank gets its block of the root's, of `len` bytes.
     pub fn scatter(self, root: Root, len: u64, all: Span, mine: Span) -> Prepared {
         match root {
             Root::Between(root) => {
@@ -132,7 +133,7 @@ impl<'a> Comm<'a> {
         }
     }
 
-    /// Everybody gets the blocks of all, which are of one length.
+    /// All ranks get the blocks of all, which have the same length.
     pub fn allgather(self, mine: Span, all: Span) -> Prepared {
         if let Some(sides) = self.sides() {
             return Prepared::without_work(inter::allgather(sides, mine, all));
@@ -143,7 +144,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets a block of everybody's, all of one length.
+    /// Each rank gets one block from every rank, all of the same length.
     pub fn alltoall(self, source: Span, into: Span) -> Prepared {
         if let Some(sides) = self.sides() {
             return Prepared::without_work(inter::alltoall(sides, source, into));
@@ -154,7 +155,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// The root gets the blocks of all, of any lengths. Only the root says where.
+    /// The root gets the blocks of all ranks, of any lengths. Only the root passes `all`.
     pub fn gather_blocks(self, root: Root, mine: Span, all: &[Span]) -> Prepared {
         Prepared::without_work(match root {
             Root::Between(root) => inter::gather_blocks(self.expect_sides(), root, mine, at(all)),
@@ -162,7 +163,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets its block of the root's, of any length. Only the root says where from.
+    /// Each rank gets its block of the root's, of any length. Only the root passes `all`.
     pub fn scatter_blocks(self, root: Root, all: &[Span], mine: Span) -> Prepared {
         Prepared::without_work(match root {
             Root::Between(root) => inter::scatter_blocks(self.expect_sides(), root, at(all), mine),
@@ -170,7 +171,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets the blocks of all, of any lengths.
+    /// All ranks get the blocks of all, of any lengths.
     pub fn allgather_blocks(self, mine: Span, all: &[Span]) -> Prepared {
         if let Some(sides) = self.sides() {
             return Prepared::new(inter::allgather_blocks_work_bytes(sides, at(all)), |work| {
@@ -183,7 +184,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets a block of everybody's, of any lengths.
+    /// Each rank gets one block from every rank, of any lengths.
     pub fn alltoall_blocks(self, to: &[Span], from: &[Span]) -> Prepared {
         if let Some(sides) = self.sides() {
             return Prepared::without_work(inter::alltoall_blocks(sides, at(to), at(from)));
@@ -194,7 +195,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// The root gets what all contributions combine to. `bytes` are those of the contribution, and at the root of the
+    /// The root gets the combination of all contributions. `bytes` holds the contribution, and at the root the
     /// result.
     pub fn reduce(self, root: Root, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         match root {
@@ -213,7 +214,7 @@ impl<'a> Comm<'a> {
         }
     }
 
-    /// Everybody gets what all contributions combine to, of the other group if there are two.
+    /// All ranks get the combination of all contributions; those of the other group if there are two.
     pub fn allreduce(self, reduce_op: ReduceOp, mine: Span, result: Span) -> Prepared {
         if let Some(sides) = self.sides() {
             let work_bytes = inter::allreduce_work_bytes(sides, reduce_op, mine.len);
@@ -227,13 +228,13 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets what the contributions up to its own combine to, in the place of its own.
+    /// Each rank gets the combination of the contributions up to its own, in place.
     pub fn scan(self, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         let me = self.member();
         Prepared::new(bytes.len, |work| algorithm::scan(me, reduce_op, bytes, work))
     }
 
-    /// The same without its own.
+    /// Like [`scan`](Comm::scan), without the rank's own contribution.
     pub fn exscan(self, reduce_op: ReduceOp, bytes: Span) -> Prepared {
         let me = self.member();
         Prepared::new(algorithm::exscan_work_bytes(bytes.len), |work| {
@@ -241,7 +242,7 @@ impl<'a> Comm<'a> {
         })
     }
 
-    /// Everybody gets its block of what all contributions combine to. Blocks are of one length.
+    /// Each rank gets its block of the combination of all contributions. Blocks have the same length.
     pub fn reduce_scatter_block(self, reduce_op: ReduceOp, all: Span, mine: Span) -> Prepared {
         if let Some(sides) = self.sides() {
             let work_bytes = inter::reduce_scatter_work_bytes(sides, reduce_op, all.len);

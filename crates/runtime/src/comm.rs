@@ -1,7 +1,7 @@
-//! A communicator, and what is done in it: messages, probes, schedules.
+//! Operations in a communicator: messages, probes, schedules.
 //!
-//! A front keeps what a communicator consists of, together with whatever it hangs on it, and makes a [`Comm`] of that for
-//! the time of a call.
+//! A front stores the parts of a communicator with its own data, and makes a [`Comm`] of them for the duration of a
+//! call.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::plane::Plane;
 use crate::process::Process;
 
-/// A communicator during a call: who takes part, and in which plane.
+/// A communicator during a call: its members and its plane.
 #[derive(Clone, Copy)]
 pub struct Comm<'a> {
     plane: Plane<'a>,
@@ -24,31 +24,31 @@ pub struct Comm<'a> {
 }
 
 impl<'a> Comm<'a> {
-    /// The communicator of these members, which is in this plane at all of them.
+    /// The communicator of these members, in the plane that all of them use for it.
     #[inline(always)]
     pub fn new(plane: Plane<'a>, members: &'a Members) -> Comm<'a> {
         Comm { plane, members }
     }
 
-    /// The rank that we are of the job.
+    /// This process as a rank of the job.
     #[inline(always)]
     pub fn process(self) -> &'a Process {
         self.plane.process()
     }
 
-    /// The plane that it is in.
+    /// The plane of the communicator.
     #[inline(always)]
     pub fn plane(self) -> Plane<'a> {
         self.plane
     }
 
-    /// Who takes part.
+    /// The members.
     #[inline(always)]
     pub fn members(self) -> &'a Members {
         self.members
     }
 
-    /// This rank, as the algorithms of collectives describe it.
+    /// This rank, as the algorithms of collectives need it.
     pub fn member(self) -> Member<'a> {
         Member { locality: self.process().locality(), ..self.members.member() }
     }
@@ -56,17 +56,18 @@ impl<'a> Comm<'a> {
     /// Sends, and waits until the memory may be used again.
     ///
     /// # Safety
-    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until this returns: no other code writes it, nor reads it if the operation writes it.
     #[inline(always)]
     pub unsafe fn send(self, (to, word): (Peer, MatchWord), source: Span, mode: Mode) -> Outcome {
         // SAFETY: the caller's promise.
         unsafe { self.plane.perform(|nic, port| nic.post_send(to, word, source, mode, port)) }
     }
 
-    /// Begins to send.
+    /// Starts a send.
     ///
     /// # Safety
-    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until the operation is complete: no other code writes it, nor reads it if the operation
+    /// writes it.
     #[inline(always)]
     pub unsafe fn start_send(
         self,
@@ -78,20 +79,21 @@ impl<'a> Comm<'a> {
         unsafe { self.plane.submit(|nic, port| nic.post_send(to, word, source, mode, port)) }
     }
 
-    /// Receives, and waits for the message.
+    /// Receives a message, and waits for it.
     ///
     /// # Safety
-    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until this returns: no other code writes it, nor reads it if the operation writes it.
     #[inline(always)]
     pub unsafe fn receive(self, wanted: Wanted, into: Span) -> Outcome {
         // SAFETY: the caller's promise.
         unsafe { self.plane.perform(|nic, port| self.post_receive(nic, port, wanted, into)) }
     }
 
-    /// Begins to receive.
+    /// Starts a receive.
     ///
     /// # Safety
-    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until the operation is complete: no other code writes it, nor reads it if the operation
+    /// writes it.
     #[inline(always)]
     pub unsafe fn start_receive(self, wanted: Wanted, into: Span) -> Posted {
         // SAFETY: the caller's promise.
@@ -114,21 +116,22 @@ impl<'a> Comm<'a> {
         nic.post_receive(from, word, mask, into, port)
     }
 
-    /// Begins to receive a message that has been [taken](Comm::take).
+    /// Starts to receive a message that has been [taken](Comm::take).
     ///
     /// # Safety
-    /// The memory is lent until the operation is over: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until the operation is complete: no other code writes it, nor reads it if the operation
+    /// writes it.
     pub unsafe fn start_taken(self, ticket: Ticket, into: Span) -> Posted {
         // SAFETY: the caller's promise.
         unsafe { self.plane.submit(|nic, port| nic.post_taken(ticket, into, port)) }
     }
 
-    /// What could be received. Waits for it, or looks once.
+    /// Finds a message that could be received. Waits for it, or checks once.
     pub fn probe(self, wanted: Wanted, wait: bool) -> Result<Option<Probed>, Failure> {
         self.find(wanted, wait, |nic, port| nic.probe(wanted.word, wanted.mask, port))
     }
 
-    /// Takes a message, so that nobody else can receive it. Waits for it, or looks once.
+    /// Takes a message, so that no other receive can match it. Waits for it, or checks once.
     pub fn take(self, wanted: Wanted, wait: bool) -> Result<Option<(Ticket, Probed)>, Failure> {
         self.find(wanted, wait, |nic, port| nic.take(wanted.word, wanted.mask, port))
     }
@@ -143,26 +146,26 @@ impl<'a> Comm<'a> {
             find(nic, port).map(Ok).or_else(|| self.hopeless(nic, wanted).map(Err))
         };
         let found = if wait {
-            // SAFETY: nothing is lent.
+            // SAFETY: no memory is lent.
             Some(unsafe { self.plane.wait_for(look) })
         } else {
             self.plane.turn();
-            // SAFETY: nothing is lent.
+            // SAFETY: no memory is lent.
             unsafe { self.plane.submit(look) }
         };
         found.transpose().map_err(|fault| self.process().failure(Outcome::Failed(fault)))
     }
 
-    /// Why a message will not come, if so.
+    /// The reason why a message cannot arrive any more, if there is one.
     fn hopeless(self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
         let lost = || self.process().lost().peer().filter(|_| wanted.from.is_none());
         nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
     }
 
-    /// Runs a schedule, and waits until it is over.
+    /// Runs a schedule, and waits until it is complete.
     ///
     /// # Safety
-    /// The memory is lent until this returns: read by nobody if it will be written, and written by nobody.
+    /// The memory is lent until this returns: no other code writes it, nor reads it if the operation writes it.
     pub unsafe fn run(self, instance: u16, schedule: Schedule) -> Result<(), Failure> {
         let schedule = Arc::new(schedule);
         // SAFETY: the caller's promise.

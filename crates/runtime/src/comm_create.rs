@@ -1,12 +1,12 @@
-//! How communicators are created.
+//! Creation of communicators.
 //!
-//! The members of a new communicator agree on its number, and on whether it may be in another plane than the first. An
-//! agreement is one schedule ([`ferrywire_mpi::number_agreement`]); all of them run in the first plane, where they take turns.
-//! A call takes one instance of its communicator, under which it runs all its schedules one after the other, so that all
-//! ranks count alike whatever errors one of them finds.
+//! The members of a new communicator agree on its number, and on whether it may be in another plane than the first.
+//! An agreement is one schedule ([`ferrywire_mpi::number_agreement`]); all of them run in the first plane, where they
+//! take turns. A call takes one instance of its communicator and runs all its schedules under it, one after the
+//! other, so that the counts of all ranks agree whatever errors one of them finds.
 //!
 //! Invariants, cited below by number.
-//!   I1. What is lent to a schedule is on the stack of a call that waits for it.
+//!   I1. Memory lent to a schedule is on the stack of a call that waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,24 +27,24 @@ use crate::failure::Failure;
 
 /// A new communicator, which the front keeps.
 pub struct Created {
-    /// Who takes part.
+    /// The members.
     pub members: Members,
-    /// What they have agreed on.
+    /// The result of the agreement.
     pub agreed: Agreed,
 }
 
-/// Why no communicator could be created.
+/// Why a communicator could not be created.
 #[derive(Debug)]
 pub enum CreateError {
     /// The agreement failed.
     Failed(Failure),
-    /// The members have no number in common that is free.
+    /// The members have no free number in common.
     NoFreeNumber,
     /// This process is not in the group.
     NotInGroup,
-    /// The group has members that the communicator lacks.
+    /// The group has members that are not in the communicator.
     GroupOutside,
-    /// The communicator has one group, and two are needed.
+    /// The communicator has one group, and the call needs two.
     NoRemoteGroup,
     /// The two groups have members in common.
     GroupsOverlap,
@@ -74,35 +74,35 @@ impl fmt::Display for CreateError {
     }
 }
 
-/// The members of a communicator that agree on the number of another.
+/// The members of a communicator that agree on the number of a new one.
 pub enum Agreeing<'a> {
     /// All of them, of both groups if there are two, in the call with this instance.
     Everyone {
         /// The instance.
         instance: u16,
     },
-    /// A group of them, in which we are `rank`.
+    /// A group of them, in which this process has rank `rank`.
     Group {
         /// The group.
         group: &'a Group,
-        /// Our rank in it.
+        /// The rank of this process in it.
         rank: u32,
-        /// What tells agreements of overlapping groups apart.
+        /// Tells agreements of overlapping groups apart.
         tag: u32,
     },
 }
 
-/// Bytes that [`Comm::start_agreement`] works in.
+/// Work space of [`Comm::start_agreement`], in bytes.
 pub const AGREEMENT_BYTES: usize = ROOM_BYTES;
 
 type Result<T> = std::result::Result<T, CreateError>;
 
 impl Comm<'_> {
-    /// Begins to agree on a number, in the first plane. When the schedule is done, the promise is what it came to; none
-    /// is [`CreateError::NoFreeNumber`].
+    /// Starts an agreement on a number, in the first plane. When the schedule is complete, the promise holds the
+    /// result; without one, it is [`CreateError::NoFreeNumber`].
     ///
     /// # Safety
-    /// `room`, of [`AGREEMENT_BYTES`], stays lent until the schedule is over.
+    /// `room`, of [`AGREEMENT_BYTES`], stays lent until the schedule is complete.
     pub unsafe fn start_agreement(self, who: &Agreeing<'_>, room: Span) -> (Posted, NumberPromise) {
         let members = self.members();
         let (me, instance) = match *who {
@@ -117,7 +117,7 @@ impl Comm<'_> {
         (posted, promise)
     }
 
-    /// Agrees on a number, and waits.
+    /// Agrees on a number, and waits for the result.
     pub fn agree_on_number(self, who: &Agreeing<'_>) -> Result<Agreed> {
         let mut room = [0; AGREEMENT_BYTES];
         // SAFETY: I1.
@@ -136,20 +136,20 @@ impl Comm<'_> {
         Ok(Created { members: members(agreed.claim.number()), agreed })
     }
 
-    /// The same members under another number.
+    /// Creates a communicator of the same members.
     pub fn duplicate(self, instance: u16) -> Result<Created> {
         let who = Agreeing::Everyone { instance };
         self.created(&who, |number| self.members().renumbered(number))
     }
 
-    /// The same members under another number, with a module.
+    /// Creates a communicator of the same members, with a module.
     pub fn duplicate_with_module(self, instance: u16) -> Result<Created> {
         let who = Agreeing::Everyone { instance };
         self.created(&who, |number| self.members().renumbered(number).with_module())
     }
 
-    /// The members that pass the same color, in the order of their keys. None for those that pass no color, and where
-    /// nobody of the other group passes it.
+    /// Creates communicators of the members that pass the same color, ordered by key. `None` for a member without a
+    /// color, and if no member of the other group passes the same color.
     pub fn split(self, instance: u16, color: Option<u32>, key: i32) -> Result<Option<Created>> {
         let mine = [color.map_or(-1, i64::from), i64::from(key)];
         let all = self.gather_from_everyone(instance, &mine)?;
@@ -179,7 +179,7 @@ impl Comm<'_> {
         Ok(of_groups(group, rank, remote, agreed))
     }
 
-    /// The members of a group, which all members ask for. None for those that are not in it.
+    /// Creates a communicator of a group. All members call it; those outside the group get `None`.
     pub fn create(self, instance: u16, group: Group) -> Result<Option<Created>> {
         let members = self.members();
         if group.members().any(|peer| members.group().rank_of(peer).is_none()) {
@@ -203,14 +203,15 @@ impl Comm<'_> {
         Ok(rank.and_then(|rank| of_groups(group, rank, remote, agreed)))
     }
 
-    /// The members of a group, which only they ask for, under a tag of their own. None for those that are not in it.
+    /// Creates a communicator of a group. Only its members call it, with a tag that tells calls apart. `None` outside
+    /// the group.
     pub fn create_among(self, group: Group, tag: u32) -> Result<Option<Created>> {
         let Some(rank) = group.rank_of(self.plane().me()) else { return Ok(None) };
         let agreed = self.agree_on_number(&Agreeing::Group { group: &group, rank, tag })?;
         Ok(of_groups(group, rank, None, agreed))
     }
 
-    /// Both groups of a communicator that has two, as one.
+    /// Merges the two groups of an intercommunicator.
     pub fn merge(self, instance: u16, high: bool) -> Result<Created> {
         let members = self.members();
         let inter = members.inter().ok_or(CreateError::NoRemoteGroup)?;
@@ -225,12 +226,12 @@ impl Comm<'_> {
         self.created(&who, |number| Members::new(group, rank, number))
     }
 
-    /// Our rank in a group.
+    /// The rank of this process in a group.
     fn rank_in(self, group: &Group) -> Result<u32> {
         group.rank_of(self.plane().me()).ok_or(CreateError::NotInGroup)
     }
 
-    /// What everybody passes, of both groups if there are two.
+    /// Gathers the numbers that all members pass, of both groups if there are two.
     fn gather_from_everyone(self, instance: u16, mine: &[i64]) -> Result<Vec<i64>> {
         let me = self.members().member_of_everyone();
         let mut mine = mine.to_vec();
@@ -245,7 +246,7 @@ impl Comm<'_> {
     }
 }
 
-/// A communicator of a group, or between two. None if the other one is empty.
+/// A communicator of a group, or between two. `None` if the remote group is empty.
 fn of_groups(
     group: Group,
     rank: u32,
@@ -261,13 +262,13 @@ fn of_groups(
     Some(Created { members, agreed })
 }
 
-/// Numbers as a span.
+/// Lends numbers as a span.
 fn lend(numbers: &mut [i64]) -> Span {
     let address = numbers.as_mut_ptr().expose_provenance() as u64;
     Span::new(memory::MEMORY, address, size_of_val(numbers) as u64)
 }
 
-/// What everybody passed, ours and theirs.
+/// Splits what all members passed into that of the local and that of the remote group.
 fn sides<T>(all: &[T], ours: u32, first: bool) -> (&[T], &[T]) {
     match first {
         true => all.split_at(ours as usize),
@@ -278,21 +279,21 @@ fn sides<T>(all: &[T], ours: u32, first: bool) -> (&[T], &[T]) {
     }
 }
 
-/// Two groups that become the two sides of a communicator. Each has a leader, and the leaders have a communicator in
-/// common.
+/// Two groups that become the two sides of an intercommunicator. Each has a leader, and the leaders share a
+/// communicator.
 pub struct Bridge<'a> {
-    /// A communicator of our group.
+    /// A communicator of the local group.
     pub local: Comm<'a>,
-    /// The instance of the call there.
+    /// The instance of the call in it.
     pub instance: u16,
-    /// The rank of our leader there.
+    /// The rank of the local leader in it.
     pub leader: u32,
-    /// At the leader: the communicator of the leaders, the rank of the other one there, and the tag.
+    /// At the leader: the communicator of the leaders, the rank of the other leader in it, and the tag.
     pub across: Option<(Comm<'a>, u32, u32)>,
 }
 
 impl Bridge<'_> {
-    /// Creates the communicator between the two.
+    /// Creates the intercommunicator.
     pub fn create(&self) -> Result<Created> {
         let (remote, first) = self.exchange_groups()?;
         let agreed = self.agree()?;
@@ -302,7 +303,8 @@ impl Bridge<'_> {
         Ok(Created { members, agreed })
     }
 
-    /// Sends numbers to the other group, and everybody of ours what the other sends. As many go as come.
+    /// Exchanges numbers with the other group: the leaders swap them, then each broadcasts to its group. Both send
+    /// the same number of them.
     fn exchange(&self, mine: &[i64]) -> Result<Vec<i64>> {
         let mut theirs = vec![0; mine.len()];
         if let Some((comm, other, tag)) = self.across {
@@ -338,7 +340,7 @@ impl Bridge<'_> {
             .collect())
     }
 
-    /// The other group, and whether ours comes first where both are counted.
+    /// The other group, and whether the local group comes first in the common order.
     fn exchange_groups(&self) -> Result<(Group, bool)> {
         let group = self.local.members().group();
         let mut ours: Vec<i64> = group.members().map(|peer| i64::from(peer.0)).collect();
@@ -359,7 +361,7 @@ impl Bridge<'_> {
         Ok((Group::of(&peers), first < answer[0]))
     }
 
-    /// A number on which both groups agree.
+    /// Agrees on a number across both groups.
     fn agree(&self) -> Result<Agreed> {
         let process = self.local.process();
         let agreed = agree_by(
@@ -372,8 +374,8 @@ impl Bridge<'_> {
                 Ok(NumberBallot::try_from(common).expect("as many as were sent"))
             },
         );
-        // Whatever came of it, others may have waited for their turn.
-        // SAFETY: nothing is lent.
+        // Whatever the result, other agreements may have waited for their turn.
+        // SAFETY: no memory is lent.
         unsafe { process.first_plane().submit(|nic, port| nic.on_change(port)) };
         agreed?.ok_or(CreateError::NoFreeNumber)
     }
@@ -394,7 +396,7 @@ impl Bridge<'_> {
     }
 }
 
-/// Exchanges bytes with another rank, apart from the messages of users and collectives.
+/// Exchanges bytes with another rank, kept apart from the messages of users and collectives.
 fn swap(comm: Comm<'_>, other: u32, tag: u32, mine: Span, theirs: Span) -> Result<()> {
     let (plane, process) = (comm.plane(), comm.process());
     let (peer, out, back) = comm.members().pair(other, tag);

@@ -1,4 +1,4 @@
-//! The one place where a fault of the NIC becomes an error that a front can report.
+//! Converts faults of the NIC to errors that a front can report. No other file does.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ pub enum Failure {
         source: u32,
         /// Its tag.
         tag: u32,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
     },
     /// A process that the operation needs has left the job or died.
     PeerDown {
-        /// Which.
+        /// The process.
         peer: Peer,
-        /// Why it cannot be reached, if it did not go by itself.
+        /// Why it cannot be reached, if it did not leave by itself.
         unreachable: Option<String>,
     },
     /// The communicator is revoked.
@@ -34,12 +34,12 @@ pub enum Failure {
     Module(ModuleFault),
     /// Another part of the operation failed.
     Abandoned,
-    /// Something that the operation cannot end with.
+    /// An outcome that the operation cannot have.
     Unexpected(Outcome),
 }
 
 impl Process {
-    /// Nothing, or why an operation failed that has no result.
+    /// The result of an operation that returns nothing.
     #[inline]
     pub fn done(&self, outcome: Outcome) -> Result<(), Failure> {
         match outcome {
@@ -48,7 +48,7 @@ impl Process {
         }
     }
 
-    /// Why an operation failed that ended with `outcome`.
+    /// The failure that `outcome` stands for.
     #[cold]
     pub fn failure(&self, outcome: Outcome) -> Failure {
         match outcome {

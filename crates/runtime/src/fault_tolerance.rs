@@ -1,7 +1,7 @@
-//! What a program can do when ranks die, in a job that goes on without them. The terms are those of User Level Failure
+//! Recovery from the death of ranks, in a job that continues without them. The terms are those of User Level Failure
 //! Mitigation.
 //!
-//! Everything is decided by the agreement of crate `mpi`, which runs beside the application.
+//! The agreement service of crate `mpi`, which runs beside the application, makes all decisions.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use ferrywire_mpi::numbers::Claim;
 use crate::comm_create::Created;
 use crate::process::Process;
 
-/// The job ends when a rank dies, so nothing can be decided without the dead.
+/// The job ends when a rank dies, so it has no agreement service.
 #[derive(Clone, Copy, Debug)]
 pub struct NotFaultTolerant;
 
-/// The agreement of a rank.
+/// Starts the agreement service of a rank.
 pub(crate) fn open_agreement(rank: &'static Rank) -> Arc<RunningService<Agreement>> {
     let me = rank.me();
     let (word, wanted) = (Agreement::word(me), Agreement::wanted());
@@ -32,7 +32,7 @@ pub(crate) fn open_agreement(rank: &'static Rank) -> Arc<RunningService<Agreemen
 }
 
 impl Process {
-    /// A communicator has been created.
+    /// Announces a new communicator to the agreement service.
     pub fn on_comm_created(&self, members: &Members) {
         if let Some(agreement) = &self.agreement {
             agreement.ask(|agreement| {
@@ -41,7 +41,7 @@ impl Process {
         }
     }
 
-    /// A communicator has been freed. Its number is not used again if a revocation of it may still be on its way.
+    /// Forgets a freed communicator. Its number is not used again if a revocation of it may still be on its way.
     pub fn on_comm_freed(&self, members: &Members, claim: Option<Claim>) {
         if let Some(agreement) = &self.agreement {
             agreement.ask(|agreement| agreement.on_freed(members.number()));
@@ -51,13 +51,13 @@ impl Process {
         }
     }
 
-    /// Ends everything in a communicator, at all ranks.
+    /// Revokes a communicator at all ranks.
     pub fn revoke(&self, members: &Members) -> Result<(), NotFaultTolerant> {
         self.agreement()?.ask(|agreement| agreement.revoke(members.number()));
         Ok(())
     }
 
-    /// The program knows of the first `count` deaths in a communicator. Returns of how many it knows.
+    /// Acknowledges the first `count` deaths in a communicator. Returns the number that are acknowledged.
     pub fn acknowledge_failed(
         &self,
         members: &Members,
@@ -69,12 +69,12 @@ impl Process {
     /// Takes part in the next agreement of a communicator, and waits for the decision of all living members.
     pub fn agree(&self, members: &Members, words: Vec<u64>) -> Result<Decision, NotFaultTolerant> {
         let promise = self.agreement()?.ask(|agreement| agreement.agree(members.number(), words));
-        // SAFETY: nothing is lent.
+        // SAFETY: no memory is lent.
         Ok(unsafe { self.first_plane().wait_for(|_, _| promise.get().cloned()) })
     }
 
-    /// Agrees with all living members of a communicator on another one without the dead. None: they have no number in
-    /// common that is free.
+    /// Agrees with all living members of a communicator on another one without the dead. `None` if they have no free
+    /// number in common.
     pub fn shrink(&self, members: &Members) -> Result<Option<Created>, NotFaultTolerant> {
         let agreed = agree_among_living(self.numbers(), self.plane_vote(), |words| {
             self.agree(members, words)

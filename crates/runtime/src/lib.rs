@@ -1,18 +1,18 @@
-//! MPI on this machine: what every front has in common.
+//! MPI on this machine: the code that all fronts share.
 //!
-//! A front converts: types and lifetimes of Rust, or handles and constants of C, to what is here and back. What MPI means
-//! is decided here and in crate `mpi`, and this is the only crate that asks the driver of a NIC for anything.
+//! A front converts the types and lifetimes of Rust, or the handles and constants of C, to the types of this crate
+//! and back. This crate and crate `mpi` define what MPI means. Only this crate calls the driver of a NIC.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `address.rs`, `call.rs` | ranks and tags as callers pass them; what a call was asked for, in errors |
+//! | `address.rs`, `call.rs` | ranks and tags as callers pass them; the arguments of a call, for errors |
 //! | `process.rs` | this process as a rank of its job |
 //! | `comm.rs` | communicators: messages, probes, schedules |
-//! | `comm_create.rs` | how communicators are created: agreement on numbers, split, merge, bridges |
-//! | `collective.rs` | collectives: schedules and the memory that they work in |
+//! | `comm_create.rs` | creating communicators: agreement on numbers, split, merge, bridges |
+//! | `collective.rs` | collectives: schedules and their work space |
 //! | `counter.rs` | generalised requests |
-//! | `plane.rs` | asking a NIC for something, and waiting, where a rank has several |
-//! | `failure.rs` | the one place where a fault of the NIC becomes an error |
+//! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
+//! | `failure.rs` | conversion of the NIC's faults to errors |
 //! | `fault_tolerance.rs` | revoke, shrink and agree, when ranks have died |
 
 mod address;

@@ -1,8 +1,8 @@
-//! Asking the NIC of a plane for something, and waiting for it, where a rank may have several planes.
+//! Posting operations to the NIC of a plane and waiting for them, where a rank may have several planes.
 //!
-//! Threads that use communicators of different planes never wait for each other's lock. That pays only if a program has
-//! several threads and the machine has cores for them, so everything stays in the first plane unless all members of a
-//! new communicator vote for another ([`Process::plane_vote`]).
+//! Threads that use communicators of different planes never wait for each other's lock. That pays only if a program
+//! has several threads and the machine has cores for them, so everything stays in the first plane unless all members
+//! of a new communicator vote for another ([`Process::plane_vote`]).
 
 use std::io;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ impl<'a> Plane<'a> {
         Plane { process, driver }
     }
 
-    /// Whose it is.
+    /// The process that the plane belongs to.
     #[inline(always)]
     pub fn process(self) -> &'a Process {
         self.process
     }
 
-    /// Asks the NIC for something.
+    /// Calls the NIC under the lock of its driver.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
@@ -44,7 +44,7 @@ impl<'a> Plane<'a> {
         unsafe { self.driver.submit(ask) }
     }
 
-    /// Asks for something, and waits until it is over.
+    /// Posts an operation, and waits until it is complete.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
@@ -67,17 +67,17 @@ impl<'a> Plane<'a> {
     /// Starts a schedule under an instance of its communicator.
     ///
     /// # Safety
-    /// As for [`Driver::submit`], until the schedule is over.
+    /// As for [`Driver::submit`], until the schedule is complete.
     pub unsafe fn start_schedule(self, instance: u16, schedule: Arc<Schedule>) -> Posted {
         // SAFETY: the caller's promise.
         unsafe { self.submit(|nic, port| nic.post_schedule(schedule, instance, port)) }
     }
 
-    /// Runs a schedule, and waits until it is over or its caller is released. Returns its ticket, if it had one: a
-    /// released schedule goes on under it.
+    /// Runs a schedule, and waits until it is complete or releases its caller. Returns its ticket, if it had one: a
+    /// released schedule continues under it.
     ///
     /// # Safety
-    /// As for [`Driver::submit`], until the schedule is over.
+    /// As for [`Driver::submit`], until the schedule is complete.
     #[inline]
     pub unsafe fn perform_schedule(
         self,
@@ -97,7 +97,7 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Waits until an operation is over.
+    /// Waits until an operation is complete.
     #[inline]
     pub fn wait(self, ticket: Ticket) -> Outcome {
         match self.process.must_look_around() {
@@ -106,7 +106,7 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Waits for all of these, and tells how each of them ended, in their order.
+    /// Waits for all of these, and passes their outcomes to `told`, in order.
     pub fn wait_each(self, tickets: impl Iterator<Item = Ticket>, mut told: impl FnMut(Outcome)) {
         match self.process.must_look_around() {
             false => self.driver.wait_each(tickets, told),
@@ -114,7 +114,7 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Waits until `look` finds what it wants among the outcomes. It must not call a driver.
+    /// Waits until `look` returns a value, given the outcomes so far. It must not call a driver.
     #[inline]
     pub fn wait_until<T>(self, mut look: impl FnMut(&mut Finished<'_>) -> Option<T>) -> T {
         if !self.process.must_look_around() {
@@ -126,7 +126,7 @@ impl<'a> Plane<'a> {
         })
     }
 
-    /// Looks into the NIC until `find` finds something there.
+    /// Waits until `find` returns a value from the state of the NIC.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
@@ -150,19 +150,19 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Turns once, and lets `look` see which outcomes are there. It must not call a driver.
+    /// Turns once, then gives `look` the outcomes so far. It must not call a driver.
     #[inline]
     pub fn look<T>(self, look: impl FnOnce(&mut Finished<'_>) -> T) -> T {
         self.turn_others();
         self.driver.look(look)
     }
 
-    /// Turns once, and returns how an operation ended, if it has.
+    /// Turns once, and returns the outcome of an operation, if it is complete.
     pub fn test(self, ticket: Ticket) -> Option<Outcome> {
         self.look(|finished| finished.take(ticket))
     }
 
-    /// The same for a task, which is woken when the operation is over.
+    /// The same for a task, whose waker is called when the operation is complete.
     pub fn poll(self, ticket: Ticket, waker: &Waker) -> Poll<Outcome> {
         self.driver.poll(ticket, waker)
     }
@@ -182,27 +182,27 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Nobody will ask how an operation ended. `keep` is dropped when it has.
+    /// Abandons the outcome of an operation. `keep` is dropped when the operation is complete.
     pub fn detach(self, ticket: Ticket, keep: Option<Keep>) {
         self.driver.detach(ticket, keep);
     }
 
-    /// Cancels an operation, if it is not too late; either way it ends.
+    /// Cancels an operation if it is not too late. It completes either way.
     pub fn cancel(self, ticket: Ticket) {
         self.driver.cancel(ticket);
     }
 
-    /// The process that we are, among all of the job.
+    /// This process as a peer.
     pub fn me(self) -> Peer {
         self.driver.me()
     }
 
-    /// Messages of `group` go to `module` from now on.
+    /// Loads a module, which then handles the messages of `group`.
     pub fn load(self, group: u16, module: Box<dyn Module>, placement: Placement) {
         self.driver.load(group, module, placement);
     }
 
-    /// Another module takes over.
+    /// Replaces a module by another.
     pub fn replace(self, group: u16, module: Box<dyn Module>) {
         self.driver.replace(group, module);
     }
@@ -212,15 +212,15 @@ impl<'a> Plane<'a> {
         self.driver.unload(group);
     }
 
-    /// What a module has done, if it is loaded.
+    /// The statistics of a module, if it is loaded.
     pub fn module_stats(self, group: u16) -> Option<ModuleStats> {
         self.driver.module_stats(group)
     }
 
-    /// Waits until a counter of a module is at least `at_least`. False if there is no such counter, or the module is
-    /// unloaded meanwhile.
+    /// Waits until a counter of a module reaches `at_least`. Returns false if there is no such counter, or if the
+    /// module is unloaded meanwhile.
     pub fn wait_for_module(self, group: u16, counter: u32, at_least: u64) -> bool {
-        // SAFETY: nothing is lent.
+        // SAFETY: no memory is lent.
         let outcome = unsafe {
             self.perform(|nic, _| match nic.module_counter(group, counter) {
                 Some(counter) => nic.post_wait(counter, at_least),
@@ -230,7 +230,7 @@ impl<'a> Plane<'a> {
         outcome == Outcome::Done
     }
 
-    /// Whether it is the same plane.
+    /// Whether both are the same plane.
     #[inline]
     pub fn is(self, other: Plane<'_>) -> bool {
         std::ptr::eq(self.driver, other.driver)
@@ -238,20 +238,20 @@ impl<'a> Plane<'a> {
 }
 
 impl Process {
-    /// The plane of a communicator with this number, on whose votes all members have agreed. It is opened if it has not
-    /// been used yet, which fails if there is no memory for it.
+    /// The plane of a communicator, given its number and the votes that all members agreed on. Opens the plane at its
+    /// first use, which fails without memory for it.
     pub fn plane_of(&self, number: u16, votes: u64) -> io::Result<Plane<'_>> {
         let driver = self.rank().plane(plane_number(number, votes != 0))?;
         Ok(Plane::new(self, driver))
     }
 
-    /// Whether no plane is open but the first.
+    /// Whether only the first plane is open.
     #[inline]
     pub fn has_one_plane(&self) -> bool {
         self.rank().has_one_plane()
     }
 
-    /// Waits until `look` finds what it wants among the outcomes of any plane. It must not call a driver.
+    /// Waits until `look` returns a value, given the outcomes of each plane. It must not call a driver.
     pub fn wait_anywhere<T>(
         &self,
         mut look: impl FnMut(Plane<'_>, &mut Finished<'_>) -> Option<T>,
@@ -261,9 +261,9 @@ impl Process {
     }
 }
 
-/// The number of the plane of a communicator, if it may be in any.
+/// The number of the plane of a communicator: the first one unless it may be in any.
 fn plane_number(comm: u16, anywhere: bool) -> u32 {
-    // The predefined communicators have the first for themselves.
+    // The first plane is reserved for the predefined communicators.
     if anywhere { 1 + u32::from(comm) % (PLANES - 1) } else { 0 }
 }
 

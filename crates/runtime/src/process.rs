@@ -1,4 +1,4 @@
-//! This process as a rank of its job: what all its communicators have in common.
+//! This process as a rank of its job: the state that all its communicators share.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::plane::Plane;
 
 /// A rank, from the moment it joins its job until it leaves.
 ///
-/// It leaves when this is dropped, at the latest.
+/// Dropping it leaves the job, if it has not left before.
 pub struct Process {
     rank: Place,
     numbers: Arc<Numbers>,
-    /// What settles things among ranks when some of them die; only in a job that goes on without them.
+    /// The agreement service among survivors; only in a job that continues when ranks die.
     pub(crate) agreement: Option<Arc<RunningService<Agreement>>>,
-    /// Whether several threads call at the same time, so that more than one plane may pay.
+    /// Whether several threads make calls at the same time, so that more than one plane may pay.
     has_threads: bool,
     user_operators: AtomicUsize,
     lost: Arc<Lost>,
 }
 
-/// Where the rank lives.
+/// How the rank is owned.
 #[expect(
     clippy::large_enum_variant,
     reason = "a process has one, and every message goes through it"
 )]
 enum Place {
     Owned(Rank),
-    /// A agreement lives beside it and may call it at any time, so it is never dropped.
+    /// The agreement service runs beside the rank and may call it at any time, so the rank is never dropped.
     Leaked(&'static Rank),
 }
 
@@ -51,8 +51,7 @@ impl Deref for Place {
 }
 
 impl Process {
-    /// A rank that has joined. Numbers of communicators below `predefined` belong to those that are there from the
-    /// beginning.
+    /// Wraps a rank that has joined its job. Numbers below `predefined` belong to the predefined communicators.
     pub fn new(rank: Rank, predefined: u16, has_threads: bool) -> Process {
         let numbers = Numbers::new(rank.me(), predefined);
         let (rank, agreement) = match rank.is_fault_tolerant() {
@@ -72,14 +71,14 @@ impl Process {
         }
     }
 
-    /// The same, as one of several ranks in this process: they are lost together.
+    /// Makes this one of several ranks in this process, which are lost together.
     #[must_use]
     pub fn sharing(mut self, lost: Arc<Lost>) -> Process {
         self.lost = lost;
         self
     }
 
-    /// Who has been lost of the ranks that share this process.
+    /// The lost rank among those that share this process.
     #[inline]
     pub fn lost(&self) -> &Lost {
         &self.lost
@@ -107,7 +106,7 @@ impl Process {
         self.rank.drivers()
     }
 
-    /// How the ranks of the job share machines and cores.
+    /// How the ranks of the job share hosts and cores.
     pub fn locality(&self) -> Locality {
         match self.rank() {
             rank if rank.has_other_hosts() => Locality::Unknown,
@@ -116,23 +115,24 @@ impl Process {
         }
     }
 
-    /// What this rank votes when the members of a new communicator agree: all bits if it may be in any plane, or none.
+    /// This rank's vote when the members of a new communicator agree on its plane: all bits if any plane will do,
+    /// else 0.
     pub fn plane_vote(&self) -> u64 {
         if self.has_threads && self.rank.has_cores_to_spare() { !0 } else { 0 }
     }
 
-    /// An open schedule needs a user-defined operator.
+    /// Counts an open schedule that needs a user-defined operator.
     pub fn add_user_operator(&self) {
         self.user_operators.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It does not any more.
+    /// Counts it as closed.
     pub fn remove_user_operator(&self) {
         self.user_operators.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether a thread that waits has to look at all planes: a user-defined operator may wait in any of them for a
-    /// thread of the program, since the agent does not run it.
+    /// Whether a waiting thread must drive all planes: a user-defined operator may wait in any of them for a thread
+    /// of the program, because the agent does not run it.
     #[inline(always)]
     pub(crate) fn must_look_around(&self) -> bool {
         self.user_operators.load(Ordering::Relaxed) > 0 && !self.rank.has_one_plane()
@@ -147,26 +147,26 @@ impl Drop for Process {
     }
 }
 
-/// The rank without which the job cannot go on, if there is one. All ranks of a process share it.
+/// The rank whose loss ended the job, if any. All ranks of a process share it.
 pub struct Lost {
     rank: AtomicU32,
-    /// It was not lost by itself: the time was over.
+    /// Whether the timeout ended the job, and not a loss.
     late: AtomicBool,
 }
 
 impl Lost {
-    /// Nobody is lost.
+    /// No rank is lost.
     pub fn nobody() -> Arc<Lost> {
         Arc::new(Lost { rank: AtomicU32::new(NOBODY), late: AtomicBool::new(false) })
     }
 
-    /// Names the rank; false if another was lost before.
+    /// Records the lost rank; false if another was lost before.
     pub fn name(&self, rank: u32) -> bool {
         // Pairs with the Acquire in `peer`.
         self.rank.compare_exchange(NOBODY, rank, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Names the rank with which the others are ended since the time is over; false if one was lost before.
+    /// Records the rank that stands for the timeout; false if one was lost before.
     pub fn name_late(&self, rank: u32) -> bool {
         let named = self.name(rank);
         if named {
@@ -175,13 +175,13 @@ impl Lost {
         named
     }
 
-    /// Whether the rank was named because the time was over.
+    /// Whether the timeout ended the job.
     pub fn is_late(&self) -> bool {
         // Pairs with the Release in `name_late`.
         self.late.load(Ordering::Acquire)
     }
 
-    /// The rank, if there is one.
+    /// The lost rank, if any.
     pub fn peer(&self) -> Option<Peer> {
         // Pairs with the Release in `name`.
         let rank = self.rank.load(Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! Echo, as `echo.c`: answers requests where they arrive. A request has an even tag, its answer the same
-//! payload and the tag plus one. An answer comes to the module of the rank that asked, which delivers it.
+//! Echo, like `echo.c`: answers requests where they arrive. A request has an even tag; its answer has the same
+//! payload and the tag plus one. The answer goes to the module of the rank that asked, which delivers it.
 //!
 //!     RUSTFLAGS="-C link-arg=-zstack-size=8192 -C strip=symbols" \
 //!         cargo build --release --target wasm32-unknown-unknown -p ferrywire-module --example echo

@@ -1,5 +1,5 @@
-//! Histogram, as `histogram.c`, which says what the messages look like: counts the messages of one tag as
-//! they pass, by length or by value, and changes none of them.
+//! Histogram, like `histogram.c`, which documents the messages: counts the messages of one tag as they arrive, by
+//! length or by value, and leaves them unchanged.
 //!
 //!     RUSTFLAGS="-C link-arg=-zstack-size=8192 -C strip=symbols" \
 //!         cargo build --release --target wasm32-unknown-unknown -p ferrywire-module --example histogram
@@ -27,7 +27,7 @@ struct Histogram {
 }
 
 impl Histogram {
-    /// What a watch message asks for, if it is one.
+    /// The request in a watch message, if it is well formed.
     fn wanted() -> Option<(u32, What)> {
         if length() != 8 {
             return None;
@@ -84,7 +84,7 @@ impl Module for Histogram {
     }
 }
 
-/// How many bits it takes to write the value.
+/// The number of bits that it takes to write the value.
 fn bits(value: u64) -> usize {
     (u64::BITS - value.leading_zeros()) as usize
 }

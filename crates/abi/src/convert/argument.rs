@@ -1,7 +1,7 @@
-//! Ranks and tags as C passes them: integers, some of which stand for something else.
+//! Ranks and tags from C: integers, some of which have a special meaning.
 //!
-//! In this crate they have the numbers of the standard ABI. A front for another ABI translates its numbers where its
-//! functions begin, and nothing behind that knows of it.
+//! In this crate they have the values of the standard ABI. A front for another ABI translates its values at the entry
+//! of its functions, and the code behind that does not know of it.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -10,22 +10,22 @@ use ferrywire_runtime::{Rank, Source, Tag};
 
 use crate::convert::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_ROOT};
 
-/// The rank that a message goes to, or a leader. It may be MPI_PROC_NULL.
+/// The target rank of a message, or a leader. It may be MPI_PROC_NULL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct PeerRank(c_int);
 
-/// The rank that a message comes from. It may be MPI_ANY_SOURCE or MPI_PROC_NULL.
+/// The source rank of a message. It may be MPI_ANY_SOURCE or MPI_PROC_NULL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct SourceRank(c_int);
 
-/// The root of a collective. Between two groups it may be MPI_ROOT or MPI_PROC_NULL.
+/// The root of a collective. In an intercommunicator it may be MPI_ROOT or MPI_PROC_NULL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct RootRank(c_int);
 
-/// The tag of a message. That of a receive may be MPI_ANY_TAG.
+/// The tag of a message. In a receive it may be MPI_ANY_TAG.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct MessageTag(c_int);
@@ -51,7 +51,7 @@ impl SourceRank {
         self.0 == MPI_ANY_SOURCE
     }
 
-    /// The same rank as that of a peer, if it is not MPI_ANY_SOURCE.
+    /// The rank as that of a peer, if it is not MPI_ANY_SOURCE.
     #[inline]
     pub(crate) fn peer(self) -> Option<PeerRank> {
         if self.is_any() { None } else { Some(PeerRank(self.0)) }
@@ -65,7 +65,7 @@ impl RootRank {
         below(self.0, end)
     }
 
-    /// The integer, to know the same root again.
+    /// The integer, to recognise the same root again.
     #[inline]
     pub(crate) fn bits(self) -> u32 {
         self.0.cast_unsigned()
@@ -95,12 +95,12 @@ impl MessageTag {
         u32::try_from(self.0).ok().filter(|&tag| tag <= max)
     }
 
-    /// The integer, where any will do.
+    /// The integer, where any value is valid.
     pub(crate) fn bits(self) -> u32 {
         self.0.cast_unsigned()
     }
 
-    /// The tag as an error describes that of a send, which cannot be MPI_ANY_TAG.
+    /// The tag of a send, for errors; it cannot be MPI_ANY_TAG.
     #[inline]
     pub(crate) fn number(self) -> Tag {
         Tag::Number(self.0.into())
@@ -145,13 +145,13 @@ impl fmt::Display for RootRank {
     }
 }
 
-/// How the front of another ABI makes them.
+/// Constructors for the front of another ABI.
 #[cfg(test)]
 mod made {
     use super::*;
 
     impl PeerRank {
-        /// A rank; none is MPI_PROC_NULL.
+        /// A rank; `None` is MPI_PROC_NULL.
         pub(crate) fn of(rank: Option<c_int>) -> PeerRank {
             PeerRank(rank.unwrap_or(MPI_PROC_NULL))
         }
@@ -160,7 +160,7 @@ mod made {
     impl SourceRank {
         pub(crate) const ANY: SourceRank = SourceRank(MPI_ANY_SOURCE);
 
-        /// A rank; none is MPI_PROC_NULL.
+        /// A rank; `None` is MPI_PROC_NULL.
         pub(crate) fn of(rank: Option<c_int>) -> SourceRank {
             SourceRank(rank.unwrap_or(MPI_PROC_NULL))
         }

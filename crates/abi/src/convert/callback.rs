@@ -1,17 +1,17 @@
-//! Functions of the program that the library calls back, each with the ABI through which the program registered it.
+//! Callbacks: functions of the program, each with the ABI through which the program registered it.
 //!
-//! Another ABI has other handles and statuses, so that only a function of that ABI can be told of them in its own way: each callback
-//! comes with a function of ours that converts what it is passed. The ones here are for the standard ABI.
+//! Another ABI has other handles and statuses, so each callback comes with a function of ours that converts its
+//! arguments. Those in this file are for the standard ABI.
 //!
 //! Invariants, cited below by number.
-//!   I1. `function` is of the type that `call` expects: both come from one place.
+//!   I1. `function` has the type that `call` expects: both come from one place.
 
 use std::ffi::{c_int, c_void};
 
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Count, MPI_Datatype, MPI_Status};
 
-/// A function of the program's, and how it is called.
+/// A function of the program, and how to call it.
 #[derive(Clone, Copy)]
 pub(crate) struct Callback<Call> {
     pub(crate) function: *const (),
@@ -23,14 +23,14 @@ unsafe impl<Call: Send> Send for Callback<Call> {}
 // SAFETY: the same.
 unsafe impl<Call: Sync> Sync for Callback<Call> {}
 
-/// An operator: the function, what it reads, what it changes, how many elements, of which datatype.
+/// An operator: the function, the input, the input and output, the number of elements, the datatype.
 pub(crate) type OperatorCall = unsafe fn(*const (), *mut c_void, *mut c_void, u64, MPI_Datatype);
 /// An error handler: the function, the handle of the object, the code.
 pub(crate) type ErrorCall = unsafe fn(*const (), usize, c_int);
-/// The query of a generalised request: the function, its extra state, the status that it changes.
+/// The query of a generalised request: the function, its extra state, the status that it fills in.
 pub(crate) type QueryCall = unsafe fn(*const (), *mut c_void, &mut Status) -> c_int;
-/// Copies an attribute: the function, the handle of the object, the key, the extra state, the value. Answers the error,
-/// and the value that the copy has, if any.
+/// Copies an attribute: the function, the handle of the object, the key, the extra state, the value. Returns the
+/// error code, and the value of the copy, if any.
 pub(crate) type CopyCall =
     unsafe fn(*const (), usize, c_int, *mut c_void, *mut c_void) -> (c_int, Option<*mut c_void>);
 /// Deletes an attribute: the function, the handle of the object, the key, the value, the extra state.
@@ -59,7 +59,7 @@ pub(crate) type CopyFunction = unsafe extern "C" fn(
 pub(crate) type DeleteFunction =
     unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// Declares how a function of a type is called.
+/// Implements the call of functions of each type.
 macro_rules! standard {
     ($($type:ty as $call:ty { $($body:tt)* })*) => { $(
         impl From<$type> for Callback<$call> {
@@ -71,13 +71,13 @@ macro_rules! standard {
     )* };
 }
 
-/// The function that was put into a callback.
+/// The function in a callback.
 ///
 /// # Safety
-/// It has the type.
+/// The function has type `F`.
 unsafe fn of_type<F: Copy>(function: *const ()) -> F {
     const { assert!(size_of::<F>() == size_of::<*const ()>()) };
-    // SAFETY: the caller's promise; a pointer to a function is as large as any other.
+    // SAFETY: the caller's promise; all function pointers have the size of a pointer.
     unsafe { std::mem::transmute_copy(&function) }
 }
 

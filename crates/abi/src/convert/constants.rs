@@ -419,14 +419,14 @@ handles! {
     MPI_COMPLEX32 = 0x2eb;
 }
 
-/// The address that stands for "what is in the receive buffer".
+/// The address that means "use the data in the receive buffer".
 pub const MPI_IN_PLACE: usize = 1;
-/// The address that asks the library to find room for buffered sends itself.
+/// The address that makes the library allocate memory for buffered sends.
 pub const MPI_BUFFER_AUTOMATIC: usize = 2;
 
-/// A rank has died, and what was asked for cannot be done without it.
+/// A rank that the call needs has died.
 pub const MPIX_ERR_PROC_FAILED: c_int = 101;
-/// A rank has died who might have sent what is to be received from anybody.
+/// A rank that might have been the sender for a receive from any source has died.
 pub const MPIX_ERR_PROC_FAILED_PENDING: c_int = 102;
 /// The communicator is revoked.
 pub const MPIX_ERR_REVOKED: c_int = 103;

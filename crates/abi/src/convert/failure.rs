@@ -1,8 +1,7 @@
-//! What goes wrong.
+//! Failures of calls.
 //!
-//! A failure says what is wrong, and the call in which it happened adds what it was asked for. Who is told is in
-//! `raise.rs`. The code that a call returns names the very
-//! error instance, so that `MPI_Error_string` can tell it in full.
+//! A failure says what is wrong, and the call adds its arguments. `raise.rs` finds the error handler. The code that a
+//! call returns identifies the error instance, so that `MPI_Error_string` can return its full text.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -19,29 +18,29 @@ use crate::convert::constants::{
 };
 use crate::convert::status::Status;
 
-/// What a function comes to.
+/// The result of a function.
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// What has an error handler.
+/// An object with an error handler.
 pub(crate) trait Owner: Send + Sync {
-    /// What errors call it.
+    /// The name of the object in errors.
     fn title(&self) -> String;
 
-    /// Tells its error handler. True if that says that the job has to end.
+    /// Calls its error handler. Returns true if the job must end.
     fn tell(&self, code: c_int) -> bool;
 }
 
-/// Something that went wrong.
+/// An error, with the call and the reason.
 pub(crate) struct Failure(Box<Inner>);
 
 struct Inner {
     code: c_int,
-    /// What was asked for, to stand behind the name of the call.
+    /// The arguments of the call, printed after its name.
     request: String,
     why: String,
-    /// What it belongs to, where the call does not say.
+    /// The object that it belongs to, where the call does not say.
     owner: Option<Arc<dyn Owner>>,
-    /// What there is to say of the message that it is about.
+    /// The status of the message that it is about.
     status: Option<Status>,
 }
 
@@ -54,13 +53,13 @@ impl Failure {
         Failure(Box::new(Inner { code: class, request, why, owner: None, status: None }))
     }
 
-    /// An error that user code has returned, or that has been through a handler.
+    /// An error that a callback has returned, or that a handler has seen.
     #[cold]
     pub(crate) fn of_code(code: c_int) -> Failure {
         Failure::new(code, "")
     }
 
-    /// The same, when the call was asked for `request`, which begins with a blank: " of 8 bytes".
+    /// Adds the arguments of the call, which begin with a blank: " of 8 bytes".
     #[must_use]
     pub(crate) fn during(mut self, request: impl fmt::Display) -> Failure {
         if self.0.request.is_empty() {
@@ -69,32 +68,31 @@ impl Failure {
         self
     }
 
-    /// The same, of the message with this status.
+    /// Adds the status of the message that it is about.
     #[must_use]
     pub(crate) fn of_message(mut self, status: Status) -> Failure {
         self.0.status = Some(status);
         self
     }
 
-    /// The status of the message that it is about, if there is one.
+    /// The status of the message that it is about, if any.
     pub(crate) fn status(&self) -> Option<Status> {
         self.0.status
     }
 
-    /// The same, of something that belongs to `owner`.
+    /// Adds the object that it belongs to.
     #[must_use]
     pub(crate) fn of(mut self, owner: Arc<dyn Owner>) -> Failure {
         self.0.owner = Some(owner);
         self
     }
 
-    /// What it belongs to, if that is known.
+    /// The object that it belongs to, if known.
     pub(crate) fn owner(&self) -> Option<Arc<dyn Owner>> {
         self.0.owner.clone()
     }
 
-    /// The error of a call that completes several requests, of which the one at `place` is the first to
-    /// fail.
+    /// The error of a call that completes several requests, of which the one at `place` is the first to fail.
     #[must_use]
     pub(crate) fn in_status(mut self, place: usize) -> Failure {
         self.0.code = MPI_ERR_IN_STATUS;
@@ -107,7 +105,7 @@ impl Failure {
         self.0.code
     }
 
-    /// The code by which it can be looked up. Codes of the user's own stay as they are.
+    /// The code by which its text can be looked up. Codes that the program added stay as they are.
     pub(crate) fn register(&self, call: &str) -> c_int {
         let Inner { code, request, why, .. } = &*self.0;
         match why.is_empty() || *code > MPI_ERR_LASTCODE {
@@ -123,7 +121,7 @@ impl From<runtime::Failure> for Failure {
         let class = match &failure {
             runtime::Failure::Truncated { .. } => MPI_ERR_TRUNCATE,
             runtime::Failure::PeerDown { .. } => MPIX_ERR_PROC_FAILED,
-            // Nothing takes back what a call waits for but a revocation.
+            // Only a revocation cancels an operation that a call waits for.
             runtime::Failure::Revoked | runtime::Failure::Cancelled => return revoked(),
             runtime::Failure::Module(_)
             | runtime::Failure::Abandoned
@@ -146,7 +144,7 @@ impl From<CreateError> for Failure {
     }
 }
 
-/// The failures of late, by their number.
+/// The most recent failures, by number.
 static RECENT: Mutex<VecDeque<(c_int, String)>> = Mutex::new(VecDeque::new());
 
 fn remember(class: c_int, text: String) -> c_int {
@@ -159,7 +157,7 @@ fn remember(class: c_int, text: String) -> c_int {
     ERROR_INSTANCE | number << CLASS_BITS | class
 }
 
-/// What there is to say of this very error instance, if it is not too long ago.
+/// The text of this error instance, if it is recent enough.
 pub(crate) fn text_of(code: c_int) -> Option<String> {
     if code & ERROR_INSTANCE == 0 {
         return None;
@@ -169,18 +167,18 @@ pub(crate) fn text_of(code: c_int) -> Option<String> {
     recent.iter().rev().find(|(of, _)| *of == number).map(|(_, text)| text.clone())
 }
 
-/// The error class of a code of ours; other codes are their own class, or the user knows it.
+/// The error class of a code of ours. Other codes are their own class, or the program has defined it.
 pub(crate) fn class_of(code: c_int) -> c_int {
     if code & ERROR_INSTANCE == 0 { code } else { code & MPI_ERR_LASTCODE }
 }
 
-/// Of a call in a revoked communicator.
+/// The error of a call in a revoked communicator.
 #[cold]
 pub(crate) fn revoked() -> Failure {
     Failure::new(MPIX_ERR_REVOKED, "the communicator is revoked")
 }
 
-/// Of a receive from anybody, when the program does not know of a death.
+/// The error of a receive from any source while the program has not acknowledged a death.
 #[cold]
 pub(crate) fn pending(peer: Peer) -> Failure {
     let rank = peer.0;
@@ -197,14 +195,14 @@ impl From<runtime::NotFaultTolerant> for Failure {
     }
 }
 
-/// Something that is ours to mend.
+/// An error that is not the program's fault.
 pub(crate) fn internal(why: impl Into<String>) -> Failure {
     Failure::new(MPI_ERR_OTHER, why)
 }
 
-/// Codes with this bit name an error instance: its class below, its number above.
+/// Codes with this bit identify an error instance: its class in the low bits, its number above.
 const ERROR_INSTANCE: c_int = 1 << 30;
 const CLASS_BITS: u32 = 14;
 const NUMBER_BITS: u32 = 16;
-/// Error instances that can be looked up. Programs ask at once, or never.
+/// Error instances that can be looked up. Programs look them up at once, or never.
 const RECENT_MAX: usize = 64;

@@ -1,15 +1,15 @@
-//! Handles: what C holds in its hands of an object of ours.
+//! Handles: the values by which C refers to objects of this library.
 //!
-//! What the standard predefines is a small number, and each kind of object knows its own. Everything
-//! else is the address of a counted object that begins with a mark of its kind, so that a handle of another
-//! kind, or of something that has been freed and whose memory is still ours, is found out. Languages without pointers
-//! know the object by an integer, which stands behind the mark.
+//! A predefined handle is a small number, which each kind of object knows. Any other handle is the address of a
+//! reference-counted object that begins with a mark of its kind. The mark detects a handle of another kind, and a
+//! freed handle whose memory is still ours. Languages without pointers refer to the object by an integer, which is
+//! stored behind the mark.
 //!
 //! Invariants, cited below by number.
 //!   I1. A handle above [`PREDEFINED_MAX`] comes from [`expose`], through the program, and the program has
-//!       not freed it: the standard says so. What it names is an `Object<T>` of some `T`, and stays alive
-//!       during the call.
-//!   I2. What [`expose_owned`] gave a handle to is used by one thread at a time: the standard says so.
+//!       not freed it: the standard says so. It names an `Object<T>` of some `T`, which stays alive during
+//!       the call.
+//!   I2. An object of [`expose_owned`] is used by one thread at a time: the standard says so.
 
 mod numbers;
 
@@ -22,29 +22,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::convert::failure::{Failure, Result};
 use numbers::Numbers;
 
-/// Something that C has handles of.
+/// A kind of object that has handles.
 pub(crate) trait Kind {
-    /// What marks it in memory. Differs from that of every other kind.
+    /// The mark in memory, different for every kind.
     const MARK: u32;
-    /// The class of the error that a wrong handle is.
+    /// The error class of an invalid handle.
     const ERROR: c_int;
-    /// What errors call it.
+    /// The name of the kind in errors.
     const NAME: &'static str;
 }
 
-/// An object with its head.
+/// An object with its header.
 #[repr(C)]
 pub(crate) struct Object<T> {
     head: Header,
     value: T,
 }
 
-/// What every object begins with.
+/// The beginning of every object.
 #[repr(C)]
 struct Header {
-    /// Of which kind it is.
+    /// The mark of its kind.
     mark: AtomicU32,
-    /// Its integer; zero as long as nobody has asked for one.
+    /// Its integer; zero until one is needed.
     number: AtomicU32,
 }
 
@@ -54,14 +54,14 @@ impl Header {
         Header { mark: AtomicU32::new(T::MARK), number: AtomicU32::new(0) }
     }
 
-    /// The handle names nothing any more.
+    /// Invalidates the handle.
     #[inline]
     fn retire(&self) {
         self.mark.store(FREED, Ordering::Relaxed);
     }
 }
 
-/// The integer goes back when the object ends, whoever has the last share of it.
+/// Releases the integer with the last share of the object.
 impl Drop for Header {
     #[inline]
     fn drop(&mut self) {
@@ -81,46 +81,46 @@ impl<T> Deref for Object<T> {
     }
 }
 
-/// Somebody's share of an object.
+/// A share of an object.
 pub(crate) type Shared<T> = Arc<Object<T>>;
 
-/// An object that has no handle yet.
+/// Creates an object without a handle.
 pub(crate) fn share<T: Kind>(value: T) -> Shared<T> {
     Arc::new(Object { head: Header::new::<T>(), value })
 }
 
-/// A handle of an object.
+/// Makes a share of an object the handle that C holds.
 pub(crate) fn expose<T: Kind>(object: Shared<T>) -> usize {
     Arc::into_raw(object).expose_provenance()
 }
 
-/// What a handle names.
+/// The object that a handle names.
 #[inline]
 pub(crate) fn find<'a, T: Kind>(handle: usize) -> Result<&'a Object<T>> {
     if handle <= PREDEFINED_MAX || !handle.is_multiple_of(align_of::<Object<T>>()) {
         return Err(wrong::<T>(handle));
     }
     let head: *const Header = std::ptr::with_exposed_provenance(handle);
-    // SAFETY: I1: whatever its kind, it begins with a head.
+    // SAFETY: I1: an object of any kind begins with a header.
     let head = unsafe { &*head };
     if head.mark.load(Ordering::Relaxed) != T::MARK {
         return Err(wrong::<T>(handle));
     }
     let object: *const Object<T> = std::ptr::with_exposed_provenance(handle);
-    // SAFETY: I1, and the mark says of which kind it is.
+    // SAFETY: I1, and the mark identifies its kind.
     Ok(unsafe { &*object })
 }
 
-/// One more share of what a handle names.
+/// Another share of the object that a handle names.
 pub(crate) fn share_of<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object: *const Object<T> = find::<T>(handle)?;
     // SAFETY: I1: it is in an Arc, and the program's own share lives.
     unsafe { Arc::increment_strong_count(object) };
-    // SAFETY: that was for us.
+    // SAFETY: the count was incremented for this share.
     Ok(unsafe { Arc::from_raw(object) })
 }
 
-/// Takes the program's share back: the handle names nothing any more.
+/// Takes the program's share back and invalidates the handle.
 pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
     object.head.retire();
@@ -128,37 +128,36 @@ pub(crate) fn take<T: Kind>(handle: usize) -> Result<Shared<T>> {
     Ok(unsafe { Arc::from_raw(object) })
 }
 
-/// Gives a share back that came from [`release`] or [`share_of`]. The handle names the object until the last is given back.
+/// Drops a share that came from [`release`] or [`share_of`]. The handle stays valid until the last share is dropped.
 pub(crate) fn retire<T: Kind>(mut object: Shared<T>) {
     if let Some(last) = Arc::get_mut(&mut object) {
         last.head.retire();
     }
 }
 
-/// Takes one of the program's shares back, where it was given the same handle more than once.
+/// Takes one of the program's shares back, where it has the same handle more than once.
 pub(crate) fn release<T: Kind>(handle: usize) -> Result<Shared<T>> {
     let object = find::<T>(handle)?;
     // SAFETY: I1: this is one of the shares that `expose` gave to the program.
     Ok(unsafe { Arc::from_raw(object) })
 }
 
-/// Memory for an object of which nobody has a handle. After [`discard_owned`] it still says that its handle
-/// is one no more.
+/// Memory for an object without a handle. After [`discard_owned`] it still contains the mark of a freed object.
 pub(crate) type Room<T> = Box<MaybeUninit<Object<T>>>;
 
-/// A handle of an object that only the program has.
+/// A handle of an object that only the program refers to.
 pub(crate) fn expose_owned<T: Kind>(value: T) -> usize {
     expose_owned_in(Box::new_uninit(), value)
 }
 
-/// The same, in memory that is there.
+/// The same, in existing memory.
 #[inline]
 pub(crate) fn expose_owned_in<T: Kind>(mut room: Room<T>, value: T) -> usize {
     room.write(Object { head: Header::new::<T>(), value });
     Box::into_raw(room).expose_provenance()
 }
 
-/// What such a handle names.
+/// The object of a handle from [`expose_owned`].
 #[inline]
 pub(crate) fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
     find::<T>(handle)?;
@@ -167,7 +166,7 @@ pub(crate) fn find_owned<'a, T: Kind>(handle: usize) -> Result<&'a mut T> {
     Ok(unsafe { &mut (*object).value })
 }
 
-/// Takes it back.
+/// Takes such an object back and invalidates the handle.
 pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
     find::<T>(handle)?.head.retire();
     let object: *mut Object<T> = std::ptr::with_exposed_provenance_mut(handle);
@@ -176,14 +175,14 @@ pub(crate) fn take_owned<T: Kind>(handle: usize) -> Result<T> {
     Ok(object.value)
 }
 
-/// Ends it where it is, and gives its memory back.
+/// Drops such an object in place, and returns its memory.
 #[inline]
 pub(crate) fn discard_owned<T: Kind>(handle: usize) -> Result<Room<T>> {
     find::<T>(handle)?.head.retire();
     let object: *mut MaybeUninit<Object<T>> = std::ptr::with_exposed_provenance_mut(handle);
     // SAFETY: I1, I2: it came from a Box.
     let mut room = unsafe { Box::from_raw(object) };
-    // SAFETY: it was found in there, and will not be again.
+    // SAFETY: the object was found there, and its handle is now invalid.
     unsafe { room.assume_init_drop() };
     Ok(room)
 }
@@ -200,7 +199,7 @@ fn wrong<T: Kind>(handle: usize) -> Failure {
     Failure::new(T::ERROR, text)
 }
 
-/// What the standard gives this handle to. The first of each kind is its null handle.
+/// The name of a predefined handle. The first of each kind is its null handle.
 fn predefined(handle: usize) -> &'static str {
     match handle {
         0x20 => "MPI_OP_NULL",
@@ -232,7 +231,7 @@ pub(crate) fn to_int(handle: usize) -> c_int {
     predefined.unwrap_or_else(|| number_of(handle).cast_signed())
 }
 
-/// The handle of an integer; a null pointer if there is none.
+/// The handle of an integer; null if there is none.
 pub(crate) fn from_int(number: c_int) -> usize {
     match usize::try_from(number) {
         Ok(handle) if handle <= PREDEFINED_MAX => handle,
@@ -242,10 +241,10 @@ pub(crate) fn from_int(number: c_int) -> usize {
 
 static NUMBERS: Numbers = Numbers::new();
 
-/// The integer of an object, which it is given when this is first asked for.
+/// The integer of an object, assigned at the first call.
 fn number_of(handle: usize) -> u32 {
     let head: *const Header = std::ptr::with_exposed_provenance(handle);
-    // SAFETY: I1: whatever its kind, it begins with a head.
+    // SAFETY: I1: an object of any kind begins with a header.
     let number = unsafe { &(*head).number };
     match number.load(Ordering::Relaxed) {
         0 => {}
@@ -254,7 +253,7 @@ fn number_of(handle: usize) -> u32 {
     let claimed = NUMBERS.claim(handle);
     match number.compare_exchange(0, claimed, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => claimed,
-        // Another thread asked at the same time.
+        // Another thread assigned one at the same time.
         Err(known) => {
             NUMBERS.release(claimed);
             known
@@ -262,6 +261,6 @@ fn number_of(handle: usize) -> u32 {
     }
 }
 
-/// The largest handle that is no address: the standard reserves the first page.
+/// The largest handle that is not an address: the standard reserves the first page.
 pub(crate) const PREDEFINED_MAX: usize = 4095;
 const FREED: u32 = 0xdead_beef;

@@ -1,16 +1,16 @@
-//! Pointers that come from C, as the types that C meant.
+//! Pointers from C, typed by their purpose.
 //!
 //! Invariants, cited below by number.
-//!   I1. Values of these types come from callers in C, who vouch for what the standard says of the
-//!       argument: it is null, or it points to as many valid items as the call is told, and nobody else
-//!       writes there during the call.
+//!   I1. Values of these types come from callers in C, who vouch for what the standard says of the argument:
+//!       it is null, or it points to as many valid items as the call is told, and no other code writes there
+//!       during the call.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::convert::constants::MPI_ERR_ARG;
 use crate::convert::failure::{Failure, Result};
 
-/// Where one result, or an array of results, goes.
+/// A location for one result, or for an array of results.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
@@ -23,17 +23,17 @@ pub(crate) struct In<T>(*const T);
 #[repr(transparent)]
 pub(crate) struct Text(*const c_char);
 
-/// Where a string goes.
+/// A location for a string.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct TextOut(*mut c_char);
 
-/// A buffer of the user's that is read.
+/// A buffer of the program that is read.
 #[derive(Clone, Copy, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Choice(pub(crate) *const c_void);
 
-/// A buffer of the user's that is written.
+/// A buffer of the program that is written.
 #[derive(Clone, Copy, Eq, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct ChoiceMut(pub(crate) *mut c_void);
@@ -75,7 +75,7 @@ impl<T> Out<T> {
         }
     }
 
-    /// What is there now, where an argument is both given and returned.
+    /// The current value, where an argument is both input and output.
     #[inline]
     pub(crate) fn get(self) -> Result<T>
     where
@@ -88,18 +88,18 @@ impl<T> Out<T> {
         Ok(unsafe { self.0.read() })
     }
 
-    /// The item `at` of an array of which the caller has said that it is as long.
+    /// Item `at` of an array that, according to the caller, is long enough.
     #[inline]
     pub(crate) fn at(self, at: usize) -> Out<T> {
         Out(if self.0.is_null() { self.0 } else { self.0.wrapping_add(at) })
     }
 
-    /// A place of our own.
+    /// A location of our own.
     pub(crate) fn to(place: &mut T) -> Out<T> {
         Out(place)
     }
 
-    /// Whether there is nothing to write to.
+    /// Whether the pointer is null.
     #[inline]
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
@@ -124,7 +124,7 @@ impl<T> Out<T> {
 }
 
 impl<T> In<T> {
-    /// The same array where it is looked at only, as the calls that also write it do.
+    /// The same array as that of calls that also write it; it is only read.
     pub(crate) fn as_out(self) -> Out<T> {
         Out(self.0.cast_mut())
     }
@@ -142,32 +142,32 @@ impl<T> In<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.0, len) })
     }
 
-    /// Whether nothing was given.
+    /// Whether the pointer is null.
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 }
 
 impl Text {
-    /// The string. What is not UTF-8 in it is replaced.
+    /// The string, with invalid UTF-8 replaced.
     pub(crate) fn get(self) -> Result<String> {
         if self.0.is_null() {
             return Err(null_pointer());
         }
-        // SAFETY: I1: it ends with a zero.
+        // SAFETY: I1: the string ends with a zero.
         let text = unsafe { CStr::from_ptr(self.0) };
         Ok(text.to_string_lossy().into_owned())
     }
 }
 
 impl TextOut {
-    /// Whether there is nothing to write to.
+    /// Whether the pointer is null.
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// Writes as much of `text` as fits into `room` bytes, the zero at its end included, and answers how
-    /// many bytes that were, without the zero.
+    /// Writes as much of `text` as fits into `room` bytes, including the terminating zero, and returns the number of
+    /// bytes without the zero.
     pub(crate) fn put(self, text: &str, room: usize) -> Result<usize> {
         if self.0.is_null() {
             return Err(null_pointer());
@@ -183,7 +183,7 @@ impl TextOut {
         Ok(len)
     }
 
-    /// Writes as much of `text` as fits into `room` bytes, and how much that was.
+    /// Writes as much of `text` as fits into `room` bytes, and its length.
     pub(crate) fn put_counted(self, text: &str, room: c_int, len: Out<c_int>) -> Result {
         let written = self.put(text, usize::try_from(room).unwrap_or(0))?;
         len.put(c_int::try_from(written).expect("the room is an int"))
@@ -191,7 +191,7 @@ impl TextOut {
 }
 
 impl Choice {
-    /// What is there, if the caller knows what that is.
+    /// Its contents, where the caller knows their type.
     pub(crate) fn items<T>(self) -> In<T> {
         In(self.0.cast())
     }
@@ -204,7 +204,7 @@ impl Choice {
 }
 
 impl ChoiceMut {
-    /// A place for what the caller knows that it gets.
+    /// A location for a result, where the caller knows its type.
     pub(crate) fn place<T>(self) -> Out<T> {
         Out(self.0.cast())
     }

@@ -1,4 +1,4 @@
-//! What a call came to, written where the program wants to know it.
+//! Writes the status of a call for the program.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -9,8 +9,8 @@ use crate::convert::status::Status;
 use crate::convert::types::MPI_Status;
 
 impl Out<MPI_Status> {
-    /// Says what a call came to, if the program wants to know. The error is said only where a call
-    /// completes several requests: otherwise the standard leaves it alone.
+    /// Writes the status, if the program wants it. The error field is only written by calls that complete several
+    /// requests; otherwise the standard leaves it alone.
     #[inline]
     pub(crate) fn report(self, status: Status) {
         if self.is_null() {
@@ -21,12 +21,12 @@ impl Out<MPI_Status> {
         self.write(offset_of!(MPI_Status, internal), status.internal());
     }
 
-    /// Says what a call came to, the error included.
+    /// Writes the status including the error field.
     pub(crate) fn report_all(self, status: Status) {
         self.put_if_wanted(status.into());
     }
 
-    /// Says what a call came to, of a message that was too long as well: whose it was.
+    /// Writes the status of a call, and also of a message that was too long.
     #[inline]
     pub(crate) fn report_result(self, result: Result<Status>) -> Result {
         match result {
@@ -43,14 +43,14 @@ impl Out<MPI_Status> {
         }
     }
 
-    /// Says which error that was, if the program wants to know.
+    /// Writes the error field, if the program wants it.
     pub(crate) fn report_error(self, error: c_int) {
         if !self.is_null() {
             self.write(offset_of!(MPI_Status, error), error);
         }
     }
 
-    /// Writes the field at `offset`. The program may have left the others without a value.
+    /// Writes the field at `offset`. The other fields may be uninitialised.
     #[inline]
     fn write<T>(self, offset: usize, field: T) {
         let place: *mut T = self.raw().wrapping_byte_add(offset).cast();

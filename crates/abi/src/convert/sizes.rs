@@ -1,4 +1,4 @@
-//! The types that a function with a count of 32 bits and its twin with 64 differ in.
+//! The types in which a function with 32-bit counts differs from its variant with 64-bit counts.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
 use crate::convert::types::{MPI_Aint, MPI_Count};
 
-/// As the older functions have them.
+/// The types of the functions with 32-bit counts.
 pub(crate) mod small {
     use super::{MPI_Aint, c_int};
 
@@ -16,7 +16,7 @@ pub(crate) mod small {
     pub(crate) type Address = MPI_Aint;
 }
 
-/// As the functions have them whose names end with `_c`.
+/// The types of the functions whose names end with `_c`.
 pub(crate) mod large {
     use super::{MPI_Aint, MPI_Count};
 
@@ -25,7 +25,7 @@ pub(crate) mod large {
     pub(crate) type Address = MPI_Count;
 }
 
-/// Any of them.
+/// Any of these types.
 pub(crate) trait Wide: Copy {
     /// The same number in 64 bits.
     fn wide(self) -> i64;
@@ -77,7 +77,7 @@ fn negative(count: i64) -> Failure {
     Failure::new(MPI_ERR_COUNT, format!("the count is {count}, and must not be negative"))
 }
 
-/// A number of items in an array of the caller's.
+/// The length of an array of the caller.
 #[inline]
 pub(crate) fn length(size: impl Wide) -> Result<usize> {
     let failure =

@@ -1,4 +1,4 @@
-//! What a call came to, as a value.
+//! The status of a call, as a value.
 
 use std::ffi::c_int;
 
@@ -7,19 +7,19 @@ use ferrywire_host::nic::Received;
 use crate::convert::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_SUCCESS};
 use crate::convert::types::MPI_Status;
 
-/// What a call came to: whose message it was, and how long. Source and tag have the numbers of the standard ABI.
+/// The status of a call: source, tag and length of the message. Source and tag have the values of the standard ABI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
     pub(crate) source: c_int,
     pub(crate) tag: c_int,
-    /// Told only where a call completes several requests.
+    /// Only written by calls that complete several requests.
     pub(crate) error: c_int,
     pub(crate) cancelled: bool,
     pub(crate) bytes: u64,
 }
 
 impl Status {
-    /// Of what is no message, and of a request that is not active.
+    /// The empty status, also of an inactive request.
     pub(crate) const EMPTY: Status = Status {
         source: MPI_ANY_SOURCE,
         tag: MPI_ANY_TAG,
@@ -28,13 +28,13 @@ impl Status {
         bytes: 0,
     };
 
-    /// Of a receive from MPI_PROC_NULL.
+    /// The status of a receive from MPI_PROC_NULL.
     pub(crate) const NOBODY: Status = Status { source: MPI_PROC_NULL, ..Status::EMPTY };
 
-    /// Of what was cancelled.
+    /// The status of a cancelled operation.
     pub(crate) const CANCELLED: Status = Status { cancelled: true, ..Status::EMPTY };
 
-    /// Of a message.
+    /// The status of a received message.
     #[inline]
     pub(crate) fn of(received: &Received) -> Status {
         let word = received.word;
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// What the fields of [`MPI_Status`] that have no name say: the bytes in two halves, and whether it was cancelled.
+    /// The unnamed fields of [`MPI_Status`]: the bytes in two halves, and whether it was cancelled.
     #[inline]
     pub(crate) fn internal(self) -> [c_int; 5] {
         let [a, b, c, d, e, f, g, h] = self.bytes.to_le_bytes();

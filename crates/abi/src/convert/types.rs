@@ -8,8 +8,8 @@ pub type MPI_Aint = isize;
 pub type MPI_Count = i64;
 pub type MPI_Offset = i64;
 
-/// A handle is a pointer that is never followed by the program. Ours are small numbers for what the
-/// standard predefines, and addresses otherwise.
+/// Defines handle types. The program never dereferences a handle. Predefined ones are small numbers, others
+/// addresses.
 macro_rules! handles {
     ($($name:ident)*) => { $(
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,7 +27,7 @@ handles! {
 pub type MPI_T_cb_safety = c_int;
 pub type MPI_T_source_order = c_int;
 
-/// What a receive got. `internal` is ours: `status.rs` says what is in it.
+/// The status of a message. `internal` is ours: `status.rs` defines its contents.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct MPI_Status {

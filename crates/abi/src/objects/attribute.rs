@@ -1,11 +1,11 @@
-//! Attributes: values that a program hangs on its objects, by keys that it makes.
+//! Attributes: values that a program attaches to its objects, by keys that it creates.
 //!
-//! A key says what becomes of its values when an object is duplicated or freed: functions of the
-//! program's, which may call anything, so none is called while a lock is held.
+//! A key determines what happens to its values when an object is duplicated or freed, by callbacks of the program.
+//! These may call any function, so no lock is held while one runs.
 //!
 //! Invariants, cited below by number.
-//!   I1. The functions are the program's, and so is what they are called with; it vouches for both. All
-//!       handles are alike in C, so one type of function does for the keys of all sorts of objects.
+//!   I1. The program vouches for its callbacks and for what they are called with. All handles are alike in C, so one
+//!       function type serves the keys of all kinds of objects.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ use crate::convert::constants::{MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID, MPI_SUCCESS,
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::Out;
 
-/// What a key belongs to.
+/// The kind of object that a key belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum KeyvalKind {
     /// Communicators.
@@ -27,21 +27,21 @@ pub(crate) enum KeyvalKind {
     Win,
 }
 
-/// A pointer of the program's, which is never followed here.
+/// A pointer of the program, which is never dereferenced here.
 #[derive(Clone, Copy)]
 struct Word(*mut c_void);
 
-// SAFETY: it is a number to us.
+// SAFETY: it is only a number here.
 unsafe impl Send for Word {}
 // SAFETY: the same.
 unsafe impl Sync for Word {}
 
-/// What becomes of a value when its object is duplicated.
+/// What happens to a value when its object is duplicated.
 #[derive(Clone, Copy)]
 enum CopyRule {
-    /// The copy has it, too.
+    /// The copy gets it too.
     Duplicate,
-    /// The program says.
+    /// The callback decides.
     Call(Callback<CopyCall>),
 }
 
@@ -54,7 +54,7 @@ struct Key {
 }
 
 impl Key {
-    /// The value that a copy of the object `handle` has; none if it has none.
+    /// The value that a copy of the object `handle` gets, if any.
     fn copy(&self, handle: usize, value: Word) -> Result<Option<Word>> {
         let Callback { function, call } = match self.copy {
             None => return Ok(None),
@@ -74,7 +74,7 @@ impl Key {
     }
 }
 
-/// What a function of the program's returned.
+/// Checks what a callback returned.
 fn checked(code: c_int) -> Result {
     if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
 }
@@ -85,13 +85,13 @@ pub(crate) struct Attributes(Mutex<Vec<Attribute>>);
 
 #[derive(Clone)]
 struct Attribute {
-    /// A key that was freed lives as long as its last value.
+    /// A freed key lives as long as its last value.
     key: Arc<Key>,
     value: Word,
 }
 
 impl Attributes {
-    /// Sets one. A value that was there is deleted first.
+    /// Sets an attribute. An existing value is deleted first.
     pub(crate) fn set(
         &self,
         sort: KeyvalKind,
@@ -105,7 +105,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// The value of one, if it is set.
+    /// The value of an attribute, if it is set.
     pub(crate) fn value(&self, sort: KeyvalKind, number: c_int) -> Result<Option<*mut c_void>> {
         match self.with(number) {
             Some(attribute) => Ok(Some(attribute.value.0)),
@@ -113,7 +113,7 @@ impl Attributes {
         }
     }
 
-    /// Deletes one, if it is set.
+    /// Deletes an attribute, if it is set.
     pub(crate) fn delete(&self, sort: KeyvalKind, handle: usize, number: c_int) -> Result {
         match self.with(number) {
             Some(attribute) => self.let_go(handle, &attribute),
@@ -121,7 +121,7 @@ impl Attributes {
         }
     }
 
-    /// Those that a copy of the object `old_handle` has.
+    /// The attributes that a copy of the object `old_handle` gets.
     pub(crate) fn copy_for_dup(&self, old_handle: usize) -> Result<Attributes> {
         let originals = self.list().clone();
         let mut copies = Vec::new();
@@ -133,7 +133,7 @@ impl Attributes {
         Ok(Attributes(Mutex::new(copies)))
     }
 
-    /// Deletes all, the last that was set first. Where the program objects, the rest stay.
+    /// Deletes all attributes, in reverse order of setting. If a callback fails, the remaining ones stay.
     pub(crate) fn delete_all(&self, handle: usize) -> Result {
         loop {
             let Some(last) = self.list().last().cloned() else { return Ok(()) };
@@ -156,10 +156,10 @@ impl Attributes {
     }
 }
 
-/// The keys that the program has made and not freed.
+/// The keys that the program has created and not freed.
 struct Keys {
     by_number: HashMap<c_int, Arc<Key>>,
-    /// Those that it has freed, while attributes have them: it may free them again.
+    /// Freed keys that attributes still use: the program may free them again.
     freed: HashMap<c_int, Weak<Key>>,
     next: c_int,
 }
@@ -184,7 +184,7 @@ fn find(sort: KeyvalKind, number: c_int) -> Result<Arc<Key>> {
     })
 }
 
-/// Makes a key.
+/// Creates a key.
 pub(crate) fn create(
     sort: KeyvalKind,
     copy: Option<CopyFunction>,
@@ -219,7 +219,7 @@ pub(crate) fn free(sort: KeyvalKind, place: Out<c_int>) -> Result {
     place.put(MPI_KEYVAL_INVALID)
 }
 
-/// The address that stands for "copy the value".
+/// The value of the constant that means "copy the value".
 const DUP_FUNCTION: usize = 1;
 /// The first number of a key that is not predefined.
 const FIRST_KEY: c_int = MPI_WIN_MODEL + 1;
@@ -228,7 +228,7 @@ const FIRST_KEY: c_int = MPI_WIN_MODEL + 1;
 mod tests {
     use super::*;
 
-    /// What was deleted, by the address that the key carries along.
+    /// Records deleted values in the list that the key's extra state points to.
     unsafe extern "C" fn note(_: usize, _: c_int, value: *mut c_void, extra: *mut c_void) -> c_int {
         let deleted: *const Mutex<Vec<usize>> = extra.cast();
         // SAFETY: the test passes such an address, and waits.
@@ -237,7 +237,7 @@ mod tests {
         c_int::from(value.addr() == STUBBORN)
     }
 
-    /// Hands on every other value, and one more.
+    /// Copies odd values, incremented by one.
     unsafe extern "C" fn copy_odd(
         _: usize,
         _: c_int,
@@ -246,7 +246,7 @@ mod tests {
         copied: *mut *mut c_void,
         flag: *mut c_int,
     ) -> c_int {
-        // SAFETY: there is room for both.
+        // SAFETY: both pointers are valid.
         unsafe { copied.write(std::ptr::without_provenance_mut(value.addr() + 1)) };
         // SAFETY: the same.
         unsafe { flag.write((value.addr() % 2 == 1).into()) };

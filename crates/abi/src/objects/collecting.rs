@@ -1,4 +1,4 @@
-//! A collective that is ready to go: a schedule, and the memory that it uses.
+//! A collective that is ready to start: a schedule and its memory.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use crate::objects::Plane;
 use crate::objects::data::Data;
 use crate::objects::op::Combining;
 
-/// A schedule, and the memory that it uses.
+/// A schedule and its memory.
 pub(crate) struct Collecting {
     pub(crate) schedule: Arc<Schedule>,
     pub(crate) places: Vec<PackedBuffer>,
-    /// What is copied into the place where the result will be, each time that it starts.
+    /// The contribution that is copied to the location of the result each time the schedule starts.
     pub(crate) contribution: Option<(Data, Span)>,
     pub(crate) kept: ScheduleMemory,
-    /// Under which it goes if a request stands for it: a persistent collective always under the same.
+    /// The instance of a collective with a request. A persistent collective always has the same.
     pub(crate) instance: u16,
-    /// Of a persistent collective: the communicator under whose number it goes, which is kept for as long.
+    /// For a persistent collective, the communicator whose number it uses, which is kept as long.
     pub(crate) space: Option<Space>,
     pub(crate) bytes: u64,
 }
 
-/// What a schedule needs after its caller was let go.
+/// The memory that a schedule needs after it has released its caller.
 #[derive(Default)]
 pub(crate) struct ScheduleMemory {
     pub(crate) work: Box<[u8]>,
@@ -31,7 +31,7 @@ pub(crate) struct ScheduleMemory {
     pub(crate) combining: Option<Combining>,
 }
 
-/// Memory of the user's that does not lie as it travels: its packed form.
+/// Memory of the program that is not contiguous: its packed form.
 pub(crate) struct PackedBuffer {
     pub(crate) data: Data,
     pub(crate) packed: Box<[u8]>,
@@ -39,7 +39,7 @@ pub(crate) struct PackedBuffer {
     pub(crate) comes: bool,
 }
 
-/// The communicator under whose number a persistent collective goes.
+/// The communicator whose number a persistent collective uses.
 pub(crate) struct Space {
     /// Its plane.
     pub(crate) plane: Plane,
@@ -48,7 +48,7 @@ pub(crate) struct Space {
 }
 
 impl Collecting {
-    /// Puts what the user's memory holds now where the schedule expects it.
+    /// Packs the current data of the program for the schedule.
     pub(crate) fn load(&mut self) -> Arc<Schedule> {
         for place in self.places.iter_mut().filter(|place| place.goes) {
             place.data.pack(&mut place.packed);
@@ -59,13 +59,13 @@ impl Collecting {
         Arc::clone(&self.schedule)
     }
 
-    /// The memory that it has besides the program's.
+    /// The size of its memory besides the program's.
     pub(crate) fn memory_bytes(&self) -> usize {
         let packed: usize = self.places.iter().map(|place| place.packed.len()).sum();
         packed + self.kept.work.len()
     }
 
-    /// Puts what has come where it belongs.
+    /// Unpacks the data that has arrived.
     pub(crate) fn unload(&self) {
         for place in self.places.iter().filter(|place| place.comes) {
             place.data.unpack(&place.packed);

@@ -1,4 +1,4 @@
-//! What a collective was asked for, to know it again.
+//! Cache keys of collective calls, which recognise a repeated call.
 
 use std::ffi::c_int;
 
@@ -13,8 +13,8 @@ pub(crate) struct CacheKey {
     call: &'static str,
     arguments: [u64; ARGUMENTS_MAX],
     given: usize,
-    /// Whether they say all: a handle that the program made may stand for something else the next time,
-    /// and so may an array.
+    /// Whether the arguments identify the call: a handle that the program made may name another object the next time,
+    /// and an array may have other contents.
     pub(crate) is_all: bool,
 }
 
@@ -24,7 +24,7 @@ impl CacheKey {
         CacheKey { call, arguments: [0; ARGUMENTS_MAX], given: 0, is_all: true }
     }
 
-    /// The same with one more argument.
+    /// Adds an argument.
     #[inline(always)]
     pub(crate) fn with(mut self, argument: &impl Argument) -> CacheKey {
         let number = argument.number();
@@ -37,17 +37,17 @@ impl CacheKey {
     /// Whether it is the same call with the same arguments.
     #[inline(always)]
     pub(crate) fn is(&self, other: &CacheKey) -> bool {
-        // A name is written down once: where it lies says which it is.
+        // Each name is a single static string, so comparing addresses is enough.
         std::ptr::eq(self.call, other.call)
-            // All of them: that is done at once, where a search for the first that differs is not.
+            // All arguments are compared at once, which is faster than a search for the first difference.
             && self.arguments.iter().zip(&other.arguments).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }
 
-/// The most arguments that a collective has besides its communicator.
+/// The largest number of arguments that a collective has besides its communicator.
 const ARGUMENTS_MAX: usize = 8;
 
-/// An argument as a number, if that says all of it.
+/// An argument as a number, if a number identifies it.
 pub(crate) trait Argument {
     fn number(&self) -> Option<u64>;
 }

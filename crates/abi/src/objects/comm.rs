@@ -1,4 +1,4 @@
-//! Which communicator a handle names.
+//! Looks up the communicator that a handle names.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::convert::types::MPI_Comm;
 pub(crate) use crate::objects::communicator::{Comm, int};
 use crate::objects::process;
 
-/// What a handle names.
+/// The communicator that a handle names.
 #[inline(always)]
 pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
     match handle {
         MPI_COMM_WORLD => Ok(&process::running()?.world),
         MPI_COMM_SELF => Ok(&process::running()?.itself),
         MPI_COMM_NULL => Err(no_comm()),
-        // Its driver takes nothing after MPI_Finalize.
+        // After MPI_Finalize its driver accepts no operations.
         MPI_Comm(address) => process::running().and_then(|_| handle::find(address)),
     }
 }
 
-/// A share of what a handle names.
+/// A share of the communicator that a handle names.
 pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
     match handle {
         MPI_COMM_WORLD => Ok(Shared::clone(&process::running()?.world)),
@@ -32,15 +32,15 @@ pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
     }
 }
 
-/// Keeps a communicator while something goes on in it. Those that are there from the beginning stay in any
-/// case, and are not counted: that would cost more than all else that a request remembers.
+/// Keeps a communicator alive while an operation in it is in progress. The predefined ones live anyway and are not
+/// counted: counting would cost more than everything else in a request.
 pub(crate) enum Hold {
     Predefined(&'static Shared<Comm>),
     Share(Shared<Comm>),
 }
 
 impl Hold {
-    /// As what failures belong to.
+    /// The communicator as the owner of failures.
     pub(crate) fn owner(&self) -> Arc<dyn Owner> {
         Arc::clone(&**self) as Arc<dyn Owner>
     }
@@ -58,7 +58,7 @@ impl Deref for Hold {
     }
 }
 
-/// Keeps what a handle names.
+/// Keeps the communicator that a handle names.
 #[inline]
 pub(crate) fn hold(handle: MPI_Comm) -> Result<Hold> {
     match handle {

@@ -1,4 +1,4 @@
-//! Communicators, with all that a program in C hangs on them.
+//! Communicators, with everything that a C program attaches to them.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -26,39 +26,39 @@ use crate::objects::Plane;
 /// The buffer that a program has attached for buffered sends.
 #[derive(Clone, Copy)]
 pub(crate) struct AttachedBuffer {
-    /// Where it is, or MPI_BUFFER_AUTOMATIC.
+    /// Its address, or MPI_BUFFER_AUTOMATIC.
     pub(crate) address: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub(crate) bytes: i64,
 }
 
-/// A communicator, with all that a program hangs on it.
+/// A communicator, with everything that a program attaches to it.
 pub(crate) struct Comm {
-    /// Who takes part.
+    /// The members.
     pub(crate) members: Members,
-    /// The rank that we are of the job.
+    /// This process as a rank of its job.
     pub(crate) process: &'static runtime::Process,
-    /// The plane that it is in, at all members the same one.
+    /// The plane of the communicator, the same at all members.
     plane: Plane,
-    /// What the program has hung on it.
+    /// Attributes that the program has set.
     pub(crate) attributes: Attributes,
-    /// Its number goes back when it does.
+    /// The claim on its number, released when the communicator is dropped.
     claim: Option<Claim>,
-    /// The group id of its module, if it may have one.
+    /// The group id of its module, if it can have one.
     module: Option<u16>,
     name: Mutex<String>,
-    /// Its handle, if it is there from the beginning.
+    /// Its handle, if it is predefined.
     predefined: Option<MPI_Comm>,
-    /// What it was made from, for errors of one that has no name.
+    /// How it was created, for errors if it has no name.
     origin: String,
-    /// Nothing: the program has not said, and it is predefined.
+    /// `None` if it is predefined and the program has set no handler.
     handler: Mutex<Option<Handler>>,
-    /// For buffered sends.
+    /// The buffer for buffered sends.
     attached: Mutex<Option<AttachedBuffer>>,
     info: Mutex<Info>,
-    /// The latest collective that was waited for, ready to be done again.
+    /// The latest blocking collective, ready to run again.
     latest: Mutex<Option<(CacheKey, Collecting)>>,
-    /// The same members under another number, for persistent collectives when this has no instances for them any more.
+    /// A communicator of the same members, for persistent collectives once this one has no instances left for them.
     space: Mutex<Option<Shared<Comm>>>,
 }
 
@@ -78,7 +78,7 @@ impl Drop for Comm {
 }
 
 impl Comm {
-    /// A communicator that is there from the beginning.
+    /// A predefined communicator.
     pub(crate) fn predefined(
         members: Members,
         process: &'static runtime::Process,
@@ -92,7 +92,7 @@ impl Comm {
         comm
     }
 
-    /// A communicator that was made from another, and treats errors alike.
+    /// A communicator created from another, whose error handler it inherits.
     pub(crate) fn made(created: Created, origin: String, parent: &Comm) -> Result<Comm> {
         let Created { members, agreed: Agreed { claim, votes } } = created;
         let process = parent.process;
@@ -129,87 +129,87 @@ impl Comm {
         }
     }
 
-    /// Where the next persistent collective goes, if not here.
+    /// The communicator for the next persistent collective, if it is not this one.
     pub(crate) fn space(&self) -> MutexGuard<'_, Option<Shared<Comm>>> {
         lock(&self.space)
     }
 
-    /// The same, when it may have a module.
+    /// Allows the communicator to have a module.
     pub(crate) fn with_module(mut self) -> Comm {
         self.module = Some(self.members.module_place().0);
         self
     }
 
-    /// The group id of its module, if it may have one.
+    /// The group id of its module, if it can have one.
     pub(crate) fn module(&self) -> Option<u16> {
         self.module
     }
 
-    /// Who does what is asked of it.
+    /// The plane that runs its operations.
     #[inline(always)]
     pub(crate) fn plane(&self) -> Plane {
         self.plane
     }
 
-    /// The same, as the runtime sees it.
+    /// This communicator as the runtime sees it.
     #[inline(always)]
     pub(crate) fn runtime(&self) -> runtime::Comm<'_> {
         runtime::Comm::new(self.plane, &self.members)
     }
 
-    /// The collective that was done last, unless another thread has it.
+    /// The latest blocking collective, unless another thread uses it.
     #[inline]
     pub(crate) fn latest(&self) -> Option<MutexGuard<'_, Option<(CacheKey, Collecting)>>> {
         self.latest.try_lock().ok()
     }
 
-    /// What the program calls it.
+    /// The name that the program has set.
     pub(crate) fn name(&self) -> String {
         lock(&self.name).clone()
     }
 
-    /// What errors call it.
+    /// The name in errors.
     pub(crate) fn title(&self) -> String {
         let name = self.name();
         if name.is_empty() { self.origin.clone() } else { name }
     }
 
-    /// What the program has said that it will do with it.
+    /// The hints that the program has set.
     pub(crate) fn info(&self) -> Info {
         lock(&self.info).clone()
     }
 
-    /// Says so.
+    /// Sets the hints.
     pub(crate) fn set_info(&self, info: Info) {
         *lock(&self.info) = info;
     }
 
-    /// Gives it a name.
+    /// Sets the name.
     pub(crate) fn set_name(&self, name: String) {
         *lock(&self.name) = name;
     }
 
-    /// What becomes of its errors.
+    /// The error handler.
     pub(crate) fn handler(&self) -> Handler {
         lock(&self.handler).clone().unwrap_or(Handler::Fatal)
     }
 
-    /// Whether the program has said so.
+    /// Whether the program has set an error handler.
     pub(crate) fn has_own_handler(&self) -> bool {
         lock(&self.handler).is_some()
     }
 
-    /// Says what becomes of its errors.
+    /// Sets the error handler.
     pub(crate) fn set_handler(&self, handler: Handler) {
         *lock(&self.handler) = Some(handler);
     }
 
-    /// What is attached to it for buffered sends.
+    /// The attached buffer for buffered sends.
     pub(crate) fn attached(&self) -> MutexGuard<'_, Option<AttachedBuffer>> {
         lock(&self.attached)
     }
 
-    /// Where a message goes, and what it says of itself. None: to nobody.
+    /// The target peer and the match word of a message. `None` for MPI_PROC_NULL.
     #[inline(always)]
     pub(crate) fn address(
         &self,
@@ -223,7 +223,7 @@ impl Comm {
         }
     }
 
-    /// What a receive insists on. None: it is from nobody.
+    /// The match word and mask of a receive. `None` for MPI_PROC_NULL.
     #[inline(always)]
     pub(crate) fn wanted(&self, source: SourceRank, tag: MessageTag) -> Result<Option<Wanted>> {
         let tag = if tag.is_any() { None } else { Some(self.tag(tag)?) };
@@ -237,7 +237,7 @@ impl Comm {
         Ok(Some(self.members.wanted(from, tag)))
     }
 
-    /// A rank that messages can go to or come from. None: MPI_PROC_NULL.
+    /// A rank that messages can go to or come from. `None` for MPI_PROC_NULL.
     #[inline(always)]
     pub(crate) fn target(&self, rank: PeerRank) -> Result<Option<u32>> {
         match rank.below(self.members.reach()) {
@@ -269,7 +269,7 @@ fn no_such_tag() -> Failure {
     Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))
 }
 
-/// What errors call it.
+/// The name in errors.
 impl fmt::Display for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.title())
@@ -293,7 +293,7 @@ impl Owner for Object<Comm> {
     }
 }
 
-/// A rank or a size, as C counts.
+/// Converts a rank or a size to C.
 pub(crate) fn int(number: u32) -> c_int {
     c_int::try_from(number).expect("ranks fit 24 bits")
 }

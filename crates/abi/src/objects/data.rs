@@ -1,11 +1,11 @@
-//! Data of the user's: a buffer, a count and a datatype, as bytes for the NIC.
+//! Data of the program: a buffer, a count and a datatype, as bytes for the NIC.
 //!
-//! What lies in memory as it travels is lent as it is. Everything else is packed when it goes, and unpacked
-//! when it has come: the NIC sees contiguous bytes only.
+//! Contiguous data is lent where it lies. Other data is packed before it is sent, and unpacked after it has arrived:
+//! the NIC sees contiguous bytes only.
 //!
 //! Invariants, cited below by number.
 //!   I1. The program vouches that its buffers hold what count and datatype say, and leaves them alone until
-//!       the call or the request is over.
+//!       the call or the request is complete.
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
@@ -18,18 +18,18 @@ use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
 use crate::objects::datatype;
 
-/// Elements in memory of the user's.
+/// Elements in memory of the program.
 #[derive(Clone)]
 pub(crate) struct Data {
     address: u64,
     count: u64,
-    /// None: it lies in memory as it travels.
+    /// `None` if the data is contiguous.
     datatype: Option<Datatype>,
     bytes: u64,
 }
 
 impl Data {
-    /// Elements that are read.
+    /// Elements to be read.
     #[inline(always)]
     pub(crate) fn to_read(
         buffer: Choice,
@@ -39,7 +39,7 @@ impl Data {
         Data::new(buffer.address(), sizes::count(count)?, datatype)
     }
 
-    /// Elements that are written.
+    /// Elements to be written.
     #[inline(always)]
     pub(crate) fn to_write(
         buffer: ChoiceMut,
@@ -59,7 +59,7 @@ impl Data {
         Data::lent(address, count, bytes)
     }
 
-    /// The same of a datatype that may have gaps. Elements without any are lent from where they begin.
+    /// The same for a datatype that may have gaps. Elements without gaps are lent from their first byte.
     #[inline(never)]
     fn of_made(address: u64, count: u64, datatype: &Datatype) -> Result<Data> {
         let bytes = count.checked_mul(datatype.size()).ok_or_else(too_many)?;
@@ -70,7 +70,7 @@ impl Data {
         Ok(Data { address, count, datatype: Some(datatype.clone()), bytes })
     }
 
-    /// Bytes without a gap.
+    /// Contiguous bytes.
     #[inline(always)]
     fn lent(address: u64, count: u64, bytes: u64) -> Result<Data> {
         if address <= MPI_IN_PLACE as u64 && bytes > 0 {
@@ -79,19 +79,19 @@ impl Data {
         Ok(Data { address, count, datatype: None, bytes })
     }
 
-    /// Bytes that travel.
+    /// The length in packed form.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where it lies in memory, if it does so as it travels.
+    /// The memory of the data, if it is contiguous.
     #[inline]
     pub(crate) fn contiguous(&self) -> Option<Span> {
         self.datatype.is_none().then(|| Span::new(memory::MEMORY, self.address, self.bytes))
     }
 
-    /// Packs it.
+    /// Packs the data.
     pub(crate) fn pack(&self, into: &mut [u8]) {
         match &self.datatype {
             Some(datatype) => datatype.pack(self.count, &User(self.address), into),
@@ -106,19 +106,19 @@ impl Data {
         packed
     }
 
-    /// Packs it into memory that is lent, and as long.
+    /// Packs the data into lent memory of the same length.
     pub(crate) fn pack_to(&self, into: Span) {
         assert_eq!(into.len, self.bytes, "there is as much room as it has bytes");
         let Ok(len) = usize::try_from(into.len) else { return };
         if len == 0 {
             return;
         }
-        // SAFETY: I1: it is the program's, or ours, and nobody looks at it before this returns.
+        // SAFETY: I1: the memory is the program's or ours, and no other code accesses it before this returns.
         let room = unsafe { std::slice::from_raw_parts_mut(User(into.offset).at(0), len) };
         self.pack(room);
     }
 
-    /// Unpacks as much as there is.
+    /// Unpacks as many bytes as there are.
     pub(crate) fn unpack(&self, from: &[u8]) {
         match &self.datatype {
             Some(datatype) => datatype.unpack(self.count, from, &mut User(self.address)),
@@ -127,30 +127,30 @@ impl Data {
     }
 }
 
-/// Data that goes: where it is, or a packed copy. Small, since many may be under way, and few are packed.
+/// Data to be sent: in place, or a packed copy. It is small, because many may be in progress and few are packed.
 pub(crate) struct Outgoing {
     at: u64,
     bytes: u64,
     packed: Option<Box<Packed>>,
 }
 
-/// Data that comes: where it belongs, or room for it while it is packed.
+/// Data to be received: in place, or with a buffer for the packed bytes.
 pub(crate) struct Incoming {
     at: u64,
     bytes: u64,
     packed: Option<Box<Packed>>,
 }
 
-/// What does not lie in memory as it travels, and room for it as it does.
+/// Data that is not contiguous, and a buffer for its packed form.
 struct Packed {
     data: Data,
     room: Box<[u8]>,
-    /// What is in there was packed once and for all.
+    /// Whether the buffer has been packed for good.
     fixed: bool,
 }
 
 impl Packed {
-    /// Room for data, if it needs any.
+    /// A buffer for data that is not contiguous.
     #[inline]
     fn room_for(data: Data) -> Option<Box<Packed>> {
         data.datatype.is_some().then(|| Packed::new(data))
@@ -174,19 +174,19 @@ impl Packed {
 }
 
 impl Outgoing {
-    /// Data that goes. Nothing is packed before [`Outgoing::load`].
+    /// Data to be sent. It is packed by [`Outgoing::load`].
     #[inline]
     pub(crate) fn new(data: Data) -> Outgoing {
         Outgoing { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
     }
 
-    /// Bytes that go from where they are.
+    /// Contiguous bytes to be sent in place.
     #[inline]
     pub(crate) fn contiguous(Span { offset, len, .. }: Span) -> Outgoing {
         Outgoing { at: offset, bytes: len, packed: None }
     }
 
-    /// A copy of what the user's memory holds now, which is the user's again.
+    /// A copy of the current data, after which the program may use its memory again.
     pub(crate) fn copied(data: Data) -> Outgoing {
         let (at, bytes) = (data.address, data.bytes);
         let mut packed = Packed::new(data);
@@ -195,7 +195,7 @@ impl Outgoing {
         Outgoing { at, bytes, packed: Some(packed) }
     }
 
-    /// Packs what the user's memory holds now, and says where the bytes are. They stay in that place.
+    /// Packs the current data, and returns the location of the bytes, which does not change.
     #[inline]
     pub(crate) fn load(&mut self) -> Span {
         match &mut self.packed {
@@ -204,26 +204,26 @@ impl Outgoing {
         }
     }
 
-    /// Bytes that travel.
+    /// The length in packed form.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl Incoming {
-    /// Room for data that comes.
+    /// Data to be received.
     #[inline]
     pub(crate) fn new(data: Data) -> Incoming {
         Incoming { at: data.address, bytes: data.bytes, packed: Packed::room_for(data) }
     }
 
-    /// Room for bytes where they belong.
+    /// Contiguous bytes to be received in place.
     #[inline]
     pub(crate) fn contiguous(Span { offset, len, .. }: Span) -> Incoming {
         Incoming { at: offset, bytes: len, packed: None }
     }
 
-    /// Where the bytes go. Always the same place.
+    /// The location for the received bytes, which does not change.
     #[inline]
     pub(crate) fn span(&mut self) -> Span {
         match &mut self.packed {
@@ -232,7 +232,7 @@ impl Incoming {
         }
     }
 
-    /// So many bytes have come: puts them where they belong.
+    /// Unpacks the first `bytes` bytes, which have arrived.
     #[inline]
     pub(crate) fn unload(&mut self, bytes: u64) {
         if let Some(packed) = &self.packed {
@@ -240,17 +240,17 @@ impl Incoming {
         }
     }
 
-    /// Bytes that there is room for.
+    /// The largest length that can be received.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// Memory of the user's, as datatypes see it: offsets from the address that the program gave.
+/// Memory of the program as datatypes see it: offsets from the address that the program passed.
 pub(crate) struct User(u64);
 
 impl User {
-    /// A buffer with elements of this datatype. MPI_BOTTOM is one, if the datatype knows addresses.
+    /// A buffer with elements of this datatype. MPI_BOTTOM is valid if the datatype contains addresses.
     pub(crate) fn new(address: u64, datatype: &Datatype) -> Result<User> {
         match address.wrapping_add_signed(datatype.true_lb()) {
             0 => Err(no_buffer(0)),
@@ -282,7 +282,7 @@ impl Memory for User {
     }
 }
 
-/// Room for so many bytes, to be written before it is read.
+/// An uninitialised buffer of `bytes` bytes, to be written before it is read.
 #[inline]
 pub(crate) fn room(bytes: u64) -> Box<[u8]> {
     if bytes == 0 {

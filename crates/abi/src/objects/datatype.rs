@@ -1,7 +1,7 @@
-//! Datatypes as C sees them: objects behind handles, how large they are, and their names.
+//! Datatypes in C: objects behind handles, with sizes and names.
 //!
-//! What a datatype means is crate `mpi`'s; here it has a handle, a name, and is committed or not. Requests
-//! keep a datatype of their own, so a program may free its handle while they last.
+//! Crate `mpi` defines what a datatype means; here it has a handle and a name, and is committed or not. Requests keep
+//! their own copy of a datatype, so a program may free its handle while they are active.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -16,13 +16,13 @@ use crate::convert::handle::{self, Kind, Object, Shared};
 use crate::convert::types::MPI_Datatype;
 use crate::objects::attribute::Attributes;
 
-/// A datatype, with all that a program hangs on it.
+/// A datatype, with everything that a program attaches to it.
 pub(crate) struct Type {
-    /// What it is.
+    /// The datatype as crate `mpi` defines it.
     pub(crate) datatype: Datatype,
     pub(crate) attributes: Attributes,
     pub(crate) committed: AtomicBool,
-    /// The program has given its handle back.
+    /// Whether the program has freed the handle.
     pub(crate) freed: AtomicBool,
     pub(crate) name: Mutex<String>,
 }
@@ -47,26 +47,26 @@ impl Type {
     }
 }
 
-/// Bytes of an element that lies in memory as it travels, if it is one that the standard predefines.
+/// The size of an element, if the datatype is predefined and contiguous.
 #[inline]
 pub(crate) fn straight_bytes(handle: MPI_Datatype) -> Option<u64> {
     let bytes = *STRAIGHT_BYTES.get(handle.0.wrapping_sub(FIRST))?;
     (bytes != 0).then_some(bytes.into())
 }
 
-/// What a handle names, if it may be used for messages. A clone outlives the handle.
+/// The datatype that a handle names, if it is committed. A clone outlives the handle.
 #[inline]
 pub(crate) fn find_committed<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
     let object = object(handle)?;
     if object.is_committed() { Ok(&object.datatype) } else { Err(uncommitted()) }
 }
 
-/// What a handle names. A clone outlives the handle.
+/// The datatype that a handle names. A clone outlives the handle.
 pub(crate) fn find<'a>(handle: MPI_Datatype) -> Result<&'a Datatype> {
     Ok(&object(handle)?.datatype)
 }
 
-/// The object that a handle names, be it predefined or the program's.
+/// The object that a handle names, predefined or created by the program.
 #[inline]
 pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
     match NAMED.get(handle.0.wrapping_sub(FIRST)) {
@@ -76,10 +76,10 @@ pub(crate) fn object<'a>(handle: MPI_Datatype) -> Result<&'a Object<Type>> {
     }
 }
 
-/// Keeps the handle of a datatype valid, also when the program has given it back.
+/// Keeps the handle of a datatype valid, even after the program has freed it.
 pub(crate) struct KeptHandle {
     pub(crate) handle: MPI_Datatype,
-    /// Nothing: it is predefined.
+    /// `None` if it is predefined.
     object: Option<Shared<Type>>,
 }
 
@@ -99,8 +99,7 @@ impl Drop for KeptHandle {
     }
 }
 
-/// A handle of a datatype. What is predefined always has the same one; everything else gets a new one,
-/// which the program frees.
+/// Creates a handle of a datatype, which the program frees. A predefined datatype always has the same handle.
 pub(crate) fn expose(datatype: Datatype, committed: bool) -> MPI_Datatype {
     if let Recipe::Named { handle, .. } = datatype.recipe() {
         return MPI_Datatype((*handle).into());
@@ -111,7 +110,7 @@ pub(crate) fn expose(datatype: Datatype, committed: bool) -> MPI_Datatype {
     MPI_Datatype(handle::expose(handle::share(Type::new(datatype, committed))))
 }
 
-/// The handle of a predefined datatype that has no name. It is known by how it was made.
+/// The handle of a predefined datatype without a name, looked up by its construction.
 fn unnamed(datatype: Datatype) -> MPI_Datatype {
     static UNNAMED: LazyLock<Mutex<HashMap<String, MPI_Datatype>>> = LazyLock::new(Mutex::default);
     let mut known = UNNAMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,11 +133,11 @@ fn no_datatype(handle: MPI_Datatype) -> Failure {
     Failure::new(MPI_ERR_TYPE, why)
 }
 
-/// The first handle of a predefined datatype, and how many there can be.
+/// The first handle of a predefined datatype, and the size of their range.
 const FIRST: usize = 0x200;
 const HANDLES: usize = 0x100;
 
-/// The predefined datatypes that have a name, by their handles.
+/// The predefined datatypes with names, by handle.
 static NAMED: LazyLock<[Option<Shared<Type>>; HANDLES]> = LazyLock::new(|| {
     std::array::from_fn(|at| {
         let named = Datatype::named(FIRST + at)?;
@@ -146,7 +145,7 @@ static NAMED: LazyLock<[Option<Shared<Type>>; HANDLES]> = LazyLock::new(|| {
     })
 });
 
-/// For each predefined handle, the bytes of one that lies in memory as it travels; else 0.
+/// For each predefined handle, the size of the datatype if it is contiguous, else 0.
 static STRAIGHT_BYTES: LazyLock<[u8; HANDLES]> = LazyLock::new(|| {
     std::array::from_fn(|at| {
         let contiguous = Datatype::named(FIRST + at).filter(Datatype::is_contiguous);

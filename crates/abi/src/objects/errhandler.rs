@@ -1,7 +1,7 @@
-//! Error handlers: what becomes of a failure.
+//! Error handlers: what to do about a failure.
 //!
 //! Invariants, cited below by number.
-//!   I1. A function of the user's is what the standard says that it is; the program vouches for it.
+//!   I1. The program vouches that its callbacks have the types that the standard prescribes.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,20 +16,20 @@ use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::pointer::Out;
 use crate::convert::types::MPI_Errhandler;
 
-/// What to do.
+/// What to do about a failure.
 #[derive(Clone)]
 pub(crate) enum Handler {
     /// End the job.
     Fatal,
-    /// The same, as seen by the processes of a communicator.
+    /// End the job, as seen by the processes of a communicator.
     Abort,
     /// Return the code.
     Return,
-    /// Ask the user.
+    /// Call a function of the program.
     User(Shared<UserErrhandler>),
 }
 
-/// What an error handler of the user's is for.
+/// The kind of object that a user-defined error handler is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ErrhandlerKind {
     /// Communicators.
@@ -42,11 +42,11 @@ pub(crate) enum ErrhandlerKind {
     Session,
 }
 
-/// An error handler of the user's.
+/// A user-defined error handler.
 pub(crate) struct UserErrhandler {
     sort: ErrhandlerKind,
     function: Callback<ErrorCall>,
-    /// How often the program has its handle. An object may have it when the program has none.
+    /// How many handles the program has. An object may keep the handler when the program has no handle.
     handles: AtomicU32,
 }
 
@@ -56,7 +56,7 @@ impl Kind for UserErrhandler {
     const NAME: &'static str = "error handler";
 }
 
-/// What a handle says about errors of such objects.
+/// The error handler that a handle names, for this kind of object.
 pub(crate) fn find(sort: ErrhandlerKind, handle: MPI_Errhandler) -> Result<Handler> {
     let why = match handle {
         MPI_ERRORS_ARE_FATAL => return Ok(Handler::Fatal),
@@ -74,13 +74,13 @@ pub(crate) fn find(sort: ErrhandlerKind, handle: MPI_Errhandler) -> Result<Handl
     Err(Failure::new(MPI_ERR_ERRHANDLER, why))
 }
 
-/// A handle for the handler, which the caller frees.
+/// A handle of the error handler, which the caller frees.
 pub(crate) fn expose(handler: &Handler) -> MPI_Errhandler {
     match handler {
         Handler::Fatal => MPI_ERRORS_ARE_FATAL,
         Handler::Abort => MPI_ERRORS_ABORT,
         Handler::Return => MPI_ERRORS_RETURN,
-        // The same object has the same handle: that is its address.
+        // The handle of an object is its address, so the same object has the same handle.
         Handler::User(users) => {
             users.handles.fetch_add(1, Ordering::Relaxed);
             MPI_Errhandler(handle::expose(Shared::clone(users)))
@@ -88,7 +88,7 @@ pub(crate) fn expose(handler: &Handler) -> MPI_Errhandler {
     }
 }
 
-/// Does with an error of an object what the handler says. True if it says that the job has to end.
+/// Handles an error of an object. Returns true if the job must end.
 #[must_use]
 pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
     match handler {
@@ -103,7 +103,7 @@ pub(crate) fn call(handler: &Handler, object: usize, code: c_int) -> bool {
     }
 }
 
-/// Makes an error handler of a function of the program's.
+/// Creates an error handler from a callback of the program.
 pub(crate) fn create(
     sort: ErrhandlerKind,
     function: Option<ErrorFunction>,
@@ -115,7 +115,7 @@ pub(crate) fn create(
     place.put(expose(&Handler::User(users)))
 }
 
-/// The program has one handle less.
+/// Frees one handle of the program.
 pub(crate) fn free(users: &UserErrhandler) -> Result {
     let less = |handles: u32| handles.checked_sub(1);
     match users.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {

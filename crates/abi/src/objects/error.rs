@@ -1,7 +1,7 @@
-//! Error classes and codes, and how they are called.
+//! Error classes and codes, and their texts.
 //!
-//! Up to MPI_ERR_LASTCODE they are the standard's. Programs add their own above. Codes that name an
-//! error instance are further above: see `failure.rs`.
+//! Those up to MPI_ERR_LASTCODE are the standard's, followed by those that programs add. Codes of error instances are
+//! above both: see `failure.rs`.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ pub(crate) struct Added {
 }
 
 pub(crate) struct Entry {
-    /// A class is its own.
+    /// The class of the code. A class is its own class.
     class: c_int,
     pub(crate) text: String,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 impl Added {
     const NONE: Added = Added { by_code: BTreeMap::new(), last: MPI_ERR_LASTCODE };
 
-    /// A new code of a class, or a new class.
+    /// Adds a code of a class, or a class.
     pub(crate) fn add(&mut self, class: Option<c_int>) -> Result<c_int> {
         if let Some(class) = class
             && !is_predefined(class)
@@ -39,7 +39,7 @@ impl Added {
         Ok(self.last)
     }
 
-    /// Takes a code or a class away that nothing hangs on any more.
+    /// Removes a code or class that is not in use.
     pub(crate) fn remove(&mut self, code: c_int, is_class: bool) -> Result {
         let what = if is_class { "class" } else { "code" };
         let own = self.own(code)?;
@@ -57,14 +57,14 @@ impl Added {
         Err(Failure::new(MPI_ERR_OTHER, why))
     }
 
-    /// A code or a class that the program has added.
+    /// A code or class that the program has added.
     pub(crate) fn own(&mut self, code: c_int) -> Result<&mut Entry> {
         let why = || format!("the program has added no error class or code {code}");
         self.by_code.get_mut(&code).ok_or_else(|| Failure::new(MPI_ERR_ARG, why()))
     }
 }
 
-/// What the program has added.
+/// The codes and classes that the program has added.
 pub(crate) fn added() -> MutexGuard<'static, Added> {
     static ADDED: Mutex<Added> = Mutex::new(Added::NONE);
     ADDED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,7 +81,7 @@ pub(crate) fn class(code: c_int) -> c_int {
     }
 }
 
-/// What there is to say about any code.
+/// The text of any code.
 pub(crate) fn text(code: c_int) -> String {
     if let Some(own) = added().by_code.get(&code) {
         return own.text.clone();
@@ -96,7 +96,7 @@ fn is_predefined(class: c_int) -> bool {
     text_of_class(class).is_some()
 }
 
-/// What a class of the standard's means.
+/// The text of a class of the standard.
 fn text_of_class(class: c_int) -> Option<&'static str> {
     Some(match class {
         MPI_SUCCESS => "no error",

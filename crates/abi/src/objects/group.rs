@@ -1,4 +1,4 @@
-//! Groups that a program has.
+//! Groups of a program.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind};
 use crate::convert::types::MPI_Group;
 
-/// A group that the program has.
+/// A group of the program.
 pub(crate) struct GroupObject(Group);
 
 impl Kind for GroupObject {
@@ -18,7 +18,7 @@ impl Kind for GroupObject {
     const NAME: &'static str = "group";
 }
 
-/// A handle of a group, which the program frees.
+/// Creates a handle of a group, which the program frees.
 pub(crate) fn create(group: Group) -> MPI_Group {
     match group.size() {
         0 => MPI_GROUP_EMPTY,
@@ -26,7 +26,7 @@ pub(crate) fn create(group: Group) -> MPI_Group {
     }
 }
 
-/// What a handle names.
+/// The group that a handle names.
 pub(crate) fn find(handle: MPI_Group) -> Result<Group> {
     match handle {
         MPI_GROUP_EMPTY => Ok(Group::whole(0)),

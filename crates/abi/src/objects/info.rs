@@ -1,4 +1,4 @@
-//! Info objects as C sees them.
+//! Info objects in C.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind};
 use crate::convert::types::MPI_Info;
 
-/// An info object that the program has.
+/// An info object of the program.
 pub(crate) struct InfoObject(Mutex<Info>);
 
 impl Kind for InfoObject {
@@ -19,17 +19,17 @@ impl Kind for InfoObject {
     const NAME: &'static str = "info object";
 }
 
-/// A new info object, which the program frees.
+/// Creates an info object, which the program frees.
 pub(crate) fn create(info: Info) -> MPI_Info {
     MPI_Info(handle::expose(handle::share(InfoObject(Mutex::new(info)))))
 }
 
-/// What an info object says where one is optional: MPI_INFO_NULL says nothing.
+/// The contents of an optional info object: MPI_INFO_NULL is empty.
 pub(crate) fn hints(handle: MPI_Info) -> Result<Info> {
     if handle == MPI_INFO_NULL { Ok(Info::default()) } else { contents(handle) }
 }
 
-/// What an info object says.
+/// The contents of an info object.
 pub(crate) fn contents(handle: MPI_Info) -> Result<Info> {
     match handle {
         MPI_INFO_ENV => Ok(of_process(std::env::args_os().map(lossy))),
@@ -37,7 +37,7 @@ pub(crate) fn contents(handle: MPI_Info) -> Result<Info> {
     }
 }
 
-/// An info object that can be changed.
+/// An info object, for changing.
 pub(crate) fn find(handle: MPI_Info) -> Result<MutexGuard<'static, Info>> {
     let why = match handle {
         MPI_INFO_NULL => "MPI_INFO_NULL is no info object",
@@ -62,7 +62,7 @@ pub(crate) fn of_process(mut words: impl Iterator<Item = String>) -> Info {
         know("command", command);
         know("argv", words.collect::<Vec<_>>().join(" "));
     }
-    // The same before MPI_Init and after MPI_Finalize. Nobody requests a thread level before the program starts.
+    // The same before MPI_Init and after MPI_Finalize. No thread level is requested before the program starts.
     if let Ok(size) = std::env::var("FERRY_SIZE") {
         know("maxprocs", size.clone());
         know("soft", size);
@@ -75,20 +75,20 @@ pub(crate) fn of_process(mut words: impl Iterator<Item = String>) -> Info {
     info
 }
 
-/// A text in which what is not UTF-8 is replaced.
+/// Converts a text to UTF-8, replacing invalid sequences.
 pub(crate) fn lossy(text: impl Into<std::ffi::OsString>) -> String {
     text.into().to_string_lossy().into_owned()
 }
 
-/// Whether a text and the zero behind it have room.
+/// Whether a text and its terminating zero fit.
 pub(crate) fn fits(text: &str, room: c_int) -> bool {
     usize::try_from(room).is_ok_and(|room| text.len() < room)
 }
 
-/// What this machine is called.
+/// The name of this host.
 pub(crate) fn host() -> String {
     let mut name = [0_u8; 256];
-    // SAFETY: there is as much room as it is told.
+    // SAFETY: it is passed the length of the buffer.
     let code = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     match code {

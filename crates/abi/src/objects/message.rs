@@ -1,8 +1,8 @@
-//! Messages under way, and what they came to.
+//! Messages in progress, and their results.
 //!
 //! Invariants, cited below by number.
-//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
-//!       packed lives in the recipe.
+//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is complete, and packed
+//!       bytes live in the recipe.
 
 use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted, Received};
 use ferrywire_mpi::comm::Wanted;
@@ -17,7 +17,7 @@ use crate::objects::data::{Data, Incoming, Outgoing};
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 
-/// A message that goes.
+/// A message to be sent.
 pub(crate) struct Sending {
     pub(crate) data: Outgoing,
     pub(crate) dest: PeerRank,
@@ -25,7 +25,7 @@ pub(crate) struct Sending {
     pub(crate) mode: Mode,
 }
 
-/// A message that is to come.
+/// A message to be received.
 pub(crate) struct Receiving {
     pub(crate) data: Incoming,
     pub(crate) source: SourceRank,
@@ -33,7 +33,7 @@ pub(crate) struct Receiving {
 }
 
 impl Sending {
-    /// What is to go where.
+    /// Describes a send.
     pub(crate) fn new(
         comm: &Comm,
         data: Outgoing,
@@ -46,13 +46,13 @@ impl Sending {
         Ok(sending)
     }
 
-    /// Where it goes, and what it says of itself. None: to nobody.
+    /// The target peer and the match word. `None` for MPI_PROC_NULL.
     fn address(&self, comm: &Comm) -> Result<Option<(Peer, MatchWord)>> {
         let address = comm.address(self.dest, self.tag);
         address.map_err(|failure| failure.during(self.described(comm)))
     }
 
-    /// What it came to.
+    /// The result of the send.
     #[inline]
     pub(crate) fn end(&self, comm: &Comm, outcome: Outcome) -> Result<Status> {
         match outcome {
@@ -81,7 +81,7 @@ impl Recipe for Sending {
 }
 
 impl Receiving {
-    /// What is to come from where.
+    /// Describes a receive.
     pub(crate) fn new(
         comm: &Comm,
         data: Data,
@@ -93,13 +93,13 @@ impl Receiving {
         Ok(receiving)
     }
 
-    /// What it insists on. None: it is from nobody.
+    /// The match word and mask of the receive. `None` for MPI_PROC_NULL.
     fn wanted(&self, comm: &Comm) -> Result<Option<Wanted>> {
         let wanted = comm.wanted(self.source, self.tag);
         wanted.map_err(|failure| failure.during(self.described(comm)))
     }
 
-    /// What it came to.
+    /// The result of the receive.
     #[inline]
     pub(crate) fn end(&mut self, comm: &Comm, outcome: Outcome) -> Result<Status> {
         match outcome {
@@ -131,8 +131,9 @@ impl Recipe for Receiving {
     }
 }
 
-/// A receive from anybody that was taken out of the queue, since a rank that has died might have been its sender. It
-/// is still the program's, and tries again when the program looks at it: by then that may know of the death.
+/// A receive from any source that left the queue because a rank that died might have been its sender. The request
+/// stays with the program and posts the receive again when the program tests or waits for it: by then the program may
+/// have acknowledged the death.
 pub(crate) struct Again(pub(crate) Receiving);
 
 impl Recipe for Again {
@@ -155,7 +156,7 @@ impl Recipe for Again {
     }
 }
 
-/// What a send came to.
+/// The result of a send.
 #[inline]
 pub(crate) fn sent(outcome: Outcome) -> Result {
     match outcome {
@@ -164,7 +165,7 @@ pub(crate) fn sent(outcome: Outcome) -> Result {
     }
 }
 
-/// What a receive came to. What has come is put where it belongs.
+/// The result of a receive. Unpacks the bytes that have arrived.
 #[inline(always)]
 pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<Status> {
     match outcome {
@@ -176,7 +177,7 @@ pub(crate) fn received(incoming: &mut Incoming, outcome: Outcome) -> Result<Stat
     }
 }
 
-/// The error of a receive that failed. Of a message that was too long, as much as fits is put where it belongs.
+/// The error of a receive that failed. Of a message that is too long, it unpacks the part that fits.
 #[cold]
 #[inline(never)]
 fn not_received(incoming: &mut Incoming, outcome: Outcome) -> Failure {
@@ -196,7 +197,7 @@ pub(crate) fn failed(outcome: Outcome) -> Failure {
     }
 }
 
-/// A call that sends, as errors describe it.
+/// The description of a call that sends, for errors.
 #[inline]
 pub(crate) fn sending(
     comm: &Comm,
@@ -208,7 +209,7 @@ pub(crate) fn sending(
     Call { name: "", comm: Some(comm), peer, tag, bytes }
 }
 
-/// A call that receives.
+/// The description of a call that receives, for errors.
 #[inline]
 pub(crate) fn receiving(
     comm: &Comm,
@@ -220,12 +221,12 @@ pub(crate) fn receiving(
     Call { name: "", comm: Some(comm), peer, tag, bytes }
 }
 
-/// Says of a failure that it was about a message to somebody.
+/// Adds the description of a send to a failure.
 pub(crate) fn to(comm: &Comm, dest: PeerRank, tag: MessageTag) -> impl FnOnce(Failure) -> Failure {
     move |failure| failure.during(sending(comm, dest, tag, None))
 }
 
-/// Says of a failure that it was about a message from somebody.
+/// Adds the description of a receive to a failure.
 pub(crate) fn from(
     comm: &Comm,
     source: SourceRank,

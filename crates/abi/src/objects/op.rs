@@ -1,12 +1,12 @@
-//! Operations: what reductions do, by the standard's names and by functions of the user's.
+//! Operators of reductions: those of the standard and those of the program.
 //!
-//! A function of the user's gets elements as they lie in the user's memory. Schedules know packed bytes
-//! only, so where the two differ, both sides are unpacked for it and the result is packed again.
+//! A user-defined operator gets elements as they lie in memory. Schedules only know packed bytes, so where the two
+//! differ, both operands are unpacked for it and the result is packed again.
 //!
 //! Invariants, cited below by number.
-//!   I1. A function of the user's is what the standard says that it is; the program vouches for it.
-//!   I2. It is called with room for as many elements as it is told, on a thread of the user's: the driver
-//!       sees to it.
+//!   I1. The program vouches that its operators have the type that the standard prescribes.
+//!   I2. The driver calls an operator with memory for as many elements as it is told, on a thread of the
+//!       program.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -29,7 +29,7 @@ use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::types::{MPI_Datatype, MPI_Op};
 use crate::objects::datatype::{self, KeptHandle};
 
-/// An operation of the user's.
+/// A user-defined operator.
 pub(crate) struct UserOp {
     pub(crate) function: Callback<OperatorCall>,
     pub(crate) commutative: bool,
@@ -41,13 +41,13 @@ impl Kind for UserOp {
     const NAME: &'static str = "operation";
 }
 
-/// What a handle names.
+/// The operator that a handle names.
 pub(crate) enum Op {
     Ours(Operation),
     User(Shared<UserOp>),
 }
 
-/// What a handle names.
+/// The operator that a handle names.
 pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
     Ok(Op::Ours(match handle {
         MPI_SUM => Operation::Sum,
@@ -71,15 +71,15 @@ pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
 
 /// How contributions are combined, while this is alive.
 pub(crate) struct Combining {
-    /// As schedules want to know.
+    /// The form that schedules use.
     pub(crate) reduce_op: ReduceOp,
-    /// The operator of the user's is known under a number of its own meanwhile.
+    /// The registration of a user-defined operator, which has a number meanwhile.
     #[expect(dead_code, reason = "it is let go with this")]
     registered: Option<Registered>,
 }
 
 impl Combining {
-    /// What `op` does to elements of `datatype`. User-defined operators are registered with the process.
+    /// The effect of `op` on elements of `datatype`. User-defined operators are registered with the process.
     pub(crate) fn new(
         op: MPI_Op,
         handle: MPI_Datatype,
@@ -121,7 +121,7 @@ fn unsuitable(op: MPI_Op, datatype: &Datatype) -> Failure {
     Failure::new(MPI_ERR_OP, why)
 }
 
-/// What the standard calls an operation of its own.
+/// The name of a predefined operator in the standard.
 pub(crate) fn name_of(op: MPI_Op) -> &'static str {
     match op {
         MPI_SUM => "MPI_SUM",
@@ -142,7 +142,7 @@ pub(crate) fn name_of(op: MPI_Op) -> &'static str {
     }
 }
 
-/// The sort of number that a predefined type is.
+/// The type of number of a predefined datatype.
 fn number_of(datatype: &Datatype) -> Option<Number> {
     Some(match datatype.predefined()? {
         Predefined::One(basic) => one(basic)?,
@@ -185,7 +185,7 @@ fn one(basic: Basic) -> Option<Number> {
     })
 }
 
-/// What operators mean in this process.
+/// The operators of this process.
 pub(crate) const OPERATORS: Operators =
     Operators { combine, is_users: |operator| operator.0 >= USER_OPERATOR_MIN };
 
@@ -198,11 +198,11 @@ pub(crate) fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
     reduction.expect("it is registered until its schedule is over").combine(source, into);
 }
 
-/// An operation of the user's on a datatype.
+/// A user-defined operator on a datatype.
 struct Reduction {
     users: Shared<UserOp>,
     datatype: Datatype,
-    /// What the function is told that the elements are.
+    /// The datatype handle that the operator is passed.
     kept: KeptHandle,
 }
 
@@ -229,24 +229,24 @@ impl Reduction {
     }
 }
 
-/// Elements as they would lie in the user's memory.
+/// Elements as they would lie in memory of the program.
 struct Elements {
-    /// In units that are aligned as C's largest types are.
+    /// In units with the alignment of C's largest types.
     memory: Vec<u128>,
-    /// Where the first byte is, as the user would count.
+    /// The offset of the first byte from the origin.
     start: i64,
 }
 
 impl Elements {
     fn new(datatype: &Datatype, count: u64) -> Elements {
         let window = datatype.window(count);
-        // What the user counts from has to be aligned, too.
+        // The origin must be aligned too.
         let start = window.start.min(0).div_euclid(16) * 16;
         let bytes = usize::try_from(window.end.max(0) - start).expect("it is in memory elsewhere");
         Elements { memory: vec![0; bytes.div_ceil(16)], start }
     }
 
-    /// The address that the user counts from.
+    /// The address that offsets count from.
     fn origin(&mut self) -> *mut u8 {
         let first: *mut u8 = self.memory.as_mut_ptr().cast();
         first.wrapping_offset(isize::try_from(-self.start).expect("it is an offset"))
@@ -277,7 +277,7 @@ impl Memory for Elements {
     }
 }
 
-/// Operators of the user's that schedules use now, by their numbers.
+/// The user-defined operators that open schedules use, by number.
 #[derive(Default)]
 struct Registry {
     reductions: HashMap<u16, Arc<Reduction>>,
@@ -289,7 +289,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of an operator, while this is alive.
+/// The number of an operator, valid while this is alive.
 struct Registered {
     number: u16,
     process: &'static runtime::Process,

@@ -1,4 +1,4 @@
-//! Attributes that communicators have from the beginning: facts about the job, behind pointers.
+//! Predefined attributes of communicators: facts about the job, behind pointers.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,7 +12,7 @@ use crate::convert::constants::{
 use crate::objects::comm;
 use crate::objects::process;
 
-/// A number that programs look at through a pointer.
+/// A number that programs read through a pointer.
 struct Fact(AtomicI32);
 
 impl Fact {
@@ -26,18 +26,19 @@ impl Fact {
 }
 
 static TAG_UB: Fact = Fact::new(TAG_MAX.cast_signed());
-/// No process is a host of the others.
+/// There is no host process.
 static HOST: Fact = Fact::new(MPI_PROC_NULL);
-/// Every rank can read and write files.
+/// Every rank can do file I/O.
 static IO: Fact = Fact::new(MPI_ANY_SOURCE);
-/// Each rank counts time from its own beginning.
+/// Each rank counts time from its own start.
 static WTIME_IS_GLOBAL: Fact = Fact::new(0);
-/// Which program of the job this rank runs.
+/// The number of this rank's program in the job.
 static APPNUM: Fact = Fact::new(0);
 static LAST_USED_CODE: Fact = Fact::new(MPI_ERR_LASTCODE);
 static UNIVERSE_SIZE: Fact = Fact::new(0);
 
-/// Where the value of a predefined attribute is, or that nobody knows it. None: it is no such key.
+/// A pointer to the value of a predefined attribute, or `None` inside if the value is unknown. `None` for another
+/// key.
 pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
     let fact = match key {
         MPI_TAG_UB => &TAG_UB,
@@ -62,7 +63,7 @@ pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
     Some(Some(fact.place()))
 }
 
-/// Says which error code is the largest in use.
+/// Sets the largest error code in use.
 pub(crate) fn set_last_used_code(code: c_int) {
     LAST_USED_CODE.0.store(code, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! This process as a rank of a job: what all calls have in common.
+//! This process as a rank of a job: the state that all calls share.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -15,30 +15,30 @@ use crate::objects::communicator::Comm;
 
 /// A rank, from MPI_Init to MPI_Finalize.
 pub(crate) struct Process {
-    /// The rank that it is of its job.
+    /// The process as the runtime sees it.
     pub(crate) runtime: &'static runtime::Process,
     /// MPI_COMM_WORLD.
     pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
     pub(crate) itself: Shared<Comm>,
-    /// What threads may do.
+    /// The thread level.
     pub(crate) thread_level: c_int,
     /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
 }
 
 impl Process {
-    /// The rank that it is of its job.
+    /// The rank of the process in its job.
     #[inline]
     pub(crate) fn rank(&self) -> &'static Rank {
         self.runtime.rank()
     }
 }
 
-/// There while MPI is: null before, and after.
+/// The process while MPI is initialized; null before and after.
 static RUNNING: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-/// What was there before the end. References to it may be kept, so it is not freed; and a tool that looks for memory
-/// that nobody has finds it here.
+/// The process after MPI_Finalize. It is not freed, because references to it may remain; this pointer keeps leak
+/// checkers from reporting it.
 static LEFT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicBool = AtomicBool::new(false);
@@ -50,7 +50,7 @@ pub(crate) fn running() -> Result<&'static Process> {
     if process.is_null() {
         return Err(not_running());
     }
-    // SAFETY: it was leaked by `begin`, and is never freed.
+    // SAFETY: `begin` leaked it, and it is never freed.
     Ok(unsafe { &*process })
 }
 
@@ -78,16 +78,16 @@ pub(crate) fn is_finished() -> bool {
     FINISHED.load(Ordering::Acquire)
 }
 
-/// MPI is there from now on.
+/// Initializes MPI with this process.
 pub(crate) fn begin(process: Process) {
     RUNNING.store(Box::into_raw(Box::new(process)), Ordering::Release);
     STARTED.store(true, Ordering::Release);
 }
 
-/// MPI is not there any more.
+/// Finalizes MPI.
 pub(crate) fn end() {
     let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    // Swapped, since a variable that is only stored to is optimised away.
+    // Swapped, because the optimiser removes a variable that is only written.
     LEFT.swap(left, Ordering::AcqRel);
     FINISHED.store(true, Ordering::Release);
 }
@@ -103,7 +103,7 @@ pub(crate) fn abort(code: c_int, text: &str) -> ! {
     }
 }
 
-/// Ends this process, which has no job to end.
+/// Ends this process, which is in no job.
 pub(crate) fn die(code: c_int) -> ! {
     std::process::exit(if code == 0 { MPI_ERR_UNKNOWN } else { code.clamp(1, 255) })
 }

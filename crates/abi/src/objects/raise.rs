@@ -1,4 +1,4 @@
-//! Who is told of a failure: the error handler of what it belongs to.
+//! Reports a failure to the error handler of the object that it belongs to.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use crate::objects::comm;
 use crate::objects::error;
 use crate::objects::process;
 
-/// Tells the error handler of the communicator that a call was for, or of what the failure belongs to, and answers the
-/// code that the call returns.
+/// Calls the error handler of the object that the failure belongs to, or else of the call's communicator, and returns
+/// the error code of the call.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(failure: Failure, call: &str, comm: Option<MPI_Comm>) -> c_int {
-    // A request has its communicator, whether or not the program has freed that meanwhile.
+    // A request keeps its communicator even if the program has freed it meanwhile.
     let owner = failure.owner().or_else(|| {
         let comm = comm::share_of(comm?).ok()?;
         Some(comm as Arc<dyn Owner>)
@@ -28,7 +28,7 @@ pub(crate) fn raise(failure: Failure, call: &str, comm: Option<MPI_Comm>) -> c_i
         Ok(owner) if owner.tell(code) => abort(code),
         Ok(_) => {}
         Err(_) => {
-            // Nobody has said what to do with errors, since MPI is not there yet, or not any more.
+            // There is no error handler before MPI_Init and after MPI_Finalize.
             eprintln!("ferrywire: {}", error::text(code));
             process::die(failure::class_of(code));
         }
@@ -36,15 +36,15 @@ pub(crate) fn raise(failure: Failure, call: &str, comm: Option<MPI_Comm>) -> c_i
     code
 }
 
-/// Whose handler gets errors of calls without a communicator. MPI 4 says MPI_COMM_SELF; programs that were written for
-/// earlier versions set that of MPI_COMM_WORLD only, so it is that one until the program says something of MPI_COMM_SELF.
+/// The owner of errors of calls without a communicator. MPI 4 says MPI_COMM_SELF; programs written for earlier
+/// versions set a handler on MPI_COMM_WORLD only, so that one is used until the program sets one on MPI_COMM_SELF.
 fn for_nothing() -> Result<Arc<dyn Owner>> {
     let process = process::running()?;
     let itself = process.itself.has_own_handler();
     Ok(if itself { Arc::clone(&process.itself) as _ } else { Arc::clone(&process.world) as _ })
 }
 
-/// Ends the job because of an error that nobody wanted to handle.
+/// Ends the job because of an error that no handler handles.
 pub(crate) fn abort(code: c_int) -> ! {
     process::abort(failure::class_of(code).clamp(1, 255), &error::text(code))
 }

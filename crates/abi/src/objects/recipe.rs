@@ -1,4 +1,4 @@
-//! What a request does, step by step.
+//! The steps that a request executes.
 
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
 
@@ -8,26 +8,26 @@ use crate::convert::status::Status;
 use crate::objects::Plane;
 use crate::objects::communicator::Comm;
 
-/// What is to be done, and what is to be done when it is over.
+/// The steps of a request, each posted when the one before is complete.
 pub(crate) trait Recipe: Send {
-    /// Begins.
+    /// Posts the first step.
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted>;
 
-    /// A part is over. Says what the whole came to, or which part comes next.
+    /// Handles the end of a step. Returns the final status, or the next step.
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next>;
 
-    /// Whether it is over for the program when the NIC lets the caller of a schedule go. If so, the
-    /// recipe sees to it that what the schedule still needs lives on.
+    /// Whether the request is complete when the schedule releases its caller. If so, the recipe keeps alive what the
+    /// schedule still needs.
     fn may_be_released(&self) -> bool {
         false
     }
 
-    /// Whether it waits for a message, and for nothing else.
+    /// Whether it only waits for a message.
     fn is_receive(&self) -> bool {
         false
     }
 
-    /// Takes it back, if it is not too late.
+    /// Cancels it, if it is not too late.
     fn cancel(&mut self, comm: &Comm, pending: Option<Ticket>) -> Result {
         if let Some(ticket) = pending {
             self.driver(comm).cancel(ticket);
@@ -35,35 +35,35 @@ pub(crate) trait Recipe: Send {
         Ok(())
     }
 
-    /// Who knows the ticket of what was posted last.
+    /// The plane of the ticket that was posted last.
     fn driver(&self, comm: &Comm) -> Plane {
         comm.plane()
     }
 
-    /// The status that the program shall see, where something of the user's has a say in it.
+    /// Adjusts the status that the program sees, where a callback of the program determines it.
     fn query(&mut self, _status: &mut Status) -> Result {
         Ok(())
     }
 
-    /// The program has no request for it any more.
+    /// Called when the program has freed the request.
     fn freed(&mut self) -> Result {
         Ok(())
     }
 }
 
-/// The end of a part.
+/// The end of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     /// Its ticket, if it had one.
     pub(crate) ticket: Option<Ticket>,
-    /// What it came to.
+    /// Its outcome.
     pub(crate) outcome: Outcome,
 }
 
-/// How a recipe goes on.
+/// How a recipe continues.
 pub(crate) enum Next {
-    /// It is over.
+    /// It is complete.
     Over(Status),
-    /// Another part of it has been posted.
+    /// Its next step has been posted.
     Then(Posted),
 }

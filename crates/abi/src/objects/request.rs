@@ -1,13 +1,13 @@
-//! Requests: something that was begun, and how to learn that it is over.
+//! Requests: operations that were started, and how to learn that they are complete.
 //!
-//! A request has a *recipe*, which says what is to be done, and its progress. Non-blocking calls make a
-//! recipe and start it; persistent ones make it and let the program start it, again and again. All
-//! of the wait and test family, which is in `calls`, look at progress in one place, [`Request::observe`], and
-//! hand out what came of it in another, [`Request::finish`].
+//! A request has a *recipe*, which describes the operation, and its progress. Nonblocking calls make a recipe and
+//! start it; persistent ones make it, and the program starts it any number of times. All functions of the wait and
+//! test family, which are in `calls`, check progress in one place, [`Request::observe`], and return the result in
+//! another, [`Request::finish`].
 //!
 //! Invariants, cited below by number.
-//!   I1. What a recipe lends to the NIC lives in it or is the program's, who leaves it alone until the
-//!       request is over. A request that the program frees earlier is kept as an orphan.
+//!   I1. Memory that a recipe lends to the NIC lives in the recipe, or the program leaves it alone until the
+//!       request is complete. A request that the program frees earlier is kept as an orphan.
 
 mod spare;
 
@@ -28,15 +28,15 @@ use crate::objects::message::{Again, Receiving, Sending};
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 
-/// Something that was begun, or can be.
+/// An operation that was started, or can be.
 pub(crate) struct Request {
-    /// Where it goes on, and its errors go.
+    /// The communicator that it runs in, and that owns its errors.
     comm: Hold,
     work: Work,
     progress: Progress,
-    /// Why it came to nothing, if it is over and did.
+    /// The error of a complete request that failed.
     failure: Option<Failure>,
-    /// The program has taken it back.
+    /// Whether the program has cancelled it.
     cancelled: bool,
     pub(crate) persistent: bool,
 }
@@ -47,8 +47,7 @@ impl Kind for Request {
     const NAME: &'static str = "request";
 }
 
-/// What a request is made of. Messages are what most of them are: no allocation for them, and no call through
-/// a table.
+/// The recipe of a request. Most requests are messages: these need no allocation and no virtual call.
 pub(crate) enum Work {
     Send(Sending),
     Receive(Receiving),
@@ -56,7 +55,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Whether it waits for a message, and for nothing else.
+    /// Whether it only waits for a message.
     fn is_receive(&self) -> bool {
         match self {
             Work::Send(_) => false,
@@ -95,24 +94,24 @@ impl From<Box<dyn Recipe>> for Work {
 
 #[derive(Clone, Copy)]
 enum Progress {
-    /// It has not been started, or it is over and the program knows.
+    /// Not started, or complete and the program has seen the result.
     Idle,
     Pending(Ticket),
-    /// A part is over, and has not been finished.
+    /// A step is complete and has not been handled.
     Part(End),
-    /// It is over, and the program does not know yet.
+    /// Complete, and the program has not seen the result.
     Over(Status),
 }
 
 impl Request {
-    /// Begins something.
+    /// Starts an operation.
     pub(crate) fn begin(comm: Shared<Comm>, work: impl Into<Work>) -> Result<MPI_Request> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
         Ok(request.expose())
     }
 
-    /// What an operation that has been posted comes to. Its recipe is made if it is not over yet.
+    /// A request for an operation that has been posted. The recipe is only made if the operation is pending.
     #[inline(always)]
     pub(crate) fn of_posted<W: Into<Work>>(
         posted: Posted,
@@ -128,31 +127,31 @@ impl Request {
             .expose())
     }
 
-    /// Something that the program will start.
+    /// A request that the program will start.
     pub(crate) fn prepare(comm: Shared<Comm>, work: impl Into<Work>) -> MPI_Request {
         Request::new(comm, work, true).expose()
     }
 
-    /// Gives it to the program.
+    /// Hands the request to the program.
     #[inline]
     fn expose(self) -> MPI_Request {
         MPI_Request(handle::expose_owned_in(spare::room(), self))
     }
 
-    /// Begins something, and waits until it is over.
+    /// Starts an operation, and waits until it is complete.
     pub(crate) fn perform(comm: Shared<Comm>, work: impl Into<Work>) -> Result<Status> {
         let mut request = Request::new(comm, work, false);
         request.start()?;
         request.wait()
     }
 
-    /// Something that has not been started.
+    /// A request that has not been started.
     pub(crate) fn new(comm: Shared<Comm>, work: impl Into<Work>, persistent: bool) -> Request {
         let (comm, work, progress) = (Hold::Share(comm), work.into(), Progress::Idle);
         Request { comm, work, progress, failure: None, cancelled: false, persistent }
     }
 
-    /// Begins.
+    /// Starts the operation.
     pub(crate) fn start(&mut self) -> Result {
         self.cancelled = false;
         let posted = self
@@ -165,13 +164,13 @@ impl Request {
         Ok(())
     }
 
-    /// Waits until it is over.
+    /// Waits until it is complete, and returns the status.
     pub(crate) fn wait(&mut self) -> Result<Status> {
         self.run_out()?;
         self.finish()
     }
 
-    /// Waits until it is over, and says nothing of it.
+    /// Waits until it is complete, without returning the status.
     #[inline]
     pub(crate) fn run_out(&mut self) -> Result {
         loop {
@@ -185,7 +184,7 @@ impl Request {
         }
     }
 
-    /// Looks once whether it is over.
+    /// Checks once whether it is complete.
     pub(crate) fn test(&mut self) -> Result<bool> {
         process::running()?;
         self.driver().look(|finished| _ = self.observe(finished));
@@ -193,7 +192,7 @@ impl Request {
         Ok(self.is_over())
     }
 
-    /// Looks whether a part is over. False if it goes on without us.
+    /// Checks whether a step is complete. Returns false while it is pending.
     #[inline(always)]
     pub(crate) fn observe(&mut self, finished: &mut Finished<'_>) -> bool {
         if let Progress::Pending(ticket) = self.progress {
@@ -214,8 +213,8 @@ impl Request {
         self.progress = Progress::Part(End { ticket: Some(ticket), outcome });
     }
 
-    /// Does what the end of a part makes possible. Messages have one part, and whoever is about to finish
-    /// them need not ask for this.
+    /// Runs the steps that the end of a step makes possible. Messages have one step, so a caller that is about to
+    /// finish them need not call this.
     #[inline]
     pub(crate) fn go_on(&mut self) {
         while let Progress::Part(end) = self.progress {
@@ -230,13 +229,13 @@ impl Request {
         }
     }
 
-    /// Whether it may have several parts.
+    /// Whether it may have several steps.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
         matches!(self.work, Work::Other(_))
     }
 
-    /// Who knows what it waits for.
+    /// The plane that it waits in.
     #[inline]
     pub(crate) fn driver(&self) -> Plane {
         match &self.work {
@@ -245,7 +244,7 @@ impl Request {
         }
     }
 
-    /// What it waits for.
+    /// The ticket that it waits for.
     pub(crate) fn pending(&self) -> Option<Ticket> {
         match self.progress {
             Progress::Pending(ticket) => Some(ticket),
@@ -253,7 +252,7 @@ impl Request {
         }
     }
 
-    /// Tells it of the end of an operation, which may be its own.
+    /// Reports the end of an operation, which may belong to this request.
     pub(crate) fn hear(&mut self, ticket: Ticket, outcome: Outcome) {
         if self.pending() == Some(ticket) {
             self.see(ticket, outcome);
@@ -261,7 +260,7 @@ impl Request {
         }
     }
 
-    /// Takes it back, if it is not too late.
+    /// Cancels it, if it is not too late.
     pub(crate) fn cancel(&mut self) -> Result {
         self.cancelled = true;
         if let Progress::Part(end) = &mut self.progress {
@@ -271,7 +270,7 @@ impl Request {
         self.work.recipe().cancel(&self.comm, pending)
     }
 
-    /// Whether the program started it and has not heard of its end.
+    /// Whether the program started it and has not seen the result.
     pub(crate) fn is_active(&self) -> bool {
         !matches!(self.progress, Progress::Idle)
     }
@@ -281,7 +280,7 @@ impl Request {
         matches!(self.progress, Progress::Over(_) | Progress::Idle)
     }
 
-    /// Hands out what came of it.
+    /// Returns the result.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Status> {
         let progress = self.progress;
@@ -309,8 +308,8 @@ impl Request {
         result.map_err(|failure| failure.of(self.comm.owner()))
     }
 
-    /// Whether it stays the program's though it has failed: a receive from anybody that waits for word that the program
-    /// knows who has died.
+    /// Whether the program keeps the request although it failed: a receive from any source that waits until the
+    /// program acknowledges a death.
     #[cold]
     pub(crate) fn stays(&mut self, failure: &Failure) -> bool {
         if failure.code() != MPIX_ERR_PROC_FAILED_PENDING {
@@ -326,7 +325,7 @@ impl Request {
         true
     }
 
-    /// The status of one that is over, which stays as it is.
+    /// The status of a complete request, which stays unchanged.
     pub(crate) fn status(&mut self) -> Result<Status> {
         let (Progress::Over(mut status), None) = (self.progress, &self.failure) else {
             return Ok(Status::EMPTY);
@@ -335,7 +334,7 @@ impl Request {
         Ok(status)
     }
 
-    /// The program has it no more.
+    /// Called when the program has freed the request.
     #[inline]
     pub(crate) fn freed(&mut self) -> Result {
         match &mut self.work {
@@ -345,7 +344,7 @@ impl Request {
     }
 }
 
-/// A place for another recipe.
+/// A placeholder for another recipe.
 struct Nothing;
 
 impl Recipe for Nothing {
@@ -358,7 +357,7 @@ impl Recipe for Nothing {
     }
 }
 
-/// What a message that was taken back came to. It does no harm that the other side has left meanwhile.
+/// The outcome of a cancelled message. That the other side has left meanwhile is no error.
 fn forgiven(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(Fault::PeerDown(_)) => Outcome::Cancelled,
@@ -376,11 +375,11 @@ impl Progress {
     }
 }
 
-/// The request of everything that was over when it was begun, and had nothing to say. Most sends are
-/// like that, and need no object. It is a number of those that the standard keeps for libraries.
+/// The request of every operation that was complete when it was started and has an empty status. Most sends are like
+/// that and need no object. The value is among those that the standard reserves for implementations.
 pub(crate) const DONE: MPI_Request = MPI_Request(0x181);
 
-/// What a handle names; nothing if it is MPI_REQUEST_NULL, or [`DONE`].
+/// The request that a handle names; `None` for MPI_REQUEST_NULL and [`DONE`].
 #[inline(always)]
 pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> {
     match request {
@@ -389,10 +388,10 @@ pub(crate) fn find<'a>(request: MPI_Request) -> Result<Option<&'a mut Request>> 
     }
 }
 
-/// Requests that the program has freed while they went on.
+/// Requests that the program has freed while they were active.
 static ORPHANS: Mutex<Vec<Request>> = Mutex::new(Vec::new());
 
-/// Keeps a request that the program has freed until it is over.
+/// Keeps a freed request until it is complete.
 pub(crate) fn keep_orphan(mut freed: Request) {
     freed.go_on();
     sweep_orphans();
@@ -401,7 +400,7 @@ pub(crate) fn keep_orphan(mut freed: Request) {
     }
 }
 
-/// Lets go of freed requests that are over.
+/// Drops freed requests that are complete.
 fn sweep_orphans() {
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     if process::running().is_err() {
@@ -420,17 +419,17 @@ fn sweep_orphans() {
     });
 }
 
-/// Ends a request that the program had freed before it was over, which it is now.
+/// Completes a request that the program freed before, and that can complete now.
 pub(crate) fn complete_freed(request: MPI_Request) -> Result {
     handle::take_owned::<Request>(request.0)?.run_out()
 }
 
-/// Completes the freed requests that go on. A receive that no message has matched is taken back: whoever would have
-/// sent one has to have sent it by now.
+/// Completes the active freed requests. Receives without a matching message are cancelled: every message for them
+/// must have been sent by now.
 pub(crate) fn complete_orphans() {
     let orphans = std::mem::take(&mut *ORPHANS.lock().unwrap_or_else(PoisonError::into_inner));
     for mut request in orphans {
-        // Nobody can be told of an error any more: such as that the other side has died.
+        // Errors, such as the death of the other side, can no longer be reported.
         if request.work.is_receive() {
             _ = request.cancel();
         }
@@ -438,7 +437,7 @@ pub(crate) fn complete_orphans() {
     }
 }
 
-/// Each once.
+/// Each plane once.
 pub(crate) fn distinct(drivers: impl Iterator<Item = Plane>) -> Vec<Plane> {
     let mut each: Vec<Plane> = Vec::new();
     for driver in drivers {
@@ -449,7 +448,7 @@ pub(crate) fn distinct(drivers: impl Iterator<Item = Plane>) -> Vec<Plane> {
     each
 }
 
-/// Takes a request that is over from the program.
+/// Takes a complete request from the program.
 pub(crate) fn discard(handle: MPI_Request) -> Result {
     spare::keep(handle::discard_owned(handle.0)?);
     Ok(())

@@ -1,4 +1,4 @@
-//! Categories: which variables belong together. The first holds the others.
+//! Categories of variables. The first contains the others.
 
 use std::ffi::c_int;
 
@@ -13,15 +13,15 @@ use crate::convert::pointer::{Out, Text, TextOut};
 /// A category.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Category {
-    /// All others.
+    /// All categories.
     Everything,
-    /// What the NIC is bounded by.
+    /// Limits of the NIC.
     Limits,
     /// Messages and receives.
     Matching,
     /// Frames.
     Traffic,
-    /// Who turns the NIC.
+    /// Turns of the NIC.
     Driving,
 }
 
@@ -55,7 +55,7 @@ fn find(index: c_int) -> Result<Category> {
     item(CATEGORIES, index).map(|(category, ..)| *category)
 }
 
-/// As many indices as there is room for.
+/// Writes as many indices as there is room for.
 fn put(indices: &[c_int], len: c_int, into: Out<c_int>) -> Result {
     let room = usize::try_from(len).map_err(|_| error(MPI_T_ERR_INVALID))?;
     indices.iter().take(room).enumerate().try_for_each(|(at, &index)| into.at(at).put(index))
@@ -115,7 +115,7 @@ answers! {
     }
 
     fn MPI_T_category_changed(update_number: Out<c_int>) -> c_int {
-        // They are the same from the beginning.
+        // Categories never change.
         told(|| update_number.put(0))
     }
 }

@@ -1,5 +1,4 @@
-//! Control variables: the limits of the NIC. They can be read while MPI runs; what sets them is how many
-//! ranks there are, so nobody can.
+//! Control variables: the limits of the NIC. They are read-only, because they follow from the number of ranks.
 
 use std::ffi::{c_int, c_void};
 
@@ -23,7 +22,7 @@ pub(super) struct Control {
     read: fn(&Limits) -> u64,
 }
 
-/// All of them.
+/// All control variables.
 pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "ferrywire_eager_bytes_max",
@@ -52,7 +51,7 @@ pub(super) const CONTROLS: &[Control] = &[
     },
 ];
 
-/// A handle of one.
+/// A handle of a control variable.
 struct CvarHandle(&'static Control);
 
 impl Kind for CvarHandle {

@@ -1,5 +1,4 @@
-//! Events and their sources, and enumerations of what variables mean: there are none of any, so nothing
-//! that a tool could name is one.
+//! Events, event sources and enumerations. None are defined, so every name and index is invalid.
 
 use std::ffi::{c_int, c_void};
 

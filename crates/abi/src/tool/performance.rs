@@ -1,7 +1,7 @@
-//! Performance variables: what the NIC of this rank holds, and what it has counted.
+//! Performance variables: the levels and counters of this rank's NIC.
 //!
-//! What is held can be read at any time, and is what it is. What is counted is counted for each handle from
-//! zero, while it is started, and can be set anew: several tools do not disturb each other.
+//! Levels can be read at any time. Counters are counted for each handle from zero, while it is started, and can be
+//! reset: tools do not disturb each other.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -34,24 +34,24 @@ pub(super) struct Variable {
     source: Source,
 }
 
-/// Where its value comes from.
+/// The source of its value.
 #[derive(Clone, Copy)]
 enum Source {
-    /// So much there is now.
+    /// The current level.
     Level(fn(&Holdings) -> u64),
-    /// So much there can be.
+    /// The largest possible level.
     Size(fn(&Holdings) -> u64),
-    /// So much the NIC has counted.
+    /// A counter of the NIC.
     Counted(fn(&Stats) -> u64),
-    /// So often callers have turned the NIC.
+    /// Turns made by calling threads.
     TurnsByCallers,
-    /// So often the agent has.
+    /// Turns made by the agent.
     TurnsByAgent,
-    /// The agent's part of all turns, from 0 to 1.
+    /// The agent's share of all turns, from 0 to 1.
     ShareOfAgent,
 }
 
-/// All of them.
+/// All performance variables.
 pub(super) const VARIABLES: &[Variable] = &[
     Variable {
         name: "ferrywire_posted_receives",
@@ -153,7 +153,7 @@ impl Source {
         self.class() == MPI_T_PVAR_CLASS_COUNTER
     }
 
-    /// What it is now, in all planes together. Nothing where MPI does not run.
+    /// The current value, summed over all planes. Zero while MPI is not running.
     fn read(self) -> u64 {
         let of = |driver: &Driver| match self {
             Source::Level(read) | Source::Size(read) => driver.inspect(|nic| read(&nic.holdings())),
@@ -166,7 +166,7 @@ impl Source {
     }
 }
 
-/// A session: the handles that a tool has.
+/// A session: the handles of a tool.
 struct Session(Mutex<Vec<usize>>);
 
 impl Kind for Session {
@@ -194,12 +194,12 @@ impl Kind for PvarHandle {
     const NAME: &'static str = "handle of a performance variable";
 }
 
-/// What has been counted for a handle.
+/// The count of a handle.
 #[derive(Default)]
 struct Count {
-    /// Before it was started last.
+    /// The count before the handle was last started.
     before: u64,
-    /// What the NIC had counted when it was.
+    /// The NIC's counter when the handle was last started.
     since: Option<u64>,
 }
 
@@ -231,7 +231,7 @@ impl PvarHandle {
         self.count().set(value, self.source.read());
     }
 
-    /// Writes its value where the tool wants it; sets it anew if told so, at the same moment.
+    /// Writes the value, and resets it at the same moment if asked to.
     fn read(&self, into: ChoiceMut, anew: bool) -> Result {
         if let Source::ShareOfAgent = self.source {
             let (agent, all) = (Source::TurnsByAgent.read(), self.source.read());
@@ -251,7 +251,7 @@ impl PvarHandle {
     }
 }
 
-/// A handle that belongs to a session.
+/// Finds a handle that belongs to a session.
 fn find(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<Shared<PvarHandle>> {
     handle::find::<Session>(session.0)?;
     let found = handle::share_of::<PvarHandle>(handle.0)?;
@@ -261,8 +261,8 @@ fn find(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<Shared
     }
 }
 
-/// Does something with a counter, or with all counters of a session: others are left out, or it is an
-/// error of this class.
+/// Applies an action to a counter, or to all counters of a session. A handle that is no counter is skipped, or is an
+/// error of class `otherwise`.
 fn with_counters(
     session: MPI_T_pvar_session,
     handle: MPI_T_pvar_handle,
@@ -414,5 +414,5 @@ answers! {
     }
 }
 
-/// Every handle of a session.
+/// All handles of a session.
 const MPI_T_PVAR_ALL_HANDLES: MPI_T_pvar_handle = MPI_T_pvar_handle(1);

@@ -1,5 +1,5 @@
-//! `#[derive(Plain)]`: vouches for a struct whose bytes may travel as they are, after checking at
-//! compile time that they may.
+//! `#[derive(Plain)]`: implements `ferrywire::Plain` for a struct, after checking at compile time that its bytes can
+//! be sent as they are.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -8,9 +8,9 @@ use syn::{Data, DeriveInput, Error, Fields, parse_macro_input};
 
 /// Implements `ferrywire::Plain` for a struct.
 ///
-/// The struct must be `repr(C)` or `repr(transparent)`, so that all ranks agree on where its fields
-/// are; every field must be `Plain`; and there must be no padding between or after them, since bytes
-/// that were never written cannot be sent. What does not hold is an error of the compiler.
+/// The struct must be `repr(C)` or `repr(transparent)`, so that all ranks agree on where its fields are; every field
+/// must be `Plain`; and there must be no padding between or after them, because uninitialised bytes cannot be sent. A
+/// struct that breaks one of these rules does not compile.
 #[proc_macro_derive(Plain)]
 pub fn derive_plain(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -52,7 +52,7 @@ fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
                 ::core::mem::size_of::<#name>() == 0 #(+ ::core::mem::size_of::<#fields>())*,
                 "a struct with padding is not plain: order its fields by size, or name the gaps",
             );
-            // SAFETY: the fields are plain, laid out in order, and there is nothing between them.
+            // SAFETY: the fields are plain, laid out in order, and there is no padding between them.
             unsafe impl ::ferrywire::Plain for #name {}
         };
     })
@@ -64,7 +64,7 @@ fn has_fixed_layout(input: &DeriveInput) -> Result<bool, Error> {
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
         attribute.parse_nested_meta(|meta| {
             fixed |= meta.path.is_ident("C") || meta.path.is_ident("transparent");
-            // `align(16)` and `packed(2)` have something in parentheses.
+            // Skips the arguments of `align(16)` and `packed(2)`.
             if meta.input.peek(syn::token::Paren) {
                 let inside;
                 syn::parenthesized!(inside in meta.input);

@@ -1,4 +1,4 @@
-//! What the tests share: a watchdog, an executor, random numbers.
+//! Helpers of the tests: a watchdog, an executor, random numbers.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses some of it")]
 
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ferrywire::World;
 
-/// Runs `program` on `ranks` ranks. A hang ends the test with a word, instead of never.
+/// Runs `program` on `ranks` ranks. A hang aborts the test with a message.
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     watched(|| ferrywire::local(ranks, program))
 }
@@ -22,7 +22,7 @@ pub fn watched<R>(test: impl FnOnce() -> R) -> R {
     let name = thread::current().name().unwrap_or("a test").to_string();
     thread::spawn(move || {
         if watch.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
-            // Not `eprintln`, which the test harness would keep to itself.
+            // Not `eprintln`, which the test harness would capture.
             let _ = writeln!(std::io::stderr(), "{name} hangs");
             std::process::abort();
         }
@@ -52,7 +52,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Numbers that follow from a seed (splitmix64).
+/// Random numbers that follow from a seed (splitmix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -69,7 +69,7 @@ impl Random {
     }
 }
 
-/// The seed of this run: `SEED=7 cargo test` repeats one.
+/// The seeds of this run: `SEED=7 cargo test` repeats one.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => seed..seed + 1,

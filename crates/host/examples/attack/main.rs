@@ -1,15 +1,16 @@
-//! An attacker: sends what no rank may accept to the port of a host, as fast as it can, and prints how much that was.
+//! An attacker: sends datagrams that no rank may accept to the port of a host, as fast as it can, and prints how many.
 //!
 //!     attack ADDRESS:PORT COUNT [listen] [as ADDRESS] [near RANKS]
 //!
-//! It sends junk, nothing, truncated datagrams, wakeups, frames that are not sealed, and forgeries with a right header.
-//! With `listen`, which takes root and the network namespace of the victim, it hears what the host and others of the job
-//! send each other, all from and to this port, and repeats what it has just heard: as it was, and changed in many ways.
-//! With `as` it sends from another's address, which has to be one of this namespace.
+//! It sends junk, empty and truncated datagrams, wakeups, unsealed frames, and forgeries with a right header.
+//! With `listen`, which takes root and the network namespace of the victim, it sniffs the datagrams between
+//! the host and the rest of the job, all from and to this port, and replays them: as they were, and changed
+//! in many ways. With `as` it sends from another address, which has to be one of this namespace.
 //!
-//! With `near`, for a job that is not sealed, all is in the names of the first so many ranks, who are on the victim's host.
+//! With `near`, for a job that is not sealed, all datagrams are in the names of the first RANKS ranks, which
+//! are on the victim's host.
 //!
-//! `tests/hosts --only attack` has a job bear it.
+//! `tests/hosts --only attack` runs a job under this attack.
 
 mod sorts;
 mod tap;
@@ -51,7 +52,7 @@ fn main() -> Result<()> {
     let socket = socket.ok_or(ErrorKind::AddrInUse)?;
     socket.set_nonblocking(true)?;
     socket.connect(target)?;
-    // The same socket, for what goes as a batch.
+    // The same socket, for batches.
     let batches = Socket::new(socket.try_clone()?.into(), false);
 
     let mut attacker = Attacker::new(match &mut tap {
@@ -73,7 +74,7 @@ fn main() -> Result<()> {
         };
         *sorts.entry(sort).or_default() += 1;
         while let Err(error) = send(&socket, &batches, target, &shot) {
-            // Nobody is there: then nothing is shown by going on.
+            // Nothing listens there: going on would show nothing.
             if error.kind() == ErrorKind::ConnectionRefused {
                 return Err(error);
             }

@@ -1,14 +1,14 @@
-//! What is sent: each sort is one idea of how a rank might be deceived.
+//! The attacks: each sort is one idea of how a rank might be deceived.
 
 use ferrywire_host::nic::{Envelope, Key, Kind, MatchWord, Region, Span, Ticket};
 use ferrywire_host::udp::seal::{DatagramHeader, Form, HEADER_BYTES};
 
 use crate::tap::Heard;
 
-/// What goes in one call.
+/// What is sent in one call.
 pub(crate) enum Shot {
     One(Vec<u8>),
-    /// Datagrams of `each` bytes, which the kernel takes, and may hand over, in one piece.
+    /// Datagrams of `each` bytes, which the kernel takes, and may deliver, in one piece.
     Batch {
         bytes: Vec<u8>,
         each: usize,
@@ -20,11 +20,11 @@ pub(crate) struct Attacker {
     random: u64,
 }
 
-/// Slots and ranks that there may be.
+/// How many local ranks and ranks there may be.
 const SLOTS: usize = 4;
 const RANKS: usize = 8;
 
-/// Sorts that need nothing heard, and all of them.
+/// Sorts that need nothing sniffed, and all of them.
 const BLIND: u64 = 7;
 const ALL: u64 = 18;
 
@@ -33,7 +33,7 @@ impl Attacker {
         Attacker { heard, random: 1 }
     }
 
-    /// The next one, and of what sort it is.
+    /// The next attack, and its sort.
     pub(crate) fn shot(&mut self, number: u64) -> (&'static str, Shot) {
         let sorts = if self.heard.is_empty() { BLIND } else { ALL };
         let (sort, bytes) = match number % sorts {
@@ -43,7 +43,7 @@ impl Attacker {
             3 => ("forged", self.forged(Form::Sealed, |_, _| ())),
             4 => ("wakeup", self.header(Form::Wakeup).emit().to_vec()),
             5 => ("plain", self.forged(Form::Plain, |_, _| ())),
-            // Another version, another form, or a local rank that there is not.
+            // Another version, another form, or a local rank that does not exist.
             6 => ("unheard-of", self.forged(Form::Sealed, |bytes, at| bytes[at % 4] ^= 0x55)),
             7 => ("repeated", self.genuine(|_, _| ())),
             8 => ("flipped", self.genuine(|bytes, at| bytes[at] ^= 1 << (at % 8))),
@@ -51,7 +51,7 @@ impl Attacker {
             10 => ("longer", self.genuine(|bytes, at| bytes.extend_from_within(at..))),
             11 => ("other-local-rank", self.renamed(|header| header.local_rank ^= 1)),
             12 => ("other-source", self.renamed(|header| header.source ^= 1)),
-            // Ahead of all that was heard, so that the window would move if it were believed.
+            // Ahead of everything sniffed, so that the replay window would move if it were believed.
             13 => ("ahead", self.renamed(|header| header.counter += 1 << 20)),
             14 => ("other-epoch", self.renamed(|header| header.counter += 1 << 24)),
             15 => ("unsealed", self.renamed(|header| header.form = Form::Plain)),
@@ -62,8 +62,8 @@ impl Attacker {
         (sort, Shot::One(bytes))
     }
 
-    /// The next one to a job that is not sealed, in the name of one of the `near` first ranks, who are the victim and its
-    /// neighbours. If they were believed, they could name addresses in each other's memory.
+    /// The next attack on a job that is not sealed, in the name of one of the `near` first ranks, which are the victim
+    /// and its neighbours. If they were believed, they could name addresses in each other's memory.
     pub(crate) fn shot_as_neighbour(&mut self, number: u64, near: usize) -> (&'static str, Shot) {
         let source = u32::try_from(self.below(near)).expect("a rank");
         let local_rank = u16::try_from(self.below(near)).expect("a local rank");
@@ -82,7 +82,7 @@ impl Attacker {
         (sort, Shot::One([&header.emit()[..], &frame].concat()))
     }
 
-    /// A frame as neighbours write them: their rails lose nothing.
+    /// A frame as neighbours write it: without marks, since their rail loses nothing.
     fn emitted(&mut self, job: u32, kind: impl FnOnce(&mut Attacker) -> Kind) -> Vec<u8> {
         let mut bytes = [0; Envelope::BYTES_MAX];
         let len = Envelope { job, marks: None, kind: kind(self) }.emit(&mut bytes);
@@ -107,7 +107,7 @@ impl Attacker {
         Kind::Put { ticket, region: Region(0), offset, last: true, notify: None }
     }
 
-    /// Somewhere in an address space.
+    /// A span anywhere in an address space.
     fn span(&mut self) -> Span {
         let len = u64::try_from(1 + self.below(100_000)).expect("short");
         Span::new(Region(0), self.next() >> 17, len)
@@ -126,7 +126,7 @@ impl Attacker {
         bytes
     }
 
-    /// What was heard, changed at some place.
+    /// A sniffed datagram, changed at some place.
     fn genuine(&mut self, change: impl FnOnce(&mut Vec<u8>, usize)) -> Vec<u8> {
         let random = self.next();
         let mut bytes = self.heard.came(random).to_vec();
@@ -135,7 +135,7 @@ impl Attacker {
         bytes
     }
 
-    /// What was heard, with something else in its header.
+    /// A sniffed datagram with a changed header.
     fn renamed(&mut self, change: impl FnOnce(&mut DatagramHeader)) -> Vec<u8> {
         self.genuine(|bytes, _| {
             if let Some(mut header) = DatagramHeader::parse(bytes) {
@@ -145,8 +145,8 @@ impl Attacker {
         })
     }
 
-    /// What was heard, behind a forgery for the next local rank: where the kernel hands both over in one piece, a genuine
-    /// datagram comes to a rank that it is not for.
+    /// A sniffed datagram behind a forgery for the next local rank: where the kernel delivers both in one
+    /// piece, a genuine datagram comes to a rank that it is not for.
     fn joined(&mut self) -> Shot {
         let genuine = self.genuine(|_, _| ());
         let mut bytes = genuine.clone();
@@ -173,7 +173,7 @@ impl Attacker {
         usize::try_from(self.next() >> 33).expect("31 bits") % end.max(1)
     }
 
-    /// Numbers as random as this needs (xorshift).
+    /// Random numbers (xorshift).
     fn next(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

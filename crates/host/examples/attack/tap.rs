@@ -1,4 +1,4 @@
-//! What a host and others of its job send each other, as somebody hears it who is on that host and has the right to.
+//! Sniffs the datagrams between a host and the rest of its job, as a privileged process on that host can.
 
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Heard {
     came: Vec<Vec<u8>>,
     went: Vec<Vec<u8>>,
-    /// How many there were. The next one takes the place of an old one.
+    /// How many there were. The next one replaces an old one.
     count: usize,
 }
 
@@ -20,7 +20,7 @@ impl Heard {
         self.came.is_empty() || self.went.is_empty()
     }
 
-    /// One of those that came to the host.
+    /// A datagram that came to the host.
     ///
     /// # Panics
     /// If it is empty.
@@ -28,7 +28,7 @@ impl Heard {
         any(&self.came, random)
     }
 
-    /// One of those that the host has sent; the same.
+    /// A datagram that the host has sent; panics alike.
     pub(crate) fn went(&self, random: u64) -> &[u8] {
         any(&self.went, random)
     }
@@ -55,7 +55,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Hears what goes to `port`, there or from here, but for what attackers send.
+    /// Sniffs what goes to `port`, on this host or from it, except what attackers send.
     pub(crate) fn open(port: u16) -> Result<Tap> {
         let protocol = u16::try_from(libc::ETH_P_ALL).expect("two bytes").to_be();
         // SAFETY: no memory is involved.
@@ -63,16 +63,16 @@ impl Tap {
         if socket < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: it is open, and nobody else has it.
+        // SAFETY: it is open, and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         filter(&socket, port)?;
         let mut tap = Tap { socket, port, packet: vec![0; 70_000], heard: 0 };
-        // What came before the filter was there may be of anybody.
+        // What came before the filter was attached may be anything.
         while tap.next().is_some() {}
         Ok(tap)
     }
 
-    /// What is heard first, within that time.
+    /// Waits until datagrams of both directions have been sniffed.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Result<Heard> {
         let (until, mut heard) = (Instant::now() + timeout, Heard::default());
         while heard.is_empty() {
@@ -85,10 +85,10 @@ impl Tap {
         Ok(heard)
     }
 
-    /// Adds what has passed by since.
+    /// Adds what has passed since the last call.
     pub(crate) fn poll(&mut self, heard: &mut Heard) {
         while let Some((len, went)) = self.next() {
-            // Batches pass in one piece, and are no datagrams.
+            // Batches pass in one piece, and are not single datagrams.
             let datagram = datagram(&self.packet[..len]).filter(|datagram| datagram.len() <= 1472);
             if let Some(datagram) = datagram {
                 heard.keep(datagram, went);
@@ -99,10 +99,10 @@ impl Tap {
 
     /// The length of the next packet, and whether it leaves the host.
     fn next(&mut self) -> Option<(usize, bool)> {
-        // SAFETY: plain data: all zeros is a value of it.
+        // SAFETY: plain data: all zeros is a valid value.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let mut from_bytes = libc::socklen_t::try_from(size_of_val(&from)).expect("short");
-        // SAFETY: the kernel writes at most as much as `packet` and `from` are long.
+        // SAFETY: the kernel writes at most the lengths of `packet` and `from`.
         let len = unsafe {
             libc::recvfrom(
                 self.socket.as_raw_fd(),
@@ -118,7 +118,7 @@ impl Tap {
     }
 }
 
-/// Has the kernel pass on only what goes to `port`, from a port that attackers do not have.
+/// Makes the kernel pass on only what goes to `port`, from ports that attackers do not use.
 fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let mut steps = [
@@ -132,7 +132,7 @@ fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
     let len = u16::try_from(steps.len()).expect("a few");
     let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
     let program_bytes = libc::socklen_t::try_from(size_of_val(&program)).expect("short");
-    // SAFETY: `program` is as long as is said, and points to `len` steps.
+    // SAFETY: `program` has the given length, and points to `len` steps.
     let code = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -145,7 +145,7 @@ fn filter(socket: &OwnedFd, port: u16) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// What is in an IPv4 packet between two addresses, if it is a datagram. Wakeups stay at one address.
+/// The payload of an IPv4 packet between two different addresses, if it is a datagram. Wakeups stay at one address.
 fn datagram(packet: &[u8]) -> Option<&[u8]> {
     let is_datagram = packet.first() == Some(&0x45) && packet.get(9) == Some(&17);
     let addresses = (packet.get(12..16)?, packet.get(16..20)?);
@@ -160,6 +160,6 @@ const LOAD_HALF_WORD: u16 = 0x28;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
-/// Where a datagram has its two ports, behind the usual header of IPv4.
+/// Where the two ports of a datagram are, after an IPv4 header without options.
 const FROM_AT: u32 = 20;
 const TO_AT: u32 = 22;

@@ -1,4 +1,4 @@
-//! What one thread leaves to another is done, by one at a time.
+//! Coalesced work: every request is served, by one thread at a time.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -14,8 +14,8 @@ fn whatever_is_left_is_done_by_one_at_a_time() {
         let ends = [0, 1].map(|me: usize| {
             let (todo, coalesced) = (Arc::clone(&todo), Arc::clone(&coalesced));
             thread::spawn(move || {
-                // Relaxed: the note says that it is there. An addition: loom lets a plain store fall behind an
-                // exchange that has not seen it.
+                // Relaxed: the request orders it. An addition, because loom lets a plain store fall behind an exchange
+                // that has not seen it.
                 todo[me].fetch_add(1, Ordering::Relaxed);
                 coalesced.request(|done| {
                     *done += todo.iter().map(|one| one.swap(0, Ordering::Relaxed)).sum::<u32>()

@@ -1,4 +1,4 @@
-//! One at a time: the lock, and the stack of newcomers.
+//! Mutual exclusion: the lock, and the stack of newcomers.
 
 use std::sync::Arc;
 
@@ -42,17 +42,17 @@ fn the_lock_may_be_left_for_a_while() {
 
 struct Arena {
     newcomers: Newcomers,
-    /// Labels by place; nothing is at place zero.
+    /// Labels by place, from place one on.
     labels: [Label; 2],
     rings: [UnsafeCell<[u8; 1]>; 2],
 }
 
-// SAFETY: that a ring is written before it is found is what the model checks.
+// SAFETY: the model checks that a ring is written before it is found.
 unsafe impl Sync for Arena {}
 
 impl Arena {
     fn connect(&self, at: usize) {
-        // SAFETY: nobody else knows of the ring yet.
+        // SAFETY: no other thread knows of the ring yet.
         self.rings[at - 1].with_mut(|ring| unsafe { ring.write([1]) });
         let from = u32::try_from(at).expect("small");
         self.newcomers.push(at as u64, &self.labels[at - 1], from + 10);
@@ -63,7 +63,7 @@ impl Arena {
         let label = |at: u64| self.labels.get(index(at)?);
         self.newcomers.take(2, label, |at, from| {
             let ring = &self.rings[index(at).expect("it has a label")];
-            // SAFETY: whoever found it is the only one to use it.
+            // SAFETY: only the thread that found the ring uses it.
             assert_eq!(ring.with(|ring| unsafe { ring.read() }), [1], "made before it is found");
             show(from);
         });

@@ -1,9 +1,9 @@
-//! The agent finds what arrives while the application is away, though it may have had nothing to guard before, and though
-//! whoever brings it has no fence.
+//! The agent finds what arrives while the application is away, even if it had nothing to guard before, and even if the
+//! ringer has no fence.
 //!
-//! Loom knows nothing of time, so a nap is modelled by what is counted on: it lasts until no store that was on its way when
-//! it began still is. A ringer says when it begins and when its store has arrived, each behind a fence; between the two its
-//! store and its look at the doorbell may pass each other, as they may in the machine.
+//! Loom does not model time, so a nap is modelled by the property that it provides: it lasts until every store that was
+//! on its way when it began has arrived. A ringer marks when its store begins and when it has arrived, each with a
+//! fence; between the two, its store and its look at the doorbell may be reordered, as they may in the machine.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Flight {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Naps: whatever was on its way has arrived.
+    /// Naps until every store that was on its way has arrived.
     fn nap(&self) {
         fence(Ordering::SeqCst);
         while self.0.load(Ordering::Acquire) != 0 {
@@ -67,7 +67,7 @@ impl Core {
 }
 
 struct Shared {
-    /// A lock of loom's: ours has models of its own, and would make these too long.
+    /// Loom's lock: ours has models of its own, and would make these too long.
     core: Mutex<Core>,
     doorbell: Doorbell,
     agent_wakeup: AgentWakeup,
@@ -80,7 +80,7 @@ impl Shared {
     }
 }
 
-/// What is left out of the protocol, to see that the model misses it.
+/// What is left out of the protocol, to check that the model notices.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Without {
     Nothing,
@@ -183,7 +183,7 @@ fn posts(name: &str, without: Without) {
         let memory = Memory::new();
         let (shared, mut producer) = shared(&memory, 1);
         producer.push(&payload(0, 8), &[]).expect("there is room");
-        // It was armed when the application left.
+        // The doorbell was armed when the application left.
         shared.lock().wakeup.hand_over(&shared.doorbell, false);
         let agents = Arc::clone(&shared);
         let agent = thread::spawn(move || guard(&agents, 2, without));
@@ -207,7 +207,7 @@ fn an_agent_that_still_seems_to_guard_is_not_called() {
     posts("a post while nobody guards", Without::StandingDown);
 }
 
-/// A producer of a full ring naps until there is room, since the consumer has no fence either.
+/// The producer of a full ring naps until there is room, because the consumer has no fence either.
 #[test]
 fn naps_find_room_without_a_fence_of_the_consumer() {
     explore("want_room, naps", || {

@@ -1,12 +1,11 @@
-//! Models of what ranks and threads share: loom runs every order in which their steps may fall.
+//! Models of what ranks and threads share: loom runs every interleaving of their steps.
 //!
-//! The files under test are the real ones, included by path. They take atomics, cells, waiting and
-//! sizes from `crate::sync`, and here that module is one of loom's: two slots instead of 128, a futex
-//! that never wakes for no reason, and cells that know who may touch them. A wake-up that gets
-//! lost is a deadlock, which loom reports.
+//! The files under test are the real ones, included by path. They take atomics, cells, waiting and sizes from
+//! `crate::sync`, which here is built on loom: two slots instead of 128, a futex without spurious wake-ups, and cells
+//! that check which thread may touch them. A lost wake-up is a deadlock, which loom reports.
 //!
-//! What loom cannot show: how long a store is on its way. The protocol without fences counts on a nap being longer than
-//! that; `guarding.rs` takes it for granted, and shows that the protocol then loses no wake-up, and needs the nap.
+//! What loom cannot show is how long a store is on its way. The protocol without fences relies on a nap being longer
+//! than that; `guarding.rs` assumes it, and shows that the protocol then loses no wake-up, and needs the nap.
 #![cfg(test)]
 // The models do not call everything that the included files offer.
 #![allow(dead_code)]
@@ -27,7 +26,7 @@ mod newcomers;
 mod ring;
 mod sync;
 
-/// The doorbell where the included files look for it.
+/// The doorbell, at the path by which the included files import it.
 mod shm {
     pub(crate) use crate::doorbell;
 }

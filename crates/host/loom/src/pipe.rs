@@ -7,7 +7,7 @@ use loom::thread;
 use crate::ring::{CacheLine, Consumer, Control, Event, Producer, Ring, Slot, Stuck};
 use crate::sync::{DATA_LINES_MAX, SLOTS, explore, yield_now};
 
-/// The memory of a ring. It outlives both ends: whoever makes it joins the threads that have them.
+/// The memory of a ring. It outlives both ends: the thread that creates it joins the threads that have them.
 pub(crate) struct Memory {
     control: NonNull<Control>,
     slots: NonNull<[Slot]>,
@@ -39,7 +39,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was leaked in `new`, and nobody has an end any more.
+        // SAFETY: it was leaked in `new`, and both ends are gone.
         drop(unsafe { Box::from_raw(self.control.as_ptr()) });
         // SAFETY: as above.
         drop(unsafe { Box::from_raw(self.slots.as_ptr()) });
@@ -53,8 +53,8 @@ pub(crate) fn payload(frame: u8, len: usize) -> Vec<u8> {
     (frame..=u8::MAX).cycle().take(len).collect()
 }
 
-/// Takes one event if there is one, and checks it while the producer may be at work. Looking a second
-/// time before `advance` shows loom that we still read.
+/// Takes one event if there is one, and checks it while the producer may be at work. The second `peek` before `advance`
+/// shows loom that we still read.
 pub(crate) fn take(
     consumer: &mut Consumer,
     fenced: bool,
@@ -66,7 +66,7 @@ pub(crate) fn take(
     Some(consumer.advance(fenced))
 }
 
-/// Carries frames of these lengths through a ring with so many data lines at first.
+/// Carries frames of these lengths through a ring that has `lines` data lines at first.
 fn carry(name: &str, lens: &'static [usize], lines: u32) {
     explore(name, move || {
         let memory = Memory::new();
@@ -140,7 +140,7 @@ fn every_kind_arrives() {
     });
 }
 
-/// The third frame begins at the first line again, exactly where the second ended at the last.
+/// The second frame ends at the last line, and the third begins at the first again.
 #[test]
 fn long_frames_wrap_at_the_end() {
     carry("long frames that wrap", &[100, 128, 70], 4);
@@ -152,7 +152,7 @@ fn long_frames_skip_what_is_left() {
     carry("long frames that skip", &[100, 60, 100], 4);
 }
 
-/// The second frame is longer than all data lines there are at first.
+/// The second frame is longer than all initial data lines.
 #[test]
 fn long_frames_widen_the_ring() {
     carry("long frames that widen", &[60, 100, 200], 1);

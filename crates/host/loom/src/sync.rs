@@ -1,4 +1,4 @@
-//! The parts of `crates/host/src/sync.rs`, made of loom's.
+//! The parts of `crates/host/src/sync.rs`, built on loom.
 //!
 //! Invariants, cited below by number.
 //!   I1. All threads of a model run on one thread of the machine, and each model on its own.
@@ -20,7 +20,7 @@ pub(crate) const DATA_LINES_MAX: u32 = 4;
 pub(crate) const SPINS_MAX: u32 = 1;
 pub(crate) const YIELDS_MAX: u32 = 2;
 
-/// Runs `story` in every order of its steps, and says how many there were.
+/// Runs `story` in every interleaving, and prints how many there were.
 pub(crate) fn explore(name: &str, story: impl Fn() + Send + Sync + 'static) {
     let count = std::sync::Arc::new(Count::new(0));
     let counted = std::sync::Arc::clone(&count);
@@ -35,7 +35,7 @@ pub(crate) fn explore(name: &str, story: impl Fn() + Send + Sync + 'static) {
     println!("{name}: {} interleavings", count.load(Relaxed));
 }
 
-/// No model forks.
+/// An ordinary word, because no model forks.
 pub(crate) struct WipedOnFork(AtomicU32);
 
 impl WipedOnFork {
@@ -56,8 +56,8 @@ pub(crate) fn refuse_child() -> ! {
     unreachable!("no model forks")
 }
 
-/// A cell laid out as in shared memory, so that several in a row are one piece. What loom has to
-/// know of it is kept elsewhere, by address.
+/// A cell laid out as in shared memory, so that several in a row are one piece. What loom has to know of it is kept
+/// elsewhere, by address.
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -86,9 +86,9 @@ impl<const N: usize> Default for UnsafeCell<[u8; N]> {
 type Watched = Rc<loom::cell::UnsafeCell<()>>;
 
 thread_local! {
-    /// Who has touched the cell at an address, as loom knows it (I1).
+    /// The accesses to the cell at an address, as loom tracks them (I1).
     static WATCHED: RefCell<HashMap<usize, Watched>> = RefCell::default();
-    /// Who sleeps on any word (I1).
+    /// The threads that sleep on any word (I1).
     static SLEEPERS: RefCell<Option<Rc<Sleepers>>> = const { RefCell::new(None) };
 }
 
@@ -118,8 +118,8 @@ pub(crate) mod park {
 
     use super::{AtomicU32, Ordering, SLEEPERS, Sleeper, Sleepers};
 
-    /// Sleeps while `word` holds `expected`, until woken under one of `bits`. A timeout has
-    /// ended at once: nothing is promised of how long it lasts.
+    /// Sleeps while `word` holds `expected`, until woken under one of `bits`. A timeout expires at once, because its
+    /// length is not guaranteed.
     pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, timeout: Option<Duration>) {
         if timeout.is_some() {
             return super::yield_now();
@@ -137,7 +137,7 @@ pub(crate) mod park {
         }
     }
 
-    /// Wakes those who sleep on `word` under one of `bits`.
+    /// Wakes all threads that sleep on `word` under one of `bits`.
     pub(crate) fn wake(word: &AtomicU32, bits: u32) {
         let sleepers = sleepers();
         let mut list = sleepers.list.lock().expect("no model goes on after a panic");

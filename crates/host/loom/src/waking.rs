@@ -1,4 +1,4 @@
-//! Nobody sleeps while there is something to do: doorbells with rings behind them.
+//! No thread sleeps while there is something to do: doorbells with rings behind them.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn without_a_look_after_it_a_wakeup_for_room_may_be_late() {
     want_room("want_room, without a look", true, false);
 }
 
-/// A consumer sleeps whenever nothing is there; a producer brings `frames` and rings each time.
+/// A consumer sleeps whenever nothing is there; a producer brings `frames` frames and rings each time.
 fn arrivals(name: &str, frames: u8, rings_fenced: bool, arms_fenced: bool) {
     explore(name, move || {
         let memory = Memory::new();
@@ -105,7 +105,7 @@ fn without_a_fence_of_the_sleeper_an_arrival_may_be_missed() {
     arrivals("arrivals, sleeper not fenced", 1, true, false);
 }
 
-/// Both sleep whenever they cannot go on: the producer of a full ring, the consumer of an empty one.
+/// Both sleep whenever they cannot continue: the producer of a full ring, the consumer of an empty one.
 #[test]
 fn a_flood_never_stops() {
     explore("a flood, both asleep at times", || {
@@ -150,14 +150,14 @@ fn a_flood_never_stops() {
     });
 }
 
-/// What an agent and those who call it know under the lock.
+/// What the agent and its callers share under the lock.
 #[derive(Default)]
 struct AgentState {
     work: bool,
     idle: bool,
 }
 
-/// Work that is left under the lock is found by an agent that has nothing to do.
+/// An idle agent finds work that is left under the lock.
 #[test]
 fn the_agent_hears_every_wakeup() {
     explore("the agent and its wakeup", || {

@@ -1,14 +1,15 @@
-//! The join socket of a host whose launcher is not ours: its first rank opens it, the others come in and are admitted as
+//! The join socket of a host under another launcher: the first rank of the host opens it, and admits the other ranks as
 //! our own launcher would.
 //!
-//! The kernel chooses the name of the join socket, in a space that belongs to the network namespace and to no file system:
-//! anybody there can connect. So each side proves itself to the other:
+//! The kernel chooses the name of the join socket, in a space that belongs to the network namespace and to no file
+//! system: any process there can connect. So each side proves itself to the other:
 //!
-//! - The kernel tells the user of the other side. Another user than ours is not let in, root included.
-//! - Each side shows a token, which ranks know from the launcher's kvs and nobody else does. Between user namespaces the
-//!   kernel may have no number for a user, and tells the overflow number instead: there the token alone decides.
-//! - A caller who says nothing keeps nobody waiting: all callers are listened to at once, each for a limited time. When
-//!   there are too many, the one who has been silent longest has to go; a rank among them comes again.
+//! - The kernel names the user of the other side. Any other user than ours is rejected, root included.
+//! - Each side shows a token, which only ranks know, from the launcher's kvs. Between user namespaces the kernel may
+//!   have no number for a user, and names the overflow user instead: there the token alone decides.
+//! - A caller that sends nothing delays no other: the socket listens to all callers at once, to each for a limited
+//!   time. When there are too many, the caller that has been silent longest is dropped; a rank among them connects
+//!   again.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -23,45 +24,45 @@ use super::{BootstrapError, Files, LauncherChannel};
 use crate::shm::Process;
 use crate::sys::random;
 
-/// Where the other ranks of a host come in.
+/// The socket at which the other ranks of a host join.
 pub struct JoinSocket {
     listener: OwnedFd,
     /// What they have to know.
     pub address: JoinAddress,
 }
 
-/// What a rank has to know to come in.
+/// What a rank has to know to join.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JoinAddress {
     /// The name of the socket: letters and digits.
     pub name: String,
-    /// What a rank shows.
+    /// The token that a rank shows.
     pub theirs: Token,
-    /// What it is shown in turn.
+    /// The token that it is shown in return.
     pub ours: Token,
 }
 
-/// A rank that has come in.
+/// A rank that has joined.
 pub struct JoinedRank {
     channel: OwnedFd,
-    /// Which rank it is.
+    /// Its rank in the job.
     pub rank: u32,
     /// Its process.
     pub process: Process,
 }
 
-/// Somebody who has connected and not said anything yet.
+/// A process that has connected and not sent anything yet.
 struct Caller {
     channel: OwnedFd,
-    /// Its process, as the kernel numbers it here.
+    /// Its process id, as the kernel numbers it here.
     pid: u32,
-    /// Its user is ours, and not one whom the kernel cannot tell.
+    /// Its user is ours for certain, not one that the kernel cannot name.
     is_our_user: bool,
     until: Instant,
 }
 
 impl JoinSocket {
-    /// Opens a join socket, at a name and with tokens that are new.
+    /// Opens a join socket, with a new name and new tokens.
     pub fn open() -> Result<JoinSocket, BootstrapError> {
         let what = "open a join socket for the ranks of this host";
         let (listener, name) = socket::listen().map_err(os(what))?;
@@ -70,7 +71,7 @@ impl JoinSocket {
         Ok(JoinSocket { listener, address })
     }
 
-    /// Waits for ranks `first + 1` and on, until there are `ranks` with the first, which is ourselves.
+    /// Waits for ranks `first + 1` and on, until there are `ranks` of them, counting the first, which is this process.
     pub fn accept_ranks(&self, first: u32, ranks: u32) -> Result<Vec<JoinedRank>, NotAll> {
         let mut joined: Vec<JoinedRank> = Vec::new();
         let mut callers = VecDeque::new();
@@ -106,7 +107,7 @@ impl JoinSocket {
                         until = Instant::now() + RANKS_WAIT_MAX;
                     }
                     Ok(None) => callers.push_back(caller),
-                    // A rank of another version, say, is told why. A stranger is told nothing.
+                    // A rank of another version, for example, is told why. A stranger is told nothing.
                     Err(why) if caller.is_our_user => refuse(&caller.channel, NOBODY, &why),
                     Err(_) => {}
                 }
@@ -118,17 +119,17 @@ impl JoinSocket {
         Ok(joined)
     }
 
-    /// The next one who has connected, if it may be of our own user.
+    /// Accepts the next connection, if its user may be ours.
     fn accept(&self, callers: &mut VecDeque<Caller>) -> io::Result<Option<Caller>> {
         let channel = match socket::accept(self.listener.as_fd()) {
             Ok(channel) => channel,
-            // Whoever connected is gone again.
+            // The caller is gone again.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) =>
             {
                 return Ok(None);
             }
-            // Too many files are open: one caller less.
+            // Too many files are open: drop one caller.
             Err(error) => return callers.pop_front().map(|_| None).ok_or(error),
         };
         let Ok(peer) = socket::peer(channel.as_fd()) else { return Ok(None) };
@@ -140,7 +141,7 @@ impl JoinSocket {
         Ok(Some(Caller { channel, pid: peer.pid, is_our_user, until }))
     }
 
-    /// Who has come, if it has said so already; or why it is not let in.
+    /// The rank and hello of a caller, if they have arrived; an error says why the caller is rejected.
     fn hear(
         &self,
         channel: &OwnedFd,
@@ -171,11 +172,11 @@ impl JoinSocket {
     }
 }
 
-/// Not all ranks of a host have come in.
+/// Not all ranks of a host have joined.
 pub struct NotAll {
-    /// How many have, with the first.
+    /// How many have, counting the first.
     pub here: usize,
-    /// Why no more are waited for.
+    /// Why the first rank stopped waiting.
     pub error: io::Error,
 }
 
@@ -186,7 +187,7 @@ fn is_expected(rank: u32, first: u32, ranks: u32, joined: &[JoinedRank]) -> bool
 }
 
 impl JoinedRank {
-    /// Tells the rank who it is, and gives it what [`super::RankSocket::send_join_reply`] gives.
+    /// Tells the process which rank it is, and hands it what [`super::RankSocket::send_join_reply`] hands over.
     pub(crate) fn send_join_reply(
         &self,
         member: Member,
@@ -197,7 +198,7 @@ impl JoinedRank {
             .map_err(os("hand the memory of the job over"))
     }
 
-    /// Tells the rank that there is no job. If it does not hear that, it sees that we are gone.
+    /// Tells the rank that there is no job. If this does not arrive, the rank sees that we are gone.
     pub(crate) fn refuse(&self, text: &str) {
         refuse(&self.channel, self.process.pid, text);
     }
@@ -208,7 +209,7 @@ fn refuse(channel: &OwnedFd, to: u32, text: &str) {
     let _ = socket::send(channel.as_fd(), &message, &[], WaitMode::Now);
 }
 
-/// Goes in as `rank`, and waits for the join reply.
+/// Joins as `rank`, and waits for the join reply.
 pub fn enter(
     address: &JoinAddress,
     rank: u32,
@@ -219,7 +220,7 @@ pub fn enter(
     let mut has_been_there = false;
     let channel = loop {
         match LauncherChannel::of_rank(address, rank, hello) {
-            // It has let us go before it heard us, since there were too many others.
+            // The first rank dropped us before it heard us, because there were too many other callers.
             Err(BootstrapError::LauncherGone) if Instant::now() < until => {
                 thread::sleep(AGAIN_AFTER)
             }
@@ -236,7 +237,7 @@ pub fn enter(
 }
 
 impl LauncherChannel {
-    /// The channel to the first rank of this host, which knows us, and which we know.
+    /// Connects to the first rank of this host. Both sides have proved themselves when this returns.
     fn of_rank(
         address: &JoinAddress,
         rank: u32,
@@ -267,12 +268,12 @@ impl LauncherChannel {
     }
 }
 
-/// Whether a process of this user may be one of our job: it is our own, or the kernel cannot tell.
+/// Whether a process of this user may belong to our job: the user is ours, or one that the kernel cannot name.
 fn may_be_ours(uid: u32) -> bool {
     uid == socket::own_uid() || uid == overflow_uid()
 }
 
-/// What the kernel says of a user who has no number in our namespace.
+/// The number by which the kernel names a user that has none in our namespace.
 fn overflow_uid() -> u32 {
     let told = fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
     told.and_then(|told| told.trim().parse().ok()).unwrap_or(OVERFLOW_UID)
@@ -288,17 +289,17 @@ fn os(what: &'static str) -> impl Fn(io::Error) -> BootstrapError {
     move |error| BootstrapError::Os { what, error }
 }
 
-/// How long the first rank waits for the next one to come in. All of them are there already, and know where.
+/// How long the first rank waits for the next rank to join. All of them are running already, and know the address.
 const RANKS_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long somebody who has connected may say nothing. A rank speaks at once.
+/// How long a caller may stay silent. A rank speaks at once.
 const CALLER_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How many may be silent at the same time.
+/// How many callers may be silent at the same time.
 const CALLERS_MAX: usize = 64;
-/// When a rank that was let go comes again.
+/// When a rank that was dropped connects again.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
-/// The number of that user where nobody has changed it.
+/// The default number of the overflow user.
 const OVERFLOW_UID: u32 = 65_534;
-/// Instead of a process, to one whom we do not know.
+/// Stands for the process id of an unknown caller.
 const NOBODY: u32 = 0;
 
 #[cfg(test)]
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
     use crate::job::this_process;
 
-    /// Rank 1 comes to this join socket, and is known there.
+    /// Rank 1 joins at this socket, and is recognised.
     fn comes_in(join_socket: &JoinSocket, address: JoinAddress) -> JoinedRank {
         let rank = thread::spawn(move || enter(&address, 1, this_process()));
         let mut joined = join_socket.accept_ranks(0, 2).ok().expect("it comes");
@@ -337,12 +338,12 @@ mod tests {
         let forged = JoinAddress { theirs: zeros, ..join_socket.address.clone() };
         let stranger = thread::spawn(move || enter(&forged, 1, this_process()));
         comes_in(&join_socket, join_socket.address.clone());
-        // Nobody listens any more, as after a start.
+        // The socket is closed, as after a start.
         drop(join_socket);
         let answer = stranger.join().expect("no panic");
         let refused =
             matches!(&answer, Err(BootstrapError::Refused { text }) if text.contains("token"));
-        // It may be too late, and find nobody.
+        // It may be too late, and find the socket closed.
         let is_late =
             matches!(answer, Err(BootstrapError::LauncherGone | BootstrapError::Os { .. }));
         assert!(refused || is_late, "{answer:?}");
@@ -358,14 +359,14 @@ mod tests {
         assert!(matches!(answer, Err(BootstrapError::NotTheFirst)), "{answer:?}");
     }
 
-    /// What a thread does whose user is another one, as the kernel sees it. `None` where only root could play that.
+    /// Runs `body` on a thread that the kernel takes for another user's. `None` if that would need root.
     fn as_user<T: Send + 'static>(
         uid: u32,
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let become_and_do = move || {
-            // Not by the C library, which would take all threads along.
-            // SAFETY: takes numbers only, and changes no thread but this one, which ends soon.
+            // Not through the C library, which would change all threads. SAFETY: takes numbers only, and changes no
+            // thread but this one, which ends soon.
             let code = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
             (code == 0).then(body)
         };
@@ -376,7 +377,7 @@ mod tests {
         done
     }
 
-    /// A user comes with a token, the right one or not, and is there before the join socket looks.
+    /// A caller of this user, with the right token or a wrong one, which has spoken before the join socket listens.
     fn caller(uid: u32, join_socket: &JoinSocket, has_token: bool) -> Option<OwnedFd> {
         let JoinAddress { name, theirs, .. } = join_socket.address.clone();
         let token = if has_token { theirs } else { Token([0; TOKEN_BYTES]) };
@@ -390,7 +391,7 @@ mod tests {
     }
 
     fn was_told_nothing(channel: &OwnedFd) -> bool {
-        // Closed with something unread, which is an error to the other side, or without.
+        // Closed with unread bytes, which is an error on the other side, or without.
         match socket::receive(channel.as_fd(), WaitMode::Wait) {
             Ok(parcel) => parcel.bytes.is_empty(),
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
@@ -407,7 +408,7 @@ mod tests {
         assert!(was_told_nothing(&channel));
     }
 
-    /// In a user namespace, the kernel has one number for all users that it cannot tell.
+    /// In a user namespace, the kernel has one number for all users that it cannot name.
     #[test]
     fn who_may_be_our_user_is_told_nothing_without_the_token() {
         let join_socket = JoinSocket::open().expect("a join socket");

@@ -8,61 +8,61 @@ use super::socket::{self, Parcel, Sender, WaitMode};
 use super::wire::{Hello, Member, Message, Unreadable};
 use crate::shm::Process;
 
-/// Where a rank is expected, and the line to it once it has come.
+/// The socket on which the launcher expects a rank, and talks to it once it has joined.
 pub struct RankSocket {
     rank: u32,
     socket: OwnedFd,
-    /// What the rank said of itself, and the process that the kernel saw saying it.
+    /// The rank's hello, and the process that sent it according to the kernel.
     taken: Option<(Hello, u32)>,
 }
 
-/// What a rank socket has to tell its launcher.
+/// A message from a rank socket to its launcher.
 #[derive(Debug)]
 pub enum Word {
-    /// The rank is here and waits for its join reply. Its process, with the number by which the kernel knows it here.
+    /// The rank has come and waits for its join reply. Its process, with the process id by which the kernel knows it
+    /// here.
     Hello(Process),
     /// The rank waits until all ranks have said this.
     All,
-    /// The rank has not heard of this one for too long, and goes on without it.
+    /// The rank has not heard of this rank for too long, and continues without it.
     Silent(u32),
     /// The rank has finalised.
     Goodbye,
-    /// The rank wants the job to end.
+    /// The rank asks for the job to end.
     Abort {
-        /// With this code.
+        /// The exit code.
         code: i32,
-        /// And for this reason.
+        /// The reason.
         text: String,
     },
-    /// Somebody spoke who may not, or nonsense. He has been told; the rank socket is as before.
+    /// An unauthorised or malformed message. Its sender has been told; the rank socket is unchanged.
     Refused(BootstrapError),
-    /// Nobody holds the other end any more.
+    /// The other end is closed everywhere.
     Closed,
 }
 
 impl RankSocket {
-    /// A rank socket, and the end that the process of the rank shall inherit.
+    /// Opens a rank socket, and the end that the process of the rank inherits.
     pub fn open(rank: u32) -> io::Result<(RankSocket, OwnedFd)> {
         let (socket, theirs) = socket::pair()?;
         socket::attest(socket.as_fd())?;
         Ok((RankSocket { rank, socket, taken: None }, theirs))
     }
 
-    /// The next word, if there is one. Never blocks.
+    /// The next message, if there is one. Never blocks.
     pub fn poll(&mut self) -> io::Result<Option<Word>> {
         loop {
             match socket::receive(self.socket.as_fd(), WaitMode::Now) {
                 Ok(parcel) => return Ok(Some(self.on_parcel(&parcel))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // The rank went without reading our last message. What it said before is still
-                // there.
+                // The rank went without reading our last message. What it said before is still there.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Tells the rank who it is, and gives it the segment.
+    /// Tells the process which rank it is, and hands it the segment.
     ///
     /// In a job of several hosts, their directory and the socket of the rank follow the segment.
     pub fn send_join_reply(&self, member: Member, files: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -72,7 +72,7 @@ impl RankSocket {
         socket::send(self.socket.as_fd(), &message, files, WaitMode::Now)
     }
 
-    /// Tells the rank that all have said that they wait for each other.
+    /// Tells the rank that all ranks have said that they wait for each other.
     pub fn tell_all(&self) -> io::Result<()> {
         socket::send(self.socket.as_fd(), &Message::All.emit(), &[], WaitMode::Now)
     }
@@ -124,7 +124,7 @@ impl RankSocket {
             (Message::Abort { code, text }, Some((_, pid))) if pid == sender.pid => {
                 Ok(Word::Abort { code, text })
             }
-            // A process that the rank forked speaks on the rank's line.
+            // A process that the rank forked speaks on the rank's socket.
             (
                 Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
                 _,
@@ -139,7 +139,7 @@ impl RankSocket {
         }
     }
 
-    /// If there is no room, whoever sent so much without reading does not get this answer either.
+    /// Sends a refusal. If there is no room, the peer has not read its earlier answers, and does not get this one.
     fn answer(&self, to: u32, text: &str) {
         let message = Message::Refused { to, text: text.to_owned() }.emit();
         let _ = socket::send(self.socket.as_fd(), &message, &[], WaitMode::Now);

@@ -1,10 +1,9 @@
-//! The sockets of the bootstrap: packets, with the sender's identity as the kernel tells it, and
-//! descriptors beside.
+//! The sockets of the bootstrap: packets, with the sender's identity from the kernel, and descriptors.
 
 // Invariants of this file, cited below by number.
-//   S1. Every pointer given to the kernel is to a live value of the size that is told with it.
-//   S2. A descriptor that a successful call returns is new, open, and owned by nobody else.
-//   S3. `msghdr`, `sockaddr_un` and `ucred` are plain data: all zeros is a value of them.
+//   S1. Every pointer given to the kernel is to a live value of the size that is passed with it.
+//   S2. A descriptor that a successful call returns is new, open, and owned by nothing else.
+//   S3. `msghdr`, `sockaddr_un` and `ucred` are plain data: all zeros is a valid value.
 
 use std::ffi::{c_char, c_int};
 use std::io::{Error, ErrorKind, Result};
@@ -15,7 +14,7 @@ use zeroize::Zeroizing;
 
 use super::wire::MESSAGE_BYTES_MAX;
 
-/// Who sent a packet, as the kernel says.
+/// The sender of a packet, according to the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Sender {
     pub(super) pid: u32,
@@ -24,7 +23,7 @@ pub(super) struct Sender {
 
 /// One packet. At the end of the conversation it is empty and has no sender.
 pub(super) struct Parcel {
-    /// Wiped in the end, since a join reply has a secret in it.
+    /// Wiped when dropped, because a join reply holds a secret.
     pub(super) bytes: Zeroizing<Vec<u8>>,
     pub(super) sender: Option<Sender>,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -43,17 +42,17 @@ impl WaitMode {
     }
 }
 
-/// The head of a control message: length, level, kind. Written and read as bytes, since the kernel
-/// does not ask for their alignment, and so that no pointer has to be trusted.
+/// The header of a control message: length, level, kind. Written and read as bytes, because the kernel does not require
+/// alignment, and so that no pointer has to be trusted.
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 const CONTROL_ALIGN: usize = size_of::<usize>();
-/// Room for credentials and a few descriptors. What does not fit, the kernel closes again.
+/// Room for credentials and a few descriptors. The kernel closes those that do not fit.
 const CONTROL_BYTES: usize = 128;
 
 /// The family of an address, which comes before its name.
 const FAMILY_BYTES: libc::socklen_t = 2;
 
-/// Two connected ends. Both are closed on exec until somebody says otherwise.
+/// Two connected ends, both close-on-exec.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -66,18 +65,18 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd)> {
     Ok((first, second))
 }
 
-/// A socket to which others connect, at a name that the kernel chooses. The name is in no file system.
+/// Opens a listening socket, at a name that the kernel chooses. The name is in no file system.
 pub(super) fn listen() -> Result<(OwnedFd, String)> {
     let socket = unnamed(libc::SOCK_NONBLOCK)?;
     let mut address = address(b"");
-    // SAFETY: by S1. An address that ends behind its family asks for a name.
+    // SAFETY: by S1. An address that ends after its family asks for a name.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), FAMILY_BYTES) })?;
     let mut size = option_size::<libc::sockaddr_un>();
     // SAFETY: by S1.
     check(unsafe {
         libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut size)
     })?;
-    // Behind the family there is a zero byte, then the name.
+    // After the family there is a zero byte, then the name.
     let length = (size - FAMILY_BYTES).saturating_sub(1) as usize;
     let name = address.sun_path.iter().skip(1).take(length);
     let name = name.map(|letter| char::from(letter.to_ne_bytes()[0])).collect();
@@ -86,10 +85,10 @@ pub(super) fn listen() -> Result<(OwnedFd, String)> {
     Ok((socket, name))
 }
 
-/// The next one who has connected to such a socket. Never blocks.
+/// Accepts the next connection to such a socket. Never blocks.
 pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
     let number = retried(|| {
-        // SAFETY: nobody asks for the name of who comes.
+        // SAFETY: null pointers: the name of the caller is not asked for.
         let number = unsafe {
             libc::accept4(
                 listener.as_raw_fd(),
@@ -105,7 +104,7 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The other end of a socket that waits under this name.
+/// Connects to the listening socket of this name.
 pub(super) fn connect(name: &str) -> Result<OwnedFd> {
     let socket = unnamed(0)?;
     let address = address(name.as_bytes());
@@ -114,7 +113,7 @@ pub(super) fn connect(name: &str) -> Result<OwnedFd> {
         return Err(ErrorKind::InvalidInput.into());
     }
     retried(|| {
-        // SAFETY: by S1: family, zero byte and name are within the address, as the line above says.
+        // SAFETY: by S1: family, zero byte and name are within the address, as checked above.
         let code = unsafe {
             libc::connect(
                 socket.as_raw_fd(),
@@ -129,13 +128,13 @@ pub(super) fn connect(name: &str) -> Result<OwnedFd> {
 
 fn unnamed(flags: c_int) -> Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: makes a socket, or says why not.
+    // SAFETY: creates a socket, or fails.
     let number = check(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
     // SAFETY: by S2.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// A name behind a zero byte: one that is in no file system.
+/// The address for a name after a zero byte: one that is in no file system.
 fn address(name: &[u8]) -> libc::sockaddr_un {
     // SAFETY: by S3.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -146,7 +145,7 @@ fn address(name: &[u8]) -> libc::sockaddr_un {
     address
 }
 
-/// Waits until one of these has something to read, or is closed, but no longer than `timeout`. Says which have.
+/// Waits until one of these sockets has something to read, or is closed, at most for `timeout`. Says which are.
 pub(super) fn wait_for_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<bool>> {
     let watch = |socket: &BorrowedFd<'_>| libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -155,7 +154,7 @@ pub(super) fn wait_for_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> Res
     };
     let mut watched: Vec<libc::pollfd> = sockets.iter().map(watch).collect();
     let count = libc::nfds_t::try_from(watched.len()).map_err(|_| ErrorKind::InvalidInput)?;
-    // Rounded up, or the last millisecond would be spent asking.
+    // Rounded up, or the last millisecond would be spent polling.
     let timeout = c_int::try_from(timeout.as_millis() + 1).unwrap_or(c_int::MAX);
     // SAFETY: by S1.
     match check(unsafe { libc::poll(watched.as_mut_ptr(), count, timeout) }) {
@@ -165,7 +164,7 @@ pub(super) fn wait_for_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> Res
     }
 }
 
-/// Who reads from this socket gives up after `wait_max`; never, if that is nothing.
+/// Sets how long a read from this socket waits; zero is for ever.
 pub(super) fn limit_wait(socket: BorrowedFd<'_>, wait_max: Duration) -> Result<()> {
     let seconds = libc::time_t::try_from(wait_max.as_secs()).unwrap_or(libc::time_t::MAX);
     let limit = libc::timeval { tv_sec: seconds, tv_usec: 0 };
@@ -182,7 +181,7 @@ pub(super) fn limit_wait(socket: BorrowedFd<'_>, wait_max: Duration) -> Result<(
     .map(drop)
 }
 
-/// From now on the kernel names the sender of every packet that this end receives.
+/// Makes the kernel name the sender of every packet that this end receives.
 pub(super) fn attest(socket: BorrowedFd<'_>) -> Result<()> {
     let on: c_int = 1;
     // SAFETY: by S1.
@@ -198,10 +197,10 @@ pub(super) fn attest(socket: BorrowedFd<'_>) -> Result<()> {
     .map(drop)
 }
 
-/// The end whose number this process was given. The number stays as it is for whoever else may
-/// know it, but neither it nor our copy survives an exec.
+/// The inherited socket with this descriptor. The descriptor stays open for other code that may know it, but neither it
+/// nor our copy survives an exec.
 pub(super) fn inherited(number: RawFd) -> Result<OwnedFd> {
-    // SAFETY: asks for a copy of a number; if it names nothing, that is an error.
+    // SAFETY: copies a descriptor; an invalid one is an error.
     let copy = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
     // SAFETY: by S2.
     let copy = unsafe { OwnedFd::from_raw_fd(copy) };
@@ -215,7 +214,7 @@ pub(super) fn inherited(number: RawFd) -> Result<OwnedFd> {
     Ok(copy)
 }
 
-/// Who made the other end.
+/// The process and user that created the other end.
 pub(super) fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
     // SAFETY: by S3.
     let mut peer: libc::ucred = unsafe { std::mem::zeroed() };
@@ -230,17 +229,17 @@ pub(super) fn peer(socket: BorrowedFd<'_>) -> Result<Sender> {
             &raw mut size,
         )
     })?;
-    // One whom we cannot see, since it is in another container, has the number 0.
+    // A process that we cannot see, because it is in another container, has the number 0.
     Ok(Sender { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid })
 }
 
-/// The user as whom this process acts.
+/// The effective user of this process.
 pub(super) fn own_uid() -> u32 {
     // SAFETY: has no preconditions and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Sends one packet, and descriptors with it.
+/// Sends one packet, with descriptors.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
@@ -253,14 +252,14 @@ pub(super) fn send(
     let mut header = header(&mut vector, &mut control);
     let flags = libc::MSG_NOSIGNAL | mode.flag();
     retried(|| {
-        // SAFETY: by S1: `header` points to `vector` and `control`, which outlive the call, and
-        // sending only reads `bytes`.
+        // SAFETY: by S1: `header` points to `vector` and `control`, which outlive the call, and sending only reads
+        // `bytes`.
         unsafe { libc::sendmsg(socket.as_raw_fd(), &raw mut header, flags) }
     })
     .map(drop)
 }
 
-/// Receives one packet. One that is longer than any message is a broken one, and comes back cut.
+/// Receives one packet. A packet longer than any message is broken, and comes back cut.
 pub(super) fn receive(socket: BorrowedFd<'_>, mode: WaitMode) -> Result<Parcel> {
     // One byte more than the longest message, so that a longer one shows.
     let mut bytes = Zeroizing::new(vec![0; MESSAGE_BYTES_MAX + 1]);
@@ -269,8 +268,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, mode: WaitMode) -> Result<Parcel> 
     let mut header = header(&mut vector, &mut control);
     let flags = libc::MSG_CMSG_CLOEXEC | mode.flag();
     let length = retried(|| {
-        // SAFETY: by S1: `header` points to `vector` and `control`, and they to `bytes` and to
-        // the buffer, with their lengths.
+        // SAFETY: by S1: `header` points to `vector` and `control`, and they to `bytes` and to the buffer, with their
+        // lengths.
         unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) }
     })?;
     let control_length = header.msg_controllen.min(CONTROL_BYTES);
@@ -279,7 +278,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, mode: WaitMode) -> Result<Parcel> 
     Ok(Parcel { bytes, sender, descriptors })
 }
 
-/// What came beside the bytes.
+/// The sender and the descriptors in the control messages.
 fn belongings(mut control: &[u8]) -> (Option<Sender>, Vec<OwnedFd>) {
     let (mut sender, mut descriptors) = (None, Vec::new());
     while let Some((length, level, kind)) = control_head(control) {
@@ -300,7 +299,7 @@ fn belongings(mut control: &[u8]) -> (Option<Sender>, Vec<OwnedFd>) {
     (sender, descriptors)
 }
 
-/// Length, level and kind of the first control message, if there is a whole one.
+/// Length, level and kind of the first control message, if it is complete.
 fn control_head(control: &[u8]) -> Option<(usize, c_int, c_int)> {
     let (length, rest) = control.split_first_chunk()?;
     let (level, rest) = rest.split_first_chunk()?;
@@ -310,7 +309,7 @@ fn control_head(control: &[u8]) -> Option<(usize, c_int, c_int)> {
     whole.then(|| (length, c_int::from_ne_bytes(*level), c_int::from_ne_bytes(*kind)))
 }
 
-/// A `ucred`: process, user, group.
+/// The sender in a `ucred`: process, user, group.
 fn credentials(data: &[u8]) -> Option<Sender> {
     let (pid, rest) = data.split_first_chunk()?;
     let (uid, _) = rest.split_first_chunk()?;
@@ -367,7 +366,7 @@ fn check(code: c_int) -> Result<c_int> {
     if code < 0 { Err(Error::last_os_error()) } else { Ok(code) }
 }
 
-/// Calls again when a signal came between.
+/// Repeats a call that a signal interrupted.
 fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
     loop {
         if let Ok(length) = usize::try_from(call()) {

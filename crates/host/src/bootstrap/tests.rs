@@ -35,7 +35,7 @@ const MEMBER: Member = Member {
     network: None,
 };
 
-/// A rank socket whose rank has been admitted.
+/// A rank socket whose rank has joined.
 fn joined() -> (RankSocket, LauncherChannel) {
     let (mut rank_socket, theirs) = RankSocket::open(1).expect("open");
     let rank = thread::spawn(move || bootstrap(&theirs).join(this_process()));
@@ -126,13 +126,13 @@ fn nonsense_is_refused_and_changes_nothing() {
         let word = next(&mut rank_socket);
         assert!(matches!(word, Word::Refused(BootstrapError::Malformed)), "{word:?}");
     }
-    // Even a packet of no bytes is not the end.
+    // Even an empty packet does not close the socket.
     socket::send(theirs.as_fd(), b"", &[], WaitMode::Wait).expect("sent");
     assert!(matches!(next(&mut rank_socket), Word::Refused(BootstrapError::Malformed)));
-    // Nor can one speak for a rank that is not there.
+    // No process can speak for a rank that has not joined.
     socket::send(theirs.as_fd(), &Message::Goodbye.emit(), &[], WaitMode::Wait).expect("sent");
     assert!(matches!(next(&mut rank_socket), Word::Refused(BootstrapError::NotTheRank { .. })));
-    // A flood that nobody reads the answers of does not block the launcher.
+    // A flood whose answers are never read does not block the launcher.
     for _ in 0..10_000 {
         socket::send(theirs.as_fd(), b"x", &[], WaitMode::Wait).expect("sent");
         assert!(matches!(next(&mut rank_socket), Word::Refused(_)));

@@ -1,12 +1,12 @@
-//! What launcher and ranks say to each other, as bytes. One message is one packet of the socket.
+//! The messages between launcher and ranks, as bytes. One message is one packet of the socket.
 //!
 //! ```text
 //! 0        4          6       8
 //! | "FMET" | version  | kind  | body ...
 //! ```
 //!
-//! All numbers are little-endian. The head and a refusal keep their form in every version, so that
-//! two versions can at least tell each other that they differ.
+//! All numbers are little-endian. The header and a refusal have the same form in every version, so that two versions
+//! can at least tell each other that they differ.
 
 use std::fmt;
 use std::hint::black_box;
@@ -22,48 +22,48 @@ const MAGIC: [u8; 4] = *b"FMET";
 /// The version of the bootstrap protocol that this library speaks.
 pub const VERSION: u16 = 5;
 
-/// The longest text in a message. Longer ones are cut.
+/// The longest text in a message. Longer texts are cut.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// The longest message: a head, a number and a text; or a join reply, which is shorter.
+/// The longest message: a header, a number and a text; or a join reply, which is shorter.
 pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
 
-/// What a rank says of itself when it comes.
+/// What a rank says of itself when it joins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
-    /// Its process, as it counts itself.
+    /// Its process id, as it sees it.
     pub pid: u32,
     /// The identity of its process.
     pub word: u64,
-    /// Where it has eight bytes that hold the word, and that others may try to read.
+    /// The address of eight bytes that hold the word, and that peers may try to read.
     pub probe_address: u64,
 }
 
-/// What a rank is told about the job it has joined.
+/// What a rank is told about the job that it has joined.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Member {
-    /// Its own position.
+    /// Its rank.
     pub rank: u32,
-    /// How many there are.
+    /// The number of ranks.
     pub size: u32,
     /// The number of the job.
     pub job: u32,
-    /// Whether the ranks outnumber the cores, so that waiting should sleep.
+    /// Whether the ranks outnumber the cores, so that waiting threads should sleep.
     pub oversubscribed: bool,
-    /// Whether the job goes on when ranks die.
+    /// Whether the job continues when ranks die.
     pub fault_tolerant: bool,
     /// How it reaches other hosts, if there are any.
     pub network: Option<NetworkConfig>,
 }
 
-/// How a rank reaches those on other hosts, beside the files that come with its join reply.
+/// How a rank reaches other hosts, besides the files that come with its join reply.
 #[derive(Clone, Eq, PartialEq)]
 pub struct NetworkConfig {
     /// The secret of the job.
     pub secret: JobSecret,
-    /// Nothing is sealed, since the user wants it so.
+    /// Nothing is sealed, at the user's request.
     pub insecure: bool,
-    /// The provider of libfabric that frames go by, instead of datagrams.
+    /// The libfabric provider that carries frames, instead of datagrams.
     pub fabric: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Debug for NetworkConfig {
 /// The length of a [`Token`].
 pub const TOKEN_BYTES: usize = 16;
 
-/// Random bytes that only ranks of one job know: who shows them is one. Two are compared in constant time.
+/// Random bytes that only ranks of one job know, as proof of being one. Tokens are compared in constant time.
 #[derive(Clone)]
 pub struct Token(pub [u8; TOKEN_BYTES]);
 
@@ -107,30 +107,30 @@ impl Drop for Token {
 pub enum Message {
     /// Rank to launcher: I am here.
     Hello(Hello),
-    /// A rank to the first one of its host, where another launcher has started them: I am `rank`, and this is the proof.
+    /// A rank to the first rank of its host, under another launcher: I am `rank`, and this is the proof.
     Enter { rank: u32, token: Token, hello: Hello },
-    /// The first rank of a host to one that has entered: you are known, and so am I. The join reply follows.
+    /// The first rank of a host to a rank that entered: you are recognised, and so am I. The join reply follows.
     Entered { token: Token },
-    /// Launcher to the process `to`: all are here, and this is you. The segment comes with it.
+    /// Launcher to the process `to`: all are here, and this is your place. The segment comes with it.
     JoinReply { to: u32, member: Member },
-    /// Launcher to the process `to`: you cannot join, and this is why.
+    /// Launcher to the process `to`: you cannot join, for this reason.
     Refused { to: u32, text: String },
-    /// Rank to launcher: I wait until everybody has come so far. Launcher to rank: everybody has.
+    /// Rank to launcher: I wait until all ranks have said this. Launcher to rank: all have.
     All,
     /// Rank to launcher: I have finalised.
     Goodbye,
-    /// Rank to launcher: I have not heard of this rank for too long, and go on without it.
+    /// Rank to launcher: I have not heard of this rank for too long, and continue without it.
     Silent { rank: u32 },
     /// Rank to launcher: end the job with this code.
     Abort { code: i32, text: String },
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unreadable {
-    /// Of another version.
+    /// Another version.
     Version(u16),
-    /// Not of this protocol, or broken.
+    /// Another protocol, or broken bytes.
     Malformed,
 }
 
@@ -151,9 +151,9 @@ const FABRIC: u32 = 8;
 const FAULT_TOLERANT: u32 = 16;
 
 impl Message {
-    /// The message as bytes, which are wiped in the end: some hold a secret.
+    /// The message as bytes, which are wiped when dropped: some hold a secret.
     pub fn emit(&self) -> Zeroizing<Vec<u8>> {
-        // What grows leaves copies behind.
+        // A vector that grows leaves copies behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MESSAGE_BYTES_MAX));
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
@@ -198,7 +198,7 @@ impl Message {
         bytes
     }
 
-    /// The message that these bytes are.
+    /// Parses a message.
     pub fn parse(bytes: &[u8]) -> Result<Message, Unreadable> {
         let mut body = Reader(bytes);
         if body.take::<4>()? != MAGIC {
@@ -248,12 +248,12 @@ impl Hello {
         self.pid.to_le_bytes().into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes))
     }
 
-    /// What a process says of itself.
+    /// The hello of a process.
     pub(super) fn of(process: Process) -> Hello {
         Hello { pid: process.pid, word: process.word, probe_address: process.probe }
     }
 
-    /// The process that said this, and that the kernel knows by `pid_outside` here.
+    /// The process that said this, which the kernel here knows as `pid_outside`.
     pub(super) fn process(self, pid_outside: u32) -> Process {
         Process { pid: self.pid, pid_outside, word: self.word, probe: self.probe_address }
     }
@@ -290,8 +290,8 @@ impl Reader<'_> {
         Ok(Hello { pid: self.u32()?, word: self.u64()?, probe_address: self.u64()? })
     }
 
-    /// All the rest. It comes from another process, so it may not be text at all, and what stands for bytes that are
-    /// none may be longer than they were.
+    /// The rest as text. It comes from another process, so it may not be valid UTF-8, and replacement characters may be
+    /// longer than the bytes that they replace.
     fn text(&mut self) -> String {
         let text = String::from_utf8_lossy(std::mem::take(&mut self.0));
         shortened(&text).to_owned()

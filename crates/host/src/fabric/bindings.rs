@@ -1,21 +1,21 @@
 //! The parts of libfabric's binary interface that are used here, written from its public headers.
 //!
-//! Most calls of that library are not functions of it but inline functions of its headers, over tables of pointers that
-//! its objects hold. So the layouts of the tables are here, each as far as the last entry that is used: tables and objects
-//! are only ever seen through pointers, and later versions add to their ends.
+//! Most calls of the library are inline functions in its headers, over tables of function pointers in its
+//! objects. So the layouts of these tables are here, each up to the last entry that is used: tables and
+//! objects are only ever accessed through pointers, and later versions add to their ends.
 //!
 //! Invariants:
-//!   L1. Texts given to the loader and to the library end with a zero byte.
-//!   L2. The library is never closed, so its functions and tables are there for good.
-//!   L3. The layouts below are those of the symbols of version FABRIC_1.3, which every library since 1.6 has, and
-//!       which is asked for by that name. What the library allocates is given back to the library.
+//!   L1. Strings given to the loader and to the library end with a zero byte.
+//!   L2. The library is never closed, so its functions and tables live for ever.
+//!   L3. The layouts below are those of symbol version FABRIC_1.3, which every library since 1.6 has, and
+//!       which is requested by that name. What the library allocates is given back to the library.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::sys::secure;
 
-/// What the library says of a way to use a provider: `struct fi_info`.
+/// One way to use a provider: `struct fi_info`.
 #[repr(C)]
 pub(super) struct Info {
     pub(super) next: *mut Info,
@@ -87,7 +87,7 @@ pub(super) struct FabricAttr {
     pub(super) api_version: u32,
 }
 
-/// What every object begins with: `struct fid`.
+/// The beginning of every object: `struct fid`.
 #[repr(C)]
 pub(super) struct Fid {
     class: usize,
@@ -218,7 +218,7 @@ pub(super) struct Completion {
     pub(super) len: usize,
 }
 
-/// `struct fi_cq_err_entry`, with some room behind for what later versions have added.
+/// `struct fi_cq_err_entry`, with room for fields of later versions.
 #[repr(C)]
 pub(super) struct Failure {
     pub(super) context: *mut c_void,
@@ -304,7 +304,7 @@ type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut FidFabric, *mu
 type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
 type Version = unsafe extern "C" fn() -> u32;
 
-/// The functions of the library.
+/// The library's functions.
 pub(super) struct Library {
     pub(super) getinfo: GetInfo,
     pub(super) freeinfo: FreeInfo,
@@ -315,19 +315,19 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// The library, which is loaded once; or what the loader says.
+    /// The library, loaded once; or the loader's error.
     pub(super) fn find() -> Result<&'static Library, &'static str> {
         static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
         FOUND.get_or_init(Library::load).as_ref().map_err(String::as_str)
     }
 
     fn load() -> Result<Library, String> {
-        // Its own variables name files that it loads.
+        // The library loads files named by its own environment variables.
         if secure::is_privileged() {
             return Err("this program has rights that who started it does not have".into());
         }
         let signals = Signals::note();
-        // SAFETY: L1. The initialisers of the library run, as those of any library that a program links with do.
+        // SAFETY: L1. The library's initialisers run, as those of any linked library do.
         let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         signals.restore();
         if handle.is_null() {
@@ -340,7 +340,7 @@ impl Library {
                 if symbol.is_null() {
                     return Err(loader_says());
                 }
-                // SAFETY: L2, L3: a function of this name and version is of this type.
+                // SAFETY: L2, L3: a function of this name and version has this type.
                 unsafe { std::mem::transmute::<*mut c_void, $type>(symbol) }
             }};
         }
@@ -354,36 +354,37 @@ impl Library {
         })
     }
 
-    /// Its version: major and minor.
+    /// The library's version: major and minor.
     pub(super) fn version(&self) -> (u32, u32) {
-        // SAFETY: it takes nothing.
+        // SAFETY: it takes no arguments.
         let version = unsafe { (self.version)() };
         (version >> 16, version & 0xffff)
     }
 
-    /// What an error number means.
+    /// The text for an error number.
     pub(super) fn in_words(&self, code: c_int) -> String {
-        // SAFETY: it takes any number, and answers a text that stays.
+        // SAFETY: it takes any number, and returns a static string.
         let words = unsafe { (self.strerror)(code.abs()) };
         if words.is_null() {
             return format!("error {code}");
         }
-        // SAFETY: such a text ends with a zero byte.
+        // SAFETY: the string ends with a zero byte.
         let words = unsafe { CStr::from_ptr(words) };
         format!("{} ({})", words.to_string_lossy(), code.abs())
     }
 }
 
-/// What signals do. Some of the libraries that libfabric comes with take those of crashes for themselves when they are loaded,
-/// print a trace, leave a file and end the process with another code. What a program dies of is its own business.
+/// The signal dispositions before loading. Some of libfabric's dependencies install handlers for crash
+/// signals when they are loaded, which print a trace, leave a file and end the process with another exit
+/// code. They are restored: how a program crashes is its own business.
 struct Signals([libc::sigaction; SIGNALS]);
 
 impl Signals {
     fn note() -> Signals {
         Signals(std::array::from_fn(|at| {
-            // SAFETY: it is plain data: all zeros is a value of it.
+            // SAFETY: it is plain data: all zeros is a valid value.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: there is room for one. A number that is no signal is refused, and nothing is written.
+            // SAFETY: there is room for one. For a number that is no signal, the call fails and writes nothing.
             unsafe { libc::sigaction(number(at), std::ptr::null(), &raw mut action) };
             action
         }))
@@ -391,7 +392,7 @@ impl Signals {
 
     fn restore(&self) {
         for (at, action) in self.0.iter().enumerate() {
-            // SAFETY: it is what the system said itself. Those that cannot be set are as they were.
+            // SAFETY: it is what the system returned. Those that cannot be set have not changed.
             unsafe { libc::sigaction(number(at), action, std::ptr::null_mut()) };
         }
     }
@@ -405,19 +406,19 @@ fn number(at: usize) -> c_int {
 }
 
 fn loader_says() -> String {
-    // SAFETY: it takes nothing, and answers a text or nothing.
+    // SAFETY: it takes no arguments, and returns a string or null.
     let says = unsafe { libc::dlerror() };
     if says.is_null() {
         return "it cannot be loaded".into();
     }
-    // SAFETY: such a text ends with a zero byte, and stays until the next call of the loader by this thread.
+    // SAFETY: the string ends with a zero byte, and is valid until this thread's next call of the loader.
     let says = unsafe { CStr::from_ptr(says) };
     says.to_string_lossy().into_owned()
 }
 
 const NAME: &CStr = c"libfabric.so.1";
 
-/// The version of the interface that we ask for: 1.14.
+/// The interface version that we request: 1.14.
 pub(super) const API: u32 = (1 << 16) | 14;
 
 pub(super) const FI_MSG: u64 = 1 << 1;
@@ -426,12 +427,12 @@ pub(super) const FI_READ: u64 = 1 << 8;
 pub(super) const FI_RECV: u64 = 1 << 10;
 pub(super) const FI_SEND: u64 = 1 << 11;
 pub(super) const FI_REMOTE_READ: u64 = 1 << 12;
-/// With `fi_getinfo`: the address given is our own.
+/// With `fi_getinfo`: the given address is our own.
 pub(super) const FI_SOURCE: u64 = 1 << 57;
 /// Operations lend the library four, or eight, words of ours.
 pub(super) const FI_CONTEXT: u64 = 1 << 59;
 pub(super) const FI_CONTEXT2: u64 = 1 << 52;
-/// Sends arrive in the order in which they were made.
+/// Sends arrive in the order in which they were posted.
 pub(super) const FI_ORDER_SAS: u64 = 1 << 8;
 pub(super) const FI_EP_RDM: c_int = 3;
 pub(super) const FI_THREAD_DOMAIN: c_int = 3;
@@ -439,7 +440,7 @@ pub(super) const FI_PROGRESS_AUTO: c_int = 1;
 pub(super) const FI_RM_ENABLED: c_int = 2;
 pub(super) const FI_AV_UNSPEC: c_int = 0;
 pub(super) const FI_AV_MAP: c_int = 1;
-/// What memory needs to be registered for.
+/// What memory has to be registered for.
 pub(super) const FI_MR_LOCAL: c_int = 1 << 2;
 pub(super) const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub(super) const FI_MR_ALLOCATED: c_int = 1 << 5;

@@ -1,15 +1,17 @@
-//! One endpoint of libfabric: messages to and from others, reads of their memory, and what is lent to the library for it.
+//! One libfabric endpoint: messages to and from other ranks, reads of their memory, and the memory lent to the library.
 
 // Invariants of this file, cited below by number.
-//   E1. Objects of the library are made in `open`, live as long as the endpoint, and are closed in the order of its fields: each
-//       before those that it was made of. What the library is told of it copies, unless it is memory as in E3.
-//   E2. Calls for one endpoint are never made by two threads at the same time: its rail and its inlet belong to one
-//       driver, which uses both under its lock. That is what we have told the library (FI_THREAD_DOMAIN).
-//   E3. A slot whose `lent` is set is the library's, contents and context. It is set before the library gets the slot,
-//       and cleared when it says that it is done with it, or has refused it. All other slots are ours.
-//   E4. Slots lie behind each other in `memory`, each a context and then room, and behind them contexts of reads; a number
-//       below `SLOTS` is one of the first, others below `CONTEXTS` are of reads.
-//   E5. Memory of the user's that is registered, or read into, is lent by the user for so long.
+//   E1. Objects of the library are created in `open`, live as long as the endpoint, and are closed in the
+//       order of its fields: each before those that it was created from. The library copies what it is given,
+//       except memory as in E3.
+//   E2. Two threads never call the library for one endpoint at the same time: its rail and its inlet belong
+//       to one driver, which uses both under its lock. We have told the library so (FI_THREAD_DOMAIN).
+//   E3. A slot whose `lent` is set belongs to the library, contents and context. `lent` is set before the
+//       library gets the slot, and cleared when the library reports that it is done with it, or has refused
+//       it. All other slots are ours.
+//   E4. `memory` holds the slots, each a context and then room, followed by the contexts of reads; a number
+//       below `SLOTS` is a slot, others below `CONTEXTS` are contexts of reads.
+//   E5. User memory that is registered, or read into, is lent by the user for that long.
 
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
@@ -25,7 +27,7 @@ use super::found::{List, NoFabric, library};
 use super::object::{Object, Registered, made, register, table};
 use super::slots::{CONTEXTS, MESSAGE_BYTES_MAX, Memory, RECEIVES, SENDS, SLOTS};
 
-/// An endpoint that is open.
+/// An open endpoint.
 pub(crate) struct Endpoint {
     ep: NonNull<fi::Ep>,
     cq: NonNull<fi::Cq>,
@@ -42,49 +44,49 @@ pub(crate) struct Endpoint {
     memory: Memory,
     library: &'static Library,
     calls: Calls,
-    /// What registered memory is called, where it has to be.
+    /// The provider's descriptor of `memory`, where it has to be registered.
     description: *mut c_void,
     name: Vec<u8>,
-    /// Readable when something may have come. The library's.
+    /// Readable when something may have arrived. The library owns it.
     wait: Option<RawFd>,
-    /// Messages up to this length are copied by the library at once.
+    /// The library copies messages up to this length at once.
     inject_bytes_max: usize,
-    /// How memory of others is read, where the provider can.
+    /// How to read other ranks' memory, if the provider can.
     reading: Option<Reading>,
-    /// Whether the library does nothing between two calls.
+    /// Whether the library makes progress only when called.
     pub(super) is_manual: bool,
     lent: Box<[AtomicBool]>,
-    /// Of those, the ones whose message goes to somebody who is gone: the library may keep them for ever.
+    /// Lent slots whose message goes to a peer that is gone: the library may keep them for ever.
     stray: Box<[AtomicBool]>,
-    /// Whom the message in a slot goes to, or which read uses a context.
+    /// The receiver of the message in a slot, or the read that uses a context.
     tokens: Box<[AtomicU32]>,
-    /// Where to look first for a slot to send from, among those.
+    /// Where the search for a free send slot starts.
     next: AtomicUsize,
-    /// Messages whose slots have become free again.
+    /// The number of messages whose slots have become free again.
     finished: AtomicU64,
-    /// Slots to receive into that the library has refused so far.
+    /// Receive slots that the library has refused so far.
     refused: AtomicUsize,
 }
 
-/// How a provider reads memory of others.
+/// How a provider reads other ranks' memory.
 struct Reading {
     read: fi::ReadRemote,
-    /// Memory is named by its address there, not by its place in what was registered.
+    /// Remote memory is named by address, not by offset into the registered region.
     by_address: bool,
-    /// The provider chooses keys. Otherwise we do, of no more bits than these.
+    /// The provider chooses keys. Otherwise we do, within `key_bits`.
     own_keys: bool,
     key_bits: u64,
     next_key: AtomicU64,
-    /// What we read into has to be registered, too.
+    /// Memory that is read into has to be registered, too.
     registers_here: bool,
-    /// What is registered has to be bound.
+    /// Registered memory has to be bound to the endpoint.
     binds: bool,
     read_bytes_max: u64,
-    /// Every read ends, also if its peer is gone.
+    /// Every read ends, even if its peer is gone.
     ends: bool,
 }
 
-/// Functions of the endpoint's own tables.
+/// Functions from the endpoint's tables.
 struct Calls {
     read: fi::CqRead,
     readerr: fi::ReadError,
@@ -95,7 +97,7 @@ struct Calls {
     trywait: fi::TryWait,
 }
 
-// SAFETY: E2; nothing of it belongs to a thread.
+// SAFETY: E2; nothing in it belongs to a thread.
 unsafe impl Send for Endpoint {}
 // SAFETY: E2.
 unsafe impl Sync for Endpoint {}
@@ -107,23 +109,23 @@ pub(super) enum Given {
     Away,
     /// There is no room for it now.
     Full,
-    /// It will never go, for this reason.
+    /// It can never be sent, for this reason.
     Never(c_int),
 }
 
-/// What has happened at an endpoint.
+/// An event at an endpoint.
 pub(super) enum Happened<'a> {
-    /// A message has come.
+    /// A message has arrived.
     Message(&'a [u8]),
-    /// A message will never arrive, at whom somebody knows by this token.
+    /// A message will never arrive; `token` is the one that it was sent with.
     Lost { token: Option<u32>, code: c_int },
-    /// A read is over, which somebody knows by this token; well, if the code is zero.
+    /// A read is over; `token` is the one that it was started with. It succeeded if the code is zero.
     Read { token: u32, code: c_int },
 }
 
 /// A piece of a read.
 pub(super) struct Piece {
-    /// Where in the peer's memory that was registered, what that begins at, and its key.
+    /// The address in the peer's registered memory, where that memory begins, and its key.
     pub(super) at: u64,
     pub(super) start: u64,
     pub(super) key: u64,
@@ -131,7 +133,7 @@ pub(super) struct Piece {
 }
 
 impl Endpoint {
-    /// Opens an endpoint with a provider, at one of our own addresses if it knows such addresses.
+    /// Opens an endpoint of a provider, bound to one of our own addresses if the provider uses IP addresses.
     pub(crate) fn open(
         provider: &str,
         own: impl Iterator<Item = IpAddr>,
@@ -188,7 +190,7 @@ impl Endpoint {
         let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
         let calls = Calls::of(fabric, av, cq, ep);
         let reading = list.reads().then(|| facts.reading(ep, list.ends_reads()));
-        // Rooms are not registered: no provider that needs them wants that.
+        // Read buffers are not registered: no provider that needs them requires that.
         let reading = reading.filter(|reading| reading.ends || !reading.registers_here);
         let endpoint = Endpoint {
             ep,
@@ -222,21 +224,22 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What others call it.
+    /// The name by which others address it.
     pub(super) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// What can be waited for until something may have come, if the provider has such a thing.
+    /// A descriptor to wait on until something may have arrived, if the provider has one.
     pub(crate) fn wait(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: E1: it is open as long as the queue is.
         self.wait.map(|wait| unsafe { BorrowedFd::borrow_raw(wait) })
     }
 
-    /// The address of the endpoint of that name.
+    /// Inserts an endpoint's name into the address table and returns its address.
     pub(super) fn insert_address(&self, name: &[u8]) -> Result<u64, c_int> {
         let mut address = fi::FI_ADDR_UNSPEC;
-        // A name shorter than those of this provider is not one; it is read as one all the same, so it needs the room.
+        // The library reads a full name of this provider even if a shorter one is given, so the buffer has
+        // the full length.
         let mut room = [0; NAME_BYTES_MAX];
         room.get_mut(..name.len()).ok_or(-libc::EINVAL)?.copy_from_slice(name);
         let (at, none) = (room.as_ptr().cast(), std::ptr::null_mut());
@@ -246,13 +249,13 @@ impl Endpoint {
         if count == 1 { Ok(address) } else { Err(count.min(-1)) }
     }
 
-    /// Sends a message in parts, to an address that somebody knows by `token`.
+    /// Sends a message in parts. Events about it carry `token`.
     pub(super) fn send(&self, to: u64, token: u32, parts: [&[u8]; 3]) -> Given {
         let Some(slot) = self.free_slot() else { return Given::Full };
         let len = self.fill(slot, parts);
         let (ep, bytes) = (self.ep.as_ptr(), self.memory.room(slot).as_ptr());
         if len <= self.inject_bytes_max {
-            // SAFETY: E2, E3: the library only reads it, and only now.
+            // SAFETY: E2, E3: the library only reads it, and only during the call.
             return given(unsafe { (self.calls.inject)(ep, bytes.cast(), len, to) });
         }
         self.lent[slot].store(true, Ordering::Relaxed);
@@ -271,15 +274,15 @@ impl Endpoint {
         sent
     }
 
-    /// Whether memory of others can be read.
+    /// Whether other ranks' memory can be read.
     pub(super) fn reads(&self) -> bool {
         self.reading.is_some()
     }
 
-    /// Lets others read memory of ours, as long as the answer lives.
+    /// Lets others read our memory, as long as the returned value lives.
     pub(super) fn expose(&self, span: Span) -> Option<Registered> {
         let reading = self.reading.as_ref()?;
-        // Keys of ours may run into one that is still in use.
+        // A key that we choose may still be in use.
         (0..KEY_TRIES).find_map(|_| self.register(reading, span, fi::FI_REMOTE_READ).ok())
     }
 
@@ -303,7 +306,7 @@ impl Endpoint {
         unsafe { register(self.domain, start, len, access, key, bind) }
     }
 
-    /// Begins to read a piece of a peer's memory. Somebody knows it by `token`.
+    /// Starts a read of a piece of a peer's memory. Events about it carry `token`.
     pub(super) fn read(
         &self,
         address: u64,
@@ -347,17 +350,17 @@ impl Endpoint {
         given
     }
 
-    /// Whether every read ends, also if its peer is gone.
+    /// Whether every read ends, even if its peer is gone.
     pub(super) fn gives_back(&self) -> bool {
         self.reading.as_ref().is_some_and(|reading| reading.ends)
     }
 
-    /// The longest piece that is read at a time.
+    /// The longest piece of a read.
     pub(super) fn read_bytes_max(&self) -> u64 {
         self.reading.as_ref().map_or(0, |reading| reading.read_bytes_max)
     }
 
-    /// Shows what has happened, at most `limit` things; answers how many. This is also when the library does its work.
+    /// Shows at most `limit` events and returns how many. The library makes progress during this call.
     #[inline]
     pub(super) fn poll(&self, limit: usize, mut show: impl FnMut(Happened<'_>)) -> usize {
         if self.refused.load(Ordering::Relaxed) > 0 {
@@ -365,7 +368,7 @@ impl Endpoint {
         }
         let mut list = [NOTHING; BATCH_MAX];
         let (start, room) = (list.as_mut_ptr().cast(), limit.min(BATCH_MAX));
-        // SAFETY: E2: there is room for so many.
+        // SAFETY: E2: there is room for that many.
         let count = unsafe { (self.calls.read)(self.cq.as_ptr(), start, room) };
         let Ok(count) = usize::try_from(count) else {
             return match c_int::try_from(-count) {
@@ -377,7 +380,7 @@ impl Endpoint {
             let Some(slot) = self.memory.slot(completion.context) else { continue };
             self.lent[slot].store(false, Ordering::Relaxed);
             if slot < RECEIVES {
-                // SAFETY: E3: it is ours from here to `lend`, and it is not longer than the room.
+                // SAFETY: E3: it is ours until `lend` below, and the length is within the room.
                 let message =
                     unsafe { self.memory.bytes(slot, completion.len.min(MESSAGE_BYTES_MAX)) };
                 show(Happened::Message(message));
@@ -395,8 +398,8 @@ impl Endpoint {
         count
     }
 
-    /// Whether something has come, or the library has something to do, so that nobody should sleep. From now on it
-    /// can be waited for.
+    /// Whether something has arrived, or the library has work to do, so that no thread should sleep.
+    /// Afterwards the descriptor can be waited on.
     pub(super) fn is_ready(&self) -> bool {
         if self.wait.is_none() {
             return false;
@@ -411,13 +414,13 @@ impl Endpoint {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is on its way of what needed a slot, to anybody who is there.
+    /// Whether no message in a slot is on its way to a peer that is still there.
     pub(super) fn is_drained(&self) -> bool {
         let is_set = |flags: &[AtomicBool], slot: usize| flags[slot].load(Ordering::Relaxed);
         (RECEIVES..SLOTS).all(|slot| !is_set(&self.lent, slot) || is_set(&self.stray, slot))
     }
 
-    /// Whoever somebody knows by `token` is gone.
+    /// Notes that the peer with this token is gone.
     pub(super) fn forget(&self, token: u32) {
         for slot in RECEIVES..SLOTS {
             if self.tokens[slot].load(Ordering::Relaxed) == token {
@@ -426,14 +429,14 @@ impl Endpoint {
         }
     }
 
-    /// What an error number means.
+    /// The text for an error number.
     pub(super) fn in_words(&self, code: c_int) -> String {
         self.library.in_words(code)
     }
 
     #[cold]
     fn poll_failure(&self, show: &mut impl FnMut(Happened<'_>)) -> usize {
-        // SAFETY: it is plain data: all zeros is a value of it.
+        // SAFETY: it is plain data: all zeros is a valid value.
         let mut failure: Failure = unsafe { std::mem::zeroed() };
         // SAFETY: E2.
         let count = unsafe { (self.calls.readerr)(self.cq.as_ptr(), &raw mut failure, 0) };
@@ -442,7 +445,7 @@ impl Endpoint {
         }
         match self.memory.slot(failure.context) {
             Some(slot) if slot < RECEIVES => {
-                // Nothing came in it, and whoever should have come is not known.
+                // Nothing arrived in it, and the sender is unknown.
                 self.lent[slot].store(false, Ordering::Relaxed);
                 self.refused.fetch_add(1, Ordering::Relaxed);
             }
@@ -462,7 +465,7 @@ impl Endpoint {
         1
     }
 
-    /// A slot to send from.
+    /// A free slot to send from.
     #[inline]
     fn free_slot(&self) -> Option<usize> {
         let first = self.next.load(Ordering::Relaxed);
@@ -470,13 +473,13 @@ impl Endpoint {
         slots.find(|&slot| !self.lent[slot].load(Ordering::Relaxed))
     }
 
-    /// Writes a message into a slot of ours.
+    /// Writes a message into a slot of ours and returns its length.
     #[inline]
     fn fill(&self, slot: usize, parts: [&[u8]; 3]) -> usize {
         let mut len = 0;
         for part in parts {
             assert!(len + part.len() <= MESSAGE_BYTES_MAX, "a frame is longer than was promised");
-            // SAFETY: E4: it is inside, as was just looked at.
+            // SAFETY: E4: it is inside, as just checked.
             let place = unsafe { self.memory.room(slot).add(len) };
             // SAFETY: E3: the slot is ours, and no part is in it.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.as_ptr(), part.len()) };
@@ -485,7 +488,7 @@ impl Endpoint {
         len
     }
 
-    /// Lends a slot to receive into. False if the library does not want it now.
+    /// Lends a receive slot to the library. False if the library refuses it now.
     #[inline]
     fn lend(&self, slot: usize) -> bool {
         self.lent[slot].store(true, Ordering::Relaxed);
@@ -519,12 +522,12 @@ impl Endpoint {
     }
 }
 
-/// Whoever reads more at a time keeps others from being heard, and what comes first through a room leaves the cache: a quarter of
-/// the speed.
+/// The longest piece of a read. Longer ones delay other messages, and bytes that pass through a read buffer
+/// leave the cache before they are copied, which costs a quarter of the speed.
 const READ_BYTES_MAX: u64 = 256 << 10;
 /// How many keys are tried.
 const KEY_TRIES: usize = 3;
-/// Completions that are taken in one call.
+/// Completions taken in one call.
 const BATCH_MAX: usize = 8;
 const NOTHING: Completion = Completion { context: std::ptr::null_mut(), flags: 0, len: 0 };
 
@@ -536,7 +539,7 @@ fn given(code: isize) -> Given {
     }
 }
 
-/// What a provider says of itself.
+/// A provider's attributes.
 struct Facts {
     inject_bytes_max: usize,
     mr_mode: c_int,
@@ -549,7 +552,7 @@ struct Facts {
 impl Facts {
     fn of(list: &List) -> Facts {
         let info = list.first();
-        // SAFETY: E1: a list of the library's has its parts, or says that it has not.
+        // SAFETY: E1: the library's lists have these parts, or null.
         let sending = unsafe { info.tx_attr.as_ref() };
         // SAFETY: as above.
         let domain = unsafe { info.domain_attr.as_ref() };
@@ -597,8 +600,8 @@ impl Facts {
     }
 }
 
-/// The way to use a provider. Where its addresses are those of the internet it is bound to one of our own, so that
-/// others come by the network that they know us by.
+/// The way to use a provider. If it uses IP addresses, it is bound to one of our own, so that others arrive
+/// by the network that they know us by.
 fn choose(
     library: &'static Library,
     provider: &str,
@@ -614,11 +617,11 @@ fn choose(
     }
 }
 
-/// Formats of addresses: those with an address of the internet.
+/// Address formats that contain an IP address.
 const SOCKET_ADDRESS_FIRST: u32 = 1;
 const SOCKET_ADDRESS_LAST: u32 = 3;
 
-/// A queue, and what can be waited for with it if there is such a thing.
+/// A completion queue, and its descriptor to wait on, if there is one.
 fn open_queue(domain: NonNull<fi::Domain>) -> Result<(NonNull<fi::Cq>, Option<RawFd>), c_int> {
     let ops = table(domain, |domain| domain.ops);
     let open = |wait_obj| {
@@ -652,7 +655,7 @@ fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
     let getname = table(ep, |ep| ep.cm).getname;
     let mut name = vec![0_u8; NAME_BYTES_MAX];
     let mut len = name.len();
-    // SAFETY: E1: there is room for so many bytes.
+    // SAFETY: E1: there is room for `len` bytes.
     let code = unsafe { getname(ep.as_ptr().cast(), name.as_mut_ptr().cast(), &raw mut len) };
     if code != 0 || len == 0 || len > NAME_BYTES_MAX {
         return Err(if code == 0 { -libc::EOVERFLOW } else { code });
@@ -662,7 +665,7 @@ fn name_of(ep: NonNull<fi::Ep>) -> Result<Vec<u8>, c_int> {
 }
 
 impl Calls {
-    /// Of an endpoint that is enabled: until then its tables may change.
+    /// For an enabled endpoint: before that, its tables may change.
     fn of(
         fabric: NonNull<fi::FidFabric>,
         av: NonNull<fi::Av>,

@@ -1,4 +1,4 @@
-//! An endpoint address: what a rank is called in the fabric, told to another rank in a sealed datagram.
+//! An endpoint address: a rank's name in the fabric, sent to another rank in a sealed datagram.
 //!
 //! ```text
 //! 0       1
@@ -8,13 +8,13 @@
 /// The address, as it is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct EndpointAddress<'a> {
-    /// Whether its sender wants ours in return.
+    /// Whether the sender wants ours in return.
     pub(super) wants: bool,
-    /// What the library calls the endpoint of its sender.
+    /// The library's name for the sender's endpoint.
     pub(super) name: &'a [u8],
 }
 
-/// No endpoint has a longer name.
+/// The longest name of an endpoint.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
 impl<'a> EndpointAddress<'a> {

@@ -1,8 +1,8 @@
-//! Which providers there are, and which one a job takes if nobody says.
+//! The available providers, and which one a job takes by default.
 
 // Invariants of this file, cited below by number.
-//   P1. A list of the library's is walked by its own pointers while it is ours, and given back once, at the end. Its parts
-//       and texts live as long as it does; texts end with a zero byte.
+//   P1. A list from the library is walked by its own pointers while we own it, and freed once, at the end.
+//       Its parts and strings live as long as it does; strings end with a zero byte.
 
 use std::ffi::{CStr, CString, c_int};
 use std::fmt;
@@ -18,25 +18,25 @@ use super::bindings::{
 /// Why the rail over libfabric cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NoFabric {
-    /// The library is not there.
+    /// The library is not installed.
     NoLibrary {
-        /// What the loader says.
+        /// The loader's error.
         why: String,
     },
-    /// It has no such provider.
+    /// The library has no such provider.
     NoProvider {
-        /// What was asked for.
+        /// The provider asked for.
         asked: String,
-        /// What there is.
+        /// The providers available.
         found: Vec<String>,
     },
-    /// Something failed that should work.
+    /// A call failed that should work.
     Trouble {
-        /// With this provider.
+        /// The provider.
         provider: String,
-        /// While doing this.
+        /// What we tried to do.
         what: &'static str,
-        /// What the library says.
+        /// The library's error.
         why: String,
     },
 }
@@ -67,7 +67,7 @@ impl fmt::Display for NoFabric {
 
 impl std::error::Error for NoFabric {}
 
-/// What the library has.
+/// What the library offers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Providers {
     /// The version of the library: major and minor.
@@ -77,7 +77,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// The one that a job would take if it is on all its hosts: one of hardware made for this.
+    /// The providers for messaging hardware. A job takes one of them if all its hosts have it.
     pub fn hardware(&self) -> Vec<String> {
         let of_family = |family: &str| {
             self.names.iter().filter(|name| core_of(name) == family).cloned().collect::<Vec<_>>()
@@ -86,14 +86,14 @@ impl Providers {
     }
 }
 
-/// Whether the machine has hardware that a provider may be for, as far as can be seen without the library.
+/// Whether the machine seems to have such hardware, as far as can be seen without the library.
 pub fn has_hardware() -> bool {
     HARDWARE_FOLDERS
         .iter()
         .any(|folder| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()))
 }
 
-/// Loads the library, and asks what it has.
+/// Loads the library, and asks for its providers.
 pub fn providers() -> Result<Providers, NoFabric> {
     let library = library()?;
     let names = match List::ask(library, None, None) {
@@ -103,7 +103,7 @@ pub fn providers() -> Result<Providers, NoFabric> {
     Ok(Providers { version: library.version(), names })
 }
 
-/// Whether there is such a provider: its whole name, if so.
+/// Checks that a provider is available and returns its full name.
 pub fn look(provider: &str) -> Result<String, NoFabric> {
     let list = List::of_provider(library()?, provider)?;
     Ok(list.names().into_iter().next().unwrap_or_else(|| provider.to_owned()))
@@ -113,19 +113,19 @@ pub(super) fn library() -> Result<&'static Library, NoFabric> {
     Library::find().map_err(|why| NoFabric::NoLibrary { why: why.to_owned() })
 }
 
-/// The provider that does the work, without the layers on top of it.
+/// The core provider, without the layers on top of it.
 fn core_of(name: &str) -> &str {
     name.split(';').next().unwrap_or(name)
 }
 
-/// A list of the library's, of at least one way to use it.
+/// A list from the library, of at least one way to use a provider.
 pub(super) struct List {
     library: &'static Library,
     first: NonNull<Info>,
 }
 
 impl List {
-    /// The ways to use a provider that carry messages as this rail needs it.
+    /// The ways to use a provider that this rail can work with.
     pub(super) fn of_provider(library: &'static Library, provider: &str) -> Result<List, NoFabric> {
         List::ask(library, Some(provider), None).map_err(|_| NoFabric::NoProvider {
             asked: provider.to_owned(),
@@ -133,7 +133,7 @@ impl List {
         })
     }
 
-    /// The same, where our own address is this one. Those that also read memory of others come before those that do not.
+    /// The same, with `own` as our address. If the provider can read other ranks' memory, only ways that do.
     pub(super) fn ask(
         library: &'static Library,
         provider: Option<&str>,
@@ -158,7 +158,7 @@ impl List {
         };
         let mut first = std::ptr::null_mut();
         let no_service = std::ptr::null();
-        // SAFETY: the hints are a value of the library's, and the texts live until it returns.
+        // SAFETY: the hints come from the library, and the strings live until it returns.
         let code = unsafe {
             (library.getinfo)(API, node, no_service, flags, hints.0.first.as_ptr(), &raw mut first)
         };
@@ -171,13 +171,13 @@ impl List {
         unsafe { self.first.as_ref() }
     }
 
-    /// Whether this way to use a provider was asked to read memory of others, and does.
+    /// Whether this way to use a provider can read other ranks' memory, and was asked for it.
     pub(super) fn reads(&self) -> bool {
         self.first().caps & READS == READS
     }
 
-    /// Whether every read ends, also if the peer is gone. Hardware sees to that; those that are made of sockets or of memory that
-    /// processes share may wait for ever.
+    /// Whether every read ends, even if the peer is gone. Hardware ensures that; providers over sockets or
+    /// shared memory may wait for ever.
     pub(super) fn ends_reads(&self) -> bool {
         self.names().first().is_some_and(|name| HARDWARE.contains(&core_of(name)))
     }
@@ -213,15 +213,15 @@ impl Drop for List {
     }
 }
 
-/// What we ask for.
+/// The hints for `fi_getinfo`.
 struct Hints(List);
 
 impl Hints {
     fn new(library: &'static Library, provider: Option<&str>, caps: u64) -> Result<Hints, c_int> {
-        // SAFETY: nothing is what a new one is made from.
+        // SAFETY: null asks for a new one.
         let made = unsafe { (library.dupinfo)(std::ptr::null()) };
         let mut list = List { library, first: NonNull::new(made).ok_or(-libc::ENOMEM)? };
-        // SAFETY: P1, and nobody else has it.
+        // SAFETY: P1, and we are the only owner.
         let info = unsafe { list.first.as_mut() };
         info.caps = caps;
         info.mode = FI_CONTEXT | FI_CONTEXT2;
@@ -246,24 +246,24 @@ impl Hints {
         }
         // SAFETY: as above.
         if let (Some(fabric), Some(provider)) = (unsafe { info.fabric_attr.as_mut() }, provider) {
-            // SAFETY: it ends with a zero byte. The copy goes with the hints, as the library frees its texts.
+            // SAFETY: it ends with a zero byte. The library frees the copy together with the hints.
             fabric.prov_name = unsafe { libc::strdup(text(provider).as_ptr()) };
         }
         Ok(Hints(list))
     }
 }
 
-/// What it takes to read memory of others, and to let others read ours.
+/// What it takes to read other ranks' memory, and to let others read ours.
 const READS: u64 = FI_RMA | FI_READ | FI_REMOTE_READ;
 
 fn text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).expect("without zeros")
 }
 
-/// Providers of hardware made for messages, the likeliest to be meant first.
+/// Providers for messaging hardware, the likeliest first.
 const HARDWARE: [&str; 6] = ["cxi", "efa", "opx", "psm3", "psm2", "verbs"];
 
-/// Where the kernel shows such hardware: adapters of InfiniBand, RoCE, EFA and Omni-Path, and those of Slingshot.
+/// Where the kernel lists such hardware: InfiniBand, RoCE, EFA and Omni-Path adapters, and Slingshot adapters.
 const HARDWARE_FOLDERS: [&str; 2] = ["/sys/class/infiniband", "/sys/class/cxi"];
 
 #[cfg(test)]

@@ -1,33 +1,33 @@
-//! Objects of libfabric: how they are made, used and closed; among them memory that it knows of.
+//! Objects of libfabric: how they are created, used and closed; among them registered memory.
 
-// E1 and E2 are invariants of `endpoint.rs`, which keeps what is made here.
+// E1 and E2 are invariants of `endpoint.rs`, which owns the objects created here.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
 use super::bindings::{self as fi, Fid};
 
-/// Memory that the provider knows of, until this goes.
+/// Memory registered with the provider, until this is dropped.
 pub(super) struct Registered {
     pub(super) description: *mut c_void,
     key: u64,
     _region: Object,
 }
 
-// SAFETY: E2: it goes under the same lock.
+// SAFETY: E2: it is dropped under the same lock.
 unsafe impl Send for Registered {}
 
 impl Registered {
-    /// What others read it by.
+    /// The key with which others read it.
     pub(super) fn key(&self) -> u64 {
         self.key
     }
 }
 
-/// Tells the provider of memory.
+/// Registers memory with the provider.
 ///
 /// # Safety
-/// The memory stays until the answer goes, and is used as `access` says.
+/// The memory lives until the returned value is dropped, and is used as `access` says.
 pub(super) unsafe fn register(
     domain: NonNull<fi::Domain>,
     start: *const c_void,
@@ -47,27 +47,27 @@ pub(super) unsafe fn register(
         object.bind(endpoint, 0)?;
         object.enable()?;
     }
-    // SAFETY: E1. What it is called is known when it is enabled.
+    // SAFETY: E1. Descriptor and key are known once it is enabled.
     let fi::Mr { mem_desc, key, .. } = *unsafe { region.as_ref() };
     Ok(Registered { description: mem_desc, key, _region: object })
 }
 
-/// A table of an object.
+/// A function table of an object.
 pub(super) fn table<'a, T, U>(object: NonNull<T>, of: impl FnOnce(&T) -> *const U) -> &'a U {
     // SAFETY: E1: it is open.
     let table = of(unsafe { object.as_ref() });
-    // SAFETY: E1: every object has its tables, which are constants of the library's.
+    // SAFETY: E1: every object has its tables, which are constants of the library.
     unsafe { &*table }
 }
 
-/// What a call of the library has made in the place that it is given.
+/// The object that a call of the library has created at the pointer that it is given.
 pub(super) fn made<T>(make: impl FnOnce(*mut *mut T) -> c_int) -> Result<NonNull<T>, c_int> {
     let mut place = std::ptr::null_mut();
     let code = make(&raw mut place);
     NonNull::new(place).filter(|_| code == 0).ok_or(if code == 0 { -libc::EIO } else { code })
 }
 
-/// An object of the library that is closed when it goes.
+/// An object of the library that is closed when dropped.
 pub(super) struct Object(pub(super) NonNull<Fid>);
 
 impl Object {
@@ -93,7 +93,7 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         let close = table(self.0, |fid| fid.ops).close;
-        // SAFETY: E1. What cannot be closed stays.
+        // SAFETY: E1. What cannot be closed is leaked.
         unsafe { close(self.0.as_ptr()) };
     }
 }

@@ -1,11 +1,11 @@
-//! The rail over libfabric: frames as messages between endpoints, which arrive whole, once and in order; the library sees to it.
-//! Long messages are read out of the sender's memory, where the provider can: the sender registers it, and its key goes with the
-//! offer.
+//! The rail over libfabric: frames as messages between endpoints. The library delivers them whole, once and
+//! in order. If the provider can, long messages are read out of the sender's memory: the sender registers it,
+//! and its key goes with the offer.
 //!
-//! An endpoint is reached by its name, which only its own process knows. So who first sends to a peer sends it its *endpoint address*
-//! in a sealed datagram, and wants the peer's in return, again and again until it is there; whoever gets an address notes the name.
-//! Nobody knows more names than it has peers that it talks to. The socket of datagrams is there in every job of
-//! several hosts, and is also where one sleeps.
+//! An endpoint is reached by its name, which only its own process knows. So the first sender to a peer sends
+//! it its *endpoint address* in a sealed datagram, and asks for the peer's, repeatedly until it arrives; each
+//! receiver of an address stores the name. A rank knows only the names of the peers that it talks to. The
+//! datagram socket exists in every job of several hosts, and is also where threads sleep.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry;
@@ -60,33 +60,33 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
 
 /// The half that sends.
 pub(crate) struct Fabric {
-    /// Our rank, as it stands before every frame.
+    /// Our rank, which precedes every frame.
     me: [u8; SOURCE_BYTES],
     /// Memory that others may read.
     exposed: HashMap<Ticket, Registered>,
     reads: Reads,
-    /// Reads that are over, and have not been shown.
+    /// Finished reads that have not been shown.
     over: Vec<Ticket>,
     endpoint: Arc<Endpoint>,
     mail: Arc<InletNews>,
-    /// For addresses.
+    /// Carries endpoint addresses.
     datagrams: Udp,
     contacts: HashMap<Peer, Contact, BuildHasherDefault<Mix>>,
-    /// Peers whose frames found no room, or whose names we do not know yet.
+    /// Peers whose frames found no room, or whose names are not known yet.
     full: Vec<Peer>,
-    /// Peers that cannot be reached, and have not been shown.
+    /// Unreachable peers that have not been shown.
     lost: Vec<(Peer, io::Error)>,
     pause: Pause,
     watch: SilenceWatch,
-    /// Somebody is about to sleep, or has slept: it is to be looked after peers.
+    /// A thread is about to sleep, or has slept: peers have to be checked.
     slept: Cell<bool>,
 }
 
-/// What we know of a peer.
+/// What is known of a peer.
 enum Contact {
     /// Its address.
     Known(u64),
-    /// It is asked for its address, and was last then.
+    /// It has been asked for its address, last at `last`.
     Asked { since: Instant, last: Instant },
 }
 
@@ -199,7 +199,7 @@ impl Rail for Fabric {
         if !self.watch.is_due(now) {
             return;
         }
-        // They hear of us only when there is room for it, and we of them when they are read.
+        // A peer without room gets no frame to answer, and a read brings none: expect a sign of life from both.
         let owed = self.full.iter().copied().chain(self.reads.peers());
         owed.for_each(|peer| self.watch.expect(peer));
         for concern in self.watch.look(now, self.mail.take_heard()) {
@@ -226,7 +226,7 @@ impl Rail for Fabric {
         self.datagrams.let_all_go() && self.endpoint.is_drained() && self.reads.is_empty()
     }
 
-    /// How long one may sleep: the library may have something to do that wakes nobody.
+    /// How long a thread may sleep: the library may have work to do that wakes no one.
     fn timeout(&self) -> Option<Duration> {
         let timeout = match () {
             () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
@@ -296,7 +296,7 @@ impl Fabric {
         }
     }
 
-    /// Gives a peer our address. If it gets lost, it is asked for again.
+    /// Sends a peer our address. If it is lost, the peer asks again.
     fn tell(&mut self, peer: Peer, wants: bool) {
         let address = EndpointAddress { wants, name: self.endpoint.name() };
         let _ = self.datagrams.send_bytes(peer, &address.emit(), &[]);
@@ -316,7 +316,7 @@ impl Fabric {
     }
 
     fn on_address(&mut self, from: Peer, wants: bool, name: &[u8]) {
-        // A name does not change, so what is known stays.
+        // A name does not change, so a known one stays.
         if !matches!(self.contacts.get(&from), Some(Contact::Known(_))) {
             match self.endpoint.insert_address(name) {
                 Ok(address) => {
@@ -339,8 +339,8 @@ impl Fabric {
     }
 }
 
-/// How long not to try again after a peer's frame found no room. The library does not tell when there is some, so one
-/// tries more and more rarely, or when something else has left.
+/// How long to wait after a frame found no room. The library does not tell when there is room, so retries
+/// become rarer, unless another message has left.
 struct Pause {
     until: Option<Instant>,
     length: Duration,
@@ -373,14 +373,14 @@ impl Pause {
     }
 }
 
-/// What the inlet has for the half that sends.
+/// News from the inlet for the half that sends.
 #[derive(Default)]
 struct InletNews {
     there: AtomicBool,
     /// How many addresses the half that sends waits for.
     awaited: AtomicU32,
     letters: Mutex<Vec<Letter>>,
-    /// Who has been heard since somebody asked.
+    /// Peers heard since the last `take_heard`.
     heard: Mutex<HashSet<Peer, BuildHasherDefault<Mix>>>,
 }
 
@@ -427,15 +427,15 @@ impl InletNews {
     }
 }
 
-/// The half that takes what has come.
+/// The half that receives.
 pub(crate) struct FabricInlet {
     others: Others,
     endpoint: Arc<Endpoint>,
     mail: Arc<InletNews>,
     datagrams: UdpInlet,
-    /// Turns for which the socket is left alone: few addresses come, and a look for them is a call of the system.
+    /// Turns for which the socket is not polled: few addresses come, and a poll is a system call.
     rest: Cell<u32>,
-    /// Who was heard last, and noted, since it was last looked for addresses.
+    /// The peer heard and noted last since the socket was polled.
     last: Option<Peer>,
 }
 
@@ -467,7 +467,7 @@ impl Inlet for FabricInlet {
         happened + self.poll_addresses()
     }
 
-    /// Whether there is something to show. Whoever asks is about to sleep, and may be woken at the socket.
+    /// Whether there is something to show. The caller is about to sleep, and may be woken at the socket.
     fn is_ready(&self) -> bool {
         self.rest.set(0);
         self.endpoint.is_ready()
@@ -491,8 +491,9 @@ impl FabricInlet {
     }
 }
 
-/// The ranks of other hosts: those that a frame may come from. Ranks of our own host talk to us through its memory, where the
-/// kernel tells who they are; what the network brings in their names would be believed as much.
+/// The ranks of other hosts: those that a frame may come from. Ranks of our own host use shared memory, where
+/// the kernel vouches for their identity; a frame from the network in their name would be trusted as much, so
+/// it is rejected.
 #[derive(Clone, Copy)]
 pub(crate) struct Others {
     size: u32,
@@ -507,7 +508,7 @@ impl Others {
         Others { size: net.directory.size(), first, near }
     }
 
-    /// Which of them a message says to be from, and the frame in it.
+    /// The rank that a message claims to be from, if it is one of them, and the frame in it.
     #[inline(always)]
     pub(crate) fn split(self, message: &[u8]) -> Option<(Peer, &[u8])> {
         let (source, frame) = message.split_first_chunk::<SOURCE_BYTES>()?;
@@ -517,19 +518,19 @@ impl Others {
     }
 }
 
-/// What stands before every frame: the rank of its sender.
+/// The length of the sender's rank, which precedes every frame.
 const SOURCE_BYTES: usize = 4;
 #[expect(clippy::cast_possible_truncation, reason = "it is some kilobytes")]
 const FRAME_BYTES_MAX: u32 = (MESSAGE_BYTES_MAX - SOURCE_BYTES) as u32;
-/// When an address has not come, it is asked for again.
+/// How long to wait for an address before asking again.
 const ASK_AGAIN: Duration = Duration::from_millis(4);
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
-/// How long one sleeps where nothing wakes.
+/// How long a thread sleeps if nothing can wake it.
 const NAP: Duration = Duration::from_micros(100);
-/// How long the library may be left alone where it works only while it is called.
+/// How long the library may go uncalled if it works only while it is called.
 const LOOK: Duration = Duration::from_millis(10);
-/// Turns between two looks for addresses.
+/// Turns between two polls for addresses.
 const REST_TURNS: u32 = 512;
 
 #[cfg(test)]
@@ -561,7 +562,7 @@ mod tests {
                     inlet.poll(8, |from, _| taken.push(from.0));
                 }
             }
-            // The last of them is one that is taken, and they come in order.
+            // The last claim is accepted, and messages arrive in order.
             while taken.last() != Some(&5) {
                 assert!(begun.elapsed() < Duration::from_secs(60), "{provider}: {taken:?}");
                 attacker.poll(8, |_| ());

@@ -1,9 +1,9 @@
 //! Reads of other ranks' memory, piece by piece.
 //!
-//! While the library reads into memory of the user's, that memory must not go back to the user, whatever becomes of the peer.
-//! Providers for hardware end every read, well or not. Others may never end one whose peer is gone, be it that its cable is cut or
-//! that it died: they read into rooms of ours, from which the bytes are copied, and a room that they do not give back is
-//! lost without harm.
+//! While the library reads into user memory, that memory must not go back to the user, whatever happens to
+//! the peer. Providers for hardware end every read, successfully or not. Others may never end a read whose
+//! peer is gone, because a cable is cut or the peer died: they read into buffers of ours, from which the
+//! bytes are copied, and a buffer that the library never gives back is leaked without harm.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -19,13 +19,13 @@ use crate::memory;
 pub(super) struct Reads {
     list: Vec<Read>,
     pieces: Vec<InFlight>,
-    /// Pieces that nobody waits for any more, by their numbers, and what they go to. Each takes a context of the endpoint.
+    /// Abandoned pieces, by number, with their buffers. Each occupies a context of the endpoint.
     stray: Vec<(u32, ReadBuffer)>,
-    /// Names the next read or piece.
+    /// The number of the next read or piece.
     next: u32,
-    /// Rooms that are free.
+    /// Free buffers.
     rooms: Vec<ReadBuffer>,
-    /// The library had no room for a piece, or its peer is not known.
+    /// The library had no room for a piece, or the peer's address is not known.
     pub(super) stalled: bool,
 }
 
@@ -36,10 +36,10 @@ struct Read {
     from: Span,
     key: Key,
     into: Span,
-    /// Bytes that have been asked for, and that are here.
+    /// Bytes requested, and bytes received.
     asked: u64,
     done: u64,
-    /// Why it will not end well.
+    /// The error that it will end with.
     failed: Option<c_int>,
     registered: Option<Registered>,
 }
@@ -47,18 +47,18 @@ struct Read {
 /// A piece that the library has.
 struct InFlight {
     number: u32,
-    /// Its read.
+    /// The read that it belongs to.
     read: u32,
-    /// Where it goes in the end.
+    /// Its final destination.
     into: Span,
-    /// Where it goes first, if not there.
+    /// The buffer that it goes to first, if any.
     room: Option<ReadBuffer>,
 }
 
-/// Memory of ours that the library reads into. It stays where it is until it is freed: what the library has is never freed.
+/// A buffer that the library reads into. It does not move; while the library has it, it is never freed.
 struct ReadBuffer(NonNull<[u8]>);
 
-// SAFETY: it is memory that one owner has.
+// SAFETY: it is memory with one owner.
 unsafe impl Send for ReadBuffer {}
 
 impl ReadBuffer {
@@ -73,23 +73,23 @@ impl ReadBuffer {
     }
 
     fn free(self) {
-        // SAFETY: it was made from a box, and nobody else has it.
+        // SAFETY: it was made from a box, and has no other owner.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// What the end of a piece has ended.
+/// What the end of a piece has completed.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Ended {
-    /// More is to come.
+    /// Nothing: more pieces are outstanding.
     Nothing,
     /// A read.
     Read(Ticket),
-    /// The last of all reads from a peer that cannot be read from, for this reason.
+    /// The last of all reads from a peer that can no longer be read from, for this reason.
     Peer(Peer, c_int),
 }
 
-/// What keeps pieces from being asked for.
+/// What keeps pieces from being requested.
 #[derive(Default)]
 pub(super) struct Obstacles {
     /// Peers whose address is not known.
@@ -103,7 +103,7 @@ impl Reads {
         self.list.is_empty()
     }
 
-    /// Those that are read from.
+    /// The peers that are being read from.
     pub(super) fn peers(&self) -> impl Iterator<Item = Peer> {
         self.list.iter().map(|read| read.peer)
     }
@@ -137,7 +137,7 @@ impl Reads {
         self.next
     }
 
-    /// Asks for pieces that have not been asked for, as many as may be on their way.
+    /// Requests the next pieces, up to the number that may be in flight.
     pub(super) fn ask(
         &mut self,
         endpoint: &Endpoint,
@@ -203,7 +203,7 @@ impl Reads {
         obstacles
     }
 
-    /// A piece is over: well, if the code is zero.
+    /// Ends a piece, successfully if the code is zero.
     pub(super) fn end_piece(&mut self, number: u32, code: c_int) -> Ended {
         if let Some(at) = self.stray.iter().position(|(stray, _)| *stray == number) {
             self.stray.swap_remove(at).1.free();
@@ -223,7 +223,7 @@ impl Reads {
             if code == 0 {
                 // SAFETY: it is ours, and the library is done with it.
                 let bytes = unsafe { memory::bytes(room.span().first(into.len)) };
-                // SAFETY: the read is not over, so what it goes to is lent.
+                // SAFETY: the read is not over, so its destination is lent.
                 unsafe { memory::fill(bytes, into) };
             }
             self.rooms.push(room);
@@ -246,7 +246,7 @@ impl Reads {
         }
     }
 
-    /// Nothing more is asked of a peer. True if nothing is on its way from it into memory of the user's either.
+    /// Requests nothing more from a peer. True if nothing is in flight from it into user memory either.
     pub(super) fn give_up(&mut self, peer: Peer, code: c_int) -> bool {
         let of_peer: Vec<u32> =
             self.list.iter().filter(|read| read.peer == peer).map(|read| read.number).collect();
@@ -268,7 +268,7 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a piece fits into memory")
 }
 
-/// Pieces that are on their way at the same time.
+/// Pieces in flight at the same time.
 const PIECES_MAX: usize = 16;
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
         reads: Reads,
         from: Vec<u8>,
         into: Vec<u8>,
-        /// What the library was asked for and has not done.
+        /// Pieces that the library was asked for and has not finished.
         asked: Vec<(u32, Span, Span)>,
         rooms: bool,
     }

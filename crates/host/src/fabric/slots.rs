@@ -1,6 +1,6 @@
-//! The memory that is lent to libfabric: slots for messages, and what it needs for each read.
+//! The memory lent to libfabric: slots for messages, and a context for each read.
 
-// E1, E3 and E4 are invariants of `endpoint.rs`, whose memory this is.
+// E1, E3 and E4 are invariants of `endpoint.rs`, which owns this memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ const MEMORY: Layout = match Layout::from_size_align(SLOTS_BYTES + READS * CONTE
 
 impl Memory {
     pub(super) fn new() -> Memory {
-        // SAFETY: it is not empty.
+        // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(MEMORY) };
         Memory { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(MEMORY)) }
     }
@@ -32,7 +32,7 @@ impl Memory {
         bind: Option<&Object>,
     ) -> Result<Registered, c_int> {
         let (start, access) = (self.start.as_ptr().cast(), fi::FI_SEND | fi::FI_RECV);
-        // SAFETY: E1, E3: the region goes before the memory does.
+        // SAFETY: E1, E3: the region is closed before the memory is freed.
         unsafe { register(domain, start, MEMORY.size(), access, 0, bind) }
     }
 
@@ -53,10 +53,10 @@ impl Memory {
     }
 
     /// # Safety
-    /// The slot is ours as long as the bytes are looked at, and they are no more than there is room.
+    /// The slot is ours while the bytes are borrowed, and `len` is within its room.
     pub(super) unsafe fn bytes(&self, slot: usize, len: usize) -> &[u8] {
         let room = self.room(slot);
-        // SAFETY: the caller vouches; all of it was zero at first.
+        // SAFETY: the caller vouches; all of it was zeroed at first.
         unsafe { std::slice::from_raw_parts(room.as_ptr(), len) }
     }
 
@@ -78,16 +78,16 @@ impl Drop for Memory {
     }
 }
 
-/// The longest message. Longer ones go in more steps with some providers: 16 KB is what ofi_rxm takes in one.
+/// The longest message. Some providers take more steps for longer ones: ofi_rxm takes 16 KB in one.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// Slots to receive into, and to send from.
 pub(super) const RECEIVES: usize = 64;
 pub(super) const SENDS: usize = 64;
 pub(super) const SLOTS: usize = RECEIVES + SENDS;
-/// Pieces that are read at the same time, with those that nobody waits for any more.
+/// Pieces read at the same time, including abandoned ones.
 const READS: usize = 64;
 pub(super) const CONTEXTS: usize = SLOTS + READS;
-/// What the library may write of its own for each operation.
+/// What the library may store for each operation.
 const CONTEXT_BYTES: usize = 64;
 const SLOT_BYTES: usize = CONTEXT_BYTES + MESSAGE_BYTES_MAX;
 const SLOTS_BYTES: usize = SLOTS * SLOT_BYTES;

@@ -1,5 +1,5 @@
-//! Who has been spoken to and has not been heard since. The library may not notice for a quarter of an hour that a cable is
-//! cut, so whoever is silent is asked, and given up if it does not answer.
+//! Peers that we have sent to and not heard from since. The library may take a quarter of an hour to notice a
+//! cut cable, so a silent peer is asked for a sign of life, and given up if it does not answer.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use ferrywire_nic::{Mix, Peer};
 
-/// The peers of a rank.
+/// The silent peers of a rank.
 pub(super) struct SilenceWatch {
-    /// When it was last looked after them.
+    /// When peers were last checked.
     looked: Instant,
-    /// Those who owe a sign of life.
+    /// Peers that owe a sign of life.
     silent: HashMap<Peer, Silence, BuildHasherDefault<Mix>>,
-    /// Whom we spoke to last: most often it is the same again.
+    /// The peer that we last sent to: most often the next one is the same.
     last: Option<Peer>,
 }
 
 #[derive(Clone, Copy)]
 struct Silence {
     since: Instant,
-    /// It was asked after it was last spoken to: whatever is heard from then on is an answer.
+    /// It was asked after we last sent to it: anything heard since is an answer.
     asked: bool,
 }
 
@@ -36,7 +36,7 @@ impl SilenceWatch {
         SilenceWatch { looked: now, silent: HashMap::default(), last: None }
     }
 
-    /// Something goes to a peer, which should be heard one day.
+    /// Notes that something was sent to a peer, from which an answer is due.
     #[inline(always)]
     pub(super) fn on_spoken(&mut self, to: Peer) {
         if self.last != Some(to) {
@@ -50,14 +50,14 @@ impl SilenceWatch {
         self.expect(peer);
     }
 
-    /// Something of a peer is waited for.
+    /// Notes that something is expected from a peer.
     pub(super) fn expect(&mut self, peer: Peer) {
-        // From the last look on: then it may have been silent for a little less.
+        // Counted from the last check: its actual silence may be a little shorter.
         let silence = Silence { since: self.looked, asked: false };
         self.silent.entry(peer).or_insert(silence).asked = false;
     }
 
-    /// Whether anybody is waited for.
+    /// Whether any peer owes a sign of life.
     pub(super) fn is_waiting(&self) -> bool {
         !self.silent.is_empty()
     }
@@ -67,13 +67,13 @@ impl SilenceWatch {
         now.duration_since(self.looked) >= PERIOD
     }
 
-    /// Looks after everybody; `heard` is who has been heard since the last time.
+    /// Checks all peers; `heard` are those heard since the last check.
     pub(super) fn look(&mut self, now: Instant, heard: Vec<Peer>) -> Vec<Concern> {
         self.looked = now;
         self.last = None;
         for peer in heard {
             match self.silent.get_mut(&peer) {
-                // What it said may be from before we spoke.
+                // What was heard may have been sent before we spoke.
                 Some(silence) if !silence.asked => silence.since = now,
                 _ => drop(self.silent.remove(&peer)),
             }
@@ -89,9 +89,9 @@ impl SilenceWatch {
     }
 }
 
-/// How often it is looked after peers.
+/// How often peers are checked.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
-/// As the NIC gives up those whom it reaches by datagrams.
+/// The same limit as the NIC's for peers on the UDP rail.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut watch = SilenceWatch::new(start);
         watch.on_spoken(Peer(1));
-        // It was heard, and then spoken to; or the other way round.
+        // It was heard and then spoken to, or the other way round.
         assert_eq!(watch.look(at(1), vec![Peer(1)]), [Concern::Ask(Peer(1))]);
         assert_eq!(watch.look(at(2), Vec::new()), [Concern::Ask(Peer(1))]);
         // It answers, and is spoken to again.

@@ -1,4 +1,4 @@
-//! What fuzz targets call of this folder.
+//! What fuzz targets call in this folder.
 
 use std::io::{self, Cursor, Read, Write};
 
@@ -8,7 +8,7 @@ use super::pmi::Pmi;
 use super::{kvs_bootstrap, layout};
 use crate::bootstrap::JoinAddress;
 
-/// The words that ranks leave for each other.
+/// Parses a word of a rank.
 pub(crate) fn words(text: &str) {
     if let Some(record) = host_record::read(text) {
         assert_eq!(
@@ -20,14 +20,14 @@ pub(crate) fn words(text: &str) {
     kvs_bootstrap::fuzzed(text);
 }
 
-/// A map of `size` ranks.
+/// Parses a mapping of `size` ranks.
 pub(crate) fn layout(mapping: &str, size: u32) {
     if let Some(neighbours) = layout::neighbours(mapping, size / 2, size) {
         assert!(neighbours.contains(&(size / 2)) && neighbours.len() <= size as usize);
     }
 }
 
-/// A launcher that answers this.
+/// Talks to a launcher that gives these answers.
 pub(crate) fn pmi(answers: &[u8]) {
     let stream = Box::new(Script(Cursor::new(answers.to_vec())));
     let Ok(mut pmi) = Pmi::begin_with(stream, "a fuzzer", None, Some(0)) else { return };
@@ -40,7 +40,7 @@ pub(crate) fn pmi(answers: &[u8]) {
     let _ = pmi.goodbye();
 }
 
-/// Words as they are on kvs.
+/// Valid words, as ranks store them.
 pub(crate) fn seeds(join_socket: &JoinAddress) -> Vec<Vec<u8>> {
     let addresses = vec!["10.77.0.1".parse().expect("one"), "fe80::1".parse().expect("one")];
     let network = Some(NetworkRecord { port: 7001, frame_bytes_max: 1431, machine: 5, addresses });
@@ -58,7 +58,7 @@ pub(crate) fn seeds(join_socket: &JoinAddress) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Reads what was written before, and takes whatever is said.
+/// A stream that reads from a script, and discards what is written to it.
 struct Script(Cursor<Vec<u8>>);
 
 impl Read for Script {

@@ -1,17 +1,17 @@
-//! Bytes as hexadecimal digits, which every kvs takes as they are.
+//! Bytes as hexadecimal digits, which every kvs stores unchanged.
 
 use zeroize::Zeroizing;
 
-/// Two digits for each byte. They are wiped in the end: what is written so may be secret.
+/// Two digits for each byte. They are wiped when dropped, because they may be secret.
 pub(super) fn word(bytes: &[u8]) -> Zeroizing<String> {
-    // What grows leaves copies behind.
+    // A string that grows leaves copies behind.
     let mut word = Zeroizing::new(String::with_capacity(2 * bytes.len()));
     let digit = |number: u8| char::from_digit(u32::from(number), 16).expect("below 16");
     word.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
     word
 }
 
-/// Writes as many bytes as are expected, and no more.
+/// Fills `bytes` from exactly two digits for each.
 pub(super) fn fill(digits: &str, bytes: &mut [u8]) -> Option<()> {
     let digits = digits.as_bytes();
     if digits.len() != 2 * bytes.len() {

@@ -1,14 +1,14 @@
-//! What the first rank of a host tells the others of it, in one short word on the kvs.
+//! The record of a host: what its first rank tells the others, in one short word in the kvs.
 //!
 //! ```text
 //! ranks - join socket - tokens                                              in a job of one host
 //! ranks - join socket - tokens - port - frame bytes - machine - address...  in a job of several
-//! mixed                                                              its ranks do not follow each other
-//! shut                                                               it cannot be reached by others
+//! mixed                                                                     its ranks are not consecutive
+//! shut                                                                      other hosts cannot reach it
 //! ```
 //!
-//! Addresses are in hexadecimal digits, 8 or 32 of them: some kvs lose words in which there are other signs. So are
-//! the tokens, that of the ranks who come in first. JoinSocket and tokens are empty where there is no other rank.
+//! Addresses are written as 8 or 32 hexadecimal digits, because some kvs lose words with other characters. So are the
+//! tokens, first the one that joining ranks show. Join socket and tokens are empty on a host with a single rank.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,11 +16,11 @@ use super::hex;
 use crate::bootstrap::JoinAddress;
 use crate::bootstrap::wire::{TOKEN_BYTES, Token};
 
-/// A host, as the others see it.
+/// A host, as others see it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct HostRecord {
     pub(super) ranks: u32,
-    /// Where its other ranks come in, if it has any.
+    /// Where its other ranks join, if it has any.
     pub(super) join_socket: Option<JoinAddress>,
     /// How it is reached, if there are other hosts.
     pub(super) network: Option<NetworkRecord>,
@@ -31,21 +31,21 @@ pub(super) struct HostRecord {
 pub(super) struct NetworkRecord {
     pub(super) port: u16,
     pub(super) frame_bytes_max: u32,
-    /// Which machine it is on; 0 if that cannot be known.
+    /// The machine that it is on; 0 if unknown.
     pub(super) machine: u64,
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// What keeps a host out of a job.
+/// Why a host cannot take part in a job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Excluded {
-    /// Its ranks do not follow each other.
+    /// Its ranks are not consecutive.
     Mixed,
-    /// It cannot be reached by others.
+    /// Other hosts cannot reach it.
     Shut,
 }
 
-/// What is written on the kvs.
+/// The word for the kvs.
 pub(super) fn word(record: &Result<HostRecord, Excluded>) -> String {
     let HostRecord { ranks, join_socket, network } = match record {
         Ok(record) => record,
@@ -69,7 +69,7 @@ pub(super) fn word(record: &Result<HostRecord, Excluded>) -> String {
     fields.join("-")
 }
 
-/// What a word says. `None` if it is none of ours.
+/// Parses a word. `None` if it is not a record.
 pub(super) fn read(word: &str) -> Option<Result<HostRecord, Excluded>> {
     match word {
         MIXED => return Some(Err(Excluded::Mixed)),

@@ -1,43 +1,43 @@
-//! What every kvs can do.
+//! What every kvs (key-value store of a launcher) can do.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Where ranks that some launcher started leave words for each other.
+/// The store in which ranks of another launcher leave values for each other.
 pub(crate) trait Kvs: Send {
-    /// What we call the launcher.
+    /// The name of the launcher, for messages.
     fn launcher(&self) -> &'static str;
 
-    /// Who we are.
+    /// Our rank.
     fn rank(&self) -> u32;
 
-    /// How many we are.
+    /// The number of ranks.
     fn size(&self) -> u32;
 
-    /// Which program of the job we run, from 0 on, if the launcher says.
+    /// Which program of the job we run, counted from 0, if the launcher says.
     fn program(&mut self) -> Option<u32>;
 
     /// The ranks on our host, ourselves among them, in order.
     fn neighbours(&mut self) -> Result<Vec<u32>, KvsError>;
 
-    /// Leaves a word under a key that no other rank uses, before the first fence. Letters, digits and `-` only.
+    /// Stores a word under a key that no other rank uses, before the first fence. Letters, digits and `-` only.
     fn put(&mut self, key: &str, word: &str) -> Result<(), KvsError>;
 
-    /// Waits until all ranks are here. What was left before can be read afterwards.
+    /// Waits until all ranks are here. What was stored before can be read afterwards.
     fn fence(&mut self) -> Result<(), KvsError>;
 
-    /// The word that a rank has left. It is wiped in the end, since it may be secret.
+    /// The word that a rank has stored. It is wiped when dropped, because it may be secret.
     fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, KvsError>;
 
-    /// The rank has finalised: that it ends is no longer news.
+    /// Tells the launcher that the rank has finalised, so that its exit is no failure.
     fn goodbye(&mut self) -> Result<(), KvsError>;
 
-    /// Asks for the end of the whole job.
+    /// Asks the launcher to end the whole job.
     fn abort(&mut self, code: i32, text: &str) -> Result<(), KvsError>;
 }
 
-/// Why a kvs is of no use.
+/// Why a kvs cannot be used.
 #[derive(Debug)]
 pub struct KvsError {
     launcher: &'static str,

@@ -1,9 +1,9 @@
-//! How ranks come together by a kvs.
+//! How ranks find each other through a kvs.
 //!
-//! The first rank of a host is to its neighbours what our own launcher is to its ranks: it makes the memory that they
-//! share, opens their sockets, and hands both over at a join socket. It finds the other hosts by their records: the record of
-//! rank 0 says how many ranks are there, so which rank's record is the next. Whoever cannot take part says so on the
-//! kvs and stops only afterwards, or the others would wait.
+//! The first rank of a host does for its neighbours what our own launcher does for its ranks: it creates the memory
+//! that they share, opens their sockets, and hands both over at a join socket. It finds the other hosts by their
+//! records: the record of rank 0 says how many ranks are on its host, which tells the rank whose record is next. A rank
+//! that cannot take part says so in the kvs before it stops, or the others would wait.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -25,16 +25,16 @@ use crate::net::host_address::{self, HostAddress};
 use crate::secret::{JobSecret, SECRET_BYTES};
 use crate::shm::Segment;
 
-/// A rank that is together with the others.
+/// What a rank has after the bootstrap.
 pub(crate) struct Bootstrapped {
     /// The memory that the ranks of this host share.
     pub(crate) segment: Segment,
-    /// The way to other hosts, if there are any.
+    /// The network to other hosts, if there are any.
     pub(crate) net: Option<Net>,
     pub(crate) rank: u32,
 }
 
-/// Waits for all ranks, and comes together with them.
+/// Waits for all ranks, and connects to them.
 pub(crate) fn bootstrap_by_kvs(kvs: &mut dyn Kvs) -> Result<Bootstrapped, JoinError> {
     let neighbours = kvs.neighbours().map_err(JoinError::Kvs)?;
     match kvs.rank() == neighbours[0] {
@@ -43,7 +43,7 @@ pub(crate) fn bootstrap_by_kvs(kvs: &mut dyn Kvs) -> Result<Bootstrapped, JoinEr
     }
 }
 
-/// What the first rank of a host does.
+/// The part of the first rank of a host.
 fn lead(kvs: &mut dyn Kvs, neighbours: &[u32]) -> Result<Bootstrapped, JoinError> {
     let (first, size) = (neighbours[0], kvs.size());
     let opened = HostBootstrap::open(kvs.launcher(), neighbours, size);
@@ -67,7 +67,7 @@ fn lead(kvs: &mut dyn Kvs, neighbours: &[u32]) -> Result<Bootstrapped, JoinError
     made
 }
 
-/// What the others do.
+/// The part of the other ranks.
 fn follow(kvs: &mut dyn Kvs, neighbours: &[u32]) -> Result<Bootstrapped, JoinError> {
     let (rank, first, launcher) = (kvs.rank(), neighbours[0], kvs.launcher());
     kvs.fence().map_err(JoinError::Kvs)?;
@@ -79,7 +79,7 @@ fn follow(kvs: &mut dyn Kvs, neighbours: &[u32]) -> Result<Bootstrapped, JoinErr
     })?;
     let reply = bootstrap::enter(&join_socket, rank, job::this_process());
     let (member, files) = reply.map_err(|error| match error {
-        // It has told why.
+        // The first rank has said why.
         BootstrapError::Refused { .. } => JoinError::Bootstrap(error),
         BootstrapError::LauncherGone => stop(launcher, format_args!("rank {first}, the first of this host, is gone")),
         BootstrapError::Os { .. } => stop(
@@ -100,7 +100,7 @@ struct HostBootstrap {
     first: u32,
     ranks: u32,
     size: u32,
-    /// If there are others on this host.
+    /// If the host has other ranks.
     join_socket: Option<JoinSocket>,
     /// If there are other hosts.
     host_address: Option<HostAddress>,
@@ -151,7 +151,7 @@ impl HostBootstrap {
         })
     }
 
-    /// Makes what the ranks of this host share, and gives each its part.
+    /// Creates what the ranks of this host share, and gives each rank its part.
     fn settle(
         &mut self,
         kvs: &mut dyn Kvs,
@@ -200,7 +200,7 @@ struct OtherHosts {
     job: Job,
     directory: Directory,
     sockets: Vec<OwnedFd>,
-    /// Ranks of all hosts that are on this machine.
+    /// Ranks on this machine, of all hosts.
     neighbours: u32,
 }
 
@@ -234,7 +234,7 @@ impl OtherHosts {
             hosts.push(Host { first, ranks: record.ranks, port, addresses });
             first = first.saturating_add(record.ranks);
         }
-        // Each host uses the addresses of one version.
+        // Each host uses addresses of one IP version.
         let older = |addresses: &[IpAddr]| addresses.iter().any(IpAddr::is_ipv4);
         let old = older(&host_address.addresses);
         if let Some(other) = hosts.iter().find(|host| older(&host.addresses) != old) {
@@ -255,7 +255,7 @@ impl OtherHosts {
         Ok(OtherHosts { job, directory, sockets: host_address.group.sockets, neighbours })
     }
 
-    /// Our own part of it: as the others get theirs, and all sockets, to keep them open.
+    /// The network of the first rank itself, which also keeps the sockets of all ranks open.
     fn net(self, rank: u32, size: u32) -> Result<Net, JoinError> {
         let network = Some(self.job.network());
         let copy = |file: &dyn AsFd| file.as_fd().try_clone_to_owned().map_err(JoinError::Memory);
@@ -273,7 +273,7 @@ impl OtherHosts {
     }
 }
 
-/// What all hosts of a job have to know, and nobody else: drawn by rank 0.
+/// What only the hosts of a job may know: drawn by rank 0.
 struct Job {
     number: u32,
     secret: JobSecret,
@@ -302,7 +302,7 @@ impl Job {
     }
 }
 
-/// What the first rank of a host has left on the kvs.
+/// Reads the record that the first rank of a host has stored.
 fn look_up(kvs: &mut dyn Kvs, first: u32) -> Result<Result<HostRecord, Excluded>, KvsError> {
     let word = kvs.get(first, &key(first))?;
     host_record::read(&word).ok_or_else(|| {
@@ -316,7 +316,7 @@ fn look_up(kvs: &mut dyn Kvs, first: u32) -> Result<Result<HostRecord, Excluded>
     })
 }
 
-/// What fuzz targets call: a word that rank 0 may have left.
+/// What fuzz targets call: parses a word that rank 0 may have stored.
 #[cfg(fuzzing)]
 pub(super) fn fuzzed(word: &str) {
     if let Some(job) = Job::read(word) {
@@ -324,23 +324,23 @@ pub(super) fn fuzzed(word: &str) {
     }
 }
 
-/// Under which key the first rank of a host leaves its record.
+/// The key under which the first rank of a host stores its record.
 fn key(rank: u32) -> String {
     format!("ferry-{rank}")
 }
 
-/// Under which key rank 0 leaves what all hosts have to know.
+/// The key under which rank 0 stores what all hosts have to know.
 const JOB_KEY: &str = "ferry-job";
 
 /// The longest word under it: a number, and two digits for each byte of the secret.
 const JOB_WORD_BYTES_MAX: usize = 11 + 2 * SECRET_BYTES;
 
-/// Whether ranks follow each other.
+/// Whether ranks are consecutive.
 fn is_block(ranks: &[u32]) -> bool {
     ranks.windows(2).all(|pair| pair[0] + 1 == pair[1])
 }
 
-/// What there is to say of a host that cannot take part; we know some of its ranks.
+/// The error for a host that cannot take part, of which `ranks` are some or all ranks.
 fn exclusion(launcher: &'static str, excluded: Excluded, ranks: &[u32]) -> KvsError {
     let first = ranks[0];
     match excluded {
@@ -427,7 +427,7 @@ mod tests {
         }
     }
 
-    /// What becomes of each rank of a job on these hosts.
+    /// The result of each rank of a job on these hosts.
     fn ranks_of(hosts: &[&[u32]]) -> Vec<Result<Bootstrapped, JoinError>> {
         let hosts = Arc::new(hosts.iter().map(|ranks| ranks.to_vec()).collect::<Vec<_>>());
         let size = hosts.iter().map(Vec::len).sum::<usize>();

@@ -1,22 +1,22 @@
 //! Which ranks are on which host, as launchers write it: `(vector,(first,hosts,ranks),...)`.
 //!
-//! Each block says: `ranks` ranks on each of `hosts` hosts, from host `first` on. A number alone is one rank on that host.
-//! `[...]xN` stands for what is in the brackets, N times. The list is gone through again and again until all ranks
-//! have a place, so that a million ranks may take a dozen letters.
+//! Each block says: `ranks` ranks on each of `hosts` hosts, from host `first` on. A single number is one rank on that
+//! host. `[...]xN` repeats what is in the brackets N times. The list starts over until all ranks have a host, so that a
+//! million ranks may take a dozen letters.
 
-/// The ranks that are on the same host as `me`, itself among them, in order. `None` if the text makes no sense, or
-/// gives `me` no place.
+/// The ranks on the same host as `me`, itself among them, in order. `None` if the text is malformed, or does not place
+/// `me`.
 pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> {
     let inner = mapping.trim().strip_prefix("(vector,")?.strip_suffix(')')?;
     let (blocks, rest) = list(inner, true)?;
-    // Blocks without ranks would be gone through for ever.
+    // Blocks without ranks would repeat for ever.
     let places = blocks.iter().any(|&[_, hosts, ranks]| hosts > 0 && ranks > 0);
     if !rest.is_empty() || !places || me >= size {
         return None;
     }
     let mut on_host = Vec::new();
     'all: loop {
-        // Nobody is in a block without ranks, however many hosts it has.
+        // A block without ranks may have any number of hosts: skip it.
         for &[first, hosts, ranks] in blocks.iter().filter(|[_, _, ranks]| *ranks > 0) {
             for host in first..first.checked_add(hosts)? {
                 for _ in 0..ranks {
@@ -32,7 +32,7 @@ pub(super) fn neighbours(mapping: &str, me: u32, size: u32) -> Option<Vec<u32>> 
     Some((0..).zip(on_host).filter(|&(_, host)| host == mine).map(|(rank, _)| rank).collect())
 }
 
-/// Blocks with commas between them, as far as they go; and what is behind. Nobody repeats repetitions.
+/// Parses blocks that commas separate, and returns the rest of the text. Repetitions do not nest.
 fn list(mut text: &str, repeats: bool) -> Option<(Vec<[u32; 3]>, &str)> {
     let mut blocks: Vec<[u32; 3]> = Vec::new();
     loop {
@@ -70,7 +70,7 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// More blocks than any launcher writes, and repetitions of them.
+/// More blocks, and more repetitions, than any launcher writes.
 const BLOCKS_MAX: usize = 1 << 20;
 const TIMES_MAX: u32 = 1 << 20;
 

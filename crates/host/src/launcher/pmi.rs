@@ -1,5 +1,5 @@
-//! PMI, version 1: lines of `key=value`, on a socket that the process inherits (`PMI_FD`) or connects to
-//! (`PMI_PORT`). MPICH's mpiexec speaks it, what descends from it, and srun of Slurm with `--mpi=pmi2`.
+//! PMI, version 1: lines of `key=value`, on a socket that the process inherits (`PMI_FD`) or connects to (`PMI_PORT`).
+//! MPICH's mpiexec and its descendants speak it, and so does srun of Slurm with `--mpi=pmi2`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,18 +15,18 @@ use super::layout;
 pub(super) struct Pmi {
     wire: Lines,
     launcher: &'static str,
-    /// The name of the space in which words are left.
+    /// The name of the kvs space.
     space: String,
     rank: u32,
     size: u32,
-    /// What the launcher told about its words.
+    /// The longest value that the launcher takes.
     word_bytes_max: usize,
 }
 
 pub(super) trait Stream: io::Read + Write + Send {}
 impl<T: io::Read + Write + Send> Stream for T {}
 
-/// Meets the launcher that the environment tells of.
+/// Connects to the launcher that the environment names.
 pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, KvsError> {
     let launcher = match () {
         () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMI)",
@@ -41,7 +41,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, KvsErro
     Pmi::begin_with(stream, launcher, numbers, number("PMI_ID"))
 }
 
-/// The socket whose number the launcher gave. The number stays as it is, but does not survive an exec.
+/// The socket whose descriptor the launcher gave. The descriptor stays open, but does not survive an exec.
 fn inherited(launcher: &'static str, value: &str) -> Result<Box<dyn Stream>, KvsError> {
     let bad = |why: &dyn std::fmt::Display| {
         KvsError::new(
@@ -53,14 +53,14 @@ fn inherited(launcher: &'static str, value: &str) -> Result<Box<dyn Stream>, Kvs
         )
     };
     let number: RawFd = value.trim().parse().map_err(|error| bad(&error))?;
-    // SAFETY: asks for a copy of a number; if it names nothing, that is an error.
+    // SAFETY: copies a descriptor; an invalid one is an error.
     let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return Err(bad(&io::Error::last_os_error()));
     }
-    // SAFETY: sets a flag of a descriptor that is there, as the copy shows.
+    // SAFETY: sets a flag of a descriptor that exists, as the copy shows.
     unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
-    // SAFETY: it is new, and nobody else's.
+    // SAFETY: it is new, and owned by nothing else.
     let copy = unsafe { OwnedFd::from_raw_fd(copy) };
     Ok(Box::new(File::from(copy)))
 }
@@ -78,7 +78,8 @@ fn connect(launcher: &'static str, place: &str) -> Result<Box<dyn Stream>, KvsEr
 }
 
 impl Pmi {
-    /// Meets the launcher at the other end. What is not known of rank and size, it is asked for by the number of this process.
+    /// Starts the conversation with the launcher. If rank and size are unknown, asks for them with the id of this
+    /// process.
     pub(super) fn begin_with(
         stream: Box<dyn Stream>,
         launcher: &'static str,
@@ -100,13 +101,13 @@ impl Pmi {
         Ok(pmi)
     }
 
-    /// Who came by a port says which process it is, and is told its rank.
+    /// Tells the launcher at a port which process this is, and receives the rank and the size.
     fn identify(&mut self, id: Option<u32>) -> Result<(u32, u32), KvsError> {
         let id = id.ok_or_else(|| self.trouble("PMI_ID is not set"))?;
         self.say(&format!("cmd=initack pmiid={id}"))?;
         let answer = self.hear("initack")?;
         let numbers = answer.number("rank").zip(answer.number("size"));
-        // The same is told again, in single lines.
+        // The same again, in single lines.
         for _ in 0..3 {
             self.hear("set")?;
         }
@@ -128,7 +129,7 @@ impl Pmi {
     }
 
     fn say(&mut self, line: &str) -> Result<(), KvsError> {
-        // In one piece, which is wiped in the end.
+        // In one piece, which is wiped when dropped.
         let mut whole = Zeroizing::new(String::with_capacity(line.len() + 1));
         whole.push_str(line);
         whole.push('\n');
@@ -206,7 +207,7 @@ impl Kvs for Pmi {
             let most = self.word_bytes_max;
             return Err(self.trouble(format_args!("it takes no words of more than {most} letters")));
         }
-        // What grows leaves copies behind, and the word may be secret.
+        // A string that grows leaves copies behind, and the word may be secret.
         let before = format!("cmd=put kvsname={} key={key} value=", self.space);
         let mut line = Zeroizing::new(String::with_capacity(before.len() + word.len()));
         line.extend([&before, word]);
@@ -234,13 +235,13 @@ impl Kvs for Pmi {
     }
 
     fn abort(&mut self, code: i32, text: &str) -> Result<(), KvsError> {
-        // Words end at a space.
+        // Values end at a space.
         let text = text.replace(|letter: char| letter.is_whitespace(), "_");
         self.say(&format!("cmd=abort exitcode={code} message={text}"))
     }
 }
 
-/// A line of the launcher's: words of `key=value`, of which a value may be quoted by nobody and hold no space.
+/// A line from the launcher: `key=value` pairs, whose values are unquoted and hold no space.
 struct Answer {
     text: Zeroizing<String>,
 }
@@ -255,18 +256,18 @@ impl Answer {
         self.get(key)?.parse().ok()
     }
 
-    /// Its beginning, for a person to read. What ranks have left is at the end of a line, and none of their business.
+    /// The beginning of the line, for messages. What ranks have stored is at the end of a line, and is not shown.
     fn shown(&self) -> &str {
         let end = self.text.find(" value=").unwrap_or(self.text.len());
         &self.text[..self.text.floor_char_boundary(end.min(SHOWN_BYTES_MAX))]
     }
 }
 
-/// What a launcher says, line by line. What has been read is wiped: words of ranks may be secret.
+/// Reads the launcher's answers line by line. What has been read is wiped, because words of ranks may be secret.
 struct Lines {
     stream: Box<dyn Stream>,
     bytes: Zeroizing<Vec<u8>>,
-    /// How many of them have come and not been read.
+    /// How many bytes have arrived and not been read.
     filled: usize,
 }
 
@@ -275,7 +276,7 @@ impl Lines {
         Lines { stream, bytes: Zeroizing::new(vec![0; LINE_BYTES_MAX]), filled: 0 }
     }
 
-    /// The next line, without its end. None if there will be no more.
+    /// The next line, without its end. `None` after the last one.
     fn next(&mut self) -> io::Result<Option<Zeroizing<String>>> {
         loop {
             let come = &self.bytes[..self.filled];
@@ -288,7 +289,7 @@ impl Lines {
                 self.filled = left;
                 return text.map(Some).map_err(io::Error::other);
             }
-            // A line is a few hundred bytes; a launcher that never ends one is none.
+            // A line has a few hundred bytes; no launcher sends an endless one.
             if self.filled == self.bytes.len() {
                 return Err(io::Error::other("it sent a line without an end"));
             }

@@ -1,12 +1,12 @@
-//! PMIx: what mpirun and prterun of Open MPI speak, and srun of Slurm with `--mpi=pmix`. Its protocol is that of a library,
-//! which is loaded when such a launcher has started us.
+//! PMIx, which mpirun and prterun of Open MPI speak, and srun of Slurm with `--mpi=pmix`. A library implements its
+//! protocol; it is loaded when such a launcher has started us.
 //!
 //! Invariants:
-//!   L1. Texts given to the loader and to the library end with a zero byte.
-//!   L2. The library is never closed, so its functions are there for good.
-//!   L3. The layouts below are those of versions 2 to 6 of the library: process names, values, advice and the functions
-//!       used here have not changed since. Whatever else those structures hold is never touched. An array of advice has
-//!       one element, since how long one is has changed.
+//!   L1. Strings given to the loader and to the library end with a zero byte.
+//!   L2. The library is never closed, so its functions stay valid.
+//!   L3. The layouts below are those of versions 2 to 6 of the library: process names, values, directives and the
+//!       functions used here have not changed since. Other parts of those structures are never touched. An array of
+//!       directives has one element, because the size of an element has changed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fs;
@@ -22,7 +22,7 @@ pub(super) struct Pmix {
     launcher: &'static str,
     me: PmixProcess,
     size: u32,
-    /// No fence has been yet: all words are left before the first one, which brings them to all hosts.
+    /// No fence has happened yet: all words are stored before the first one, which brings them to all hosts.
     with_words: bool,
 }
 
@@ -34,14 +34,14 @@ struct PmixProcess {
     rank: u32,
 }
 
-/// `pmix_value_t`: a kind, and room for whatever it is.
+/// `pmix_value_t`: a kind, and room for a value of any kind.
 #[repr(C)]
 struct Value {
     kind: u16,
     data: [u64; VALUE_WORDS],
 }
 
-/// `pmix_info_t`: a piece of advice.
+/// `pmix_info_t`: a directive.
 #[repr(C)]
 struct Advice {
     key: [c_char; KEY_BYTES],
@@ -76,7 +76,7 @@ type Get = unsafe extern "C" fn(
 ) -> c_int;
 type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 
-/// Meets the launcher that the environment tells of.
+/// Connects to the launcher that the environment names.
 pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, KvsError> {
     let launcher = match () {
         () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMIx)",
@@ -95,7 +95,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, KvsErr
         )
     })?;
     let mut me = PmixProcess { space: [0; NAME_BYTES], rank: 0 };
-    // SAFETY: L3; `me` is there to be filled in, and there is no further advice.
+    // SAFETY: L3; `me` is there to be filled in, and there are no directives.
     let code = unsafe { (library.init)(&raw mut me, std::ptr::null_mut(), 0) };
     if code != SUCCESS {
         let why = library.in_words(code);
@@ -108,7 +108,7 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, KvsErr
 }
 
 impl Pmix {
-    /// What the launcher says of the whole job.
+    /// Asks for a value of the whole job.
     fn ask_of_all(&self, key: &CStr) -> Result<Told, KvsError> {
         self.ask(PmixProcess { rank: ALL_RANKS, ..self.me }, key)
     }
@@ -116,7 +116,7 @@ impl Pmix {
     fn ask(&self, of: PmixProcess, key: &CStr) -> Result<Told, KvsError> {
         let mut value = std::ptr::null_mut();
         let name = named(key);
-        // SAFETY: L1, L3: names and the place for the answer are there until it returns.
+        // SAFETY: L1, L3: the names and the place for the answer live until the call returns.
         let code = unsafe {
             (self.library.get)(&raw const of, name.as_ptr(), std::ptr::null(), 0, &raw mut value)
         };
@@ -124,9 +124,9 @@ impl Pmix {
             let (key, why) = (key.to_string_lossy(), self.library.in_words(code));
             return Err(self.trouble(format_args!("it does not tell {key}: {why}")));
         }
-        // SAFETY: L3: the library has made it for us. It is not given back: a few bytes, a few times.
+        // SAFETY: L3: the library has allocated it for us. It is not freed: a few bytes, a few times.
         let value = unsafe { &*value };
-        // SAFETY: it is one of the library's.
+        // SAFETY: the value comes from the library.
         Ok(unsafe { Told::of(value) })
     }
 
@@ -186,16 +186,16 @@ impl Kvs for Pmix {
 
     fn fence(&mut self) -> Result<(), KvsError> {
         let all = PmixProcess { rank: ALL_RANKS, ..self.me };
-        // Not asked for by each when it wants them: on several hosts, some servers then answer with half of them.
+        // Collected by the fence, not fetched by each rank on demand: on several hosts, some servers would then return
+        // only half of the words.
         let collect = Advice { key: named(COLLECT), flags: 0, value: Value::yes() };
         let mut advice = 0;
         if std::mem::take(&mut self.with_words) {
-            // All words at once: what is passed on afterwards may not arrive.
-            // SAFETY: it takes nothing.
+            // All words at once: what is committed later may not arrive. SAFETY: it takes no arguments.
             self.check(unsafe { (self.library.commit)() }, "it does not pass words on")?;
             advice = 1;
         }
-        // SAFETY: L3; one process name, and as much advice as is said.
+        // SAFETY: L3; one process name, and as many directives as the count says.
         let code = unsafe { (self.library.fence)(&raw const all, 1, &raw const collect, advice) };
         self.check(code, "not all ranks have come")
     }
@@ -208,7 +208,7 @@ impl Kvs for Pmix {
     }
 
     fn goodbye(&mut self) -> Result<(), KvsError> {
-        // SAFETY: no advice; nothing of the library is used afterwards.
+        // SAFETY: no directives; the library is not used afterwards.
         let code = unsafe { (self.library.finalize)(std::ptr::null(), 0) };
         self.check(code, "it does not let us go")
     }
@@ -222,7 +222,7 @@ impl Kvs for Pmix {
 }
 
 impl Value {
-    /// A truth has one byte, at the beginning.
+    /// A boolean has one byte, at the beginning.
     fn yes() -> Value {
         let mut data = [0; VALUE_WORDS];
         data[0] = u64::from_ne_bytes([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -230,7 +230,7 @@ impl Value {
     }
 }
 
-/// A value of the library's.
+/// A value from the library.
 enum Told {
     Number(u32),
     Text(String),
@@ -239,10 +239,10 @@ enum Told {
 
 impl Told {
     /// # Safety
-    /// The value is one of the library's.
+    /// The value comes from the library.
     unsafe fn of(value: &Value) -> Told {
         match value.kind {
-            // Little and big endian machines keep a smaller number at the same place: its beginning.
+            // Little- and big-endian machines keep a smaller number at the same place: the beginning.
             UINT32 | RANK => {
                 let [a, b, c, d, ..] = value.data[0].to_ne_bytes();
                 Told::Number(u32::from_ne_bytes([a, b, c, d]))
@@ -253,7 +253,7 @@ impl Told {
                 if start.is_null() {
                     return Told::Other;
                 }
-                // SAFETY: a text of the library's ends with a zero byte.
+                // SAFETY: a string from the library ends with a zero byte.
                 let text = unsafe { CStr::from_ptr(start) };
                 Told::Text(text.to_string_lossy().into_owned())
             }
@@ -267,7 +267,7 @@ impl Told {
 }
 
 impl PmixLibrary {
-    /// The library, from the first place that has it; or the places.
+    /// Loads the library from the first place that has it; an error lists the places.
     fn find(read: impl Fn(&str) -> Option<String>) -> Result<PmixLibrary, Vec<PathBuf>> {
         let places = places(read);
         places.iter().find_map(|path| PmixLibrary::load(path)).ok_or(places)
@@ -275,7 +275,7 @@ impl PmixLibrary {
 
     fn load(path: &Path) -> Option<PmixLibrary> {
         let name = CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-        // SAFETY: L1. The initialisers of the library run, as those of any library that a program links with do.
+        // SAFETY: L1. The initialisers of the library run, as those of any linked library do.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return None;
@@ -287,7 +287,7 @@ impl PmixLibrary {
                 if symbol.is_null() {
                     return None;
                 }
-                // SAFETY: L2, L3: a function of this name is of this type in every version.
+                // SAFETY: L2, L3: a function of this name has this type in every version.
                 unsafe { std::mem::transmute::<*mut c_void, $type>(symbol) }
             }};
         }
@@ -304,12 +304,12 @@ impl PmixLibrary {
     }
 
     fn in_words(&self, code: c_int) -> String {
-        // SAFETY: it takes any number, and answers a text that stays.
+        // SAFETY: it takes any number, and returns a string that stays valid.
         let words = unsafe { (self.error)(code) };
         if words.is_null() {
             return format!("code {code}");
         }
-        // SAFETY: such a text ends with a zero byte.
+        // SAFETY: such a string ends with a zero byte.
         let words = unsafe { CStr::from_ptr(words) };
         format!("{} ({code})", words.to_string_lossy())
     }
@@ -322,7 +322,7 @@ fn places(read: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let prefixes = ["PMIX_PREFIX", "OPAL_PREFIX", "PRTE_PREFIX"];
     let prefixes = prefixes.iter().filter_map(|name| Some(Path::new(&read(name)?).join("lib")));
     let folders = prefixes.chain(read("OMPI_LIBDIR_LOC").map(PathBuf::from));
-    // Some keep it beside their other libraries, some in a folder of its own.
+    // Some installations keep it beside their other libraries, some in a folder of its own.
     places.extend(
         folders.flat_map(|folder| ["", "openmpi"].map(|own| folder.join(own).join(LIBRARY))),
     );
@@ -357,17 +357,17 @@ fn named(key: &CStr) -> [c_char; KEY_BYTES] {
 const LIBRARY: &str = "libpmix.so.2";
 const NAME_BYTES: usize = 256;
 const KEY_BYTES: usize = 512;
-/// More than the largest kind of value has.
+/// More than the largest kind of value needs.
 const VALUE_WORDS: usize = 8;
 const SUCCESS: c_int = 0;
-/// Instead of a rank: the whole job.
+/// Stands for the whole job instead of a rank.
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// Kinds of values.
 const BOOL: u16 = 1;
 const STRING: u16 = 3;
 const UINT32: u16 = 14;
 const RANK: u16 = 40;
-/// For ranks on this host and on others.
+/// The scope of words: for ranks on this host and on others.
 const GLOBAL: u8 = 3;
 const COLLECT: &CStr = c"pmix.collect";
 const JOB_SIZE: &CStr = c"pmix.job.size";

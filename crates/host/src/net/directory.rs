@@ -1,11 +1,11 @@
-//! Where the hosts of a job are: one list for each host, in memory that its ranks share. So no rank holds a table, however
-//! many there are.
+//! The addresses of a job's hosts: one list for each host, in memory that its ranks share. So no rank holds a
+//! table of its own, however many hosts there are.
 //!
 //! Invariants, cited below by number.
-//!   D1. The file is as long as its head says, and nobody makes it shorter, since its maker has sealed it: `open` has checked
-//!       both.
-//!   D2. Entries are written before the file is handed to anybody; afterwards only `heard` changes.
-//!   D3. Behind the entries there is a bit for each rank, in words that are atomic: whether it is gone.
+//!   D1. The file is as long as its header says, and its length is sealed, so no process can shorten it:
+//!       `open` has checked both.
+//!   D2. Entries are written before the file is handed to any other process; afterwards only `heard` changes.
+//!   D3. After the entries there is a bit for each rank, in atomic words: whether it is gone.
 
 use std::fs::File;
 use std::io;
@@ -15,23 +15,23 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::sys::map::{self, Map};
 
-/// A host, as its agent tells the others of it.
+/// A host, as the others know it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Host {
-    /// Its ranks: from this one on, so many.
+    /// Its first rank.
     pub first: u32,
-    /// How many.
+    /// How many ranks it has, from `first` on.
     pub ranks: u32,
     /// The port of its sockets.
     pub port: u16,
-    /// Where it may be reached, the likeliest first. At most [`ADDRESSES_MAX`] are kept.
+    /// Where to reach it, the likeliest address first. At most [`ADDRESSES_MAX`] are kept.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Addresses of one host that are tried.
+/// How many addresses of one host are tried.
 pub const ADDRESSES_MAX: usize = 4;
 
-/// The list.
+/// The list of hosts.
 pub struct Directory {
     file: File,
     map: Map,
@@ -49,17 +49,18 @@ struct DirectoryHeader {
 struct HostEntry {
     first: u32,
     ranks: u32,
-    /// One more than the number of the address at which the host has been heard; 0 before.
+    /// One more than the index of the address that the host has been heard from; 0 before.
     heard: AtomicU32,
     port: u16,
     count: u16,
     addresses: [[u8; 16]; ADDRESSES_MAX],
-    /// Whether an address is of the sixth version.
+    /// Whether an address is IPv6.
     long: [u8; ADDRESSES_MAX],
 }
 
 impl Directory {
-    /// A list of these hosts, in the order of their ranks. No frame between them is longer than this.
+    /// Creates a list of these hosts, in the order of their ranks. No frame between them is longer than
+    /// `frame_bytes_max`.
     pub fn create(hosts: &[Host], frame_bytes_max: u32) -> io::Result<Directory> {
         let count = u32::try_from(hosts.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let size = hosts.last().map_or(0, |last| last.first + last.ranks);
@@ -69,7 +70,7 @@ impl Directory {
         map::seal_length(&file)?;
         let map = Map::new(&file, 0, len)?;
         let head = DirectoryHeader { magic: MAGIC, hosts: count, frame_bytes_max };
-        // SAFETY: D1: there is room for a head, and nobody else has the file yet.
+        // SAFETY: D1: there is room for a header, and no other process has the file yet.
         unsafe { map.start().cast::<DirectoryHeader>().write(head) };
         let directory = Directory { file, map, hosts: count };
         for (number, host) in (0..).zip(hosts) {
@@ -91,13 +92,13 @@ impl Directory {
                 entry.count += 1;
             }
             let place = std::ptr::from_ref(directory.entry(number)).cast_mut();
-            // SAFETY: D1, and nobody else has the file yet.
+            // SAFETY: D1, and no other process has the file yet.
             unsafe { place.write(entry) };
         }
         Ok(directory)
     }
 
-    /// A list that an agent has made.
+    /// Opens a list that another process has created.
     pub fn open(file: OwnedFd) -> io::Result<Directory> {
         let file = File::from(file);
         let len = file.metadata()?.len();
@@ -122,7 +123,7 @@ impl Directory {
         }
     }
 
-    /// The file, to hand it to ranks.
+    /// The file, for handing to ranks.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -132,18 +133,18 @@ impl Directory {
         self.head().frame_bytes_max
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
 
-    /// How many ranks there are on all hosts.
+    /// The number of ranks on all hosts.
     pub fn size(&self) -> u32 {
         let last = self.entry(self.hosts - 1);
         last.first + last.ranks
     }
 
-    /// The host of a rank, and its place among the ranks there.
+    /// The host of a rank, and its local rank there.
     pub fn place(&self, rank: u32) -> Option<(u32, u16)> {
         let (mut low, mut high) = (0, self.hosts);
         while high - low > 1 {
@@ -170,7 +171,7 @@ impl Directory {
         self.entry(host).port
     }
 
-    /// Where a host may be reached.
+    /// The addresses of a host.
     pub fn addresses(&self, host: u32) -> impl Iterator<Item = IpAddr> {
         let entry = self.entry(host);
         let count = usize::from(entry.count).min(ADDRESSES_MAX);
@@ -183,28 +184,28 @@ impl Directory {
         })
     }
 
-    /// Where a host has been heard, which is where it is reached; `None` before.
+    /// The address that a host has been heard from, which is where to reach it; `None` before.
     pub fn heard(&self, host: u32) -> Option<SocketAddr> {
         let at = self.entry(host).heard.load(Ordering::Relaxed).checked_sub(1)?;
         let address = self.addresses(host).nth(at as usize)?;
         Some(SocketAddr::new(address, self.port(host)))
     }
 
-    /// A genuine frame of a host came from there.
+    /// Notes that a genuine frame of a host came from this address.
     pub fn note_heard(&self, host: u32, from: IpAddr) {
         if let Some(at) = self.addresses(host).position(|address| address == from) {
             self.entry(host).heard.store(u32::try_from(at).unwrap_or(0) + 1, Ordering::Relaxed);
         }
     }
 
-    /// A rank is gone, on whichever host. Whoever looks shall be told of it, too.
+    /// Marks a rank on any host as gone, for all ranks that share this list.
     pub fn mark_down(&self, rank: u32) {
         if let Some(word) = self.gone_word(rank) {
             word.fetch_or(1 << (rank % 64), Ordering::SeqCst);
         }
     }
 
-    /// Whether a rank is said to be gone.
+    /// Whether a rank is marked as gone.
     pub fn is_gone(&self, rank: u32) -> bool {
         let word = self.gone_word(rank);
         word.is_some_and(|word| word.load(Ordering::SeqCst) >> (rank % 64) & 1 != 0)
@@ -215,23 +216,23 @@ impl Directory {
         if rank >= self.size() || offset + 8 > self.map.len() {
             return None;
         }
-        // SAFETY: D1: the word is inside, as the line above says.
+        // SAFETY: D1: the word is inside, as just checked.
         let word = unsafe { self.map.start().add(offset) };
-        // SAFETY: D3; entries are as long as their alignment, so what is behind them is aligned.
+        // SAFETY: D3; entries are as long as their alignment, so what follows them is aligned.
         Some(unsafe { word.cast::<AtomicU64>().as_ref() })
     }
 
     fn head(&self) -> &DirectoryHeader {
-        // SAFETY: D1, D2: a head is at the beginning, and does not change.
+        // SAFETY: D1, D2: the header is at the beginning, and does not change.
         unsafe { self.map.start().cast::<DirectoryHeader>().as_ref() }
     }
 
     fn entry(&self, host: u32) -> &HostEntry {
         let offset = size_of::<DirectoryHeader>() + host as usize * size_of::<HostEntry>();
         assert!(offset + size_of::<HostEntry>() <= self.map.len(), "host {host} of {}", self.hosts);
-        // SAFETY: D1: the entry is inside, as the line above says.
+        // SAFETY: D1: the entry is inside, as just checked.
         let entry = unsafe { self.map.start().add(offset) };
-        // SAFETY: D2; any bytes are a entry.
+        // SAFETY: D2; any bytes are a valid entry.
         unsafe { entry.cast::<HostEntry>().as_ref() }
     }
 }
@@ -240,7 +241,7 @@ fn bytes(hosts: u32) -> u64 {
     size_of::<DirectoryHeader>() as u64 + u64::from(hosts) * size_of::<HostEntry>() as u64
 }
 
-/// Room for a bit for each rank.
+/// Room for one bit per rank.
 fn gone_bytes(size: u32) -> u64 {
     u64::from(size).div_ceil(64) * 8
 }
@@ -313,7 +314,7 @@ mod tests {
         let made = Directory::create(&three(), 1400).expect("memory");
         let len = made.file().metadata().expect("a file").len();
         assert!(made.file().set_len(0).is_err() && made.file().set_len(2 * len).is_err());
-        // The same bytes in a file that somebody could truncate beneath us.
+        // The same bytes in a file that another process could truncate beneath us.
         let copy = map::memory_file(len).expect("memory");
         let mut bytes = vec![0; usize::try_from(len).expect("short")];
         made.file().read_exact_at(&mut bytes, 0).expect("read");

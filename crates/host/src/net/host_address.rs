@@ -1,4 +1,4 @@
-//! Where the ranks of this host are reached by those of others: a port, and addresses that they can try.
+//! Where ranks of other hosts reach those of this host: a port, and addresses to try.
 
 use std::fmt;
 use std::io;
@@ -10,24 +10,24 @@ pub use crate::sys::interfaces::{InterfaceAddress, addresses};
 use crate::udp::AROUND_BYTES;
 use crate::udp::group::Group;
 
-/// What a host has opened to others.
+/// The sockets that a host has opened to others.
 pub struct HostAddress {
-    /// One socket for each rank. Somebody keeps all of them open to the end: the kernel counts on it.
+    /// One socket for each rank. All of them stay open until the job ends: the kernel's steering depends on it.
     pub group: Group,
-    /// Where others may try to reach it.
+    /// The addresses that others may try.
     pub addresses: Vec<IpAddr>,
     /// The longest frame that fits into a packet here.
     pub frame_bytes_max: u32,
 }
 
-/// Why a host cannot be reached by others.
+/// Why other hosts cannot reach this one.
 #[derive(Debug)]
 pub enum HostAddressError {
-    /// None of its addresses will do.
+    /// None of its addresses is usable.
     NoAddress,
-    /// It has more ranks than one port can tell apart.
+    /// It has more ranks than one port can distinguish.
     TooManyRanks,
-    /// No port can be had.
+    /// No port is available.
     NoPort(io::Error),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for HostAddressError {
 
 impl std::error::Error for HostAddressError {}
 
-/// The addresses that others may use if nobody says which. Where nothing else is, hosts may still be of one machine.
+/// The addresses that others use by default. Loopback only if there is no other: the hosts may all be this machine.
 #[must_use]
 pub fn usual(all: &[InterfaceAddress]) -> Vec<&InterfaceAddress> {
     let (inside, outside): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.address.is_loopback());
@@ -51,8 +51,8 @@ pub fn usual(all: &[InterfaceAddress]) -> Vec<&InterfaceAddress> {
 }
 
 impl HostAddress {
-    /// Opens a socket for each rank of this host, at a port in the range or any, to be reached at these addresses. Of
-    /// addresses of both versions, those of the fourth are used.
+    /// Opens a socket for each rank of this host, at a port in the range or any port, to be reached at these
+    /// addresses. If there are both IPv4 and IPv6 addresses, only the IPv4 ones are used.
     pub fn open(
         ranks: u32,
         ports: Option<RangeInclusive<u16>>,
@@ -75,7 +75,7 @@ impl HostAddress {
     }
 }
 
-/// What any network carries whole.
+/// The packet length that any network carries whole.
 const PACKET_BYTES_MIN: u32 = 1280;
-/// Longer ones are no quicker.
+/// Longer packets are no faster.
 const PACKET_BYTES_MAX: u32 = 9000;

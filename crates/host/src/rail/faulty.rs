@@ -1,28 +1,28 @@
-//! A rail that loses frames, brings them twice and brings them late, as often as it is told. What it does follows from a seed.
+//! A rail that loses, repeats and delays frames at given rates, from a seed.
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent};
 
 use super::Rail;
 
-/// A rail around another one, which it makes worse. It promises nothing that it does not keep: it may lose frames.
+/// A wrapper around another rail that injects faults. It promises only what it keeps: frames may be lost.
 pub(crate) struct Faulty<R> {
     rail: R,
     faults: Faults,
     random: u64,
     /// A frame that goes after the next one.
     late: Option<(Peer, Envelope, Vec<u8>)>,
-    /// How many frames were lost, went twice and went late.
+    /// How many frames were lost, repeated and delayed.
     pub(crate) happened: [u64; 3],
 }
 
-/// How many frames in a hundred.
+/// Faults, in frames per hundred.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
-    /// Are lost.
+    /// Lost.
     pub(crate) lost: u64,
-    /// Go twice.
+    /// Sent twice.
     pub(crate) twice: u64,
-    /// Go after the next one.
+    /// Sent after the next one.
     pub(crate) late: u64,
 }
 
@@ -31,7 +31,7 @@ impl<R: Rail> Faulty<R> {
         Faulty { rail, faults, random: seed, late: None, happened: [0; 3] }
     }
 
-    /// Whether something happens that happens so often in a hundred: splitmix64.
+    /// True in `often` of a hundred cases: splitmix64.
     fn percent(&mut self, often: u64) -> bool {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.random;
@@ -63,7 +63,7 @@ impl<R: Rail> Rail for Faulty<R> {
         }
         if self.percent(self.faults.twice) {
             self.happened[1] += 1;
-            // One that finds no room is lost.
+            // A repeat that finds no room is lost.
             self.rail.send(to, envelope, payload);
         }
         if let Some((to, envelope, payload)) = self.late.take() {

@@ -1,5 +1,5 @@
-//! What every rail promises, in one list that each of them is tested against. Adding a rail means adding one test here. What the
-//! rail of one host promises beyond is in `tests/rails.rs`.
+//! The promises of every rail, in one list that each of them is tested against. A new rail adds one test
+//! here. What the shared-memory rail promises beyond this is in `tests/rails.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::shm;
 use crate::udp;
 use crate::udp::keys::Epochs;
 
-/// Both ends of a rail, of ranks 0 and 1, and what has come out at each.
+/// Both ends of a rail, of ranks 0 and 1, and what has arrived at each.
 struct Pair<R, I> {
     ends: [(R, I); 2],
     came: [Vec<(u32, Vec<u8>)>; 2],
 }
 
-/// Tests the list. `open` opens both ends.
+/// Tests the whole list. `open` opens both ends.
 fn keeps_its_promises<R: Rail, I: Inlet>(open: impl Fn() -> [(R, I); 2]) {
     carries_every_length(&mut Pair::new(open()));
     carries_both_ways_at_once(&mut Pair::new(open()));
@@ -31,7 +31,7 @@ fn keeps_its_promises<R: Rail, I: Inlet>(open: impl Fn() -> [(R, I); 2]) {
     has_no_memory_that_it_does_not_promise(&mut Pair::new(open()));
 }
 
-/// Frames of every length arrive whole. Where some may be lost, one that goes again and again arrives.
+/// Frames of every length arrive whole. On a rail that may lose frames, one that is sent repeatedly arrives.
 fn carries_every_length<R: Rail, I: Inlet>(pair: &mut Pair<R, I>) {
     for (tag, len) in (0..).zip(lengths(&pair.ends[0].0)) {
         pair.send_until_it_comes(0, tag, len);
@@ -45,13 +45,13 @@ fn carries_both_ways_at_once<R: Rail, I: Inlet>(pair: &mut Pair<R, I>) {
     }
 }
 
-/// A rail that is reliable loses nothing that it has taken, and keeps its order, however late it is read. On others,
-/// what comes is what was sent.
+/// A reliable rail loses nothing that it has accepted and keeps the order, however late it is read. On
+/// others, what arrives is what was sent.
 fn keeps_order_for_a_slow_reader<R: Rail, I: Inlet>(pair: &mut Pair<R, I>) {
     let reliable = pair.ends[0].0.promises(Peer(1)).reliable;
     for tag in 0..2000 {
         pair.send(0, tag, tag as usize % 90);
-        // What has to be lost when a socket is full says nothing of the rail.
+        // Frames lost at a full socket say nothing about the rail.
         if !reliable && tag % 50 == 0 {
             pair.drive();
         }
@@ -82,7 +82,7 @@ fn has_no_memory_that_it_does_not_promise<R: Rail, I: Inlet>(pair: &mut Pair<R, 
     let from = from.as_ptr().expose_provenance() as u64;
     let into = into.as_mut_ptr().expose_provenance() as u64;
     if !promises.gets {
-        // SAFETY: both are ours, and as long.
+        // SAFETY: both are ours, and of that length.
         assert!(unsafe { rail.read(Peer(1), from, into, 8) }.is_err());
     }
     if !promises.puts {
@@ -125,7 +125,7 @@ fn libfabric_keeps_its_promises() {
     }
 }
 
-/// Both keep what they are wrapped around from nothing but what they are for.
+/// Both wrappers keep every promise except those that they break on purpose.
 #[test]
 fn wrappers_keep_the_promises_that_are_left() {
     let around = |wrap: fn(shm::Shm) -> Recorder<shm::Shm>| {
@@ -170,7 +170,7 @@ impl<R: Rail, I: Inlet> Pair<R, I> {
         Pair { ends, came: [Vec::new(), Vec::new()] }
     }
 
-    /// Lets both ends do what they have to.
+    /// Lets both ends do their work.
     fn drive(&mut self) {
         for ((rail, inlet), came) in self.ends.iter_mut().zip(&mut self.came) {
             rail.flush();
@@ -192,7 +192,7 @@ impl<R: Rail, I: Inlet> Pair<R, I> {
         }
     }
 
-    /// Whether nothing comes any more.
+    /// Whether nothing more arrives.
     fn is_quiet(&mut self) -> bool {
         let before = self.came[1].len();
         let end = Instant::now() + Duration::from_millis(30);
@@ -219,7 +219,7 @@ impl<R: Rail, I: Inlet> Pair<R, I> {
             while Instant::now() < timeout {
                 self.drive();
                 let came = std::mem::take(&mut self.came[1 - who]);
-                // Where frames may be late, earlier ones may come as well.
+                // On rails that may delay frames, earlier ones may come as well.
                 if came.iter().any(|came| *came == (tag, payload(tag, len))) {
                     assert!(!reliable || came.len() == 1, "once");
                     return;
@@ -241,7 +241,7 @@ fn envelope(tag: u32) -> Envelope {
     Envelope { job: 0, marks: None, kind }
 }
 
-/// Short ones, those around edges that a rail may have, and the longest.
+/// Short lengths, those around edges that a rail may have, and the longest.
 fn lengths(rail: &impl Rail) -> Vec<usize> {
     let head = envelope(0).emit(&mut [0; Envelope::BYTES_MAX]);
     let max = rail.promises(Peer(1)).frame_bytes_max as usize - head;

@@ -1,13 +1,13 @@
-//! A rail that writes down what goes out by it.
+//! A rail that records the frames sent through it.
 
 use ferrywire_nic::{Envelope, Peer, Promises, Sent};
 
 use super::Rail;
 
-/// A rail around another one, with a record of the frames that it has taken.
+/// A wrapper around another rail, with a record of the frames that it has accepted.
 pub(crate) struct Recorder<R> {
     rail: R,
-    /// To whom, and the whole frame.
+    /// The receiver, and the whole frame.
     pub(crate) frames: Vec<(Peer, Vec<u8>)>,
 }
 
@@ -19,7 +19,7 @@ impl<R: Rail> Recorder<R> {
 
 impl<R: Rail> Rail for Recorder<R> {
     fn promises(&self, peer: Peer) -> Promises {
-        // What is read and written directly would not be seen.
+        // Direct reads and writes would not be recorded.
         Promises { puts: false, gets: false, ..self.rail.promises(peer) }
     }
 

@@ -14,14 +14,14 @@ use crate::shm::newcomers::Label;
 use crate::shm::ring::{CacheLine, Control, DATA_LINES_MAX, LINE_BYTES, Ring, SLOTS, Slot};
 use crate::sys::map::{self, Map};
 
-/// An arena. Places in it are named as offsets in the file of the segment.
+/// An arena. Places in it are offsets in the file of the segment.
 #[derive(Clone)]
 pub(crate) struct Arena {
     file: Arc<File>,
     map: Arc<Map>,
-    /// Where the mapping begins.
+    /// The file offset at which the mapping begins.
     map_start: u64,
-    /// Where the arena is.
+    /// The file offsets of the arena.
     range: Range<u64>,
 }
 
@@ -33,12 +33,12 @@ impl Arena {
         Arena { file, map, map_start, range }
     }
 
-    /// How long an arena for so many rings is.
+    /// The length of an arena for this many rings.
     pub(crate) fn bytes(rings: u64) -> u64 {
         rings.saturating_mul(RING_BYTES).min(ARENA_BYTES_MAX)
     }
 
-    /// Makes the ring that begins behind the first `taken` bytes: the ring, its label, and where it is.
+    /// Creates the ring after the first `taken` bytes, and returns it with its label and its place.
     pub(crate) fn make(&self, taken: u64) -> io::Result<(Ring, &Label, u64)> {
         let at = self.range.start + taken;
         let label = self.label(at).ok_or(io::ErrorKind::StorageFull)?;
@@ -47,7 +47,7 @@ impl Arena {
         Ok((ring, label, at))
     }
 
-    /// Sets aside more data lines for a ring.
+    /// Reserves more data lines for a ring.
     pub(crate) fn widen(&self, ring_at: u64, from: u32, to: u32) -> io::Result<()> {
         let line = LINE_BYTES as u64;
         let start = ring_at + DATA_OFFSET + u64::from(from) * line;
@@ -60,18 +60,18 @@ impl Arena {
         Some(unsafe { start.cast::<Label>().as_ref() })
     }
 
-    /// The ring at a place in the arena, if it can be one.
+    /// The ring at a place in the arena, if the place is valid.
     pub(crate) fn ring(&self, at: u64) -> Option<Ring> {
         let start = self.ring_start(at)?;
         // SAFETY: I1: `ring_start` has checked that a whole ring is there.
         let part = |offset: u64| unsafe { start.add(usize::try_from(offset).unwrap_or(0)) };
         let [control, slots, lines] = [CONTROL_OFFSET, SLOTS_OFFSET, DATA_OFFSET].map(part);
-        // SAFETY: I2, and whoever holds a ring holds the segment (I1).
+        // SAFETY: I2, and the holder of a ring holds the segment (I1).
         let control = unsafe { control.cast::<Control>().as_ref() };
-        // SAFETY: as above: so many slots are there.
+        // SAFETY: as above: that many slots are there.
         let slots =
             unsafe { std::slice::from_raw_parts(slots.cast::<Slot>().as_ptr(), SLOTS as usize) };
-        // SAFETY: as above: so many lines are there, though not all are reserved.
+        // SAFETY: as above: that many lines are there, though not all are reserved.
         let lines = unsafe {
             std::slice::from_raw_parts(lines.cast::<CacheLine>().as_ptr(), DATA_LINES_MAX as usize)
         };
@@ -89,13 +89,13 @@ impl Arena {
 }
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
-/// More address space than this is not asked for.
+/// The most address space of an arena.
 const ARENA_BYTES_MAX: u64 = 64 << 30;
 
 const CONTROL_OFFSET: u64 = 128;
 const SLOTS_OFFSET: u64 = CONTROL_OFFSET + size_of::<Control>() as u64;
 const DATA_OFFSET: u64 = SLOTS_OFFSET + SLOTS as u64 * size_of::<Slot>() as u64;
-/// Data lines of a new ring: its slots and they fill three pages.
+/// Data lines of a new ring, which together with the slots fill three pages.
 pub(crate) const FIRST_LINES: u32 = 60;
 /// What a ring takes of the arena.
 pub(crate) const RING_BYTES: u64 =

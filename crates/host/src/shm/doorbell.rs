@@ -1,14 +1,14 @@
-//! The doorbell of a rank: one word that says whether anybody sleeps there, and who.
+//! The doorbell of a rank: one word that says whether a thread sleeps there, and which.
 //!
-//! Nobody rings at a join socket behind which somebody is awake: a message to a rank that is looking costs
-//! one load of a line that both keep in their caches. Whoever goes to sleep arms the doorbell, looks
-//! once more, and sleeps; whoever brings something makes it visible, looks at the doorbell, and rings if
-//! it is armed. Of these four steps no two may pass each other, which takes a fence on both sides.
+//! Senders do not ring while the rank is awake: a message to a rank that polls costs one load of a line that both keep
+//! in their caches. A thread that goes to sleep arms the doorbell, looks once more, and sleeps; a sender makes its
+//! frame visible, looks at the doorbell, and rings if it is armed. Neither pair of steps may be reordered, which takes
+//! a fence on both sides.
 //!
-//! On a oversubscribed machine, where ranks sleep all the time, the ringer has that fence. Where every rank
-//! has a core it has none, because it would wait there for its own store at every message; then
-//! whoever sleeps naps once before it sleeps for good, and looks again in between, the doorbell armed
-//! all the time. A store is on its way for nanoseconds, a nap lasts for microseconds.
+//! On an oversubscribed machine, where ranks sleep all the time, the ringer has that fence. Where every rank has a core
+//! it has none, because it would wait there for its own store at every message; instead, the sleeper naps once before
+//! it sleeps without a timeout, and looks again in between, the doorbell armed all the time. A store is on its way for
+//! nanoseconds, a nap lasts for microseconds.
 
 use std::time::Duration;
 
@@ -21,23 +21,23 @@ pub(crate) struct Doorbell {
     sleeper: AtomicU32,
 }
 
-/// Who sleeps. The values are bits of a futex set: a ring wakes the one it is for.
+/// Which thread sleeps. The values are bits of a futex set: a ring wakes the thread that it is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub(crate) enum Sleeper {
-    /// A thread of the application, in a call.
+    /// An application thread, in a call.
     Caller = 1,
     /// The agent, while the application is away.
     Agent = 2,
 }
 
 impl Doorbell {
-    /// Called by whoever has just made something visible to this rank. True if somebody slept, who is awake now
-    /// if it is here that he slept.
+    /// Called by a thread that has just made something visible to this rank. True if a thread slept; it is awake now,
+    /// if it slept at this word.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) -> bool {
         if fenced {
-            // Pairs with the fence in `arm`: either we see the sleeper, or it what we brought.
+            // Pairs with the fence in `arm`: either we see the sleeper, or the sleeper sees what we brought.
             fence(Ordering::SeqCst);
         }
         let sleeper = self.sleeper.load(Ordering::Relaxed);
@@ -46,8 +46,8 @@ impl Doorbell {
 
     #[cold]
     fn wake(&self, sleeper: u32) -> bool {
-        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If it is
-        // nobody's by now, whoever was there is awake, and whoever has come since has looked.
+        // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If the word has changed by
+        // now, the earlier sleeper is awake, and a later one has looked.
         let taken = self.sleeper.compare_exchange(sleeper, 0, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
             park::wake(&self.sleeper, sleeper);
@@ -55,7 +55,7 @@ impl Doorbell {
         taken.is_ok()
     }
 
-    /// From now on whoever brings something rings. The caller looks once more before it sleeps.
+    /// Makes senders ring. The caller looks once more before it sleeps.
     #[inline(always)]
     pub(crate) fn arm(&self, who: Sleeper, fenced: bool) {
         self.sleeper.store(who as u32, Ordering::Relaxed);
@@ -65,12 +65,12 @@ impl Doorbell {
         }
     }
 
-    /// Whether it is armed, and nobody has rung.
+    /// Whether it is armed, and has not been rung.
     pub(crate) fn is_armed(&self) -> bool {
         self.sleeper.load(Ordering::Relaxed) != 0
     }
 
-    /// Nobody needs to ring.
+    /// Makes senders stop ringing.
     #[inline(always)]
     pub(crate) fn disarm(&self) {
         if self.sleeper.load(Ordering::Relaxed) != 0 {
@@ -78,7 +78,7 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until somebody rings, or for `timeout`; not at all if somebody has rung since `arm`.
+    /// Sleeps until the doorbell rings, at most for `timeout`; not at all if it has rung since `arm`.
     pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
         park::wait(&self.sleeper, who as u32, who as u32, timeout);
         // Pairs with the Release in `wake`.

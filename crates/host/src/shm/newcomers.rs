@@ -1,8 +1,8 @@
 //! Rings that lead to a rank and that it does not know yet: a stack in shared memory.
 //!
-//! Anybody puts a ring there; the rank takes all of them at once, so that none is ever taken off
-//! from between others. Rings are named by their places in the segment, and a place is never used
-//! twice. The label of a ring says what lies below it.
+//! Any rank pushes a ring; the owner takes all of them at once, so that none is ever removed from between others. Rings
+//! are named by their places in the segment, and a place is never used twice. The label of a ring names the ring below
+//! it.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ pub(crate) struct Newcomers {
     top: AtomicU64,
 }
 
-/// The head of a ring in the arena.
+/// The label at the beginning of a ring in the arena.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Label {
@@ -23,7 +23,7 @@ pub(crate) struct Label {
 }
 
 impl Newcomers {
-    /// Puts the ring at `at`, with this label and from this rank, on the stack.
+    /// Pushes the ring at `at`, with this label and from this rank.
     pub(crate) fn push(&self, at: u64, label: &Label, from: u32) {
         label.from.store(from, Ordering::Relaxed);
         let mut below = self.top.load(Ordering::Relaxed);
@@ -43,9 +43,9 @@ impl Newcomers {
         self.top.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes everything, and shows where each ring is and from whom, the youngest first. `label` finds
-    /// a label; where it finds none the stack ends. At most `limit` are shown: each rank can be there
-    /// once, and a chain that is longer is broken.
+    /// Takes everything, and passes the place and the sender of each ring to `show`, the youngest first. `label` finds
+    /// a label; the stack ends where it finds none. At most `limit` rings are shown: each rank can be there once, so a
+    /// longer chain is broken.
     pub(crate) fn take<'a>(
         &self,
         limit: u32,

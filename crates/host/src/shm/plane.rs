@@ -1,7 +1,7 @@
-//! A plane of a job: its ranks, with signals and rings that are apart from those of other planes.
+//! A plane of a job: its ranks, with signals and rings separate from those of other planes.
 //!
-//! A rank opens a plane when it first uses it. Until then what others have sent there waits in their
-//! rings, and nobody rings its doorbell.
+//! A rank opens a plane when it first uses it. Until then, frames for it wait in the senders' rings, and its doorbell
+//! does not ring.
 
 use std::io;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub(crate) struct Plane {
     pub(crate) segment: Arc<Segment>,
     arena: Arena,
     number: u32,
-    /// In a job of several hosts, whoever waits here sleeps at its socket.
+    /// The network, in a job of several hosts; there, waiting threads sleep at the rank's socket.
     pub(crate) net: Option<Arc<Net>>,
 }
 
-/// A doorbell, and how whoever sleeps there is woken.
+/// A doorbell, and how a thread that sleeps there is woken.
 #[derive(Clone)]
 pub(crate) struct Bell {
     pub(crate) doorbell: &'static Doorbell,
@@ -33,7 +33,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Called by whoever has just made something visible to the rank.
+    /// Called by a thread that has just made something visible to the rank.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) {
         if self.doorbell.ring(fenced)
@@ -43,8 +43,8 @@ impl Bell {
         }
     }
 
-    /// Sleeps until somebody rings, or a datagram comes, or for `timeout`; not at all if somebody has rung since the
-    /// doorbell was armed.
+    /// Sleeps until the doorbell rings or a datagram comes, at most for `timeout`; not at all if the doorbell has rung
+    /// since it was armed.
     pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
         match &self.wakeup {
             None => self.doorbell.sleep(who, timeout),
@@ -68,7 +68,7 @@ impl Plane {
         Ok(Plane { segment: Arc::clone(segment), arena, number, net })
     }
 
-    /// Makes a ring from `from` to `to`, and tells `to` of it: the ring, and where it is.
+    /// Creates a ring from `from` to `to`, announces it to `to`, and returns it with its place.
     pub(crate) fn connect(&self, from: u32, to: u32) -> io::Result<(Ring, u64)> {
         let taken = self.segment.taken(self.number).fetch_add(RING_BYTES, Ordering::Relaxed);
         let (ring, label, at) = self.arena.make(taken)?;
@@ -76,7 +76,7 @@ impl Plane {
         Ok((ring, at))
     }
 
-    /// Sets aside more data lines for a ring.
+    /// Reserves more data lines for a ring.
     pub(crate) fn widen(&self, ring_at: u64, from: u32, to: u32) -> io::Result<()> {
         self.arena.widen(ring_at, from, to)
     }
@@ -94,7 +94,7 @@ impl Plane {
         self.newcomers(rank).take(ranks, |at| self.arena.label(at), show);
     }
 
-    /// Whether `rank` is not here and never will be.
+    /// Whether `rank` is not in this plane and never will be.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         self.segment.is_gone(self.number, rank)
     }
@@ -108,7 +108,7 @@ impl Plane {
         }
     }
 
-    /// Those who sleep at their sockets shall look: somebody has left, or is gone.
+    /// Wakes threads that sleep at their sockets, because a rank has left or died.
     pub(crate) fn wake_all(&self) {
         if let Some(net) = &self.net {
             (0..self.segment.ranks())
@@ -124,12 +124,12 @@ impl Plane {
         &self.segment.signals(self.number, rank).newcomers
     }
 
-    /// Whether the user of a rank waits.
+    /// Whether an application thread of a rank waits.
     pub(crate) fn attention(&self, rank: u32) -> &'static Attention {
         &self.segment.signals(self.number, rank).attention
     }
 }
 
-/// How long one sleeps at a socket without a look. A wakeup may be lost, or go astray when the ranks of a host leave one
-/// after the other and nobody is left who keeps their sockets.
+/// How long a thread sleeps at a socket without looking. A wakeup may be lost, or go astray when the ranks of a host
+/// leave one after the other and no process is left that keeps their sockets open.
 const NAP_MAX: Duration = Duration::from_millis(100);

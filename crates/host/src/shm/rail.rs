@@ -1,4 +1,4 @@
-//! The shared-memory rail: a ring for each pair that talks, made on first contact.
+//! The shared-memory rail: a ring for each pair of ranks that talks, created on first contact.
 //!
 //! Invariants, cited below by number.
 //!   I1. A ring is used only by a struct that holds the plane it lies in.
@@ -19,7 +19,7 @@ use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, R
 use crate::shm::segment::{Process, Segment};
 use crate::sys::reach;
 
-/// The longest frame: a piece of a long message, 32 KB, and its envelope.
+/// The longest frame: a chunk of a long message, 32 KB, and its envelope.
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
 /// Opens the rail for one rank in a plane. Once for each (I2).
@@ -47,8 +47,8 @@ pub(crate) fn open(plane: &Plane, me: u32, initial_credit_bytes: u32) -> (Shm, S
     (out, inlet)
 }
 
-/// The rail between two ranks that are both in this process, open at both ends: for tests of rails.
-/// `oversubscribed` as in [`Segment::create`].
+/// The rail between two ranks that are both in this process, open at both ends: for tests of rails. `oversubscribed` as
+/// in [`Segment::create`].
 pub fn pair(oversubscribed: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
     let segment = Arc::new(Segment::create(2, 0, oversubscribed)?);
     [0, 1].iter().for_each(|&rank| segment.introduce(rank, job::this_process()));
@@ -56,31 +56,31 @@ pub fn pair(oversubscribed: bool) -> io::Result<[(Shm, ShmInlet); 2]> {
     Ok([open(&planes[0], 0, 0), open(&planes[1], 1, 0)])
 }
 
-/// The half that sends.
+/// The sending half.
 pub struct Shm {
     plane: Plane,
     me: u32,
-    /// Credit that everybody has with everybody from the beginning.
+    /// Credit that every rank has with every other from the beginning.
     initial_credit_bytes: u32,
     /// The identity of this process.
     word: u64,
     /// How the memory of each rank is reached, as far as we have tried.
     reaches: Vec<OnceCell<MemoryAccess>>,
     rings: Vec<Option<Box<Outgoing>>>,
-    /// Peers whose ring was full, and what we knew to be taken from it then.
+    /// Peers whose ring was full, and how many slots we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
-    /// Something is new to do that nobody rings for: here, or for whoever drives the NIC. Kept, not found out by looking
-    /// at each, since whoever leaves the library asks.
+    /// There is new work, here or in the NIC, that no doorbell announces. A flag rather than a check of each source,
+    /// because every thread that leaves the library asks.
     pub(crate) pressing: bool,
 }
 
 /// How the memory of a rank is reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum MemoryAccess {
-    /// It is that of this process.
+    /// It is in this process.
     Here,
-    /// The kernel moves bytes between this process and the one that we know by this number.
+    /// The kernel copies between this process and the one with this process id.
     There(i32),
     /// Not at all.
     Not,
@@ -90,12 +90,12 @@ struct Outgoing {
     producer: Producer,
     doorbell: Bell,
     fenced: bool,
-    /// Where the ring is in the segment.
+    /// The place of the ring in the segment.
     at: u64,
 }
 
 impl Shm {
-    /// The ring to `to`. It is made at the first frame.
+    /// The ring to `to`, created for the first frame.
     #[inline(always)]
     fn ring(&mut self, to: Peer) -> io::Result<&mut Outgoing> {
         let slot = &mut self.rings[to.0 as usize];
@@ -111,7 +111,7 @@ impl Shm {
         }
     }
 
-    /// Whatever `push` wants to put into the ring to `to`, and a ring of the doorbell if it did.
+    /// Runs `push` on the ring to `to`, and rings the doorbell if it succeeded.
     #[inline(always)]
     fn push(
         &mut self,
@@ -129,7 +129,7 @@ impl Shm {
                 Sent::Away
             }
             Err(Stuck::Narrow) => match self.widen(to, len) {
-                // It is empty and wide enough now.
+                // The ring is empty and wide enough now.
                 Ok(()) => self.push_again(to, &push),
                 Err(error) => self.lose(to, error),
             },
@@ -159,7 +159,7 @@ impl Shm {
         Sent::Full
     }
 
-    /// A frame that is not a plain message, or not a short one, or that finds no room.
+    /// Sends a frame that is not a plain message, or not short, or finds no room.
     #[inline(never)]
     fn send_any(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         let mut head = [0; Envelope::BYTES_MAX];
@@ -173,7 +173,7 @@ impl Shm {
         let (now, wider) = ring.producer.wider(len);
         match self.plane.widen(ring.at, now, wider) {
             Ok(()) => ring.producer.widen(wider),
-            // What fits now goes on fitting; only a frame that never did is lost.
+            // Frames that fit now still fit; only a frame that never did is lost.
             Err(_) if len <= now as usize * LINE_BYTES => {
                 ring.producer.give_up_widening();
             }
@@ -195,13 +195,14 @@ impl Shm {
         *found.get_or_init(|| self.find(self.plane.segment.process(peer.0)))
     }
 
-    /// The system does not let us reach the memory of `peer` any more.
+    /// Records that the system no longer lets us reach the memory of `peer`.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
         self.reaches[peer.0 as usize] = OnceCell::from(MemoryAccess::Not);
     }
 
-    /// The kernel takes the number of a process as the caller counts, and nobody has told us how we count this one: in a
-    /// container of our own it may have another number for us, or none. So each number that others know it by is tried.
+    /// Finds how the memory of a process is reached. The kernel takes a process id as the caller counts, and we do not
+    /// know how we count this one: seen from our container it may have another id, or none. So each id that others know
+    /// it by is tried.
     fn find(&self, process: Process) -> MemoryAccess {
         if process.word == 0 {
             return MemoryAccess::Not;
@@ -215,8 +216,8 @@ impl Shm {
     }
 }
 
-/// Whether this number leads to that very process, and we may look into its memory: we try. Another process may have the
-/// number, and even something at the same address, but not the word.
+/// Whether this process id leads to that very process, and we may read its memory: we try. Another process may have the
+/// id, and even something at the same address, but not the word.
 fn holds_word(pid: i32, process: Process) -> bool {
     let mut found = 0_u64;
     let here = (&raw mut found).expose_provenance();
@@ -241,13 +242,13 @@ impl Rail for Shm {
     }
 
     fn attends(&self, peer: Peer) -> bool {
-        // Where ranks share cores, whoever waits has none to spare: its turn would have to come first.
+        // Where ranks share cores, a waiting peer has no core to spare: it would have to be scheduled first.
         !self.plane.segment.is_oversubscribed() && self.plane.attention(peer.0).is_paid()
     }
 
     #[inline(always)]
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
-        // Most frames. If their ring is full, or not there yet, they take the way of all others.
+        // Most frames. If their ring is full, or does not exist yet, they take the general path.
         if payload.len() <= PLAIN_BYTES_MAX
             && let Some(words) = envelope.plain_words()
             && let Some(Some(ring)) = self.rings.get_mut(to.0 as usize)
@@ -270,8 +271,7 @@ impl Rail for Shm {
             MemoryAccess::There(pid) => unsafe { reach::read(pid, from, into, len) },
             MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
             MemoryAccess::Here => {
-                // SAFETY: as above. `from` is lent by another rank of this process until we tell it
-                // that we are done.
+                // SAFETY: as above. `from` is lent by another rank of this process until we tell it that we are done.
                 unsafe { copy_here(from, into, len) };
                 Ok(())
             }
@@ -285,8 +285,7 @@ impl Rail for Shm {
             MemoryAccess::There(pid) => unsafe { reach::write(pid, into, from, len) },
             MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
             MemoryAccess::Here => {
-                // SAFETY: as above. `into` is lent by another rank of this process until we tell it
-                // that we are done.
+                // SAFETY: as above. `into` is lent by another rank of this process until we tell it that we are done.
                 unsafe { copy_here(from, into, len) };
                 Ok(())
             }
@@ -296,7 +295,7 @@ impl Rail for Shm {
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let rings = &mut self.rings;
         self.stuck.retain(|&(peer, seen)| {
-            // Somebody else may have looked since, so what counts is what it was then.
+            // Other calls may have looked since, so the count at that time decides.
             let moved = rings[peer.0 as usize].as_mut().is_none_or(|ring| {
                 ring.producer.look();
                 ring.producer.seen() != seen
@@ -316,7 +315,7 @@ impl Rail for Shm {
         !self.stuck.is_empty() || !self.lost.is_empty()
     }
 
-    /// By everybody who still can.
+    /// Peers that are gone do not count.
     fn is_drained(&mut self) -> bool {
         let plane = &self.plane;
         (0..).zip(&mut self.rings).all(|(rank, ring)| {
@@ -324,15 +323,15 @@ impl Rail for Shm {
         })
     }
 
-    /// On one host memory can be read by its address, and the kernel sees to who may.
+    /// On one host, memory is read by its address, and the kernel checks permission.
     fn expose(&mut self, _: Peer, _: Span, _: Ticket) -> Key {
         Key(0)
     }
 }
 
 impl Shm {
-    /// Wants to be woken when there is room for what is stuck, or when anything is taken if we are
-    /// about to leave. True if that is so already, and nobody will wake us.
+    /// Asks to be woken when there is room for what is stuck or, if `leaving`, when anything is taken. True if that has
+    /// happened already, for which no wake-up will come.
     #[must_use]
     pub(crate) fn want_room(&mut self, leaving: bool) -> bool {
         let mut moved = false;
@@ -348,22 +347,22 @@ impl Shm {
     }
 }
 
-/// The half that takes what has come.
+/// The receiving half.
 pub struct ShmInlet {
     plane: Plane,
     me: u32,
-    /// Rings to us that somebody has made.
+    /// Rings to us that peers have created.
     newcomers: &'static Newcomers,
     fenced: bool,
     rings: Vec<Incoming>,
-    /// The ring that is looked at first, in turn.
+    /// The ring that is polled first, in turn.
     hand: usize,
 }
 
 struct Incoming {
     from: Peer,
     consumer: Consumer,
-    /// Of whoever sends, to tell that there is room.
+    /// The sender's doorbell, rung when there is room.
     doorbell: Bell,
 }
 
@@ -409,7 +408,7 @@ impl Inlet for ShmInlet {
                 doorbell.ring(fenced);
             }
         }
-        // Whoever sends without pause is not always first.
+        // So that a sender without pause is not always first.
         self.hand = if taken > 0 && len > 1 { (self.hand + 1) % len } else { self.hand };
         taken
     }
@@ -419,7 +418,7 @@ impl Inlet for ShmInlet {
     }
 }
 
-/// Addresses and lengths travel as 64 bits, whatever the machine.
+/// Addresses and lengths have 64 bits on the wire, whatever the machine.
 fn address(number: u64) -> usize {
     usize::try_from(number).expect("addresses of this machine fit its words")
 }
@@ -431,6 +430,6 @@ fn address(number: u64) -> usize {
 unsafe fn copy_here(from: usize, into: usize, len: usize) {
     let from: *const u8 = std::ptr::with_exposed_provenance(from);
     let into: *mut u8 = std::ptr::with_exposed_provenance_mut(into);
-    // SAFETY: the caller vouches. `copy`, since a rank may send to itself what it receives.
+    // SAFETY: the caller vouches. `copy`, because a rank may send to itself what it receives.
     unsafe { std::ptr::copy(from, into, len) };
 }

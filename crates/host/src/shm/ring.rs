@@ -1,16 +1,15 @@
 //! A ring of frames from one process to another, in memory that both have mapped.
 //!
-//! A frame of up to 56 bytes travels in one cache line together with the mark that says it is
-//! there, so that it costs the receiver one miss. The bytes of a longer one go to the data lines,
-//! and its slot says where. The mark counts slots, so a slot need not be cleared before it is used
-//! again. The producer alone decides where data goes; the consumer tells it now and then how many
-//! slots it has taken.
+//! A frame of up to 56 bytes travels in one cache line together with the mark that says it is there, so that it costs
+//! the receiver one miss. The bytes of a longer frame go to the data lines, and its slot says where. The mark counts
+//! slots, so a slot need not be cleared before it is used again. The producer alone decides where data goes; the
+//! consumer tells it now and then how many slots it has taken.
 //!
 //! Invariants, cited below by number.
-//!   I1. There is one `Producer` and one `Consumer` of a ring. Only the producer writes slots and data
-//!       lines, only the consumer writes `consumed`.
-//!   I2. The producer writes a slot, and the data lines that it names, only when the slot has been
-//!       consumed; the consumer reads them only between seeing the mark and saying `consumed`.
+//!   I1. A ring has one `Producer` and one `Consumer`. Only the producer writes slots and data lines, only the
+//!       consumer writes `consumed`.
+//!   I2. The producer writes a slot, and the data lines that it names, only when the slot has been consumed; the
+//!       consumer reads them only between seeing the mark and publishing `consumed`.
 //!   I3. What comes from the other side is compared with the bounds of the ring before it is used.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
@@ -18,7 +17,7 @@ pub(crate) use crate::sync::{DATA_LINES_MAX, SLOTS, UNTOLD_MAX};
 
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
-/// The bytes that fit beside an envelope of two words.
+/// The bytes of payload that fit beside an envelope of two words.
 pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -52,7 +51,7 @@ unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for CacheLine {}
 
-/// The three parts of a ring. They live in a mapping that whoever holds this keeps alive.
+/// The three parts of a ring. Their mapping lives as long as the holder of this keeps it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) control: &'static Control,
@@ -69,7 +68,7 @@ impl Ring {
     /// The bytes of `lines` data lines from `first` on.
     fn data(&self, first: u32, lines: u32) -> *const u8 {
         let lines = &self.lines[first as usize..][..lines as usize];
-        // Shows loom that we read them; otherwise it is nothing.
+        // Shows loom that we read them; otherwise it does nothing.
         lines.iter().for_each(|line| line.0.with(|_| ()));
         lines.as_ptr().cast()
     }
@@ -89,7 +88,7 @@ pub(crate) enum Event<'a> {
     Frame(&'a [u8]),
     /// A write into our memory is over: the receive that it is for, and its bytes.
     Landed { ticket: u64, bytes: u64 },
-    /// The producer is out of its mind.
+    /// The slot is invalid: the producer is faulty.
     Broken,
 }
 
@@ -98,7 +97,7 @@ pub(crate) enum Event<'a> {
 pub(crate) enum Stuck {
     /// There is no room now.
     Full,
-    /// There is nothing in the data lines, and they are too few: [`Producer::widen`].
+    /// The data lines are empty, but too few: [`Producer::widen`].
     Narrow,
 }
 
@@ -109,20 +108,20 @@ pub(crate) struct Producer {
     tail: u32,
     /// Slots that we know to be consumed.
     seen: u32,
-    /// Data lines in use: the memory behind them has been reserved.
+    /// Data lines in use: their memory has been reserved.
     lines: u32,
     /// The next data line to write.
     next: u32,
     /// Data lines that are not free.
     used: u32,
-    /// A frame found no room among the data lines: more would be better.
+    /// A frame found no room among the data lines: the ring should be widened.
     cramped: bool,
-    /// Data lines that each slot holds, those skipped at the end of the ring included.
+    /// Data lines that each slot holds, including those skipped at the end of the ring.
     held: [u16; SLOTS as usize],
 }
 
 impl Producer {
-    /// `lines` data lines may be used at first.
+    /// The producer of a ring that may use `lines` data lines at first.
     pub(crate) fn new(ring: Ring, lines: u32) -> Producer {
         let held = [0; SLOTS as usize];
         let (tail, seen, next, used) = (0, 0, 0, 0);
@@ -151,7 +150,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Puts a short frame into the ring whose envelope is two words; false if there is no room.
+    /// Puts a short frame whose envelope is two words into the ring; false if there is no room.
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> bool {
         debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
@@ -163,7 +162,7 @@ impl Producer {
             let [first, second] = words;
             // SAFETY: I2: the slot is ours, and two words fit it.
             unsafe { body.cast::<[u64; 2]>().write_unaligned([first.to_le(), second.to_le()]) };
-            // SAFETY: as above: the payload begins behind the words, and fits.
+            // SAFETY: as above: the payload begins after the words, and fits.
             let behind = unsafe { body.cast::<u8>().add(16) };
             // SAFETY: as above.
             unsafe { copy_short(payload, behind) };
@@ -205,7 +204,7 @@ impl Producer {
         Ok(())
     }
 
-    /// The slot at `tail` is ours to write (I2), or there is none.
+    /// Makes sure that the slot at `tail` is ours to write (I2).
     #[inline(always)]
     fn find_slot(&mut self) -> Result<(), Stuck> {
         let is_full = |ring: &Producer| ring.tail.wrapping_sub(ring.seen) >= SLOTS;
@@ -227,7 +226,7 @@ impl Producer {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Finds free data lines: the first, and how many are no longer free then.
+    /// Finds free data lines, and returns the first and how many they take, including those skipped.
     fn place(&mut self, lines: u32) -> Result<(u32, u16), Stuck> {
         if self.used + self.skip(lines) + lines > self.lines {
             self.look();
@@ -249,36 +248,36 @@ impl Producer {
         Ok((first, u16::try_from(held).expect("fewer than 65,536 lines")))
     }
 
-    /// Whether so many data lines begin at the first: a frame is in one piece.
+    /// Whether a frame of this many data lines has to begin at the first line, because a frame is in one piece.
     fn wraps(&self, lines: u32) -> bool {
         self.next + lines > self.lines
     }
 
-    /// What is left before the end then, and has to be skipped.
+    /// The lines before the end that such a frame skips.
     fn skip(&self, lines: u32) -> u32 {
         if self.wraps(lines) { self.lines - self.next } else { 0 }
     }
 
-    /// How many data lines there would be after [`Producer::widen`] with a frame of `len` bytes
-    /// waiting: twice as many as now, or enough for it.
+    /// How many data lines there are, and how many there would be after [`Producer::widen`] for a waiting frame of
+    /// `len` bytes: twice as many, or enough for the frame.
     pub(crate) fn wider(&self, len: usize) -> (u32, u32) {
         let wanted = u32::try_from(len.div_ceil(LINE_BYTES)).expect("a frame is short");
         (self.lines, (self.lines * 2).max(wanted).min(DATA_LINES_MAX))
     }
 
-    /// More data lines may be used. There must be none in use.
+    /// Allows more data lines to be used. None may be in use.
     pub(crate) fn widen(&mut self, lines: u32) {
         assert!(self.used == 0 && lines <= DATA_LINES_MAX, "only an empty ring can be widened");
         self.lines = lines;
         self.cramped = false;
     }
 
-    /// No more data lines can be had.
+    /// Stops asking for more data lines, because there is no memory for them.
     pub(crate) fn give_up_widening(&mut self) {
         self.cramped = false;
     }
 
-    /// Looks how far the consumer is; true if it has moved.
+    /// Reads how far the consumer is; true if it has moved.
     pub(crate) fn look(&mut self) -> bool {
         // Pairs with the Release in `Consumer::publish`: it has read what it says it has.
         let consumed = self.ring.control.consumed.load(Ordering::Acquire);
@@ -299,12 +298,12 @@ impl Producer {
         self.seen
     }
 
-    /// Asks to be woken when there is room. True if something has been consumed meanwhile, of which
-    /// nobody will tell us.
+    /// Asks to be woken when there is room. True if something has been consumed meanwhile, for which no wake-up will
+    /// come.
     #[must_use]
     pub(crate) fn want_room(&mut self) -> bool {
         self.ring.control.want_room.store(1, Ordering::Relaxed);
-        // Pairs with the fence in `Consumer::publish`: either we see its count, or it our want_room.
+        // Pairs with the fence in `Consumer::publish`: either we see its count, or it sees our `want_room`.
         fence(Ordering::SeqCst);
         self.look()
     }
@@ -338,7 +337,7 @@ impl Consumer {
         mark(head) == mark_of(self.next)
     }
 
-    /// The next frame, if it is there. [`Consumer::advance`] is done with it.
+    /// The next frame, if it is there. It stays until [`Consumer::advance`].
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<Event<'_>> {
         let slot = self.ring.slot(self.next);
@@ -378,7 +377,7 @@ impl Consumer {
         Event::Frame(unsafe { std::slice::from_raw_parts(data, len) })
     }
 
-    /// Done with what `peek` showed. True if the producer wants to be woken.
+    /// Releases what `peek` showed. True if the producer wants to be woken.
     #[inline(always)]
     pub(crate) fn advance(&mut self, fenced: bool) -> bool {
         self.next = self.next.wrapping_add(1);
@@ -386,7 +385,7 @@ impl Consumer {
         self.next.wrapping_sub(self.told) >= UNTOLD_MAX && self.publish(fenced)
     }
 
-    /// There was nothing to take: the producer may know all that we have taken.
+    /// Tells the producer, when there is nothing to take, how many slots have been taken.
     #[inline(always)]
     pub(crate) fn rest(&mut self, fenced: bool) -> bool {
         self.told != self.next && self.publish(fenced)
@@ -415,8 +414,8 @@ fn head(count: u32, len: usize, kind: u64) -> u64 {
     kind << 56 | (len as u64) << 32 | u64::from(mark_of(count))
 }
 
-/// The mark of a slot that has been written `count / SLOTS` times before. Never what is there: that is
-/// the mark of one lap earlier, or zero.
+/// The mark of slot number `count`, counted since the beginning. It differs from what the slot holds: the mark of one
+/// lap earlier, or zero.
 #[inline(always)]
 fn mark_of(count: u32) -> u32 {
     count.wrapping_add(1)
@@ -445,8 +444,8 @@ fn kind(head: u64) -> u64 {
 pub(crate) unsafe fn copy_short(bytes: &[u8], into: *mut u8) {
     let (from, len) = (bytes.as_ptr(), bytes.len());
     match len {
-        // What is most common comes first.
-        // SAFETY: here and below, the caller vouches for `len` bytes, and a word is no longer.
+        // The most common lengths come first. SAFETY: here and below, the caller vouches for `len` bytes, and a word is
+        // no longer.
         8..=16 => unsafe { copy_ends::<u64>(from, into, len) },
         // SAFETY: as above.
         4..8 => unsafe { copy_ends::<u32>(from, into, len) },
@@ -481,7 +480,7 @@ unsafe fn copy_ends<Word>(from: *const u8, into: *mut u8, len: usize) {
     unsafe { into_last.cast::<Word>().write_unaligned(tail) };
 }
 
-/// What fuzz targets call: another process that writes to a ring as it likes.
+/// What fuzz targets call: another process that writes to a ring arbitrarily.
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed {
     use super::{INLINE_BYTES, Ordering, Ring};
@@ -491,13 +490,13 @@ pub(crate) mod fuzzed {
         ring.slots.iter().for_each(|slot| slot.head.store(0, Ordering::Release));
     }
 
-    /// The first bytes are those of the head, the others those of the body.
+    /// Writes a slot: the first bytes go to the head, the others to the body.
     pub(crate) fn write(ring: &Ring, number: u32, bytes: &[u8]) {
         let slot = ring.slot(number);
         let (head, body) = bytes.split_at(bytes.len().min(8));
         let mut whole = [0; INLINE_BYTES];
         whole[..body.len()].copy_from_slice(body);
-        // SAFETY: I2: nobody else is there.
+        // SAFETY: I2: nothing else uses the ring.
         slot.body.with_mut(|place| unsafe { place.write(whole) });
         let mut word = [0; 8];
         word[..head.len()].copy_from_slice(head);
@@ -511,7 +510,7 @@ pub(crate) mod fuzzed {
     pub(crate) fn read(ring: &Ring, slots: usize) -> Vec<u8> {
         let read = |slot: &super::Slot| {
             let mut bytes = slot.head.load(Ordering::Acquire).to_le_bytes().to_vec();
-            // SAFETY: I2: nobody else is there.
+            // SAFETY: I2: nothing else uses the ring.
             bytes.extend(slot.body.with(|place| unsafe { place.read() }));
             bytes
         };

@@ -1,17 +1,15 @@
 //! The memory that all ranks of a job on one node share.
 //!
-//! One memfd without a name: a header, an entry for each rank, signals for each rank in each further
-//! plane, and for each plane an arena from which rings are claimed on first contact. It is as long
-//! as all rings together could be, but memory is set aside piece by piece, before anybody touches it,
-//! so that a limit is an error and never a signal. Nothing is set aside for a plane that nobody uses,
-//! and only those who use it map its arena.
+//! One memfd without a name: a header, an entry for each rank, signals for each rank in each further plane, and for
+//! each plane an arena from which rings are claimed on first contact. It is as long as all rings together could be, but
+//! memory is reserved piece by piece, before it is touched, so that a limit is an error and never a signal. Nothing is
+//! reserved for a plane that is not used, and only its users map its arena.
 //!
 //! Invariants, cited below by number.
-//!   I1. The mapping holds the header, all entries, all signals and the first arena, and lives as long as
-//!       the `Segment`. The file is sealed against becoming shorter, by its maker and seen by who opens it.
-//!   I2. SegmentHeader and entries are reserved before the segment is handed to anybody, the signals of a plane
-//!       before it is in `SegmentHeader::planes` or in the hands of a `Plane`. All of them are valid for any
-//!       bytes, zeros at first.
+//!   I1. The mapping holds the header, all entries, all signals and the first arena, and lives as long as the
+//!       `Segment`. The file is sealed against shrinking: its creator seals it, and a process that opens it checks.
+//!   I2. Header and entries are reserved before the segment is handed to another process, the signals of a plane before
+//!       the plane is in `SegmentHeader::planes` or in a `Plane`. All of them are valid for any bytes, zeros at first.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +22,7 @@ use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::Newcomers;
 use crate::sys::map::{self, Map};
 
-/// Planes of a job. Each is a network of its own among the same ranks.
+/// Planes of a job. Each is an independent network among the same ranks.
 pub const PLANES: u32 = 4;
 
 /// A node's part of a job, as one of its processes sees it.
@@ -43,20 +41,20 @@ struct SegmentHeader {
     ranks: AtomicU32,
     job: AtomicU32,
     oversubscribed: AtomicU32,
-    /// How often ranks have left or died: whoever has seen fewer looks at the entries.
+    /// How often ranks have left or died: a rank that has seen fewer changes checks the entries.
     changes: AtomicU32,
-    /// Planes that somebody has opened, as bits; the first is always open.
+    /// Planes that a rank has opened, as bits; the first is always open.
     planes: AtomicU32,
-    /// Cores that the ranks may use; none if nobody has said.
+    /// Cores that the ranks may use; zero if unknown.
     cores: AtomicU32,
     /// How much of each arena is taken.
     taken: [AtomicU64; PLANES as usize],
 }
 
-/// What everybody may know of a rank, and how it is reached.
+/// What all ranks may know of a rank, and how it is reached.
 #[repr(C, align(64))]
 struct RankEntry {
-    /// In the first plane.
+    /// The signals in the first plane.
     signals: RankSignals,
     who: Who,
 }
@@ -70,8 +68,8 @@ pub(crate) struct RankSignals {
     pub(crate) attention: Attention,
 }
 
-/// Whether a thread of the rank's user waits: a guess by the time somebody reads it. In a line of
-/// its own, since it changes with every wait.
+/// Whether an application thread of the rank waits, which may be out of date when it is read. In a line of its own,
+/// because it changes with every wait.
 #[repr(C, align(64))]
 pub(crate) struct Attention(AtomicU32);
 
@@ -88,36 +86,36 @@ impl Attention {
 
 #[repr(C, align(64))]
 struct Who {
-    /// Its process, as it counts itself.
+    /// Its process id, as it sees it.
     pid: AtomicU32,
-    /// Its process, as whoever filled in the entry counts it.
+    /// Its process id, as the process that filled in the entry sees it.
     pid_outside: AtomicU32,
     /// [`HERE`], [`LEAVING`], [`LEFT`] or [`DEAD`].
     state: AtomicU32,
-    /// The planes that it has opened beside the first, as bits.
+    /// The planes that it has opened besides the first, as bits.
     planes: AtomicU32,
     /// The identity of its process.
     word: AtomicU64,
-    /// Where eight bytes are, in the memory of the process, that others may try to read; they hold
-    /// the word.
+    /// The address, in its process, of eight bytes that hold the word, and that peers may try to read.
     probe: AtomicU64,
 }
 
 /// What the entry of a rank says of its process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
-    /// Its number, as it counts itself.
+    /// Its process id, as it sees it.
     pub pid: u32,
-    /// Its number, as the kernel told whoever made the job: another one where the rank is in a container.
+    /// Its process id, as the kernel told the process that created the job: a different one if the rank is in a
+    /// container.
     pub pid_outside: u32,
-    /// Its identity: drawn at random, since the numbers of processes repeat from container to container. 0 is nobody's.
+    /// Its identity: drawn at random, because process ids repeat from container to container. 0 is invalid.
     pub word: u64,
     /// The address of eight bytes that hold the word.
     pub probe: u64,
 }
 
 impl Segment {
-    /// Makes the segment of a new job. `oversubscribed` if its ranks have to share cores.
+    /// Creates the segment of a new job. `oversubscribed` if its ranks have to share cores.
     pub fn create(ranks: u32, job: u32, oversubscribed: bool) -> io::Result<Segment> {
         let file = map::memory_file(arena_start(ranks, PLANES))?;
         map::seal_length(&file)?;
@@ -134,17 +132,17 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Bytes that are set aside for so many ranks before any of them talk.
+    /// Bytes that are reserved for this many ranks before any of them talk.
     pub fn bytes(ranks: u32) -> u64 {
         signals_start(ranks, 1)
     }
 
-    /// Bytes of address space for all rings that so many ranks can have in the first plane.
+    /// Bytes of address space for all rings that this many ranks can have in the first plane.
     pub fn address_bytes(ranks: u32) -> u64 {
         arena_start(ranks, 1)
     }
 
-    /// The segment that another process has made and handed to us.
+    /// Opens a segment that another process has created and handed to us.
     pub fn open(fd: OwnedFd) -> io::Result<Segment> {
         let file = Arc::new(File::from(fd));
         let bytes = file.metadata()?.len();
@@ -188,12 +186,12 @@ impl Segment {
         self.oversubscribed
     }
 
-    /// Says how many cores the ranks may use, before they come.
+    /// Records how many cores the ranks may use, before they join.
     pub fn note_cores(&self, cores: u32) {
         self.header().cores.store(cores, Ordering::Relaxed);
     }
 
-    /// Whether there is a second core for each rank, for another thread of it. All ranks say the same.
+    /// Whether each rank has a second core, for another thread. The answer is the same on all ranks.
     pub fn has_cores_to_spare(&self) -> bool {
         let cores = self.header().cores.load(Ordering::Relaxed);
         cores / 2 >= self.ranks
@@ -220,7 +218,7 @@ impl Segment {
         }
     }
 
-    /// A rank is about to leave, and will open no more planes.
+    /// Records that a rank is about to leave, and will open no more planes.
     pub(crate) fn take_leave(&self, rank: u32) {
         let _ = self.entry(rank).who.state.compare_exchange(
             HERE,
@@ -228,20 +226,20 @@ impl Segment {
             Ordering::SeqCst,
             Ordering::Relaxed,
         );
-        // Where only the first plane is in use, nobody waits for word of that. Whoever opens another
-        // one from now on sees it on the entry.
+        // If only the first plane is in use, no rank waits to hear of it. A rank that opens another plane later sees it
+        // in the entry.
         if self.header().planes.load(Ordering::SeqCst) != 0 {
             self.tell_all();
         }
     }
 
-    /// A rank has left, and everybody shall know.
+    /// Records that a rank has left, and tells all ranks.
     pub(crate) fn leave(&self, rank: u32) {
         self.entry(rank).who.state.store(LEFT, Ordering::SeqCst);
         self.tell_all();
     }
 
-    /// A rank has died, and everybody shall know.
+    /// Records that a rank has died, and tells all ranks.
     pub fn mark_down(&self, rank: u32) {
         self.entry(rank).who.state.store(DEAD, Ordering::SeqCst);
         self.tell_all();
@@ -252,7 +250,7 @@ impl Segment {
         matches!(self.entry(rank).who.state.load(Ordering::SeqCst), LEAVING | LEFT)
     }
 
-    /// Everybody shall look who is gone, here or elsewhere.
+    /// Makes all ranks check which ranks are gone, here or elsewhere.
     pub fn tell_all(&self) {
         // Pairs with the Acquire in `changes`.
         self.header().changes.fetch_add(1, Ordering::SeqCst);
@@ -264,15 +262,14 @@ impl Segment {
         }
     }
 
-    /// How often somebody has left or died.
+    /// How often ranks have left or died.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u32 {
         // Pairs with the increment in `tell_all`.
         self.header().changes.load(Ordering::Acquire)
     }
 
-    /// Whether a rank is not in a plane and never will be: it is gone, or about to leave without
-    /// having opened it.
+    /// Whether a rank is not in a plane and never will be: it is gone, or about to leave without having opened it.
     pub(crate) fn is_gone(&self, plane: u32, rank: u32) -> bool {
         let who = &self.entry(rank).who;
         match who.state.load(Ordering::SeqCst) {
@@ -282,7 +279,7 @@ impl Segment {
         }
     }
 
-    /// Sets a plane up for `rank`, which will use it, and gives the arena of its rings.
+    /// Opens a plane for `rank`, and returns the arena of its rings.
     pub(crate) fn open_plane(&self, plane: u32, rank: u32) -> io::Result<Arena> {
         assert!(plane < PLANES, "plane {plane} of {PLANES}");
         let (file, begin) = (Arc::clone(&self.file), arena_start(self.ranks, plane));
@@ -303,7 +300,7 @@ impl Segment {
         &self.header().taken[plane as usize]
     }
 
-    /// The signals of a rank in a plane. Like a ring, it is used only by those who hold the segment.
+    /// The signals of a rank in a plane. Like a ring, they are used only by a holder of the segment.
     pub(crate) fn signals(&self, plane: u32, rank: u32) -> &'static RankSignals {
         if plane == 0 {
             return &self.entry(rank).signals;
@@ -326,15 +323,14 @@ impl Segment {
     fn entry(&self, rank: u32) -> &'static RankEntry {
         assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
         let offset = size_of::<SegmentHeader>() + rank as usize * size_of::<RankEntry>();
-        // SAFETY: I1: the entries stand behind the header; `open` checked that the mapping has all.
+        // SAFETY: I1: the entries come after the header; `open` checked that the mapping has all.
         let entry = unsafe { self.map.start().add(offset) };
         // SAFETY: I2.
         unsafe { entry.cast::<RankEntry>().as_ref() }
     }
 }
 
-/// Where the signals of a plane begin, in a segment for so many ranks. Those of the first are on the
-/// entries.
+/// Where the signals of a plane begin, in a segment for this many ranks. Those of the first plane are in the entries.
 fn signals_start(ranks: u32, plane: u32) -> u64 {
     let entries =
         size_of::<SegmentHeader>() as u64 + u64::from(ranks) * size_of::<RankEntry>() as u64;
@@ -351,7 +347,7 @@ fn arena_start(ranks: u32, plane: u32) -> u64 {
 
 const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x03");
 
-/// States of a rank. Each follows on the one before; it may die in any.
+/// States of a rank, in this order; it may die in any of them.
 const HERE: u32 = 0;
 const LEAVING: u32 = 1;
 const LEFT: u32 = 2;
@@ -374,7 +370,7 @@ mod tests {
         let made = Segment::create(2, 7, false).expect("memory");
         let len = made.file().metadata().expect("a file").len();
         assert!(made.file().set_len(0).is_err() && made.file().set_len(2 * len).is_err());
-        // The same header in a file that somebody could truncate beneath us.
+        // The same header in a file that another process could truncate beneath us.
         let copy = map::memory_file(len).expect("memory");
         let mut header = [0; size_of::<SegmentHeader>()];
         made.file().read_exact_at(&mut header, 0).expect("read");

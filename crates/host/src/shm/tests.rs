@@ -7,7 +7,7 @@ use crate::shm::ring::{
     Stuck,
 };
 
-/// Both ends of a ring. Its memory is never given back.
+/// Both ends of a ring. Its memory is leaked.
 fn ring(lines: u32) -> (Producer, Consumer) {
     let slots: Vec<Slot> = (0..SLOTS).map(|_| Slot::default()).collect();
     let all: Vec<CacheLine> = (0..DATA_LINES_MAX).map(|_| CacheLine::default()).collect();
@@ -83,7 +83,7 @@ fn two_threads_share_a_ring() {
     for number in 0..frames {
         while !consumer.is_ready() {
             if sender.is_finished() {
-                // To be finished does not say that what was done before can be seen.
+                // That the sender has finished does not make visible what it did.
                 fence(Ordering::Acquire);
                 assert!(consumer.is_ready(), "the sender has given up");
             }

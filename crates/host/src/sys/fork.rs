@@ -1,11 +1,11 @@
-//! A word that a fork wipes, and what happens to a child that calls the library.
+//! A word that a fork wipes, and the end of a child that calls the library.
 //!
-//! A child has a copy of all that its parent had: the rings of a rank, its sockets, its keys and its counters. If both went
-//! on, they would send different frames under the same nonces, and take each other's from the rings. The kernel sets
-//! the word to zero in every child, by whichever call it was made.
+//! A child has a copy of everything that its parent had: the rings of a rank, its sockets, its keys and its counters.
+//! If both continued, they would send different frames under the same nonces, and take each other's frames from the
+//! rings. The kernel sets the word to zero in every child, whichever call created it.
 //!
 //! Invariants, cited below by number.
-//!   I1. The map is private, at least a page long, and all of it is atomic words; what the kernel wipes them to is a value of them.
+//!   I1. The map is private, at least a page long, and all of it is atomic words; the kernel's zeros are valid values.
 
 use std::io;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::map::Map;
 
-/// A word that is zero in every child of the process that made it.
+/// A word that is zero in every child of the process that created it.
 pub(crate) struct WipedOnFork(Map);
 
 impl WipedOnFork {
-    /// Fails where there is no memory, or the kernel is older than 4.14.
+    /// Fails if there is no memory, or the kernel is older than 4.14.
     pub(crate) fn new(value: u32) -> io::Result<WipedOnFork> {
         let word = WipedOnFork(Map::wiped_on_fork(size_of::<AtomicU32>())?);
         word.store(value, Ordering::Relaxed);
@@ -35,14 +35,14 @@ impl Deref for WipedOnFork {
     }
 }
 
-/// Ends this process, which has been forked from a rank and calls the library all the same.
+/// Ends this process, a forked child of a rank that has called the library.
 ///
-/// It only writes and exits: locks of the standard library may have been held by threads that are not in this process, and
-/// what should run at the exit is the parent's.
+/// It only writes and exits: locks of the standard library may have been held by threads that do not exist in this
+/// process, and exit handlers belong to the parent.
 #[cold]
 pub(crate) fn refuse() -> ! {
     let said = REFUSED.as_bytes();
-    // SAFETY: the bytes are as many as is said.
+    // SAFETY: the length is that of the bytes.
     unsafe { libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len()) };
     // SAFETY: it takes a number.
     unsafe { libc::_exit(REFUSED_CODE) }
@@ -51,5 +51,5 @@ pub(crate) fn refuse() -> ! {
 const REFUSED: &str = "ferrywire: a process that was forked from a rank has called the library, and is ended: messages are \
     for the rank alone, whose connections and keys a child must not use. Let the child call exec, or leave all messages to \
     the rank.\n";
-/// As a shell says that something cannot be executed.
+/// The code by which a shell says that a command cannot be executed.
 const REFUSED_CODE: i32 = 126;

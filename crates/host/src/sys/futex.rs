@@ -6,8 +6,8 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while `word` holds `expected`, until woken by somebody who names one of our `bits`, or
-/// until `timeout` is over. May wake for no reason; whoever sleeps looks again.
+/// Sleeps while `word` holds `expected`, until woken under one of `bits`, at most for `timeout`. May wake spuriously:
+/// the caller looks again.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, timeout: Option<Duration>) {
     let until = timeout.map(deadline);
     let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -25,7 +25,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, bits: u32, timeout: Option<D
     };
 }
 
-/// Wakes those who sleep on `word` under one of `bits`.
+/// Wakes all threads that sleep on `word` under one of `bits`.
 pub(crate) fn wake(word: &AtomicU32, bits: u32) {
     // SAFETY: I1.
     unsafe {
@@ -41,7 +41,7 @@ pub(crate) fn wake(word: &AtomicU32, bits: u32) {
     };
 }
 
-/// The moment `timeout` from now, on the clock that the kernel waits by.
+/// The time `timeout` from now, on the clock that the kernel waits by.
 fn deadline(timeout: Duration) -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is a time that we own.

@@ -1,16 +1,16 @@
-//! Memory that is in no core dump, for what must not leave the process.
+//! Memory that is left out of core dumps, for what must not leave the process.
 //!
 //! Invariants, cited below by number.
-//!   H1. A `Hidden` is the only owner of its mapping, which is `HIDDEN_BYTES` long, more than a `T` takes, and aligned
-//!       to a page. It is unmapped once.
-//!   H2. Any bytes are a `[u8; N]`, zeros at first.
+//!   H1. A `Hidden` is the only owner of its mapping, which is `HIDDEN_BYTES` long, no less than `N`, and aligned to a
+//!       page. It is unmapped once.
+//!   H2. Any bytes are a valid `[u8; N]`, zeros at first.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
 
 use zeroize::Zeroize;
 
-/// `N` bytes in a page of their own, which the kernel leaves out of core dumps. They are wiped in the end.
+/// `N` bytes in a page of their own, which the kernel leaves out of core dumps. They are wiped when dropped.
 pub(crate) struct Hidden<const N: usize> {
     start: NonNull<[u8; N]>,
 }
@@ -26,13 +26,12 @@ impl<const N: usize> Hidden<N> {
         let () = Self::FITS;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses an address where nothing is mapped.
         let raw = unsafe { libc::mmap(std::ptr::null_mut(), HIDDEN_BYTES, rights, flags, -1, 0) };
         let start = NonNull::new(raw.cast()).filter(|_| raw != libc::MAP_FAILED);
-        // As with any other memory that cannot be had.
+        // As for any other failed allocation.
         let start = start.unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; N]>()));
-        // All kernels that we run on know this advice.
-        // SAFETY: H1.
+        // All kernels that we run on know this advice. SAFETY: H1.
         unsafe { libc::madvise(raw, HIDDEN_BYTES, libc::MADV_DONTDUMP) };
         Hidden { start }
     }
@@ -43,7 +42,7 @@ impl<const N: usize> Hidden<N> {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; N] {
-        // SAFETY: H1, H2, and nobody else has it.
+        // SAFETY: H1, H2, and the borrow is exclusive.
         unsafe { self.start.as_mut() }
     }
 }
@@ -58,7 +57,7 @@ impl<const N: usize> Drop for Hidden<N> {
 
 // SAFETY: a mapping belongs to the process, not to a thread (H1).
 unsafe impl<const N: usize> Send for Hidden<N> {}
-// SAFETY: shared, it gives out bytes that do not change.
+// SAFETY: a shared reference only hands out bytes that do not change.
 unsafe impl<const N: usize> Sync for Hidden<N> {}
 
 #[cfg(test)]

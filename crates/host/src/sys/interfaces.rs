@@ -1,8 +1,8 @@
 //! The network interfaces of this machine, and their addresses.
 
 // Invariants of this file, cited below by number.
-//   N1. The list that the kernel's library makes is whole, and its texts end with a zero byte, until it is freed.
-//   N2. An address that is there has a family, and is of the kind that its family says.
+//   N1. The list that the C library makes is complete, and its strings end with a zero byte, until it is freed.
+//   N2. An address that is not null has a family, and the type that its family says.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,7 +18,7 @@ pub struct InterfaceAddress {
     pub packet_bytes_max: u32,
 }
 
-/// The addresses of all interfaces that are up, but those that mean something only with the interface's name.
+/// The addresses of all interfaces that are up, except link-local IPv6, which needs the interface's name.
 #[must_use]
 pub fn addresses() -> Vec<InterfaceAddress> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();

@@ -1,4 +1,4 @@
-//! Memory without a name: a memfd that processes share, and a view of it; and what a child does not get.
+//! Memory without a name: a memfd that processes share, and a view of it; and memory that a fork wipes.
 //!
 //! Invariants, cited below by number.
 //!   I1. A `Map` is the only owner of its mapping, which is `len` bytes long and is unmapped once.
@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 
-/// A file that exists in memory only, `bytes` long. Nothing is set aside for it yet.
+/// Creates a file in memory, `bytes` long. No memory is reserved for it yet.
 pub(crate) fn memory_file(bytes: u64) -> io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // Nobody can run what is in it. Kernels before 6.3 do not know that flag.
+    // Its contents cannot be executed. Kernels before 6.3 do not know that flag.
     let file = create(flags | libc::MFD_NOEXEC_SEAL).or_else(|error| match error.kind() {
         io::ErrorKind::InvalidInput => create(flags),
         _ => Err(error),
@@ -22,16 +22,16 @@ pub(crate) fn memory_file(bytes: u64) -> io::Result<File> {
 }
 
 fn create(flags: c_uint) -> io::Result<File> {
-    // SAFETY: the name is a string that ends in zero.
+    // SAFETY: the name is a string that ends with a zero byte.
     let raw = unsafe { libc::memfd_create(c"ferrywire".as_ptr(), flags) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and owned by nothing else.
     Ok(unsafe { File::from_raw_fd(raw) })
 }
 
-/// Nobody can make the file shorter or longer any more.
+/// Seals the length of the file: no process can change it any more.
 pub(crate) fn seal_length(file: &File) -> io::Result<()> {
     // SAFETY: the call takes numbers only.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS) } {
@@ -40,7 +40,7 @@ pub(crate) fn seal_length(file: &File) -> io::Result<()> {
     }
 }
 
-/// Whether nobody can: then a mapping of it stays whole.
+/// Whether the length is sealed: then a mapping of the file stays whole.
 pub(crate) fn is_length_sealed(file: &File) -> bool {
     // SAFETY: the call takes numbers only.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -49,7 +49,7 @@ pub(crate) fn is_length_sealed(file: &File) -> bool {
 
 const LENGTH_SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Sets memory aside for a piece of the file, so that touching it cannot fail.
+/// Reserves memory for a piece of the file, so that touching it cannot fail.
 pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let [offset, bytes] = [offset, bytes].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
     loop {
@@ -64,20 +64,20 @@ pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// A view of a piece of a file.
+/// A mapping of a piece of a file.
 pub(crate) struct Map {
     start: NonNull<u8>,
     len: usize,
 }
 
 impl Map {
-    /// The `len` bytes from `offset` on, which is a multiple of the page size.
+    /// Maps `len` bytes from `offset` on, which is a multiple of the page size.
     pub(crate) fn new(file: &File, offset: u64, len: u64) -> io::Result<Map> {
         let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses an address where nothing is mapped.
         let raw = unsafe {
             libc::mmap(std::ptr::null_mut(), len, rights, flags, file.as_raw_fd(), offset)
         };
@@ -88,11 +88,11 @@ impl Map {
         Ok(Map { start, len })
     }
 
-    /// Memory of this process alone, of at least `len` bytes, which is all zeros in a child that it forks.
+    /// Private memory of at least `len` bytes, which is all zeros in a forked child.
     pub(crate) fn wiped_on_fork(len: usize) -> io::Result<Map> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses an address where nothing is mapped.
         let raw = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, -1, 0) };
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -123,5 +123,5 @@ impl Drop for Map {
 
 // SAFETY: a mapping belongs to the process, not to a thread (I1).
 unsafe impl Send for Map {}
-// SAFETY: a `Map` gives out an address and a length, nothing more.
+// SAFETY: a `Map` only hands out an address and a length.
 unsafe impl Sync for Map {}

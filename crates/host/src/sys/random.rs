@@ -1,18 +1,18 @@
-//! Random bytes of the kernel.
+//! Random bytes from the kernel.
 //!
 //! Invariants, cited below by number.
 //!   I1. The kernel writes into bytes that live until the call returns, and no more than there are.
 
 use std::io;
 
-/// Fills `bytes` with what nobody can guess.
+/// Fills `bytes` with unpredictable bytes.
 pub(crate) fn fill(bytes: &mut [u8]) -> io::Result<()> {
     loop {
         // SAFETY: I1.
         let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         match usize::try_from(got) {
             Ok(length) if length == bytes.len() => return Ok(()),
-            // So few bytes come at once.
+            // Does not happen: the kernel returns so few bytes at once.
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(_) => {
                 let error = io::Error::last_os_error();

@@ -32,7 +32,7 @@ type Call = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
-/// Calls until all bytes are moved: the kernel may move fewer than it was asked to.
+/// Calls until all bytes are moved, because the kernel may move fewer than asked.
 ///
 /// # Safety
 /// As for [`read`] or [`write`].
@@ -44,7 +44,7 @@ unsafe fn walk(pid: i32, remote: usize, local: usize, len: usize, call: Call) ->
             iov_len: len - done,
         };
         let (here, there) = (piece(local), piece(remote));
-        // SAFETY: I1 for what is behind `here`; both descriptions live until the call returns.
+        // SAFETY: I1 for the bytes of `here`; both descriptions live until the call returns.
         let moved = unsafe { call(pid, &raw const here, 1, &raw const there, 1, 0) };
         match usize::try_from(moved) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,6 +1,6 @@
-//! How the kernel shares out cores.
+//! How the kernel schedules the agent.
 
-/// What `sched_setattr` takes, as far as every kernel that has it knows it.
+/// The argument of `sched_setattr`, as far as every kernel that has the call knows it.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -14,9 +14,8 @@ struct Attributes {
     period: u64,
 }
 
-/// Asks that the calling thread, which runs seldom and for a short time, has a core soon after it is
-/// woken, also where another thread computes. It gets no larger share for that. Kernels before 6.12 take no
-/// notice.
+/// Asks the kernel to run the calling thread, which runs seldom and briefly, soon after it is woken, even while another
+/// thread computes. Its share of the core does not grow. Kernels before 6.12 ignore this.
 pub(crate) fn prefer_short_slices() {
     let mut attributes = Attributes::default();
     let bytes = u32::try_from(size_of::<Attributes>()).expect("it is small");
@@ -31,5 +30,5 @@ pub(crate) fn prefer_short_slices() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// The shortest that there is.
+/// The shortest slice that the kernel accepts.
 const SLICE_NS: u64 = 100_000;

@@ -1,7 +1,7 @@
-//! Whether this process has rights that who started it does not have.
+//! Whether this process has privileges that the user who started it lacks.
 
-/// Whether the environment comes from somebody with fewer rights: the program is set-user-id, set-group-id, or has
-/// capabilities of its own. Then nothing in it may say what is loaded, or whom to believe.
+/// Whether the environment comes from a user with fewer privileges: the program is set-user-id, set-group-id, or has
+/// file capabilities. Then the environment must not decide what is loaded or trusted.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: it takes a number.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

@@ -1,19 +1,19 @@
-//! An address and a port as the kernel writes them, so that nothing is converted for each datagram.
-//! Written and read as bytes: no pointer has to be trusted.
+//! Socket addresses in the kernel's layout, so that no datagram needs a conversion. They are written and read
+//! as bytes: no pointer has to be trusted.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// The length of a `sockaddr_in6`, the longer of the two that there are.
+/// The length of a `sockaddr_in6`, the longer of the two.
 pub(super) const ADDRESS_BYTES_MAX: usize = size_of::<libc::sockaddr_in6>();
 /// The length of a `sockaddr_in`.
 const V4_BYTES: usize = size_of::<libc::sockaddr_in>();
 
-/// Where a datagram goes to or comes from.
+/// The source or the target of a datagram.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[repr(C, align(4))]
 pub struct SocketAddress {
-    /// Zeros behind what is used.
+    /// Zeros after the first `len` bytes.
     pub(super) bytes: [u8; ADDRESS_BYTES_MAX],
     pub(super) len: libc::socklen_t,
 }
@@ -23,7 +23,7 @@ impl SocketAddress {
     pub(crate) const NOWHERE: SocketAddress =
         SocketAddress { bytes: [0; ADDRESS_BYTES_MAX], len: 0 };
 
-    /// The same as others write it, if it is one.
+    /// Converts to the standard library's type. `None` if the family is unknown.
     #[must_use]
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         let family = self.bytes.first_chunk().map(|family| u16::from_ne_bytes(*family))?;

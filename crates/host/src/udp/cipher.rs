@@ -1,7 +1,7 @@
 //! AES-128 in Galois/counter mode, by whichever of two crates is faster on this processor.
 //!
-//! One uses instructions that nearly every processor made since 2014 has, but a virtual machine may not show; the other runs
-//! everywhere. What they make is the same, byte by byte.
+//! The fast one needs instructions that nearly every processor since 2014 has, but that a virtual machine may
+//! hide; the other runs everywhere. Their output is identical, byte for byte.
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, KeyInit};
@@ -10,7 +10,7 @@ pub(super) const KEY_BYTES: usize = 16;
 pub(super) const NONCE_BYTES: usize = 12;
 pub(super) const TAG_BYTES: usize = 16;
 
-/// A key that is ready to be used.
+/// A key, expanded for use.
 #[expect(clippy::large_enum_variant, reason = "there are few, each in a box of its own")]
 pub(super) enum Cipher {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -27,7 +27,7 @@ impl Cipher {
         Cipher::Portable(Aes128Gcm::new(key.into()))
     }
 
-    /// Encrypts bytes in place. The tag vouches for them and for `clear`.
+    /// Encrypts bytes in place. The tag authenticates them and `clear`.
     #[inline]
     pub(super) fn seal(
         &self,
@@ -49,7 +49,7 @@ impl Cipher {
         }
     }
 
-    /// Decrypts bytes in place, if they are genuine; if not, they are lost.
+    /// Decrypts bytes in place. False if they are not genuine; then their contents are lost.
     #[inline]
     pub(super) fn open(
         &self,
@@ -68,7 +68,7 @@ impl Cipher {
     }
 }
 
-/// Whether the processor has all that the fast one insists on.
+/// Whether the processor has every instruction that the fast implementation needs.
 #[cfg(target_arch = "x86_64")]
 fn is_fast_here() -> bool {
     use std::arch::is_x86_feature_detected as has;
@@ -85,7 +85,7 @@ fn is_fast_here() -> bool {
 mod tests {
     use super::*;
 
-    /// Both, for the same key. Under emulators there may be but one.
+    /// Both implementations, with the same key. Under emulators they may be the same one.
     fn both(key: [u8; KEY_BYTES]) -> [Cipher; 2] {
         [Cipher::new(&key), Cipher::Portable(Aes128Gcm::new((&key).into()))]
     }

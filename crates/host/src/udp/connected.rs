@@ -1,8 +1,9 @@
-//! The way to the host that was sent to last, for as long as others are not: a socket that is connected to it, so that the
-//! kernel does not look for the way each time; nor is it told how far a datagram may go, as long as all are for one local rank there. One more
-//! socket for each rank, however many peers it has.
+//! A connected socket to the most recently used host, so that the kernel does not look up the route for each
+//! datagram. While all datagrams go to one local rank there, the hop limit is a socket option instead of a
+//! control message. This costs each rank one more socket, however many peers it has.
 //!
-//! Nothing is received here, and what comes is dropped: answers go to the port of our host, wherever a datagram is from.
+//! Nothing is received here: a filter drops what arrives. Answers go to the port of our host, whatever the
+//! source port of a datagram.
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -13,26 +14,27 @@ use super::call;
 use super::group::prepare;
 use super::socket::{Socket, Target};
 
-/// Sends by the connected way where it is worth it, and otherwise by the socket of the group.
+/// Sends through the connected socket where that pays off, otherwise through the group's socket.
 pub(crate) struct Connected {
     socket: Option<Socket>,
-    /// Where it leads.
+    /// Where the socket is connected to.
     to: SocketAddress,
-    /// The local rank whose limit of hops it has.
+    /// The target whose hop limit the socket has.
     limited: Target,
-    /// Where the last batch went.
+    /// The target of the last batch.
     last: Target,
 }
 
 impl Connected {
-    /// Leads nowhere yet. Leaves from the address that the socket of the group has. Without it everything is as right, and slower.
+    /// Opens an unconnected socket, bound to the address of the group's socket. If that fails, all traffic
+    /// goes through the group's socket, which is slower.
     pub(crate) fn new(group: &Socket) -> Connected {
         let nowhere = Target::NOWHERE;
         let to = SocketAddress::NOWHERE;
         Connected { socket: open(group).ok(), to, limited: nowhere, last: nowhere }
     }
 
-    /// As [`Socket::send_batch`].
+    /// Like [`Socket::send_batch`].
     pub(crate) fn send_batch(
         &mut self,
         group: &Socket,
@@ -50,7 +52,7 @@ impl Connected {
         }
     }
 
-    /// Whether it leads there. If that is where the last one went, too, it does from now on.
+    /// Whether the socket is connected to `address`. Connects it if the last batch went there too.
     fn leads_to(&mut self, address: &SocketAddress) -> bool {
         if self.to == *address {
             return true;
@@ -63,7 +65,7 @@ impl Connected {
         connected
     }
 
-    /// Whether all that leaves by it may go as far as to this local rank. If that is where the last one went, too, it may from now on.
+    /// Whether the socket has the hop limit of `target`. Sets it if the last batch went there too.
     fn is_limited_for(&mut self, target: &Target) -> bool {
         if self.limited == *target {
             return true;

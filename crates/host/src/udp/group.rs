@@ -1,19 +1,18 @@
-//! The sockets of one host: one port, and behind it a socket for each local rank. The kernel looks at the
-//! first two bytes of a datagram, and gives it to the socket of that number. Nothing is handed on from
-//! one rank to another.
+//! The sockets of one host: one port, and behind it a socket for each local rank. The kernel reads the first
+//! two bytes of a datagram and gives it to the socket of that number, so no rank forwards datagrams to another.
 //!
-//! The number of a socket is its place in the order of binding. When a socket of a group is closed, the
-//! last one moves to its place: so the launcher opens the group and keeps all of it open until the job
-//! is over, whatever becomes of the ranks that it gives them to.
+//! The number of a socket is its position in the order of binding. When a socket of a group is closed, the
+//! last one takes its number, so the launcher opens the group and keeps all of it open until the job ends,
+//! whatever happens to the ranks that hold the sockets.
 //!
-//! No other job comes into the group. The first socket is bound while it shares with nobody, which fails
-//! where anybody has the port, and only then told to share; the first socket of every group is bound
-//! like that, so between two jobs one fails, and there is no moment in between.
+//! No other job can enter the group. The first socket is bound without `SO_REUSEPORT`, which fails if any
+//! other socket has the port, and is set to share only afterwards. Every group binds its first socket like
+//! that, so of two jobs that race for a port one always fails.
 //!
-//! What remains is a program of the same user that asks to share just this port, or any, and is given
-//! this one by chance. The kernel permits it, and permits it to nobody else. If it binds to an address where we have bound to all, it gets what
-//! is for that address, and frames are lost; what it can send, it can without the port as well. Frames are
-//! sealed, so it can neither read nor make any.
+//! What remains is a program of the same user that asks to share this port, or asks for any port and gets
+//! this one by chance. The kernel permits that to the same user only. If such a program binds to a specific
+//! address where we have bound to all, it receives what is for that address, and frames are lost; what it can
+//! send, it could also send from another port. Frames are sealed, so it can neither read nor forge them.
 
 use std::ffi::c_int;
 use std::io::{ErrorKind, Result};
@@ -26,18 +25,18 @@ use super::call;
 use super::seal::{DatagramHeader, Form};
 use super::socket::{Socket, Target};
 
-/// A group is open when all its local ranks are.
+/// The open sockets of one host.
 #[derive(Debug)]
 pub struct Group {
-    /// Where other hosts send to.
+    /// The port that other hosts send to.
     pub port: u16,
-    /// One for each local rank, in their order. See above who keeps them.
+    /// One for each local rank, in order. They stay open for the whole job: see above.
     pub sockets: Vec<OwnedFd>,
 }
 
 impl Group {
-    /// Opens a socket for each of `local_ranks` at one port of `address`, which may be the unspecified one:
-    /// the first port in `range` that nobody has, or one that the kernel chooses.
+    /// Opens a socket for each of `local_ranks` at one port of `address`, which may be the unspecified
+    /// address. The port is the first free one in `range`, or one that the kernel chooses.
     pub fn open(
         local_ranks: u16,
         range: Option<RangeInclusive<u16>>,
@@ -66,7 +65,8 @@ impl Group {
 }
 
 impl Group {
-    /// Wakes whoever sleeps at the socket of a local rank. If it does not arrive, the sleeper's timeout ends.
+    /// Wakes the thread that sleeps at the socket of a local rank. If the datagram is lost, the sleeper's
+    /// timeout ends the sleep.
     pub fn wake(&self, local_rank: u16) {
         let Some(first) = self.sockets.first() else { return };
         let bound = call::name(first.as_fd()).ok().and_then(|name| name.socket_addr());
@@ -81,7 +81,7 @@ impl Group {
     }
 }
 
-/// A socket that has its port for itself.
+/// Binds a socket that does not share its port.
 fn bind_alone(address: IpAddr, port: u16) -> Result<(u16, OwnedFd)> {
     let socket = prepare(address)?;
     call::bind(socket.as_fd(), &SocketAddress::from(SocketAddr::new(address, port)))?;
@@ -89,7 +89,7 @@ fn bind_alone(address: IpAddr, port: u16) -> Result<(u16, OwnedFd)> {
     Ok((bound.port(), socket))
 }
 
-/// One more socket at a port that is shared.
+/// Binds one more socket to a shared port.
 fn bind_beside(address: IpAddr, port: u16) -> Result<OwnedFd> {
     let socket = prepare(address)?;
     call::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
@@ -97,13 +97,13 @@ fn bind_beside(address: IpAddr, port: u16) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket with all options that do not depend on the port.
+/// Creates a socket with all options that do not depend on the port.
 pub(super) fn prepare(address: IpAddr) -> Result<OwnedFd> {
     let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let socket = call::datagram_socket(domain)?;
-    // Never in pieces: one that is lost would cost all of them. `PROBE` rather than `DO`, since with `DO`
-    // the kernel believes messages from the network about what fits, which anybody can forge; we
-    // find out by ourselves.
+    // Never fragment: one lost fragment would cost the whole datagram. `PROBE` rather than `DO`, because with
+    // `DO` the kernel believes ICMP messages about the path MTU, which anyone can forge; we find out
+    // ourselves.
     if address.is_ipv4() {
         let probe = libc::IP_PMTUDISC_PROBE;
         call::set(socket.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, probe)?;
@@ -117,26 +117,26 @@ pub(super) fn prepare(address: IpAddr) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Asks for a large buffer. Beyond the limit of the system only those get it who have the right to; for
-/// others the kernel takes the limit.
+/// Asks for a large buffer. Going beyond the system's limit needs a privilege; without it the kernel clamps
+/// to the limit.
 fn widen(socket: BorrowedFd<'_>, force: c_int, ask: c_int) -> Result<()> {
     call::set(socket, libc::SOL_SOCKET, force, BUFFER_BYTES)
         .or_else(|_| call::set(socket, libc::SOL_SOCKET, ask, BUFFER_BYTES))
 }
 
-/// Tells the kernel to which socket of the group a datagram goes: its first two bytes are the number.
+/// Makes the kernel steer a datagram to the socket of the group whose number is in its first two bytes.
 ///
-/// A number that no socket has, or a datagram of one byte, goes to any of them, which sees in
-/// the header that it is not meant.
+/// A datagram with a number that no socket has, or of one byte, goes to any socket, which sees in the header
+/// that it is for another.
 fn steer(socket: BorrowedFd<'_>) -> Result<()> {
     let step = |code| libc::sock_filter { code, jt: 0, jf: 0, k: 0 };
     call::select_by(socket, &[step(LOAD_FIRST_HALF_WORD), step(RETURN_IT)])
 }
 
-/// `BPF_LD | BPF_H | BPF_ABS`, from byte 0: big endian, as everywhere in these programs. What they see
-/// begins behind the header of UDP.
+/// `BPF_LD | BPF_H | BPF_ABS`, from byte 0: big endian, as always in BPF. The program sees the datagram from
+/// after the UDP header.
 const LOAD_FIRST_HALF_WORD: u16 = 0x28;
 /// `BPF_RET | BPF_A`.
 const RETURN_IT: u16 = 0x16;
-/// Some milliseconds of a fast network: as long as a rank may be away.
+/// A few milliseconds of a fast network: the time that a rank may go without polling.
 const BUFFER_BYTES: c_int = 4 << 20;

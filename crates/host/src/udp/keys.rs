@@ -1,4 +1,4 @@
-//! Which key seals a datagram, from the secret of the job down.
+//! Key derivation for datagrams, from the job's secret down.
 //!
 //! ```text
 //! secret of the job --> secret of two hosts --> secret of two ranks, epoch 0 --> epoch 1 --> ...
@@ -6,12 +6,12 @@
 //!                                               key and IV                       key and IV
 //! ```
 //!
-//! All steps are HKDF with SHA-256, and go one way only. A rank keeps no secret of the job: only those between its host
-//! and others, so that nothing in its memory opens what other hosts say to each other.
+//! All steps are HKDF with SHA-256, and are one-way. A rank does not keep the job's secret, only those
+//! between its host and others, so nothing in its memory opens what other hosts send to each other.
 //!
-//! A key seals in one direction between two ranks: there is one rank that counts, and its counter is the nonce, mixed into
-//! an IV that nobody else knows, as in TLS 1.3 (RFC 8446, 5.3). After [`Epochs::frames`] datagrams both go on to the next
-//! epoch, without a word, as its 7.2 has it; the secret and the key of the epoch before are wiped.
+//! A key seals in one direction between two ranks: only one rank counts, and its counter is the nonce, mixed
+//! into a secret IV, as in TLS 1.3 (RFC 8446, 5.3). After [`Epochs::frames`] datagrams both ranks go on to
+//! the next epoch without a message, as in its 7.2; the secret and the key of the previous epoch are wiped.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use zeroize::{Zeroize, Zeroizing};
 use super::cipher::{Cipher, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 use crate::secret::SECRET_BYTES;
 
-/// What is known to some and to nobody else: to a job, to two of its hosts, to two of its ranks. It does not print itself,
-/// and leaves no trace in memory.
+/// A secret shared by a job, by two of its hosts or by two of its ranks. It does not print itself, and is
+/// wiped from memory when dropped.
 pub struct Secret([u8; SECRET_BYTES]);
 
 impl Secret {
-    /// The secret of a job, from bytes that somebody drew at random for it alone. Their owner wipes them.
+    /// The secret of a job, from bytes drawn at random for this job alone. The caller wipes them.
     #[must_use]
     pub fn new(bytes: &[u8; SECRET_BYTES]) -> Secret {
         Secret(*bytes)
@@ -59,22 +59,22 @@ impl Drop for Secret {
     }
 }
 
-/// How long a key serves. All ranks of a job have the same.
+/// How long a key is used. All ranks of a job have the same value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Epochs {
     /// The counter of the first datagram from one rank to another.
     pub first: u64,
-    /// Datagrams that are sealed with one key.
+    /// Datagrams sealed with one key.
     pub frames: u64,
 }
 
 impl Epochs {
-    /// As jobs have it. AES-GCM permits 2^24.5 records of 16 KB under a key (RFC 8446, 5.5), and datagrams are shorter. Others are for
-    /// tests, which would not see a second epoch.
+    /// The value for jobs. AES-GCM permits 2^24.5 records of 16 KB under one key (RFC 8446, 5.5), and
+    /// datagrams are shorter. Tests use other values, to reach a second epoch.
     pub const USUAL: Epochs = Epochs { first: 0, frames: 1 << 24 };
 }
 
-/// What the ranks of one host have in common with those of each other host, one secret for each direction.
+/// The secrets that the ranks of one host share with those of each other host, one for each direction.
 pub struct Keyring {
     outward: Box<[Secret]>,
     inward: Box<[Secret]>,
@@ -82,7 +82,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// For the ranks of host `own` of so many.
+    /// The keyring for the ranks of host `own`, one of `hosts`.
     #[must_use]
     pub fn new(secret: &Secret, own: u32, hosts: u32, epochs: Epochs) -> Keyring {
         let between = |from: u32, to: u32| {
@@ -95,19 +95,19 @@ impl Keyring {
         }
     }
 
-    /// How long its keys serve.
+    /// How long each key is used.
     #[must_use]
     pub fn epochs(&self) -> Epochs {
         self.epochs
     }
 
-    /// What a rank of ours seals by for a local rank of another host.
+    /// The chain with which our rank `source` seals for a local rank of another host.
     #[must_use]
     pub fn to(&self, host: u32, source: u32, local_rank: u16) -> Chain {
         self.chain(&self.outward[host as usize], source, local_rank)
     }
 
-    /// What a rank of another host seals by for a local rank of ours.
+    /// The chain with which rank `source` of another host seals for a local rank of ours.
     #[must_use]
     pub fn from(&self, host: u32, source: u32, local_rank: u16) -> Chain {
         self.chain(&self.inward[host as usize], source, local_rank)
@@ -139,13 +139,13 @@ impl Chain {
         Box::new(Key { cipher: Cipher::new(key), iv })
     }
 
-    /// The next epoch, if there are counters for it.
+    /// The next epoch. `None` if the counters run out.
     pub(super) fn next(&self) -> Option<Chain> {
         let first = self.first.checked_add(self.frames)?;
         Some(Chain { secret: self.secret.derive(&[LABEL, b"next"]), first, frames: self.frames })
     }
 
-    /// In which epoch a counter is, from here.
+    /// The epoch of a counter, relative to this one.
     #[inline(always)]
     pub(super) fn epoch_of(&self, counter: u64) -> Epoch {
         match counter.checked_sub(self.first) {
@@ -162,7 +162,7 @@ pub(super) enum Epoch {
     Before,
     This,
     Next,
-    /// None of them.
+    /// Any other epoch.
     Far,
 }
 
@@ -204,7 +204,7 @@ impl Drop for Key {
     }
 }
 
-/// What all is derived for: the second version of these datagrams.
+/// The label of every derivation: version 2 of the datagram format.
 const LABEL: &[u8] = b"ferrywire udp 2 ";
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!([0, u64::MAX / 2].map(|counter| third.epoch_of(counter)), [Far; 2]);
     }
 
-    /// What a counter is mixed into differs, and so does every nonce under a key.
+    /// The counter is mixed into an IV, and each counter gives another nonce.
     #[test]
     fn nonces_are_as_unique_as_counters() {
         let key = ring(0).to(1, 0, 0).key();

@@ -1,8 +1,8 @@
-//! The rail between hosts: frames as sealed datagrams. It loses, repeats and reorders what the network does; all
-//! that is the NIC's business.
+//! The rail between hosts: frames as sealed datagrams. It loses, repeats and reorders frames as the network
+//! does; the NIC's reliability deals with that.
 //!
-//! Frames of one turn that go to the same rank leave together, as a batch. A host that has not been heard yet is
-//! tried at each of its addresses; from then on it is reached where a genuine frame came from.
+//! Frames of one turn to the same rank leave together, as a batch. As long as nothing has arrived from a
+//! host, frames go to each of its addresses; afterwards only to the address that a genuine frame came from.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +24,7 @@ use crate::udp::replay::ReplayWindow;
 use crate::udp::seal::{Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Sealer, TAG_BYTES};
 use crate::udp::socket::{ReceiveBuffer, Target};
 
-/// Opens the rail for one rank: once, since its counters must not begin anew.
+/// Opens the rail for one rank: once only, since its counters must not start again.
 pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
     let out = Udp {
         net: Arc::clone(net),
@@ -44,27 +44,27 @@ pub(crate) struct Udp {
     connected: Connected,
     routes: ByNumber<Peer, Route>,
     batch: Batch,
-    /// Peers whose frames found no room.
+    /// Peers whose frames did not fit.
     full: Vec<Peer>,
 }
 
-/// The ranks that have sent something genuine.
+/// The ranks that have sent a genuine datagram.
 pub(crate) type Sources = ByNumber<u32, Source>;
 
 type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
-/// How a rank is reached.
+/// How to reach a rank.
 struct Route {
     host: u32,
     local_rank: u16,
     counter: Counter,
-    /// What seals for it, unless the job is insecure.
+    /// Seals for this rank; `None` in an insecure job.
     sealer: Option<Sealer>,
-    /// Where its host has been heard.
+    /// Where genuine frames of its host have come from.
     known: Option<Target>,
 }
 
-/// Datagrams for one rank that have not left yet: all of one length but the last, which may be shorter.
+/// Datagrams for one rank that have not left yet: all of one length, except that the last may be shorter.
 struct Batch {
     to: Option<Peer>,
     bytes: Vec<u8>,
@@ -110,7 +110,7 @@ impl Rail for Udp {
 }
 
 impl Udp {
-    /// Sends bytes in two parts, whatever they mean.
+    /// Sends bytes in two parts.
     pub(crate) fn send_bytes(&mut self, to: Peer, head: &[u8], payload: &[u8]) -> Sent {
         let tag_bytes = if self.net.insecure { 0 } else { TAG_BYTES };
         let len = HEADER_BYTES + head.len() + payload.len() + tag_bytes;
@@ -118,11 +118,11 @@ impl Udp {
             return self.stick(to);
         }
         let Some(route) = route(&mut self.routes, &self.net, to) else {
-            // A rank that there is not gets nothing, and its silence says so.
+            // Frames to a rank that does not exist are dropped, as if it were silent.
             return Sent::Away;
         };
         let Some(counter) = route.counter.count() else {
-            // Nothing is ever sent under a number that has been used. For the peer we are silent from now on.
+            // No counter is used twice. The peer hears nothing more from us.
             return Sent::Away;
         };
         let header = DatagramHeader {
@@ -145,7 +145,7 @@ impl Udp {
         Sent::Away
     }
 
-    /// A datagram as it would leave.
+    /// The datagram that would leave.
     #[cfg(test)]
     pub(crate) fn sealed_for_tests(&mut self, to: Peer, frame: &[u8]) -> Vec<u8> {
         assert_eq!(self.send_bytes(to, frame, &[]), Sent::Away);
@@ -161,7 +161,7 @@ impl Udp {
         Sent::Full
     }
 
-    /// Lets go what has been collected. False if the socket has no room for it.
+    /// Sends what has been collected. False if the socket has no room for it.
     #[inline]
     pub(crate) fn let_all_go(&mut self) -> bool {
         match self.batch.to {
@@ -181,7 +181,7 @@ impl Udp {
             Some(target) => {
                 match self.connected.send_batch(&self.net.socket, target, bytes, *each) {
                     Ok(sent) => sent,
-                    // What cannot be sent is lost like anything that the network loses.
+                    // A datagram that cannot be sent is lost, like one that the network drops.
                     Err(_) => bytes.len(),
                 }
             }
@@ -203,7 +203,7 @@ impl Udp {
     }
 }
 
-/// How `to` is reached, if there is such a rank.
+/// The route to `to`. `None` if there is no such rank.
 fn route<'a>(routes: &'a mut ByNumber<Peer, Route>, net: &Net, to: Peer) -> Option<&'a mut Route> {
     match routes.entry(to) {
         Entry::Occupied(entry) => Some(entry.into_mut()),
@@ -217,22 +217,22 @@ fn route<'a>(routes: &'a mut ByNumber<Peer, Route>, net: &Net, to: Peer) -> Opti
     }
 }
 
-/// How all frames of the job go.
+/// The form of all frames of the job.
 fn form(net: &Net) -> Form {
     if net.insecure { Form::Plain } else { Form::Sealed }
 }
 
 impl Batch {
-    /// Whether one more datagram of `len` bytes to `to` may be added.
+    /// Whether one more datagram of `len` bytes to `to` fits into the batch.
     fn takes(&self, to: Peer, len: usize) -> bool {
         let Some(before) = self.to else { return true };
-        // The last may be shorter, and then it is the last.
+        // Only the last may be shorter.
         let whole = self.bytes.len().is_multiple_of(self.each);
         before == to && whole && len <= self.each && self.bytes.len() + len <= BATCH_BYTES_MAX
     }
 }
 
-/// The half that takes what has come.
+/// The half that receives.
 pub(crate) struct UdpInlet {
     net: Arc<Net>,
     room: ReceiveBuffer,
@@ -241,16 +241,16 @@ pub(crate) struct UdpInlet {
 
 pub(crate) struct Source {
     host: u32,
-    /// What opens its datagrams, unless the job is insecure.
+    /// Opens its datagrams; `None` in an insecure job.
     opener: Option<Opener>,
     window: ReplayWindow,
-    /// The address that its host is known to be heard at.
+    /// The address last noted for its host.
     heard: SocketAddress,
 }
 
 impl Inlet for UdpInlet {
     fn poll(&mut self, _: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        // What the socket complains about is told when something is sent.
+        // Errors of the socket show when something is sent.
         self.poll_bytes(|peer, frame| take(peer, Arrival::Frame(FAR, frame))).unwrap_or(0)
     }
 
@@ -260,10 +260,10 @@ impl Inlet for UdpInlet {
 }
 
 impl UdpInlet {
-    /// Shows the genuine frames that have come, each once; answers how many datagrams of any sort there were.
+    /// Shows the genuine frames that have arrived, each once; returns the number of datagrams of any sort.
     pub(crate) fn poll_bytes(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
         let UdpInlet { net, room, sources } = self;
-        // Whether something new has come in the same piece.
+        // Whether a new datagram came in the same piece.
         let mut news = false;
         net.socket.receive_many(room, |from, joined, datagram| {
             news &= joined;
@@ -279,7 +279,7 @@ impl UdpInlet {
     }
 }
 
-/// Who a datagram is from, and where the frame in it is, if it is genuine and new.
+/// The source of a datagram and the place of its frame, if it is genuine and new.
 #[inline]
 pub(crate) fn open_one(
     net: &Net,
@@ -288,13 +288,13 @@ pub(crate) fn open_one(
     datagram: &mut [u8],
 ) -> Option<(Peer, Range<usize>)> {
     let header = DatagramHeader::parse(datagram)?;
-    // The kernel gives a datagram for a local rank that nobody has to anybody.
+    // The kernel gives a datagram for a local rank that does not exist to any socket.
     if header.local_rank != net.local_rank || header.form != form(net) {
         return None;
     }
     let frame = match sources.entry(header.source) {
         Entry::Occupied(entry) => entry.into_mut().open(&header, datagram, from, net)?,
-        // Nothing is set aside for whoever has only said that it is somebody.
+        // State is allocated only after a datagram proves genuine.
         Entry::Vacant(entry) => {
             let mut source = Source::new(net, header.source)?;
             let frame = source.open(&header, datagram, from, net)?;
@@ -306,8 +306,8 @@ pub(crate) fn open_one(
 }
 
 impl Source {
-    /// A rank of another host. Ranks of our own host talk to us through its memory, where the kernel tells who they are:
-    /// what the network brings in their names would be believed as much.
+    /// A rank of another host. Ranks of our own host use shared memory, where the kernel vouches for their
+    /// identity; a frame from the network in their name would be trusted as much, so it is rejected.
     #[cold]
     fn new(net: &Net, rank: u32) -> Option<Source> {
         let (host, _) = net.directory.place(rank).filter(|&(host, _)| host != net.host)?;
@@ -343,12 +343,12 @@ impl Source {
     }
 }
 
-/// Whether a datagram that was not taken is genuine, but for another local rank of our host: the kernel has given it to us because it
-/// has joined it to one of ours. Whatever is in it is lost by asking.
+/// Whether a rejected datagram is genuine, but for another local rank of our host: the kernel has joined it
+/// to one of ours. The check destroys its contents.
 ///
-/// Of what is said in clear nothing is believed, so that strangers cannot make it look as if. They can repeat what they
-/// have heard; so this is asked only of what came in one piece with something new. A kernel that joins so does it from the beginning:
-/// the first key of two ranks is enough to see it.
+/// The header, which is in clear, is not believed, so strangers cannot forge this. They can replay what they
+/// have sniffed, so only datagrams that came in one piece with a new one are checked. A kernel that joins
+/// like that does so from the start: the first key of two ranks is enough to detect it.
 #[cold]
 fn is_astray(net: &Net, datagram: &mut [u8]) -> bool {
     let Some(header) = DatagramHeader::parse(datagram) else { return false };
@@ -380,7 +380,7 @@ mod tests {
     use crate::net::tests::{HERE, ranks};
     use crate::udp::keys::Epochs;
 
-    /// Who the frames are from that a rank takes, when this many datagrams have come to it.
+    /// The sources of the frames that a rank accepts, once this many datagrams have arrived.
     fn taken_from(inlet: &mut UdpInlet, datagrams: usize) -> Vec<u32> {
         let (mut came, mut sources) = (0, Vec::new());
         while came < datagrams {
@@ -396,7 +396,7 @@ mod tests {
         for wire in [LocalWire::Sealed(Epochs::USUAL), LocalWire::Insecure] {
             let nets = ranks(2, 3, wire);
             let (_, mut inlet) = open(&nets[0]);
-            // The ranks of its own host, itself among them, have the secret of the job.
+            // The ranks of its own host, itself included, have the job's secret.
             for net in &nets[..3] {
                 let (mut out, _) = open(net);
                 assert_eq!(out.send_bytes(Peer(0), b"frame", &[]), Sent::Away);
@@ -427,8 +427,8 @@ mod tests {
         }
     }
 
-    /// Rank 0 of a host sends so many frames to rank 1 of another: the counters of those that leave, and the numbers in those
-    /// that are taken.
+    /// Rank 0 of a host sends `frames` frames to rank 1 of another: the counters of those that leave, and the
+    /// numbers in those that are accepted.
     fn send_frames(epochs: Epochs, frames: u64) -> (Vec<u64>, Vec<u64>) {
         let nets = ranks(2, 1, LocalWire::Sealed(epochs));
         let ((mut out, _), (_, mut inlet)) = (open(&nets[0]), open(&nets[1]));
@@ -468,7 +468,7 @@ mod tests {
         assert!(taken.iter().copied().eq(0..2500), "{} were taken", taken.len());
     }
 
-    /// Whoever comes to a new epoch first, its datagrams of the one before are late.
+    /// After the first datagram of a new epoch, those of the previous one are late.
     #[test]
     fn what_is_late_or_comes_twice_counts_once_also_where_the_key_changes() {
         let epochs = Epochs { first: 0, frames: 1000 };

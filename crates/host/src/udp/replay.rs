@@ -1,27 +1,26 @@
-//! Which datagrams of one source have been here already.
+//! Replay protection: which datagrams of one source have already arrived.
 //!
-//! A datagram that somebody has recorded and sends again is as genuine as it was the first time.
-//! What gives it away is its counter: each is accepted once, in any order, as long as it is less
-//! than [`REPLAY_WINDOW`] behind the newest. What is older is rejected unseen; if it was no repeat, it is
-//! lost, which is nothing new on this rail.
+//! A datagram that an attacker records and sends again is as genuine as the first time. Its counter gives it
+//! away: each counter is accepted once, in any order, as long as it is less than [`REPLAY_WINDOW`] behind the
+//! newest. Older ones are rejected unseen; a late original is then lost, which may always happen on this rail.
 //!
-//! Only the counters of datagrams that proved genuine may come here: a forger who could move the
-//! window would shut out everybody else.
+//! Only counters of genuine datagrams may be accepted here: a forger who could move the window would shut out
+//! the real source.
 
-/// How far behind the newest a counter may be, itself not included.
+/// How far behind the newest a counter may be, exclusive.
 pub const REPLAY_WINDOW: u64 = 1024;
 
 const WORD_BITS: u64 = u64::BITS as u64;
 const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize;
 const _: () = assert!(REPLAY_WINDOW.is_power_of_two() && REPLAY_WINDOW >= WORD_BITS);
 
-/// The window of one source.
+/// The replay window of one source.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayWindow {
-    /// The highest counter accepted; 0 also before the first.
+    /// The highest counter accepted; also 0 before the first.
     newest: u64,
-    /// One bit for each counter in `newest - REPLAY_WINDOW + 1 ..= newest`, at its remainder by `REPLAY_WINDOW`:
-    /// whether it was accepted.
+    /// One bit for each counter in `newest - REPLAY_WINDOW + 1 ..= newest`, at its remainder by
+    /// `REPLAY_WINDOW`: whether it was accepted.
     seen: [u64; WORDS],
 }
 
@@ -32,7 +31,7 @@ impl ReplayWindow {
         ReplayWindow::default()
     }
 
-    /// Whether `counter` counts, which it does once. Only for what has proved genuine.
+    /// Accepts `counter`, once. Only for datagrams that have proved genuine.
     #[must_use]
     pub fn accept(&mut self, counter: u64) -> bool {
         if counter > self.newest {
@@ -46,7 +45,7 @@ impl ReplayWindow {
         true
     }
 
-    /// Whether `counter` would be accepted: worth a look before the work of opening.
+    /// Whether `counter` would be accepted: a cheap check before decryption.
     #[must_use]
     pub fn is_new(&self, counter: u64) -> bool {
         if counter > self.newest {
@@ -62,15 +61,14 @@ impl ReplayWindow {
         self.newest
     }
 
-    /// Clears the bits of the counters after `newest` up to `counter`, which are those of counters
-    /// that are now too old.
+    /// Clears the bits of the counters after `newest` up to `counter`: they belong to counters that are now too old.
     fn forget_between(&mut self, counter: u64) {
         let mut left = counter - self.newest;
         if left >= REPLAY_WINDOW {
             self.seen.fill(0);
             return;
         }
-        // `counter` is higher, so there is a next one.
+        // `counter` is higher, so `newest + 1` does not overflow.
         let mut at = (self.newest + 1) % REPLAY_WINDOW;
         while left > 0 {
             let (word, first) = place(at);
@@ -99,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// The same as a list of all that was accepted.
+    /// The same as a set of all accepted counters.
     #[derive(Default)]
     struct Naive {
         accepted: BTreeSet<u64>,
@@ -141,7 +139,7 @@ mod tests {
             for step in steps {
                 counter = counter.saturating_add_signed(step);
                 let expected = naive.accept(counter);
-                // Asking changes nothing.
+                // `is_new` changes nothing.
                 prop_assert_eq!(window.is_new(counter), expected, "counter {}", counter);
                 prop_assert_eq!(window.accept(counter), expected, "counter {}", counter);
                 prop_assert!(!window.is_new(counter));

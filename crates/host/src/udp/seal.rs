@@ -1,53 +1,53 @@
-//! A frame as a datagram that nobody outside the job can read or make.
+//! Frames as datagrams that no process outside the job can read or forge.
 //!
 //! ```text
-//! 0       2         3       4             8              16
-//! | local rank  | version | form  | source      | counter      | ciphertext ...  | tag, 16 bytes |
-//! | BE    | 2       |       | rank, LE    | LE           |                 |
+//! 0            2         3       4             8              16
+//! | local rank | version | form  | source      | counter      | ciphertext ...  | tag, 16 bytes |
+//! | BE         | 2       |       | rank, LE    | LE           |                 |
 //! ```
 //!
-//! Source and local rank say which key it is, and the counter which epoch of it (see [`keys`](super::keys)). What claims to be of an
-//! epoch that cannot be costs nothing; what claims to be of the next one costs that epoch's key, which is kept only if it
-//! opens.
+//! Source and local rank select the key, the counter its epoch (see [`keys`](super::keys)). A datagram that
+//! claims an impossible epoch is rejected at no cost; one that claims the next epoch costs the derivation of
+//! that key, which is kept only if it opens the datagram.
 
 use std::ops::Range;
 
 use super::keys::{Chain, Epoch, Epochs, Key};
 use super::replay::REPLAY_WINDOW;
 
-/// What is before a frame.
+/// Length of the header before a frame.
 pub const HEADER_BYTES: usize = 16;
-/// What is behind a frame that is sealed.
+/// Length of the tag after a sealed frame.
 pub const TAG_BYTES: usize = super::cipher::TAG_BYTES;
-/// The only version that is spoken. In the first one a host had one key for all that came to it.
+/// The only version understood. In version 1 a host had one key for everything that it received.
 const VERSION: u8 = 2;
 
-/// How a datagram goes.
+/// How a datagram is protected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// Encrypted, with a tag.
     Sealed,
-    /// Just a header, which wakes its receiver. It proves nothing, and nothing in it is believed.
+    /// Only a header, which wakes its receiver. It proves nothing, and its receiver believes nothing in it.
     Wakeup,
-    /// A header and the frame as it is, in a job that was started with `--insecure`.
+    /// A header and the bare frame, in a job started with `--insecure`.
     Plain,
 }
 
-/// What stands before a frame, in clear.
+/// The header before a frame, in clear.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DatagramHeader {
-    /// The place of the receiver among the ranks of its host. The kernel steers by it.
+    /// The receiver's local rank. The kernel steers by it.
     pub local_rank: u16,
-    /// How the rest goes.
+    /// How the rest is protected.
     pub form: Form,
-    /// The rank that sends.
+    /// The sender's rank.
     pub source: u32,
     /// From a [`Counter`].
     pub counter: u64,
 }
 
 impl DatagramHeader {
-    /// The header of a datagram, if it has one that we understand.
+    /// Parses the header of a datagram. `None` if it is too short or unknown.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<DatagramHeader> {
         let [s0, s1, VERSION, form, r0, r1, r2, r3, counter @ ..] =
@@ -69,7 +69,7 @@ impl DatagramHeader {
         })
     }
 
-    /// As it is sent.
+    /// The header as bytes.
     #[must_use]
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -86,20 +86,20 @@ impl DatagramHeader {
     }
 }
 
-/// What a rank has sent to another.
+/// Counts the datagrams that one rank sends to another.
 #[derive(Debug)]
 pub struct Counter {
     next: Option<u64>,
 }
 
 impl Counter {
-    /// At the beginning.
+    /// Starts at the first counter.
     #[must_use]
     pub fn new(epochs: Epochs) -> Counter {
         Counter { next: Some(epochs.first) }
     }
 
-    /// Counts one datagram, and tells its number. Nothing after the last number that there is: no number comes twice.
+    /// Counts one datagram and returns its number. `None` after the last number: no number is used twice.
     #[must_use]
     pub fn count(&mut self) -> Option<u64> {
         let counter = self.next?;
@@ -108,29 +108,29 @@ impl Counter {
     }
 }
 
-/// Seals what one rank sends to another.
+/// Seals the datagrams of one rank to another.
 pub struct Sealer {
     chain: Chain,
     key: Box<Key>,
-    /// What is sealed next has at least this counter.
+    /// The lowest counter that may be sealed next.
     next: Option<u64>,
 }
 
 impl Sealer {
-    /// At the beginning. There must be no other for the same two ranks: it would seal with the same nonces.
+    /// A sealer for the first epoch. There must be no other for the same two ranks: it would reuse nonces.
     #[must_use]
     pub fn new(chain: Chain) -> Sealer {
         let (key, next) = (chain.key(), Some(chain.first));
         Sealer { chain, key, next }
     }
 
-    /// Makes a datagram in place: there is a frame in the middle of `datagram`, with room for
-    /// [`HEADER_BYTES`] before it and for [`TAG_BYTES`] behind.
+    /// Seals a datagram in place: the frame is in the middle of `datagram`, with room for [`HEADER_BYTES`]
+    /// before it and for [`TAG_BYTES`] after it.
     ///
     /// The first datagram of an epoch costs a few microseconds for the key.
     ///
     /// # Panics
-    /// If there is no room, the header is not of a sealed datagram, or its counter is not higher than all before.
+    /// If there is no room, the header is not that of a sealed datagram, or its counter is not higher than all before.
     pub fn seal(&mut self, header: &DatagramHeader, datagram: &mut [u8]) {
         assert!(header.form == Form::Sealed, "what is sealed says so");
         let counter = header.counter;
@@ -152,23 +152,23 @@ impl Sealer {
     }
 }
 
-/// Opens what one rank sends to another.
+/// Opens the datagrams of one rank to another.
 pub struct Opener {
     chain: Chain,
     key: Box<Key>,
-    /// The key of the epoch before, as long as datagrams of it may be late.
+    /// The key of the previous epoch, as long as datagrams of it may be late.
     before: Option<Box<Key>>,
 }
 
 impl Opener {
-    /// At the beginning.
+    /// An opener for the first epoch.
     #[must_use]
     pub fn new(chain: Chain) -> Opener {
         Opener { key: chain.key(), chain, before: None }
     }
 
-    /// Opens a datagram with this header in place: where the frame in it is now. `None` if it is not genuine; then what is in
-    /// it is lost. It opens as often as it comes: see [`replay`](super::replay).
+    /// Opens a datagram with this header in place and returns the range of its frame. `None` if it is not
+    /// genuine; then its contents are lost. Repeats open as well: see [`replay`](super::replay).
     #[must_use]
     #[inline]
     pub fn open(&mut self, header: &DatagramHeader, datagram: &mut [u8]) -> Option<Range<usize>> {
@@ -180,7 +180,7 @@ impl Opener {
                 if !self.key.open(counter, head, frame, tag) {
                     return None;
                 }
-                // All that could still be late is too old for the window.
+                // Any datagram of the previous epoch is now too old for the replay window.
                 if self.before.is_some() && counter - self.chain.first >= REPLAY_WINDOW {
                     self.before = None;
                 }
@@ -277,7 +277,7 @@ mod tests {
     fn whatever_is_changed_is_noticed() {
         let (mut sealer, mut opener) = pair(0, 1 << 24);
         let genuine = sealed(&mut sealer, &header(7), b"a frame of some length");
-        // What says which key it is, is looked at before: here all of it is for this one.
+        // The caller selects the key by the header; here every forgery goes to this opener.
         for at in 0..genuine.len() {
             for bit in 0..8 {
                 let mut forged = genuine.clone();
@@ -301,7 +301,7 @@ mod tests {
             ring(&secret(), TO).from(FROM, SOURCE + 1, SLOT),
             ring(&secret(), TO).from(FROM, SOURCE, SLOT + 1),
             ring(&Secret::new(&[9; 32]), TO).from(FROM, SOURCE, SLOT),
-            // The way back.
+            // The reverse direction.
             ring(&secret(), TO).to(FROM, SOURCE, SLOT),
         ] {
             assert!(!opens(&mut Opener::new(chain), genuine.clone()));
@@ -347,7 +347,7 @@ mod tests {
             assert!(opens(&mut opener, sealed(&mut sealer, &header(number), b"frame")));
         }
         assert_eq!([(); 3].map(|()| counter.count()), [None; 3]);
-        // Nor does the sealer seal with any number twice.
+        // The sealer does not seal a number twice either.
         let again = |number| {
             let mut datagram = vec![0; HEADER_BYTES + TAG_BYTES];
             let twice =
@@ -388,7 +388,7 @@ mod tests {
             assert!(!opens(&mut opener, forged), "{counter}");
             assert!(opener.chain.first == 0 && opener.before.is_none(), "{counter}");
         }
-        // Two epochs ahead is too far also for what is genuine: nobody is made to go through many.
+        // Two epochs ahead is too far even for a genuine datagram: no receiver is made to derive many keys.
         let far = sealed(&mut sealer, &header(2000), b"frame");
         assert!(!opens(&mut opener, far));
         assert_eq!(opener.chain.first, 0);

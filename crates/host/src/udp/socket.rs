@@ -1,20 +1,20 @@
-//! One socket for datagrams: many of them in one call, and never waiting but in [`Socket::wait`].
+//! One datagram socket: many datagrams in one call, and no blocking except in [`Socket::wait`].
 //!
-//! A *batch* is datagrams of one length behind each other in memory, of which only the last may be
-//! shorter. The kernel takes a batch to one address in one piece, and cuts it as late as it can; what
-//! arrives as a batch, it gives in one piece. Where it can do neither, datagrams go one by one.
+//! A *batch* is a run of datagrams of one length in contiguous memory; only the last may be shorter. The
+//! kernel takes a batch to one address in one piece and cuts it as late as possible (GSO); what arrives as a
+//! batch, it delivers in one piece (GRO). Where it can do neither, datagrams go one by one.
 //!
-//! The kernel looks at the first datagram of a batch only when it chooses a socket: so a batch is for one
-//! local rank. But it also makes batches of what arrives from one port for another, which here is from all ranks
-//! of one host for all ranks of another. What it never joins are datagrams that have made a different
-//! number of hops: so those for different local ranks leave with different limits. Where they are joined
-//! nevertheless, which old kernels may do, whoever sees genuine datagrams go astray (see
-//! `is_astray` in `rail.rs`) asks to [`join_no_more`](Socket::join_no_more).
+//! The kernel chooses the receiving socket by the first datagram of a batch only, so a batch is for one local
+//! rank. But it also joins datagrams that arrive from one port for another: here, from all ranks of one host
+//! for all ranks of another. It never joins datagrams that have made a different number of hops, so those for
+//! different local ranks leave with different hop limits. Old kernels may join them nevertheless; a rank that
+//! sees genuine datagrams for others (see `is_astray` in `rail.rs`) calls
+//! [`join_no_more`](Socket::join_no_more).
 
 // Invariants of this file, cited below by number.
-//   S1. Every pointer given to the kernel is to a live value of at least the size that is told with it,
-//       and what is only read through it may be behind a shared reference.
-//   S2. `mmsghdr`, `msghdr` and `iovec` are plain data: all zeros is a value of them.
+//   S1. Every pointer given to the kernel points to a live value of at least the size passed with it, and
+//       what is only read through it may be behind a shared reference.
+//   S2. `mmsghdr`, `msghdr` and `iovec` are plain data: all zeros is a valid value.
 //   S3. An `IoSlice` has the layout of an `iovec`, as its documentation says.
 
 use std::ffi::{c_int, c_uint};
@@ -29,16 +29,16 @@ use ferrywire_nic::Sent;
 use super::address::{ADDRESS_BYTES_MAX, SocketAddress};
 use super::call;
 
-/// Where datagrams go to: one local rank of a host.
+/// The target of datagrams: one local rank of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Target {
     address: SocketAddress,
-    /// The control message that limits the hops.
+    /// The control message with the hop limit.
     hops: [u8; CONTROL_BYTES],
 }
 
 impl Target {
-    /// The local rank of that number behind `address`.
+    /// Local rank `local_rank` of the host at `address`.
     #[must_use]
     pub fn new(address: SocketAddr, local_rank: u16) -> Target {
         let hops = HOPS_MIN + c_int::from(local_rank % HOPS);
@@ -55,7 +55,7 @@ impl Target {
     pub(super) const NOWHERE: Target =
         Target { address: SocketAddress::NOWHERE, hops: [0; CONTROL_BYTES] };
 
-    /// Limits the hops of all that leaves a socket, as for this local rank.
+    /// Gives a socket the hop limit of this target.
     pub(super) fn limit(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let says = self.hops[CONTROL_HEAD..].first_chunk().expect("room for a number");
         let hops = c_int::from_ne_bytes(*says);
@@ -65,12 +65,12 @@ impl Target {
         }
     }
 
-    /// Where its host is.
+    /// The address of its host.
     pub(super) fn address(&self) -> &SocketAddress {
         &self.address
     }
 
-    /// The same for a socket that is connected to the host.
+    /// The same target for a socket that is connected to the host.
     pub(super) fn without_address(&self) -> Target {
         Target { address: SocketAddress::NOWHERE, ..*self }
     }
@@ -79,54 +79,54 @@ impl Target {
 /// One datagram to send.
 #[derive(Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Where to.
+    /// Its target.
     pub to: &'a Target,
-    /// All of it.
+    /// Its bytes.
     pub bytes: &'a [u8],
 }
 
-/// A socket of a [`Group`](super::group::Group), or any other for datagrams.
+/// A socket of a [`Group`](super::group::Group), or any other datagram socket.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
-    /// Whether the kernel cuts batches. It is believed to until it refuses one that goes in parts.
+    /// Whether the kernel cuts batches (GSO): true until it refuses one that then goes one by one.
     cuts: AtomicBool,
-    /// Whether the kernel gives batches in one piece.
+    /// Whether the kernel delivers batches in one piece (GRO).
     joins: AtomicBool,
 }
 
 impl Socket {
-    /// Asks for batches to be given in one piece, if `joins` and the kernel can.
+    /// Wraps a socket, and turns on GRO if `joins` is set and the kernel can.
     #[must_use]
     pub fn new(socket: OwnedFd, joins: bool) -> Socket {
         let joins = joins && call::set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         Socket { socket, cuts: AtomicBool::new(true), joins: AtomicBool::new(joins) }
     }
 
-    /// Whether batches come in one piece, as far as the kernel makes any.
+    /// Whether the kernel may deliver batches in one piece.
     #[must_use]
     pub fn joins(&self) -> bool {
         self.joins.load(Ordering::Relaxed)
     }
 
-    /// Whether batches go in one piece, as far as we know.
+    /// Whether batches leave in one piece, as far as is known.
     #[must_use]
     pub fn cuts(&self) -> bool {
         self.cuts.load(Ordering::Relaxed)
     }
 
-    /// Asks for everything to come as it was sent. What has come in one piece before and is not received
-    /// yet is lost by that: it comes without its joints.
+    /// Turns off GRO. Batches that have arrived but have not been received are lost: they come without their
+    /// segment length.
     pub fn join_no_more(&self) {
         if self.joins.swap(false, Ordering::Relaxed) {
-            // Should it fail, batches are not understood any more, and sent again in vain; but what
-            // could be turned on can be turned off.
+            // Should this fail, batches are no longer understood and retries are in vain; but what could be
+            // turned on can be turned off.
             let off = call::set(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 0);
             debug_assert!(off.is_ok(), "{off:?}");
         }
     }
 
-    /// Sends one datagram that is in several parts.
+    /// Sends one datagram given in several parts.
     pub fn send(&self, to: &Target, parts: &[IoSlice<'_>]) -> Result<Sent> {
         match self.send_message(to, parts, &to.hops) {
             Ok(()) => Ok(Sent::Away),
@@ -135,7 +135,7 @@ impl Socket {
         }
     }
 
-    /// Sends one datagram to where the socket is connected; its length, or nothing if there is no room now.
+    /// Sends one datagram on a connected socket. Returns its length, or 0 if there is no room now.
     #[inline]
     pub(super) fn send_on(&self, datagram: &[u8]) -> Result<usize> {
         let sent = retried(|| {
@@ -149,8 +149,8 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams in their order, and tells how many are away. For the others there is no room
-    /// now. If not even the first one can be sent, ever, that is an error.
+    /// Sends datagrams in order and returns how many have left. For the others there is no room now. If even
+    /// the first one can never be sent, that is an error.
     pub fn send_many(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
         let mut away = 0;
         while away < datagrams.len() {
@@ -165,8 +165,8 @@ impl Socket {
         Ok(away)
     }
 
-    /// Sends a batch of datagrams of `each` bytes, for one local rank, and tells how many bytes are away. For
-    /// the others there is no room now. If not even the first one can be sent, ever, that is an error.
+    /// Sends a batch of datagrams of `each` bytes to one local rank and returns how many bytes have left. For
+    /// the rest there is no room now. If even the first datagram can never be sent, that is an error.
     ///
     /// # Panics
     /// If `each` is 0.
@@ -187,9 +187,8 @@ impl Socket {
         Ok(away)
     }
 
-    /// Takes what has come, one datagram after the other, to `take`, and tells how many that were. If
-    /// nothing has come, that is none. There may be more. With each datagram it is told where it is from, and whether it
-    /// came behind another in one piece.
+    /// Passes the datagrams that have arrived to `take`, one by one, and returns how many there were; there
+    /// may be more. `take` gets the source, whether the datagram came behind another in one piece, and the bytes.
     pub fn receive_many(
         &self,
         room: &mut ReceiveBuffer,
@@ -202,7 +201,7 @@ impl Socket {
         }
     }
 
-    /// Takes at most so many pieces.
+    /// Receives at most `N` pieces.
     fn receive_pieces<const N: usize>(
         &self,
         room: &mut ReceiveBuffer,
@@ -229,12 +228,12 @@ impl Socket {
             }
         }
         let received = match &mut messages[..] {
-            // The call for one is a little quicker.
+            // The call for one is a little faster.
             [one] => self.receive_piece(one),
             many => retried(|| {
                 let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
                 let (first, no_limit) = (many.as_mut_ptr(), std::ptr::null_mut());
-                // SAFETY: by S1: `messages` are so many, and point to the three lists and to `room`.
+                // SAFETY: by S1: there are `N` `messages`, which point to the three lists and to `room`.
                 unsafe { libc::recvmmsg(socket, first, count(N), flags, no_limit) as isize }
             }),
         };
@@ -246,7 +245,7 @@ impl Socket {
         let mut taken = 0;
         let filled = room.bytes.chunks_exact_mut(PIECE_BYTES).zip(&messages).take(pieces);
         for (at, (piece, message)) in filled.enumerate() {
-            // One that did not fit is not what was sent.
+            // A truncated datagram is not what was sent.
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue;
             }
@@ -262,19 +261,19 @@ impl Socket {
         Ok(taken)
     }
 
-    /// Takes one piece; how many that were, which is one.
+    /// Receives one piece and returns 1.
     fn receive_piece(&self, message: &mut libc::mmsghdr) -> Result<usize> {
         let len = retried(|| {
             let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
-            // SAFETY: by S1: it points to what it is received into.
+            // SAFETY: by S1: `message` points to what it is received into.
             unsafe { libc::recvmsg(socket, &raw mut message.msg_hdr, flags) }
         })?;
         message.msg_len = count(len);
         Ok(1)
     }
 
-    /// Waits until something has come, here or at `other`, or until `timeout` is over. False if nothing has. A
-    /// signal ends it, too.
+    /// Waits until this socket or `other` is readable, or until `timeout` is over. False if neither is. A
+    /// signal ends the wait, too.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Result<bool> {
         let until = timeout.map(|timeout| libc::timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -282,7 +281,7 @@ impl Socket {
         });
         let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // The kernel passes over negative numbers.
+        // The kernel ignores negative descriptors.
         let other = other.map_or(-1, |other| other.as_raw_fd());
         let mut wanted = [wanted(self.socket.as_raw_fd()), wanted(other)];
         // SAFETY: by S1, for two `wanted`, and `until`, which may be null.
@@ -295,8 +294,8 @@ impl Socket {
         }
     }
 
-    /// A part of a batch that the kernel may take in one piece; its length, or less if there is no
-    /// room for all.
+    /// Sends a part of a batch that the kernel may take in one piece. Returns its length, or less if there is
+    /// no room for all.
     fn send_piece(&self, to: &Target, piece: &[u8], each: usize) -> Result<usize> {
         if piece.len() <= each {
             return self.send_message(to, &[IoSlice::new(piece)], &to.hops).map(|()| piece.len());
@@ -313,7 +312,7 @@ impl Socket {
             Err(error) => error,
         };
         match refused.raw_os_error() {
-            // A kernel or a network that cannot; or a batch that goes in no way, which then shows.
+            // The kernel or the network cannot; or this batch cannot be sent at all, and `send_singly` fails too.
             Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP | libc::ENOPROTOOPT) => {
                 let sent = self.send_singly(to, piece, each)?;
                 if sent > 0 {
@@ -345,7 +344,7 @@ impl Socket {
         .map(drop)
     }
 
-    /// How many of the first [`MESSAGES_PER_CALL_MAX`] are away: at least one, or an error.
+    /// Sends up to [`MESSAGES_PER_CALL_MAX`] datagrams and returns how many have left: at least one, or an error.
     fn send_in_one_call(&self, datagrams: &[Datagram<'_>]) -> Result<usize> {
         // SAFETY: by S2.
         let mut messages: [libc::mmsghdr; MESSAGES_PER_CALL_MAX] = unsafe { std::mem::zeroed() };
@@ -373,16 +372,16 @@ impl AsFd for Socket {
     }
 }
 
-/// Where a socket puts what has come. Half a megabyte, used again and again.
+/// The buffer that a socket receives into. Half a megabyte, reused for every call.
 pub struct ReceiveBuffer {
     bytes: Box<[u8]>,
-    /// Whether the next call asks for several pieces. To find that there is no second one takes time, in which
-    /// the first has to wait: so more are asked for only while more come.
+    /// Whether the next call asks for several pieces. Finding out that there is no second one takes time, in
+    /// which the first has to wait, so more are asked for only while more come.
     expects_more: bool,
 }
 
 impl ReceiveBuffer {
-    /// Empty.
+    /// An empty buffer.
     #[must_use]
     pub fn new() -> ReceiveBuffer {
         ReceiveBuffer { bytes: vec![0; PIECE_BYTES * PIECES_MAX].into(), expects_more: false }
@@ -395,7 +394,7 @@ impl Default for ReceiveBuffer {
     }
 }
 
-/// What the kernel is given for one datagram or batch. It points to all three, and they are only read.
+/// The kernel's description of one datagram or batch. It points to all three arguments, which are only read.
 fn outgoing(to: &SocketAddress, parts: &[IoSlice<'_>], control: &[u8]) -> libc::msghdr {
     // SAFETY: by S2.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -409,12 +408,12 @@ fn outgoing(to: &SocketAddress, parts: &[IoSlice<'_>], control: &[u8]) -> libc::
     message
 }
 
-/// The control message that has a batch cut into datagrams of so many bytes.
+/// The control message that makes the kernel cut a batch into datagrams of `each` bytes.
 fn cut(each: u16) -> [u8; CONTROL_BYTES] {
     control(libc::SOL_UDP, libc::UDP_SEGMENT, each.to_ne_bytes())
 }
 
-/// A control message: its length, level and kind, then what it says.
+/// A control message: its length, level and kind, then its value.
 fn control<const N: usize>(level: c_int, kind: c_int, says: [u8; N]) -> [u8; CONTROL_BYTES] {
     let mut control = [0; CONTROL_BYTES];
     control[..LEN_BYTES].copy_from_slice(&(CONTROL_HEAD + N).to_ne_bytes());
@@ -424,23 +423,23 @@ fn control<const N: usize>(level: c_int, kind: c_int, says: [u8; N]) -> [u8; CON
     control
 }
 
-/// How long the datagrams of a batch are that came in one piece, if that is what came.
+/// The length of the datagrams in a piece, if it is a batch.
 fn joint_bytes(control: &[u8]) -> Option<usize> {
     let (_, rest) = control.split_first_chunk::<LEN_BYTES>()?;
     let (level, rest) = rest.split_first_chunk()?;
     let (kind, rest) = rest.split_first_chunk()?;
     let each = c_int::from_ne_bytes(*rest.first_chunk()?);
     let says = (c_int::from_ne_bytes(*level), c_int::from_ne_bytes(*kind));
-    // It is the only one that we ask for.
+    // It is the only control message that we ask for.
     (says == (libc::SOL_UDP, libc::UDP_GRO)).then(|| usize::try_from(each).ok()).flatten()
 }
 
-/// Whether it is worth trying again later.
+/// Whether sending may succeed later.
 fn is_full(error: &Error) -> bool {
     error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Calls again when a signal came between.
+/// Repeats a call that a signal has interrupted.
 fn retried(mut call: impl FnMut() -> isize) -> Result<usize> {
     loop {
         if let Ok(answer) = usize::try_from(call()) {
@@ -458,23 +457,22 @@ fn count(number: usize) -> c_uint {
 }
 
 const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-/// Datagrams that are sent in one call.
+/// Datagrams sent in one call.
 const MESSAGES_PER_CALL_MAX: usize = 32;
-/// Datagrams of a batch that every kernel cuts.
+/// The largest batch that every kernel cuts.
 const BATCH_MAX: usize = 64;
-/// The longest batch: what fits into a datagram of the older protocol.
+/// The longest batch in bytes: the largest payload of a UDP datagram over IPv4.
 const BATCH_BYTES_MAX: usize = 65_507;
-/// Pieces that are received in one call. Each is a datagram or a batch.
+/// Pieces received in one call. Each is a datagram or a batch.
 const PIECES_MAX: usize = 8;
-/// ReceiveBuffer for the longest piece, and a bit more: at a whole power of two they would contend for the same
-/// part of the cache.
+/// Room for the longest piece, and a bit more: at a power of two, pieces would contend for the same cache sets.
 const PIECE_BYTES: usize = (64 << 10) + 576;
 const ADDRESS_LEN_MAX: libc::socklen_t = 28;
 const _: () = assert!(ADDRESS_LEN_MAX as usize == ADDRESS_BYTES_MAX);
-/// The least limit of hops, which is the usual one, and how many there are from there on.
+/// The lowest hop limit, which is the usual default, and how many values are used from there.
 const HOPS_MIN: c_int = 64;
 const HOPS: u16 = 192;
-/// ReceiveBuffer for one control message that says a number.
+/// Room for one control message with a number.
 const LEN_BYTES: usize = size_of::<usize>();
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 const CONTROL_BYTES: usize = CONTROL_HEAD + LEN_BYTES;

@@ -19,7 +19,7 @@ const TIMEOUT: Option<Duration> = Some(Duration::from_secs(10));
 const UNSPECIFIED: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
 
-/// A machine may do without the newer protocol.
+/// The unspecified addresses of the families that this machine has; IPv6 may be missing.
 fn families() -> impl Iterator<Item = IpAddr> {
     UNSPECIFIED.into_iter().filter(|address| {
         let there = UdpSocket::bind((here(*address), 0)).is_ok();
@@ -30,7 +30,7 @@ fn families() -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// This machine, as a sender to `address` says.
+/// This machine's address, in the family of `address`.
 fn here(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -52,7 +52,7 @@ fn datagram(local_rank: u16, number: u16, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The next `count` datagrams of a socket, and where they came from.
+/// The next `count` datagrams of a socket, and their sources.
 fn receive(socket: &Socket, count: usize) -> Vec<(SocketAddress, Vec<u8>)> {
     let (mut room, mut received) = (ReceiveBuffer::new(), Vec::new());
     while received.len() < count {
@@ -65,7 +65,7 @@ fn receive(socket: &Socket, count: usize) -> Vec<(SocketAddress, Vec<u8>)> {
     received
 }
 
-/// Asserts that nothing is there.
+/// Asserts that nothing has arrived.
 fn assert_empty(socket: &Socket) {
     let taken = socket
         .receive_many(&mut ReceiveBuffer::new(), |_, _, bytes| panic!("unexpected {bytes:?}"));
@@ -79,7 +79,7 @@ fn each_slot_gets_its_own() {
         for number in 0..40 {
             let bytes = datagram(number % 4, number, 30);
             let parts = [IoSlice::new(&bytes[..7]), IoSlice::new(&bytes[7..])];
-            // From any of them, to all of them.
+            // Each of them sends to all of them.
             let from = &sockets[usize::from(number / 10)];
             assert_eq!(from.send(&Target::new(to, number % 4), &parts).expect("sent"), Sent::Away);
         }
@@ -106,7 +106,7 @@ fn slots_that_nobody_has_do_no_harm() {
             let bytes = datagram(local_rank, 7, 20);
             sockets[0].send(&Target::new(to, local_rank), &[IoSlice::new(&bytes)]).expect("sent");
         }
-        // Somebody has got the odd ones, and everybody his own.
+        // Any socket may get the odd ones, and each gets its own.
         for (local_rank, socket) in (0..4).zip(&sockets) {
             let mut seen = Vec::new();
             while !seen.contains(&datagram(local_rank, 7, 20)) {
@@ -189,7 +189,7 @@ fn what_is_too_long_is_an_error_and_ends_nothing() {
 fn a_batch_that_the_kernel_does_not_cut_goes_one_by_one() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
     let to = Target::new(to, 0);
-    // Without checksums it refuses to.
+    // Without checksums it refuses to cut.
     call::set(sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("set");
     let batch: Vec<u8> = (0..90).flat_map(|number| datagram(0, number, 300)).collect();
     for _ in 0..2 {
@@ -235,7 +235,7 @@ fn two_groups_in_one_range_have_different_ports() {
             *ports.entry(group.port).or_insert(0) += 1;
         }
         assert_eq!(ports.len(), 4, "{ports:?}");
-        // A range that is taken has no room for another job, also not at one address of all.
+        // A port that is taken is refused to another job, also at a single address.
         let taken = groups[0].port..=groups[0].port;
         for address in [address, here(address)] {
             let error = Group::open(2, Some(taken.clone()), address).expect_err("taken");
@@ -244,7 +244,7 @@ fn two_groups_in_one_range_have_different_ports() {
     }
 }
 
-/// Jobs that start at the same moment with the same range do not come into one group.
+/// Jobs that start at the same moment with the same range get different ports.
 #[test]
 fn groups_that_race_for_a_port_do_not_mix() {
     let base = Group::open(1, None, UNSPECIFIED[0]).expect("opened").port;
@@ -258,14 +258,14 @@ fn groups_that_race_for_a_port_do_not_mix() {
     assert_eq!(ports.len(), groups.len());
 }
 
-/// What the kernel permits to a program of the same user, which is why frames are sealed.
+/// A program of the same user may share the port, which is why frames are sealed.
 #[test]
 fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
     for address in families() {
         let (sockets, to) = group(2, address, false);
         let port = to.port();
         let to = Target::new(to, 1);
-        // Without asking to share, nobody gets it.
+        // Without `SO_REUSEPORT`, no socket gets the port.
         for place in [address, here(address)] {
             let error = UdpSocket::bind((place, port)).expect_err("taken");
             assert_eq!(error.kind(), ErrorKind::AddrInUse);
@@ -277,7 +277,7 @@ fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
         assert_eq!(receive(&sockets[1], 1)[0].1, bytes);
         assert_empty(&other);
         drop(other);
-        // At a closer address, it gets what is sent there, until it goes.
+        // At a more specific address, it receives what is sent there, until it is closed.
         let thief = sharing(here(address), port);
         sockets[0].send(&to, &[IoSlice::new(&bytes)]).expect("sent");
         assert_eq!(receive(&thief, 1)[0].1, bytes);
@@ -288,7 +288,7 @@ fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
     }
 }
 
-/// A socket that asks to share its port.
+/// A socket with `SO_REUSEPORT`.
 fn sharing(address: IpAddr, port: u16) -> Socket {
     let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let socket = call::datagram_socket(domain).expect("made");

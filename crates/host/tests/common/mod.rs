@@ -1,4 +1,4 @@
-//! What stories of ranks as threads have in common.
+//! Shared by tests that run ranks as threads.
 
 use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use ferrywire_host::{Driver, Operators, Rank, job, memory};
 use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted};
 
-/// Runs `story` twice, where ranks have cores of their own and where they share them. Ends the process if it takes
-/// too long: whoever waits for ever cannot be joined.
+/// Runs `story` twice: with a core for each rank, and oversubscribed. Aborts the process if it takes too
+/// long, because a thread that waits for ever cannot be joined.
 pub(crate) fn both_ways(
     ranks: u32,
     operators: Operators,
@@ -25,7 +25,7 @@ pub(crate) fn both_ways(
         }
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        // Not `eprintln`, which the test harness would keep to itself.
+        // Not `eprintln`, which the test harness would capture.
         let _ = writeln!(std::io::stderr(), "{:?} waits for ever", thread::current().name());
         std::process::abort();
     }
@@ -34,7 +34,7 @@ pub(crate) fn both_ways(
 
 pub(crate) fn post_send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Posted {
     let word = MatchWord::new(0, driver.me().0, tag);
-    // SAFETY: whoever calls keeps the bytes until the operation is over.
+    // SAFETY: the caller keeps the bytes until the operation is over.
     unsafe {
         driver.submit(|nic, port| {
             nic.post_send(Peer(to), word, memory::lend(bytes), Mode::Standard, port)
@@ -45,7 +45,7 @@ pub(crate) fn post_send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Pos
 pub(crate) fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Posted {
     let word = MatchWord::new(0, from, tag);
     let into = memory::lend_mut(bytes);
-    // SAFETY: whoever calls keeps the bytes until the operation is over.
+    // SAFETY: the caller keeps the bytes until the operation is over.
     unsafe {
         driver.submit(|nic, port| nic.post_receive(Some(Peer(from)), word, Mask::EXACT, into, port))
     }
@@ -67,7 +67,7 @@ pub(crate) fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) {
     assert!(matches!(outcome, Outcome::Received(_)), "{outcome:?}");
 }
 
-/// A waker that does what it is told, once.
+/// A waker that calls a function, once.
 struct Does(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Does {

@@ -1,4 +1,4 @@
-//! What modules send: kept in memory of the NIC's until the rail needs it no more.
+//! Messages that modules send: kept in memory of the NIC until the rail no longer needs them.
 
 use super::THROUGH;
 use super::table::ModuleReceive;
@@ -8,23 +8,23 @@ use crate::port::Port;
 use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
 
-/// Sizes of memory for messages of modules: these, and what the longest needs.
+/// Sizes of buffers for messages of modules. A third class holds the longest message.
 const OUTBOX_BYTES: [u64; OUTBOXES - 1] = [256, 4096];
 pub(super) const OUTBOXES: usize = 3;
 
-/// No module's.
+/// The group of no module.
 pub(super) const NO_GROUP: u16 = 0;
 
-/// A message of a module that is on its way.
+/// A message of a module in flight.
 pub(super) struct SentByModule {
     pub(super) group: u16,
     pub(super) span: Span,
-    /// It is one that the module has let through.
+    /// The module has let it through.
     pub(super) passing: bool,
 }
 
 impl<V: Variant> Nic<V> {
-    /// Takes back the receive of a module if too much of what it sent is on its way.
+    /// Cancels the module's receive if too much of what it sent is in flight.
     pub(super) fn stall_if_full(&mut self, group: u16, port: &mut impl Port) {
         let kept_bytes_max = self.limits.module_kept_bytes_max;
         let Some(at) = self.modules.find(group) else { return };
@@ -40,7 +40,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Sends bytes that a module has no room for beyond this call.
+    /// Sends bytes from a buffer of the NIC, since the module's own are valid only during this call.
     pub(super) fn send_kept(
         &mut self,
         group: u16,
@@ -82,7 +82,7 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// The memory of something kept is free again.
+    /// Frees the buffer of a message that has been sent.
     pub(crate) fn on_kept(&mut self, kept: Ticket, outcome: Outcome, port: &mut impl Port) {
         let Some(SentByModule { group, span, passing }) = self.modules.kept.release(kept) else {
             return;
@@ -101,7 +101,7 @@ impl<V: Variant> Nic<V> {
     }
 }
 
-/// Which outbox a message goes to.
+/// The buffer class of a message.
 fn class_of(len: u64) -> usize {
     OUTBOX_BYTES.iter().position(|&bytes| len <= bytes).unwrap_or(OUTBOX_BYTES.len())
 }

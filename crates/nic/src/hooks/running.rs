@@ -1,4 +1,4 @@
-//! A module while it runs: what it may ask for, and what it gets.
+//! A running module: the calls that it may make.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::port::Port;
 use crate::types::Peer;
 use crate::word::MatchWord;
 
-/// A module that runs, and what it can reach.
+/// A running module, and what it can reach.
 pub(super) struct Running<'a, V: Variant, P: Port> {
     pub(super) nic: &'a mut Nic<V>,
     pub(super) port: &'a mut P,

@@ -1,4 +1,4 @@
-//! Which modules a NIC has: loading, replacing, unloading, and what it knows of each.
+//! The modules of a NIC: loading, replacing, unloading, and their state.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,105 +16,106 @@ use crate::slab::Slab;
 use crate::types::{Outcome, Peer, Span, Ticket};
 use crate::word::MatchWord;
 
-/// Counters that a module has.
+/// Number of counters of a module.
 pub const MODULE_COUNTERS: u32 = 8;
 
-/// Where a module runs: its rank in its group, and who the others are.
+/// Where a module runs: its rank in its group, and the processes of the others.
 pub struct Placement {
-    /// The rank that it runs at.
+    /// The rank that the module runs at.
     pub rank: u32,
-    /// How many ranks the group has.
+    /// The size of the group.
     pub size: u32,
-    /// The process behind a rank.
+    /// The process of a rank.
     pub peer_of: Box<dyn Fn(u32) -> Option<Peer> + Send>,
 }
 
-/// What a module has done.
+/// Counters of what a module has done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ModuleStats {
     /// Messages that it ran for.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of those messages.
     pub bytes: u64,
-    /// Those that it let through.
+    /// Messages that it let through.
     pub delivered: u64,
-    /// Those that it consumed.
+    /// Messages that it consumed.
     pub consumed: u64,
     /// Messages that it sent or forwarded.
     pub sent: u64,
-    /// Those of them that will not arrive, since the receiver is gone.
+    /// Sent messages that will not arrive, because the receiver is gone.
     pub lost: u64,
     /// Messages that a trap ended.
     pub faults: u64,
-    /// Times that it took no more messages, since too much of what it sent was on its way.
+    /// Times that it stopped taking messages, because too much of what it sent was in flight.
     pub stalls: u64,
-    /// Fuel that it used.
+    /// Fuel used.
     pub fuel: u64,
-    /// The last trap, and the word of the message that it ended.
+    /// The last trap, and the match word of the message that it ended.
     pub last_fault: Option<(MatchWord, Trap)>,
 }
 
-/// The modules of a NIC. Most NICs have none, and are small.
+/// The modules of a NIC. Most NICs have none, and allocate nothing.
 #[derive(Default)]
 pub(crate) struct Modules {
     table: Option<Box<Table>>,
-    /// Whether something may be due: asked at each event, by those without modules too.
+    /// Whether a module may be due. Checked at each event, even without modules.
     awaited: bool,
 }
 
-/// What there is as soon as a module has been loaded.
+/// The state that exists once a module has been loaded.
 pub(crate) struct Table {
     pub(super) loaded: Vec<Loaded>,
-    /// What is to be run as soon as the NIC has nothing else to do.
+    /// Modules to run as soon as the NIC has nothing else to do.
     pub(super) due: VecDeque<(u16, Due)>,
-    /// Messages of modules that are on their way.
+    /// Messages of modules in flight.
     pub(super) kept: Slab<SentByModule>,
-    /// Where the next message of a module is put: small, middling or long. It is free again as soon as the rail has it.
+    /// Buffers for the next message of a module: small, medium and long. Each is free again as soon as the rail
+    /// has the message.
     pub(super) outboxes: [Option<Span>; OUTBOXES],
-    /// Runs until others get their turn.
+    /// Module runs left in this turn.
     pub(super) runs_left: u32,
-    /// The payload of the message that a module runs for, if it has changed it or it was not in a frame.
+    /// The payload of the current message, once the module has changed it.
     pub(super) scratch: Vec<u8>,
 }
 
-/// A module, and all that the NIC knows of it.
+/// A module, and what the NIC knows of it.
 pub(super) struct Loaded {
     pub(super) group: u16,
-    /// Not here while it runs.
+    /// `None` while the module runs.
     pub(super) module: Option<Box<dyn Module>>,
     pub(super) placement: Placement,
     pub(super) slot: ModuleReceive,
     /// Where messages land that do not come in one frame under credit.
     pub(super) buffer: Span,
     pub(super) counters: [Option<Counter>; MODULE_COUNTERS as usize],
-    /// Messages that traps have ended and nobody has received.
+    /// Messages that traps have ended and no receive has got yet.
     pub(super) ended: usize,
-    /// Runs, since the last that came to an end, that used up their fuel, time, stack or sends.
+    /// Consecutive runs that used up fuel, time, stack or sends.
     pub(super) streak: u32,
-    /// Messages for which it does not run, since it would only trap again.
+    /// Messages for which it does not run, because it would probably trap again.
     pub(super) barred: u32,
-    /// Bytes of its messages that are on their way.
+    /// Bytes of its messages in flight.
     pub(super) kept_bytes: u64,
     /// Messages that it has let through and that wait for room.
     pub(super) passing: u32,
-    /// All but its fuel, which it counts itself.
+    /// All counters but the fuel, which the module counts.
     pub(super) stats: ModuleStats,
-    /// Fuel that its predecessors used.
+    /// Fuel used by its predecessors.
     pub(super) fuel_before: u64,
 }
 
-/// What the receive of a module is doing.
+/// The state of a module's receive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ModuleReceive {
-    /// Posted. If it has not matched, nothing comes before the next message.
+    /// Posted. While it has not matched, no message waits for the module.
     Posted(Ticket),
-    /// Over, and the module is about to run.
+    /// Complete; the module is about to run.
     Due,
-    /// Not posted, since too much of what the module sent is on its way.
+    /// Not posted, because too much of what the module sent is in flight.
     Stalled,
 }
 
-/// Why a module is to be run.
+/// Why a module is to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
     Message(Outcome),
@@ -135,19 +136,19 @@ impl Default for Table {
 }
 
 impl Modules {
-    /// Modules may run again.
+    /// Begins a turn: modules may run again.
     pub(crate) fn begin_turn(&mut self) {
         if let Some(table) = &mut self.table {
             table.runs_left = RUNS_PER_TURN_MAX;
         }
     }
 
-    /// Whether modules may run any more before others get their turn.
+    /// Whether modules may still run in this turn.
     pub(crate) fn may_run(&self) -> bool {
         self.table.as_ref().is_none_or(|table| table.runs_left > 0)
     }
 
-    /// Messages of modules that are on their way.
+    /// Messages of modules in flight.
     pub(crate) fn kept(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.kept.live())
     }
@@ -157,13 +158,13 @@ impl Modules {
         !self.awaited
     }
 
-    /// A module is to be run.
+    /// Makes a module due.
     pub(super) fn push_due(&mut self, group: u16, due: Due) {
         self.awaited = true;
         self.deref_mut().due.push_back((group, due));
     }
 
-    /// What is to be run next.
+    /// The next module to run.
     pub(super) fn next_due(&mut self) -> Option<(u16, Due)> {
         let due = &mut self.table.as_mut()?.due;
         let next = due.pop_front();
@@ -190,7 +191,7 @@ impl Modules {
     }
 }
 
-/// Whoever has found a module, or something that one has left behind, knows that there is a table.
+/// A caller that has found a module, or something left by one, knows that there is a table.
 impl Deref for Modules {
     type Target = Table;
 
@@ -208,7 +209,7 @@ impl DerefMut for Modules {
 }
 
 impl<V: Variant> Nic<V> {
-    /// From now on, messages of `group` go to `module`. Those that have come already go first.
+    /// Loads `module`: messages of `group` go to it, those that have already arrived first.
     pub fn load(
         &mut self,
         group: u16,
@@ -238,7 +239,7 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Another module takes over, with what its predecessor has counted. Answers that one.
+    /// Replaces a module, keeping its counters; returns the predecessor.
     pub fn replace(&mut self, group: u16, module: Box<dyn Module>) -> Option<Box<dyn Module>> {
         let loaded = self.modules.find_mut(group)?;
         (loaded.streak, loaded.barred) = (0, 0);
@@ -247,18 +248,18 @@ impl<V: Variant> Nic<V> {
         predecessor
     }
 
-    /// Takes a module out, with what waits for it and what it has let through and nobody has received. Messages
-    /// that come later wait, as they do before it is loaded.
+    /// Unloads a module, and drops the messages that wait for it and those that it has let through and no receive
+    /// has got. Later messages wait, as before it was loaded.
     pub fn unload(&mut self, group: u16, port: &mut impl Port) -> Option<Box<dyn Module>> {
         let at = self.modules.find(group)?;
         let loaded = self.modules.loaded.swap_remove(at);
         self.modules.due.retain(|&(other, _)| other != group);
-        // What it sent is still on its way, and nobody counts it any more.
+        // What it sent is still in flight, and is no longer counted.
         let kept = self.modules.kept.iter_mut().filter(|kept| kept.group == group);
         kept.for_each(|kept| kept.group = NO_GROUP);
         match loaded.slot {
             ModuleReceive::Posted(ticket) => {
-                // If it has matched, bytes may still land in its buffer.
+                // If the receive has matched, bytes may still land in the buffer.
                 let kept = SentByModule { group: NO_GROUP, span: loaded.buffer, passing: false };
                 let kept = self.modules.kept.claim(kept);
                 self.op_mut(ticket).owner = Owner::Kept(kept);
@@ -275,7 +276,7 @@ impl<V: Variant> Nic<V> {
         loaded.module
     }
 
-    /// What a module has done.
+    /// The counters of a module.
     pub fn module_stats(&self, group: u16) -> Option<ModuleStats> {
         let at = self.modules.find(group)?;
         let loaded = &self.modules.loaded[at];

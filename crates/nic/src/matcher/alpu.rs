@@ -1,9 +1,8 @@
-//! A model of the associative list unit: matching as hardware does it.
+//! A model of an associative list processing unit (ALPU): matching as hardware does it.
 //!
-//! Each queue has a unit whose cells compare a match word all at once, and software that keeps
-//! the whole queue, commands the unit and searches what the unit could not hold. The answers are
-//! those of any other matcher; what the model is for is [`Alpu::counts`], from which a simulation
-//! tells how long the hardware would have taken. It takes any mask.
+//! Each queue has a unit whose cells compare a match word all at once, and software that keeps the whole queue,
+//! commands the unit and searches what the unit could not hold. It matches like any other matcher, with any mask;
+//! its purpose is [`Alpu::counts`], from which a simulation computes how long the hardware would have taken.
 
 mod spill;
 mod unit;
@@ -65,7 +64,7 @@ impl Matcher for Alpu {
     }
 
     fn take(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
-        // The reverse look-up: the cells are exact, and the look carries the mask.
+        // The reverse lookup: the cells are exact, and the lookup carries the mask.
         self.unexpected.take(word, mask, Age::MAX)
     }
 

@@ -1,12 +1,11 @@
 //! The matcher in use: constant time in the depth of both queues, wildcards included.
 //!
-//! MPI has four kinds of receive, and each has a *class* of its own in which it is found by the
-//! bits it insists on. A receive enters one class of the posted queue, so an arriving message looks
-//! at no more than four entries, the oldest of each class, and takes the oldest of those. For
-//! unexpected messages it is the other way round: a message is in every class in use, and a receive
-//! looks in its own.
+//! MPI has four kinds of receive. Each is a *class*, in which a receive is found by the bits that it insists on. A
+//! receive enters one class of the posted queue, so an arriving message looks at no more than four entries, the
+//! oldest of each class, and takes the oldest of those. For unexpected messages it is the other way round: a
+//! message is in every class in use, and a receive looks in its own.
 //!
-//! A mask that is none of the four is a bug of the caller: [`super::Alpu`] takes such masks.
+//! Any other mask is a bug of the caller: [`super::Alpu`] takes such masks.
 
 mod posted;
 mod runs;
@@ -18,10 +17,10 @@ use crate::word::{Mask, MatchWord};
 use posted::PostedQueue;
 use unexpected::Unexpected;
 
-/// Both queues, indexed by class. Empty, it holds no memory: a million ranks each have one.
+/// Both queues, indexed by class. Allocates nothing while empty: a million ranks each have one.
 ///
-/// Takes the four masks of MPI: [`Mask::EXACT`], [`Mask::ANY_SOURCE`], [`Mask::ANY_TAG`] and
-/// [`Mask::ANY_BOTH`]. Any other makes it panic.
+/// Takes the four masks of MPI: [`Mask::EXACT`], [`Mask::ANY_SOURCE`], [`Mask::ANY_TAG`] and [`Mask::ANY_BOTH`].
+/// Any other makes it panic.
 #[derive(Debug, Default)]
 pub struct Indexed {
     posted: PostedQueue,
@@ -93,7 +92,7 @@ impl Matcher for Indexed {
     }
 }
 
-/// The kinds of receive, by what they leave open. The wild ones are numbered from one.
+/// The kinds of receive, by their wildcards. Those with wildcards are numbered from one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Class {
     Exact,
@@ -163,7 +162,7 @@ mod tests {
                 };
                 cell
             });
-            // The place of the first is used again by the last, which must still come last.
+            // The last message reuses the slot of the first, and must still come last.
             matcher.remove_message(cells[0]);
             matcher.arrive(word(2, 3), Age::MAX, || Some(13));
             let taken = [(); 4].map(|()| matcher.take(word(2, 3), mask));

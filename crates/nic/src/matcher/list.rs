@@ -1,7 +1,7 @@
-//! The plain list: what every other matcher must agree with.
+//! The plain list: the reference for every other matcher.
 //!
-//! Both queues are kept in order of age and searched from the front. Nothing here is fast, and
-//! everything is meant to be seen right at a glance.
+//! Both queues are kept in order of age and searched from the front. Nothing here is fast, and everything is meant
+//! to be obviously right.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -18,7 +18,7 @@ pub struct List {
     next_cell: u32,
 }
 
-/// An entry of either queue; `age` has a meaning for receives only.
+/// An entry of either queue; `age` is used for receives only.
 #[derive(Debug)]
 struct Waiting {
     entry: Entry,
@@ -27,8 +27,7 @@ struct Waiting {
 }
 
 impl List {
-    /// Numbers the entries as they come. The numbers repeat after 2^32 entries, which is more
-    /// than a list can live through.
+    /// Numbers the entries in order. The numbers repeat after 2^32 entries, more than a list ever gets.
     fn claim_cell(&mut self) -> Cell {
         self.next_cell = self.next_cell.wrapping_add(1);
         Cell(self.next_cell)

@@ -1,5 +1,5 @@
-//! A port without a world, for NICs that get any frames: it fails when a span is touched that nobody has lent, or
-//! that its user has back.
+//! A port for NICs that get arbitrary frames. It fails when the NIC touches a span that was not lent, or that the
+//! user has back.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +28,11 @@ pub(crate) fn limits() -> Limits {
 /// The longest frame.
 pub(crate) const FRAME_BYTES_MAX: u32 = 250;
 
-/// The region that peers may reach, and its bytes.
+/// The region that peers may reach, and its length.
 pub(crate) const OPEN: Region = Region(1);
 pub(crate) const OPEN_BYTES: u64 = 1000;
 
-/// What may be done with memory that is lent.
+/// The permitted access to lent memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Use {
     Read,
@@ -44,14 +44,14 @@ pub(crate) struct Lent {
     pub(crate) now: Time,
     pub(crate) reliable: bool,
     regions: BTreeMap<Region, (u64, Use)>,
-    /// What each operation in progress was lent.
+    /// The region lent to each operation in progress.
     of: BTreeMap<Ticket, Region>,
-    /// Operations that have ended, since the last that was posted.
+    /// Operations that have ended since the last post.
     ended: Vec<Ticket>,
-    /// Puts and gets that have begun.
+    /// Puts and gets in progress.
     transfers: Vec<(Use, Ticket)>,
     last: Region,
-    /// Frames that have been sent, where somebody wants to see them.
+    /// Frames sent, if the test records them.
     pub(crate) sent: Option<Vec<(Peer, Vec<u8>)>>,
 }
 
@@ -69,14 +69,14 @@ impl Lent {
         }
     }
 
-    /// Memory of the user's, for one operation.
+    /// Lends user memory to one operation.
     pub(crate) fn lend(&mut self, len: u64, access: Use) -> Span {
         self.last.0 += 1;
         self.regions.insert(self.last, (len, access));
         Span::new(self.last, 0, len)
     }
 
-    /// The operation has been posted that `span` was lent for. When it is over the user has it back.
+    /// Records the operation that `span` was lent to. When it ends, the user has the memory back.
     pub(crate) fn posted(&mut self, posted: Posted, span: Span) {
         let ended = std::mem::take(&mut self.ended);
         match posted {
@@ -89,7 +89,7 @@ impl Lent {
         }
     }
 
-    /// The next put or get is over.
+    /// Finishes the next put or get.
     pub(crate) fn next_transfer(&mut self) -> Option<(Use, Ticket)> {
         self.transfers.pop()
     }
@@ -176,7 +176,7 @@ impl Port for Lent {
         expected
     }
 
-    // Where the bytes go to, or come from, is memory of the peer's, of which it has told us itself.
+    // The other span is memory of the peer, which has named it itself.
     fn put(&mut self, _: Peer, from: Span, into: Span, ticket: Ticket, _: Ticket) {
         assert_eq!(from.len, into.len);
         self.check(from, Use::Read);

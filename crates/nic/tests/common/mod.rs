@@ -1,5 +1,5 @@
-//! A world small enough to be moved by hand: a few NICs, their memory, and the frames between
-//! them in plain queues. Nothing arrives and no time passes unless a test says so.
+//! A world that a test moves by hand: a few NICs, their memory, and the frames between them in plain queues. No
+//! frame arrives and no time passes unless a test says so.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 pub(crate) mod schedules;
@@ -14,7 +14,7 @@ use ferrywire_nic::{
 
 pub(crate) const JOB: u32 = 0x5eed;
 
-/// Ordered and lossless, and nothing else.
+/// A rail that is ordered and lossless, and no more.
 pub(crate) const PLAIN: Promises = Promises {
     rail: RailId(0),
     reliable: true,
@@ -24,13 +24,13 @@ pub(crate) const PLAIN: Promises = Promises {
     initial_credit_bytes: 0,
 };
 
-/// May lose, repeat and reorder.
+/// A rail that may lose, repeat and reorder.
 pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };
 
-/// Ordered, lossless, and able to reach the other side's memory.
+/// A rail that is ordered and lossless, and can access the peer's memory.
 pub(crate) const DIRECT: Promises = Promises { puts: true, gets: true, ..PLAIN };
 
-/// Small enough to meet every limit within a story.
+/// Limits small enough for a test to reach.
 pub(crate) fn limits() -> Limits {
     Limits {
         queues: 4,
@@ -39,7 +39,7 @@ pub(crate) fn limits() -> Limits {
         credit_bytes: 2048,
         piece_bytes_max: 8192,
         sweep_frames_max: 4,
-        // Stories see what becomes of a message by its ticket.
+        // Tests follow a message by its ticket.
         copied_bytes_max: 0,
         ..Limits::default()
     }
@@ -56,21 +56,21 @@ pub(crate) struct World {
     frames: BTreeMap<(usize, usize), VecDeque<Vec<u8>>>,
     transfers: VecDeque<(usize, Transfer)>,
     pub(crate) now: Time,
-    /// A rank that does nothing, as if somebody had stopped its process: what is sent to it waits
-    /// in its ring, and its timers do not fire.
+    /// A rank that does nothing, as if its process were stopped: frames to it wait in its ring, and its timers do
+    /// not fire.
     pub(crate) stopped: Option<usize>,
 }
 
-/// The port of one NIC: memory by region, and notes of all that was asked.
+/// The port of one NIC: memory by region, and a record of all calls.
 pub(crate) struct Memory {
     now: Time,
-    /// The exact time, where it is later than what the port says when it is not asked for that.
+    /// The exact time, if it is later than `now`.
     pub(crate) clock: Time,
     pub(crate) promises: Promises,
     regions: BTreeMap<Region, Vec<u8>>,
     out: Vec<(Peer, Vec<u8>)>,
     transfers: Vec<Transfer>,
-    /// Peers whose users wait, as far as this one knows.
+    /// Peers whose users wait, as far as this port knows.
     pub(crate) attentive: Vec<Peer>,
     /// The rail has no room.
     pub(crate) full: bool,
@@ -79,18 +79,18 @@ pub(crate) struct Memory {
     pub(crate) put_off: Vec<StepRef>,
     pub(crate) armed: Option<Time>,
     pub(crate) completions: Vec<(Ticket, Outcome)>,
-    /// Every frame that went, in order.
+    /// Every frame sent, in order.
     pub(crate) sent: Vec<(Peer, Envelope)>,
-    /// Bytes of each put and each get.
+    /// Lengths of all puts, and of all gets.
     pub(crate) puts: Vec<u64>,
     pub(crate) gets: Vec<u64>,
-    /// Pieces of memory that the NIC has claimed.
+    /// Spans that the NIC has claimed.
     pub(crate) claimed: usize,
-    /// What others may read.
+    /// Spans that peers may read.
     pub(crate) exposed: BTreeMap<Ticket, Span>,
-    /// Nothing can be exposed.
+    /// Exposing fails.
     pub(crate) shy: bool,
-    /// So many puts and gets work; from then on the memory of others cannot be reached.
+    /// The number of the first put or get that fails; all later ones fail too.
     pub(crate) reaches: usize,
 }
 
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Two ranks that have spoken in both directions, so that each has credit.
+    /// Two ranks that have exchanged messages in both directions, so that each has credit.
     pub(crate) fn acquainted(promises: Promises, limits: &Limits) -> World {
         let mut world = World::new(2, promises, limits);
         for (from, to) in [(0, 1), (1, 0)] {
@@ -126,7 +126,7 @@ impl World {
         world
     }
 
-    /// Forgets what the ports have noted so far.
+    /// Clears the records of the ports.
     pub(crate) fn forget_notes(&mut self) {
         for port in &mut self.ports {
             port.sent.clear();
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Lets one NIC do something, and takes what it sends.
+    /// Calls one NIC, and collects what it sends.
     pub(crate) fn act<T>(
         &mut self,
         rank: usize,
@@ -165,7 +165,7 @@ impl World {
         self.ports[rank].at(span)
     }
 
-    /// The user has its memory back; whoever reads it now fails the test.
+    /// Takes lent memory back; the test fails if it is accessed afterwards.
     pub(crate) fn take_back(&mut self, rank: usize, span: Span) {
         self.ports[rank].regions.remove(&span.region).expect("it was lent");
     }
@@ -199,7 +199,7 @@ impl World {
         })
     }
 
-    /// A receive that takes whatever comes.
+    /// A receive that matches any message of the group.
     pub(crate) fn receive_any(&mut self, at: usize, into: Span) -> Posted {
         self.act(at, |nic, port| nic.post_receive(None, word(0, 0), Mask::ANY_BOTH, into, port))
     }
@@ -227,7 +227,7 @@ impl World {
         self.frames.get(&(from, to)).map_or(0, VecDeque::len)
     }
 
-    /// The sorts of frame that are on their way.
+    /// The kinds of the frames on their way.
     pub(crate) fn on_the_way(&self, from: usize, to: usize) -> Vec<Kind> {
         let frames = self.frames.get(&(from, to)).into_iter().flatten();
         frames.map(|frame| Envelope::parse(frame).expect("our own").0.kind).collect()
@@ -243,12 +243,12 @@ impl World {
         self.arrive_by(PLAIN.rail, from, to, frame);
     }
 
-    /// A frame arrives by a rail of the caller's choosing.
+    /// Delivers a frame by the given rail.
     pub(crate) fn arrive_by(&mut self, via: RailId, from: usize, to: usize, frame: &[u8]) {
         self.act(to, |nic, port| nic.on_frame(peer(from), via, Seal::Intact, frame, port));
     }
 
-    /// An envelope that somebody makes up.
+    /// Delivers a forged frame.
     pub(crate) fn forge(&mut self, from: usize, to: usize, kind: Kind, payload: &[u8]) {
         let frame = frame(&Envelope { job: JOB, marks: None, kind }, payload);
         self.arrive(from, to, &frame);
@@ -263,13 +263,13 @@ impl World {
         self.frames.clear();
     }
 
-    /// The next frame arrives, and stays on the rail to arrive again.
+    /// Delivers the next frame, and leaves it on the rail to arrive again.
     pub(crate) fn repeat(&mut self, from: usize, to: usize) {
         let frame = self.line(from, to).front().expect("a frame to repeat").clone();
         self.arrive(from, to, &frame);
     }
 
-    /// The next two frames change places.
+    /// Swaps the next two frames.
     pub(crate) fn swap(&mut self, from: usize, to: usize) {
         self.line(from, to).swap(0, 1);
     }
@@ -278,17 +278,17 @@ impl World {
         self.frames.entry((from, to)).or_default()
     }
 
-    /// The next put or get takes long.
+    /// Delays the next put or get.
     pub(crate) fn put_off_transfer(&mut self) -> (usize, Transfer) {
         self.transfers.pop_front().expect("a put or get")
     }
 
-    /// It is about to be over.
+    /// Resumes a delayed put or get.
     pub(crate) fn resume_transfer(&mut self, transfer: (usize, Transfer)) {
         self.transfers.push_back(transfer);
     }
 
-    /// The next put or get is over.
+    /// Finishes the next put or get.
     pub(crate) fn finish_transfer(&mut self) -> bool {
         let Some((rank, transfer)) = self.transfers.pop_front() else { return false };
         match transfer {
@@ -316,7 +316,7 @@ impl World {
         true
     }
 
-    /// Everything on the way arrives, in order; no time passes.
+    /// Delivers everything on the way, in order; no time passes.
     pub(crate) fn run_until_quiet(&mut self) {
         for _ in 0..100_000 {
             let lines: Vec<_> = self.frames.keys().copied().collect();
@@ -339,12 +339,12 @@ impl World {
 
     // Time.
 
-    /// The time that the port of a rank tells without looking is so much too early from now on.
+    /// Makes the port's `now` lag the exact clock by `ns`.
     pub(crate) fn fall_behind(&mut self, rank: usize, ns: u64) {
         self.ports[rank].clock = self.now.after(ns);
     }
 
-    /// Time goes on by `ns`; timers fire on their way, and what they send stays on the rails.
+    /// Advances time by `ns`. Timers fire meanwhile, and what they send stays on the rails.
     pub(crate) fn pass(&mut self, ns: u64) {
         let end = self.now.after(ns);
         while let Some(at) = self.next_timer().filter(|&at| at <= end) {
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// Everything arrives and every timer fires, until there is neither frame nor timer.
+    /// Delivers everything and fires every timer, until no frame and no timer is left.
     pub(crate) fn calm(&mut self) {
         self.run_until_quiet();
         for _ in 0..10_000 {
@@ -380,7 +380,7 @@ impl World {
         panic!("timers without end");
     }
 
-    // Looking.
+    // Inspection.
 
     pub(crate) fn outcome(&self, rank: usize, posted: Posted) -> Option<Outcome> {
         match posted {
@@ -414,7 +414,7 @@ impl World {
         assert_eq!(self.outcome(rank, posted), None);
     }
 
-    /// When all is over nothing is left: no ticket, no timer, no byte in a store.
+    /// Checks that nothing is left at the end: no ticket, no timer, no byte in a store.
     #[track_caller]
     pub(crate) fn assert_quiet(&mut self) {
         self.calm();
@@ -497,14 +497,14 @@ impl Memory {
         end
     }
 
-    /// How many frames of a sort went.
+    /// Counts sent frames by kind.
     pub(crate) fn count(&self, sort: impl Fn(&Kind) -> bool) -> usize {
         self.sent.iter().filter(|(_, envelope)| sort(&envelope.kind)).count()
     }
 }
 
 impl Memory {
-    /// Counts a put or a get. False if it cannot be done any more.
+    /// Counts a put or a get. False if it fails.
     fn can_still_reach(&mut self) -> bool {
         self.reaches = self.reaches.saturating_sub(usize::from(self.reaches != usize::MAX));
         self.reaches > 0
@@ -625,7 +625,7 @@ impl Port for Memory {
 
 pub(crate) const SUM: Operator = Operator(1);
 
-/// Group 0, so that the first queue pair is in use.
+/// A word in group 0, which uses the first queue pair.
 pub(crate) fn word(from: usize, tag: u32) -> MatchWord {
     MatchWord::new(0, peer(from).0, tag)
 }
@@ -642,14 +642,13 @@ pub(crate) fn ticket(posted: Posted) -> Ticket {
     }
 }
 
-/// The bytes of a frame.
 pub(crate) fn frame(envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
     let mut head = [0; Envelope::BYTES_MAX];
     let len = envelope.emit(&mut head);
     [&head[..len], payload].concat()
 }
 
-/// Bytes that are easy to tell apart.
+/// Bytes with a pattern that shows misplacement.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0u8..251).cycle().take(len).collect()
 }

@@ -1,4 +1,4 @@
-//! The collectives of `mpi`, for the group of the tests. Ranks and peers are numbered alike.
+//! The collectives of `mpi`, for the group of the tests. A rank and its peer have the same number.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ferrywire_nic::{Schedule, Span};
 
 use super::SUM;
 
-/// The group in whose name the schedules of the tests send.
+/// The group of the schedules in the tests.
 pub(crate) const GROUP: u16 = 4;
 
 fn member(rank: u32, group: &Group) -> Member<'_> {

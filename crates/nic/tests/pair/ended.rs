@@ -1,4 +1,4 @@
-//! Groups that end: what waits in them does not wait any more, and nothing is left.
+//! Groups that end: operations no longer wait in them, and nothing is left.
 
 use ferrywire_nic::{Fault, Mode, Outcome, Posted, Span};
 
@@ -7,7 +7,7 @@ use crate::common::{LOSSY, PLAIN, World, limits, peer, word};
 
 const REVOKED: Option<Outcome> = Some(Outcome::Failed(Fault::Revoked));
 
-/// Word of a death: who waits for several ends, who waits for one goes on.
+/// A peer is down: what waits for several peers ends, what waits for one goes on.
 #[test]
 fn what_waits_for_several_ends_and_what_waits_for_one_goes_on() {
     let mut world = World::new(3, PLAIN, &limits());
@@ -17,12 +17,12 @@ fn what_waits_for_several_ends_and_what_waits_for_one_goes_on() {
     let fault = Fault::PeerDown(peer(2));
     world.act(0, |nic, port| nic.end_shared(0, fault, port));
     assert_eq!(world.outcome(0, from_any), Some(Outcome::Failed(fault)));
-    // From now on, too, until all is well again.
+    // New operations end too, until the group is mended.
     assert_eq!(world.receive_any(0, any), Posted::Done(Outcome::Failed(fault)));
     world.send_text(1, 0, 7, b"hello");
     world.calm();
     world.assert_received(0, from_one, one, b"hello");
-    // What has come need not wait.
+    // A receive of a message that has arrived need not wait.
     world.send_text(1, 0, 8, b"again");
     world.calm();
     let there = world.receive_any(0, any);
@@ -41,7 +41,7 @@ fn a_schedule_ends_everywhere_when_its_group_does() {
     for rail in [PLAIN, LOSSY] {
         for size in 2..9_usize {
             let mut world = World::new(u32::try_from(size).expect("few"), rail, &limits());
-            // One does not come.
+            // Rank 0 does not take part.
             let ranks = u32::try_from(size).expect("few");
             let runs: Vec<_> = (1..size)
                 .map(|rank| {
@@ -64,7 +64,7 @@ fn a_schedule_ends_everywhere_when_its_group_does() {
     }
 }
 
-/// Sends that nobody receives, receives that nobody answers: all end, short and long, whatever they wait for.
+/// Unmatched sends and receives all end, short and long, whatever they wait for.
 #[test]
 fn nothing_waits_in_a_group_that_is_revoked() {
     for rail in [PLAIN, LOSSY] {
@@ -79,7 +79,7 @@ fn nothing_waits_in_a_group_that_is_revoked() {
             world.send_as(Mode::Synchronous, 0, 1, 3, long),
         ];
         world.calm();
-        // Another group is not touched.
+        // Another group is not affected.
         let elsewhere = world.act(0, |nic, port| {
             let word = ferrywire_nic::MatchWord::new(4, 1, 7);
             nic.post_receive(Some(peer(1)), word, ferrywire_nic::Mask::EXACT, Span::EMPTY, port)

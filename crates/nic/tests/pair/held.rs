@@ -1,10 +1,10 @@
-//! Budgets: what is refused is held by its sender, and comes again in order.
+//! Budgets: a refused message is held by its sender, and comes again in order.
 
 use ferrywire_nic::{Kind, Limits, Mask, MatchWord, Mode, Outcome, Peer, Span};
 
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer, tight, word};
 
-/// A world in which rank 1 keeps two messages of 100 bytes with tag 0 and refuses what follows.
+/// A world in which rank 1 stores two messages of 100 bytes with tag 0 and refuses what follows.
 fn oversubscribed(rail: ferrywire_nic::Promises) -> World {
     let mut world = World::new(2, rail, &tight(4));
     for _ in 0..2 {
@@ -102,7 +102,7 @@ fn a_wildcard_gets_the_oldest_held_message_and_not_a_later_one() {
         let oldest = world.send_text(0, 1, 5, b"oldest, ten times over, to be long".as_slice());
         world.run_until_quiet();
         make_room(&mut world);
-        // The address is on its way when the receive is posted and a later message sent.
+        // The invite is on its way when the receive is posted and a later message is sent.
         let into = world.room(1, 100);
         let wild = world.receive_any(1, into);
         let later = world.send_text(0, 1, 6, b"later");
@@ -295,12 +295,12 @@ fn a_sweep_goes_past_a_refusal_only_while_something_is_wanted() {
         let sends: Vec<_> = (1..=9).map(|tag| world.send_text(0, 1, tag, &[7; 90])).collect();
         world.calm();
         world.forget_notes();
-        // A receive that nothing satisfies: all that is held is shown once.
+        // A receive that nothing matches: every held message is offered once.
         let into = world.room(1, 90);
         let receive = world.receive(1, 0, 77, into);
         world.calm();
         assert_eq!(offers(&world), 9);
-        // It is gone: of the next sweep only what was on the way with the first is seen.
+        // The receive is cancelled: the next sweep offers only what it sends before the first answer.
         world.cancel(1, receive);
         world.forget_notes();
         let receive = world.receive(1, 0, 78, into);
@@ -322,7 +322,7 @@ fn a_sweep_goes_past_a_refusal_only_while_something_is_wanted() {
 fn free_room_is_offered_to_whoever_has_waited_longest() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::new(3, rail, &tight(1));
-        // The first fills the store; then ranks 1 and 2 are refused, in this order.
+        // The first message fills the store; then ranks 1 and 2 are refused, in this order.
         for (from, tag) in [(1, 1), (1, 2), (2, 1), (1, 3), (2, 2)] {
             world.send(from, 0, tag, Span::EMPTY);
             world.calm();
@@ -330,7 +330,7 @@ fn free_room_is_offered_to_whoever_has_waited_longest() {
         let mut order = vec![];
         for _ in 0..5 {
             let invited = world.nics[0].stats().invited;
-            // Whatever is stored, without a word to those who wait.
+            // Takes any stored message without inviting for it.
             let (taken, seen) = world.take(0, word(0, 0), Mask::ANY_BOTH).expect("a message");
             world.act(0, |nic, port| nic.post_taken(taken, Span::EMPTY, port));
             assert!(world.nics[0].stats().invited <= invited + 1, "one at a time");
@@ -369,7 +369,7 @@ fn room_that_was_set_aside_goes_to_those_who_were_refused() {
         assert_eq!(world.ports[0].count(|kind| matches!(kind, Kind::Credit { .. })), 0);
         assert_eq!(world.ports[0].count(|kind| matches!(kind, Kind::Invite { .. })), 1);
         assert_eq!(world.holdings(0).unexpected, 3, "the third is here");
-        // Rank 1 has no credit, knows it, and is none the worse for it.
+        // Rank 1 has no credit, knows it, and sends without.
         let send = world.send_text(1, 0, 2, b"on");
         let (_, last) = world.ports[1].sent.last().expect("a frame");
         assert!(matches!(last.kind, Kind::Eager { secured: false, .. }));
@@ -424,7 +424,7 @@ fn a_lane_that_empties_makes_way_for_the_next() {
         world.calm();
         let kept = world.send_text(2, 0, 1, &pattern(80));
         world.calm();
-        // Rank 1 is invited to the room, and has nothing to bring any more.
+        // Rank 1 is invited, and has nothing left to send.
         world.cancel(1, cancelled);
         let into = world.room(0, 80);
         let receive = world.receive(0, 1, 0, into);
@@ -525,14 +525,14 @@ fn a_probe_sees_a_message_that_is_held() {
     world.run_until_quiet();
     let seen = world.probe(1, word(0, 1), Mask::EXACT).expect("it has been shown");
     assert_eq!((seen.from, seen.word, seen.len), (peer(0), word(0, 1), 4));
-    // It is still held, and a receive gets it.
+    // The message is still held, and a receive gets it.
     let into = world.room(1, 4);
     let receive = world.receive(1, 0, 1, into);
     world.run_until_quiet();
     world.assert_received(1, receive, into, b"held");
 }
 
-/// What a matched probe has seen among held messages is nobody else's any more.
+/// No other receive can get a held message that a matched probe has taken.
 #[test]
 fn a_matched_probe_takes_a_message_that_is_held() {
     let mut world = oversubscribed(PLAIN);
@@ -554,7 +554,7 @@ fn a_matched_probe_takes_a_message_that_is_held() {
     world.assert_received(1, receive, into, b"held");
 }
 
-/// A user who probes for one thing and another in turn finds both.
+/// A user that alternates between two probes finds both messages.
 #[test]
 fn probes_in_turn_do_not_hide_what_the_other_has_seen() {
     let mut world = oversubscribed(PLAIN);
@@ -568,7 +568,7 @@ fn probes_in_turn_do_not_hide_what_the_other_has_seen() {
     }
 }
 
-/// A probe is shown the oldest held message, also when the lane has been swept for it before.
+/// A probe finds the oldest held message, even if the lane has been swept for it before.
 #[test]
 fn a_probe_does_not_see_past_an_older_held_message() {
     let mut world = oversubscribed(PLAIN);
@@ -576,12 +576,12 @@ fn a_probe_does_not_see_past_an_older_held_message() {
     world.run_until_quiet();
     assert_eq!(world.probe(1, word(0, 9), Mask::EXACT), None);
     world.run_until_quiet();
-    // The lane has been swept for tag 9 in vain; now it empties.
+    // The sweep for tag 9 found nothing; now the lane becomes empty.
     let into = world.room(1, 5);
     let receive = world.receive(1, 0, 1, into);
     world.run_until_quiet();
     world.assert_received(1, receive, into, b"first");
-    // Both are refused: the first whole, the second as an offer.
+    // Both are refused: the first as a whole message, the second as an offer.
     world.send_text(0, 1, 9, b"short");
     let long = world.lend(0, &pattern(5000));
     world.send(0, 1, 9, long);
@@ -592,7 +592,7 @@ fn a_probe_does_not_see_past_an_older_held_message() {
     assert_eq!(seen.len, 5);
 }
 
-/// A receive that is posted while a sweep is under way gets what the sweep has passed by, and a probe does not see it.
+/// A receive posted during a sweep gets a message that the sweep has already offered, and a probe does not see it.
 #[test]
 fn a_probe_does_not_see_what_a_receive_waits_for() {
     let step = |world: &mut World| world.deliver_next(1, 0) || world.deliver_next(0, 1);

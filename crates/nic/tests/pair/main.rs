@@ -1,6 +1,6 @@
-//! A few NICs, time and frames moved by hand, one story per test.
+//! A few NICs, with time and frames moved by hand; one story per test.
 //!
-//! Each story ends by checking that nothing is left: no ticket, no timer, no byte in a store.
+//! Each story ends with a check that nothing is left: no ticket, no timer, no byte in a store.
 
 #[path = "../common/mod.rs"]
 mod common;

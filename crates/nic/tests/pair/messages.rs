@@ -119,7 +119,7 @@ fn credit_that_is_not_worth_a_frame_comes_back_with_an_answer() {
         world.assert_received(1, receive, into, &pattern(100));
     }
     assert!(world.ports[1].sent.is_empty());
-    // More than what is left of the credit, so that it goes without and asks for an answer.
+    // More than what is left of the credit, so that it is sent without credit and asks for an answer.
     let source = world.lend(0, &pattern(1500));
     let receive = world.receive(1, 0, 1, into);
     let send = world.send_as(Mode::Ready, 0, 1, 1, source);
@@ -400,7 +400,7 @@ fn the_ticket_of_a_message_on_its_way_cannot_be_cancelled() {
     world.assert_quiet();
 }
 
-/// Whole messages under credit and without, and long ones; taken back at once, or when they have come.
+/// Whole messages with and without credit, and long ones; cancelled at once, or after they have arrived.
 #[test]
 fn a_synchronous_message_that_nobody_receives_can_be_taken_back() {
     for rail in [PLAIN, LOSSY, DIRECT] {
@@ -432,7 +432,7 @@ fn a_synchronous_message_that_nobody_receives_can_be_taken_back() {
     }
 }
 
-/// The message matches while it is taken back: it is received, or cancelled, and never both.
+/// The message matches while it is being cancelled: it is received or cancelled, never both.
 #[test]
 fn a_synchronous_message_is_either_taken_back_or_received() {
     for rail in [PLAIN, LOSSY] {

@@ -1,5 +1,4 @@
-//! User code on the NIC, with modules that are plain Rust: when they run, what they send, what becomes of
-//! messages, and what a trap ends.
+//! Modules written in plain Rust: when they run, what they send, what becomes of messages, and what a trap ends.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +14,7 @@ const GROUP: u16 = MODULE_GROUP | 6;
 pub(crate) type Answer = Result<Verdict, Trap>;
 type Act = fn(&mut dyn Hook) -> Answer;
 
-/// A module that does what a closure does, and writes down what it saw.
+/// A module that runs a closure, and records the payloads that it saw.
 struct Native<F> {
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
     act: F,
@@ -41,7 +40,7 @@ impl<F: FnMut(&mut dyn Hook) -> Answer + Send> Module for Native<F> {
 
 pub(crate) type Seen = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Loads the same module at every rank; answers what each has seen.
+/// Loads the same module at every rank; returns what each has seen.
 pub(crate) fn load(
     world: &mut World,
     act: impl FnMut(&mut dyn Hook) -> Answer + Clone + Send + 'static,
@@ -162,7 +161,7 @@ fn a_module_forwards_before_it_delivers_and_keeps_the_sender() {
     for rail in RAILS {
         for len in [10, 5000] {
             let mut world = World::new(4, rail, &roomy());
-            // A chain: each forwards to the next.
+            // A chain: each rank forwards to the next.
             load(&mut world, |hook| {
                 let next = hook.rank() + 1;
                 if next < hook.size() {
@@ -235,7 +234,7 @@ fn a_trap_ends_the_receive_of_that_message_and_of_no_other() {
     }
 }
 
-/// A module that always traps runs for fewer and fewer messages; another one is not kept from anything.
+/// A module that always traps runs for fewer and fewer messages, and recovers when it stops trapping.
 #[test]
 fn a_module_that_traps_again_and_again_is_hardly_run() {
     let mut world = World::new(2, PLAIN, &limits());
@@ -252,7 +251,7 @@ fn a_module_that_traps_again_and_again_is_hardly_run() {
     let stats = world.nics[1].module_stats(GROUP).expect("loaded");
     assert_eq!(stats.faults, 10_000);
     assert_eq!(stats.last_fault, Some((word(0, 1), Trap::Barred)));
-    // It gets its chance, and takes it.
+    // The module stops trapping, and soon runs again.
     for _ in 0..2000 {
         send(&mut world, 0, 1, 1, &[1]);
         world.calm();
@@ -262,7 +261,7 @@ fn a_module_that_traps_again_and_again_is_hardly_run() {
     unload(&mut world);
 }
 
-/// Such modules are never done. They get their turns, and so does everybody else.
+/// Such modules never finish. They get their turns, and so do other operations.
 #[test]
 fn a_module_that_calls_itself_for_ever_stops_nobody() {
     let by_message: Act = |hook| hook.forward(hook.rank()).map(|()| Verdict::Consume);
@@ -285,7 +284,7 @@ fn a_module_that_calls_itself_for_ever_stops_nobody() {
     }
 }
 
-/// Whether there is room for what is let through or it is held for want of room.
+/// Whether there is room for what is let through, or it is held for lack of room.
 #[test]
 fn a_fault_overtakes_no_message_and_no_message_overtakes_a_fault() {
     let little = Limits { unexpected_bytes_max: 128, ..limits() };
@@ -387,7 +386,7 @@ fn what_a_module_may_not_do_is_a_trap() {
     }
 }
 
-/// Each run makes as many messages for itself as it may: they are soon ended without a run.
+/// Each run sends as many messages to itself as it may: soon they are ended without a run.
 #[test]
 fn a_storm_that_a_module_sends_to_itself_dies_down() {
     let mut world = World::new(2, PLAIN, &roomy());
@@ -407,7 +406,7 @@ fn a_storm_that_a_module_sends_to_itself_dies_down() {
     unload(&mut world);
 }
 
-/// Asked before there is any, and after the last has gone.
+/// Before a module is loaded, and after the last one is unloaded.
 #[test]
 fn a_nic_without_modules_knows_none() {
     let mut world = World::new(2, PLAIN, &roomy());
@@ -424,7 +423,7 @@ fn a_nic_without_modules_knows_none() {
 
 #[test]
 fn a_message_longer_than_modules_take_is_a_fault() {
-    // The second comes in one frame under credit, the first does not.
+    // The second message comes in one frame under credit, the first does not.
     for len in [5000, 200] {
         let limits = Limits { module_bytes_max: 100, ..roomy() };
         let mut world = World::new(2, PLAIN, &limits);
@@ -481,7 +480,7 @@ fn a_counter_of_a_module_ends_a_wait_and_calls_the_module() {
     world.calm();
     world.assert_done(1, wait);
     send(&mut world, 0, 1, 1, b"");
-    // It was armed with each message.
+    // The counter was armed with each message.
     for _ in 0..3 {
         let into = world.room(0, 10);
         let called = receive(&mut world, 0, 1, 103, into);
@@ -491,8 +490,8 @@ fn a_counter_of_a_module_ends_a_wait_and_calls_the_module() {
     unload(&mut world);
 }
 
-/// A forwarder between a sender that does not stop and a receiver that does not receive: memory stays
-/// bounded, nothing is lost, and order is kept.
+/// A forwarder between a sender that does not stop and a receiver that does not receive: memory stays bounded,
+/// nothing is lost, and order is kept.
 #[test]
 fn a_module_whose_messages_cannot_leave_takes_no_more() {
     for rail in [PLAIN, LOSSY] {
@@ -615,7 +614,7 @@ fn a_module_sends_to_one_who_is_gone() {
     assert_eq!((stats.sent, stats.lost, stats.faults), (2, 2, 0));
 }
 
-/// Room for messages that wait for receives.
+/// Limits with room for unexpected messages.
 fn roomy() -> Limits {
     Limits { unexpected_bytes_max: 64 << 10, ..limits() }
 }

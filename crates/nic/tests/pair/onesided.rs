@@ -227,7 +227,7 @@ fn a_counter_that_is_closed_ends_all_that_waits_for_it() {
     let into = world.room(0, 1);
     let waits = [1, 2].map(|value| world.nics[0].post_wait(counter, value));
     let elsewhere = world.nics[0].post_wait(other, 1);
-    // A run that waits for it twice, and for another, and for a message besides.
+    // A run that waits for the counter twice, for another one, and for a message.
     let mut schedule = Schedule::new(GROUP, 0);
     for (counter, at_least) in [(counter, 1), (counter, 2), (other, 1)] {
         schedule.push(Step::Wait { counter, at_least }, &[]);
@@ -236,7 +236,7 @@ fn a_counter_that_is_closed_ends_all_that_waits_for_it() {
     let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
     let started = reply(into).into();
     let trigger = world.act(0, |nic, port| nic.post_trigger(counter, 1, started, 2, port));
-    // Whoever counts the ends of others hears of these too.
+    // A cancelled wait raises a counter like any other operation that ends.
     world.act(0, |nic, _| nic.count(crate::common::ticket(waits[0]), other));
     world.act(0, |nic, port| nic.close_counter(counter, port));
     for wait in waits.into_iter().chain([Posted::Pending(trigger)]) {
@@ -251,7 +251,7 @@ fn a_counter_that_is_closed_ends_all_that_waits_for_it() {
     world.assert_quiet();
 }
 
-/// A wait for a counter that is closed later is cancelled; for one that was closed before, too.
+/// A wait for a closed counter is cancelled, and so is a trigger.
 #[test]
 fn a_counter_that_is_closed_reaches_no_value() {
     let mut world = World::new(1, PLAIN, &limits());

@@ -5,8 +5,8 @@ use ferrywire_nic::{Envelope, Fault, Kind, Limits, Mode, Outcome, Posted, Schedu
 use crate::common::schedules::GROUP;
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer};
 
-/// An exchange that uses most sorts of frame: eager, synchronous, long, one-sided.
-/// `disturb` is asked before each frame arrives, with its number and where it goes.
+/// An exchange with most kinds of frame: eager, synchronous, long, one-sided. `disturb` is called before each
+/// frame arrives, with the number of the frame and its direction.
 fn exchange(mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
     let mut world = World::new(2, LOSSY, &limits());
     let eager = world.lend(0, b"eager");
@@ -30,7 +30,7 @@ fn exchange(mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
             if timers == 0 && late.is_some() {
                 break;
             }
-            // The synchronous one is received late, when it has been here for a while.
+            // The synchronous message is received late, a while after its arrival.
             if timers == 0 {
                 late = Some(world.receive(1, 0, 2, rooms[1]));
                 continue;
@@ -157,7 +157,7 @@ fn room_for_frames_before_their_turn_is_shared_and_never_exceeded() {
             world.send_text(from, 0, 1, &pattern(len));
         }
     }
-    // The first frames are late; what follows fills the room, and the rest is dropped.
+    // The first frames are late; later ones fill the room, and the rest is dropped.
     let late = [1, 2].map(|from| world.lose(from, 0));
     while world.deliver_next(1, 0) | world.deliver_next(2, 0) {
         assert!(world.nics[0].is_within_budget());
@@ -233,7 +233,7 @@ fn a_sender_asks_for_an_ack_before_its_window_is_full() {
     world.receive(1, 0, 1, into);
     let source = world.room(0, 60_000);
     world.send(0, 1, 1, source);
-    // The grant comes back, and chunks go, as many as may be out at first.
+    // The grant comes back, and the first chunks go, as many as may be in flight.
     while world.on_the_way(0, 1).len() < 2 {
         assert!(world.deliver_next(0, 1) || world.deliver_next(1, 0), "it gets under way");
     }
@@ -331,7 +331,7 @@ fn a_frame_that_is_never_acked_goes_again_and_again_with_a_growing_timeout() {
     world.assert_quiet();
 }
 
-/// Posts one of everything to rank 1 at rank 0.
+/// Posts one operation of each kind from rank 0 to rank 1.
 fn one_of_everything(world: &mut World) -> Vec<Posted> {
     let region = world.lend(1, &[0; 64]).region;
     let small = world.lend(0, b"hello");
@@ -392,7 +392,7 @@ fn whoever_is_told_that_a_peer_is_down_believes_it() {
             assert!(outcome == Some(down) || n == 0 && outcome == Some(Outcome::Done));
         }
         world.forget_notes();
-        // Frames of the dead change nothing.
+        // Frames from a peer that is down change nothing.
         world.send_text(1, 0, 1, b"ghost");
         world.lose_all();
         world.send_text(1, 0, 1, b"ghost");
@@ -454,7 +454,7 @@ fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
     }
 }
 
-/// Memory is lent until the operation ends, and not a moment longer.
+/// Memory is lent until the operation ends, and not longer.
 #[test]
 fn a_retry_does_not_read_memory_that_its_owner_has_back() {
     for (mode, acquainted) in
@@ -469,7 +469,7 @@ fn a_retry_does_not_read_memory_that_its_owner_has_back() {
         let source = world.lend(0, b"hello");
         let send = world.send_as(mode, 0, 1, 1, source);
         world.run_until_quiet();
-        // Acks that travel alone are lost; what the receiver says in other frames arrives.
+        // Separate acks are lost; acks in other frames arrive.
         while world.outcome(0, send).is_none() {
             world.pass(limits().ack_ns_max);
             world.run_until_quiet();
@@ -513,15 +513,14 @@ fn a_retry_does_not_read_memory_of_a_put_that_was_denied() {
     }
     while world.outcome(0, put).is_none() && world.deliver_next(1, 0) {}
     if world.outcome(0, put).is_none() {
-        world.calm(); // It waits until the rail has let go of its bytes.
+        world.calm(); // The put waits until the rail no longer needs its bytes.
     }
     assert_eq!(world.outcome(0, put), Some(Outcome::Failed(Fault::Denied)));
     world.take_back(0, source);
     world.assert_quiet();
 }
 
-/// Whoever posts may have been away for long, and the time that its port knows without looking is then that of its last
-/// turn.
+/// The caller may have been away for long: the `now` of its port is then the time of its last turn.
 #[test]
 fn a_frame_that_is_posted_after_a_pause_does_not_go_again_at_once() {
     let limits = limits();

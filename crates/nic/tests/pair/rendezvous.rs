@@ -1,4 +1,4 @@
-//! Long messages: who moves the bytes, in which pieces, and how they are taken back.
+//! Long messages: which side moves the bytes, in which pieces, and how a message is cancelled.
 
 use ferrywire_nic::{Fault, Kind, Mask, Outcome, Peer, Promises, Span};
 
@@ -7,8 +7,8 @@ use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, ticket, word};
 const GETS: Promises = Promises { puts: false, ..DIRECT };
 const PUTS: Promises = Promises { gets: false, ..DIRECT };
 
-/// Sends `len` bytes from rank 0 to rank 1 while the users of some ranks wait; answers the puts, the
-/// gets and how many chunks it took.
+/// Sends `len` bytes from rank 0 to rank 1 while the users of the `waiting` ranks wait; returns the puts, the gets
+/// and the number of chunks.
 fn transfer(
     rail: Promises,
     waiting: &[u32],
@@ -52,7 +52,7 @@ fn a_long_message_is_shared_by_two_who_wait() {
         let by = |len| transfer(DIRECT, &[0, 1], posted_first, len);
         assert_eq!(by(16_000), (vec![], vec![16_000], 0), "too short for two");
         assert_eq!(by(16_384), (vec![8192], vec![8192], 0));
-        // The sender takes turns among its messages, so it writes in pieces.
+        // The sender writes in pieces, so that its messages take turns.
         assert_eq!(by(40_001), (vec![8192, 8192, 3649], vec![19_968], 0));
     }
 }
@@ -69,7 +69,7 @@ fn a_shared_transfer_ends_for_the_sender_when_both_halves_are_over() {
         let send = world.send_text(0, 1, 1, &pattern(16_384));
         world.deliver_next(0, 1);
         if sender_is_slow {
-            // The receiver reads its half and says so before the sender hears of its grant.
+            // The receiver reads its half and reports it before the sender has the grant.
             world.finish_transfer();
         }
         while world.deliver_next(1, 0) {}
@@ -352,12 +352,12 @@ fn chunks_that_do_not_fit_change_nothing() {
     world.assert_quiet();
 }
 
-/// Whoever cannot reach the other's memory any more gets and sends the rest in chunks: whichever side finds out, whether it
-/// moves all or one half, and however much has been moved before.
+/// When the peer's memory becomes unreachable, the rest is sent in chunks: whichever side notices, whether it
+/// moves all bytes or half of them, and however much it has moved before.
 #[test]
 fn a_transfer_that_is_refused_goes_on_in_chunks() {
     for waiting in [&[][..], &[0], &[1], &[0, 1]] {
-        // The first put or get of a rank that does not work; after the last of them all do.
+        // The number of the first put or get that fails, at each rank.
         for (sender, receiver) in (1..6).flat_map(|one| (1..6).map(move |other| (one, other))) {
             let mut world = World::acquainted(DIRECT, &limits());
             for (port, reaches) in world.ports.iter_mut().zip([sender, receiver]) {
@@ -378,8 +378,7 @@ fn a_transfer_that_is_refused_goes_on_in_chunks() {
     }
 }
 
-/// A receive that is shorter than its message, and one half that the sender must write in chunks while the receiver reads
-/// the other, which ends later.
+/// The sender must write its half in chunks while the receiver reads the other half, which ends later.
 #[test]
 fn a_send_in_chunks_is_over_when_the_receiver_has_read_its_half() {
     let mut world = World::acquainted(DIRECT, &limits());
@@ -390,7 +389,7 @@ fn a_send_in_chunks_is_over_when_the_receiver_has_read_its_half() {
     let into = world.room(1, 40_000);
     let receive = world.receive(1, 0, 1, into);
     let send = world.send_text(0, 1, 1, &pattern(40_000));
-    // The offer, the grant, and then the read that has begun stays under way.
+    // The offer and the grant arrive; the receiver's read stays in progress.
     world.deliver_next(0, 1);
     world.deliver_next(1, 0);
     let read = world.put_off_transfer();

@@ -1,4 +1,4 @@
-//! Peers that have rested: farewells, credit given back, peers forgotten and met again.
+//! Idle peers: farewells, credit given back, peers forgotten and met again.
 
 use ferrywire_nic::{Envelope, Fault, Kind, Marks, Mode, Outcome, Posted, Promises, Verdict};
 
@@ -15,7 +15,7 @@ fn exchange(world: &mut World, from: usize, to: usize, tag: u32, text: &[u8]) {
     world.assert_received(to, receive, into, text);
 }
 
-/// Receives what is there, or on its way.
+/// Receives a message that has arrived or is on its way.
 fn collect(world: &mut World, at: usize, from: usize, tag: u32, text: &[u8]) {
     let into = world.room(at, text.len());
     let receive = world.receive(at, from, tag, into);
@@ -23,7 +23,7 @@ fn collect(world: &mut World, at: usize, from: usize, tag: u32, text: &[u8]) {
     world.assert_received(at, receive, into, text);
 }
 
-/// Ranks 0 and 1 have spoken in both directions; ranks from 2 on are strangers to everybody.
+/// Ranks 0 and 1 have exchanged messages in both directions; ranks from 2 on have met no peer.
 fn acquainted(rail: Promises) -> World {
     let mut world = World::new(6, rail, &limits());
     exchange(&mut world, 0, 1, 1, b"hello");
@@ -32,7 +32,7 @@ fn acquainted(rail: Promises) -> World {
     world
 }
 
-/// The same, and long ago.
+/// The same after a long idle time.
 fn rested(rail: Promises) -> World {
     let mut world = acquainted(rail);
     rest(&mut world);
@@ -43,14 +43,14 @@ fn rest(world: &mut World) {
     world.pass(limits().idle_ns_max + 1);
 }
 
-/// A rank turns to one that it has not met, and looks at its old peers. Nothing arrives yet.
+/// Makes a rank contact a new peer, and so check its old ones. Nothing arrives yet.
 fn look_around(world: &mut World, rank: usize, stranger: usize) {
     let into = world.room(stranger, 2);
     world.receive(stranger, rank, 99, into);
     world.send_text(rank, stranger, 99, b"hi");
 }
 
-/// Rank 0 says farewell, rank 1 answers in kind, and all of it has arrived.
+/// Rank 0 says farewell, rank 1 answers with its own, and both have arrived.
 fn parted(rail: Promises) -> World {
     let mut world = rested(rail);
     look_around(&mut world, 0, 2);
@@ -66,14 +66,14 @@ fn farewells(world: &World, from: usize, to: usize) -> usize {
     world.ports[from].sent.iter().filter(said).count()
 }
 
-/// The marks of the last frame that went from one to the other.
+/// The marks of the last frame from one rank to the other.
 fn last_marks(world: &World, from: usize, to: usize) -> Marks {
     let mut sent = world.ports[from].sent.iter().rev();
     let (_, last) = sent.find(|(at, _)| *at == peer(to)).expect("a frame");
     last.marks.expect("a frame with marks")
 }
 
-/// Bytes that a rank has set aside for others.
+/// Bytes that a rank has reserved for others.
 fn promised(world: &World, rank: usize) -> u32 {
     world.holdings(rank).promised
 }
@@ -146,7 +146,7 @@ fn whoever_has_parted_and_rested_again_is_forgotten_and_may_come_back() {
         assert_eq!(world.nics[0].peers(), 2, "the strangers");
         world.calm();
         assert_eq!(world.nics[1].stats().forgotten, 0, "rank 1 has not looked");
-        // Whoever remembers speaks first, then whoever does not.
+        // First the rank that remembers the other sends, then the one that does not.
         exchange(&mut world, 1, 0, 1, b"back");
         exchange(&mut world, 0, 1, 1, b"back");
         exchange(&mut world, 1, 0, 1, b"again");
@@ -176,7 +176,7 @@ fn two_that_have_forgotten_each_other_meet_again() {
 fn whoever_has_not_answered_a_farewell_is_not_forgotten() {
     for rail in [PLAIN, LOSSY] {
         let mut world = acquainted(rail);
-        // Rank 1 wants something: its offer has not been received.
+        // Rank 1 has an operation open: its offer has not been received.
         let long = world.send_text(1, 0, 5, &pattern(5000));
         world.calm();
         for stranger in 2..5 {
@@ -246,7 +246,7 @@ fn a_message_that_a_rank_keeps_survives_its_own_farewell() {
         world.send_text(0, 1, 7, &pattern(500));
         world.calm();
         rest(&mut world);
-        // Rank 0 cannot answer in kind: an offer of its own is open.
+        // Rank 0 cannot answer with a farewell: an offer of its own is open.
         let long = world.send_text(0, 1, 8, &pattern(5000));
         world.calm();
         rest(&mut world);
@@ -268,7 +268,7 @@ fn a_message_that_a_rank_keeps_survives_its_own_farewell() {
     }
 }
 
-/// Rank 0 keeps two messages of rank 1 and owes it their room; rank 1 says farewell.
+/// Rank 0 stores two messages of rank 1 and owes it their room; rank 1 says farewell.
 fn crossing(rail: Promises) -> World {
     let mut world = acquainted(rail);
     for _ in 0..2 {
@@ -289,7 +289,7 @@ fn receive_both(world: &mut World) {
     }
 }
 
-/// Sends more than any credit that could still be good.
+/// Sends more than any credit that could still be valid.
 fn send_much(world: &mut World) {
     let sends: Vec<_> = (0..6).map(|n| world.send_text(1, 0, 3, &pattern(500 + n))).collect();
     world.calm();
@@ -391,7 +391,7 @@ fn a_message_may_follow_a_farewell_that_has_arrived() {
         let mut world = rested(rail);
         look_around(&mut world, 0, 2);
         world.deliver_next(0, 1);
-        // The answer in kind, which is an ack too, is on its way.
+        // Rank 1's farewell, which is an ack too, is on its way.
         let send = world.send_text(0, 1, 1, b"one more thing");
         collect(&mut world, 1, 0, 1, b"one more thing");
         world.assert_done(0, send);
@@ -435,7 +435,7 @@ fn the_first_two_frames_after_a_farewell_may_change_places() {
 fn a_reply_after_a_farewell_takes_it_back() {
     for rail in [PLAIN, LOSSY] {
         let mut world = parted(rail);
-        // Rank 1 answers a message of rank 0's; it has said something again, so it stays.
+        // Rank 1 answers a message of rank 0. It has sent a frame again, so it is not forgotten.
         exchange(&mut world, 0, 1, 1, b"question");
         rest(&mut world);
         world.forget_notes();
@@ -515,7 +515,7 @@ fn a_peer_that_was_stopped_finds_all_that_was_sent_to_it() {
     world.calm();
     rest(&mut world);
     world.stopped = None;
-    // Before it looks at its ring it meets another, and takes its leave of rank 0.
+    // Before it looks at its ring, it meets another rank, and says farewell to rank 0.
     look_around(&mut world, 1, 3);
     assert_eq!(world.on_the_way(1, 0), [Kind::Farewell]);
     collect(&mut world, 1, 0, 8, &pattern(5000));
@@ -566,7 +566,7 @@ fn a_peer_that_forgets_with_frames_in_its_ring_loses_none_of_them() {
     assert_no_harm(world);
 }
 
-/// Rank 1 is stopped before it hears that its farewell has arrived, and rank 0 forgets it.
+/// Rank 1 is stopped before it learns that its farewell has arrived, and rank 0 forgets it.
 #[test]
 fn a_peer_that_was_stopped_right_after_its_farewell_is_heard() {
     let mut world = rested(LOSSY);
@@ -605,7 +605,7 @@ fn a_peer_that_was_stopped_does_not_blame_the_other() {
     world.calm();
     rest(&mut world);
     world.stopped = None;
-    // Its timer is the first that it sees; the ack has been in its ring for long.
+    // Its timer fires before it looks at its ring, where the ack has been for long.
     world.act(1, |nic, port| nic.on_timer(port));
     collect(&mut world, 0, 1, 1, b"hello");
     world.assert_done(1, send);
@@ -666,8 +666,8 @@ fn a_rank_that_has_not_spoken_to_itself_for_long_still_has_credit_to() {
     assert_no_harm(world);
 }
 
-/// While rank 3's message is looked at, its module turns to two strangers, and rank 1, who has parted, is forgotten.
-/// What was to be said to rank 3 is said to rank 3, wherever it is in the table by then.
+/// While rank 0 handles a message of rank 3, its module contacts two new peers, and rank 1, which has said
+/// farewell, is forgotten. The frames for rank 3 still go to rank 3, wherever it is in the table.
 #[test]
 fn a_peer_is_forgotten_while_another_is_spoken_to() {
     for rail in [PLAIN, LOSSY] {

@@ -1,4 +1,4 @@
-//! Schedules: barriers, broadcasts, reductions; many at a time; and when somebody dies.
+//! Schedules: barriers, broadcasts, reductions; many at a time; and when a peer dies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -72,10 +72,10 @@ fn an_inner_rank_of_a_reduction_is_released_before_its_children_have_sent() {
         let mut world = World::new(size, rail, &limits());
         let parts: Vec<_> =
             (0..size).map(|rank| world.lend(peer_index(rank), &[1 << rank; 16])).collect();
-        // The running sum, and a part of each of at most three children.
+        // The running sum, and one part for each of at most three children.
         let work: Vec<_> = (0..size).map(|rank| world.room(peer_index(rank), 4 * 16)).collect();
         let mut runs = vec![None; parts.len()];
-        // Rank 4 has the children 5 and 6, and comes before them.
+        // Rank 4 has the children 5 and 6, and starts before them.
         for rank in [4, 0, 2, 3, 1, 7, 6, 5] {
             let at = peer_index(rank);
             let schedule = reduce(rank, size, parts[at], work[at]);
@@ -107,7 +107,7 @@ fn runs_of_one_collective_do_not_mix_when_a_rank_is_far_behind() {
         let mut spans = vec![];
         let mut runs = vec![];
         for round in 0..rounds {
-            // Everybody but rank 3 runs ahead; its messages of later runs come early.
+            // All ranks but rank 3 run ahead; their messages of later runs reach it early.
             for rank in (0..size).filter(|&rank| rank != 3) {
                 let at = peer_index(rank);
                 let data = world.lend(at, &[if rank == 0 { 10 + round } else { 0 }; 4]);
@@ -117,7 +117,7 @@ fn runs_of_one_collective_do_not_mix_when_a_rank_is_far_behind() {
             }
             world.calm();
         }
-        // Rank 3 begins with the last and ends with the first.
+        // Rank 3 begins with the last run and ends with the first.
         for round in (0..rounds).rev() {
             let data = world.room(3, 4);
             spans.push((3, data, round));
@@ -137,7 +137,7 @@ fn runs_of_one_collective_do_not_mix_when_a_rank_is_far_behind() {
 
 #[test]
 fn barriers_far_ahead_are_held_back_by_the_budget_and_all_end() {
-    // The latecomer can keep three headers; the rest is held by its senders.
+    // The late rank can store three headers; its senders hold the rest.
     let limits = Limits { unexpected_bytes_max: 3 * 128, ..limits() };
     let mut world = World::new(3, PLAIN, &limits);
     let mut runs = vec![];
@@ -157,14 +157,14 @@ fn barriers_far_ahead_are_held_back_by_the_budget_and_all_end() {
     world.assert_quiet();
 }
 
-/// Tells rank 2, with one byte, that we are here.
+/// Sends an empty message to rank 2.
 fn half_barrier(rank: usize) -> Arc<Schedule> {
     let mut schedule = Schedule::new(GROUP, peer(rank).0);
     schedule.push(Step::Send { to: peer(2), source: Span::EMPTY, subtag: 0 }, &[]);
     schedule.into()
 }
 
-/// Hears from ranks 0 and 1.
+/// Receives from ranks 0 and 1.
 fn gather() -> Arc<Schedule> {
     let mut schedule = Schedule::new(GROUP, 2);
     for from in [0, 1] {
@@ -192,7 +192,8 @@ fn a_step_waits_for_a_counter() {
     world.assert_quiet();
 }
 
-/// Instances are counted with few bits: a run may come round to one that is still open, and is not taken for it.
+/// Instance numbers have few bits: a run may have the number of one that is still open, and must not be confused
+/// with it.
 #[test]
 fn runs_of_one_instance_follow_each_other() {
     for rail in [PLAIN, LOSSY] {
@@ -200,7 +201,7 @@ fn runs_of_one_instance_follow_each_other() {
         let mut runs = vec![];
         for rank in [0, 1] {
             runs.push((rank, start(&mut world, rank, barrier(peer(rank).0, 3), 7)));
-            // The first barrier would let these go, if they were taken for one.
+            // The first barrier would release these if they were confused with it.
             runs.push((rank, start(&mut world, rank, barrier(peer(rank).0, 3), 7)));
             runs.push((rank, start(&mut world, rank, barrier(peer(rank).0, 3), 7)));
         }
@@ -234,7 +235,7 @@ fn a_run_that_waits_for_another_can_be_taken_back() {
     world.assert_quiet();
 }
 
-/// Answers when it is told to, and says how often it was consulted.
+/// Answers when it is open, and counts how often it was consulted.
 #[derive(Debug, Default)]
 struct Gate {
     open: AtomicBool,
@@ -275,7 +276,7 @@ fn a_step_is_consulted_again_when_another_has_answered() {
     world.act(0, |nic, port| nic.on_change(port));
     world.assert_done(0, asked);
     world.assert_done(0, waiting);
-    // What was asked in vain has changed nothing.
+    // A consultation without an answer has changed nothing.
     assert_eq!((world.bytes(0, one), world.bytes(0, other)), (&[8][..], &[8][..]));
     world.assert_quiet();
 }
@@ -367,7 +368,7 @@ fn a_run_whose_peer_dies_fails_and_leaves_nothing() {
             for (rank, run) in runs.into_iter().enumerate() {
                 let Some(run) = run else { continue };
                 world.act(rank, |nic, port| nic.on_peer_down(peer(down), port));
-                // Whoever does not talk to the dead waits for those who do.
+                // A rank that does not communicate with the dead peer waits for ranks that do.
                 if world.outcome(rank, run).is_none() {
                     world.cancel(rank, run);
                 }

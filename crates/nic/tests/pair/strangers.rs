@@ -1,4 +1,4 @@
-//! Frames that are not ours, and frames that make no sense.
+//! Foreign frames and malformed frames.
 
 use ferrywire_nic::{Envelope, Key, Kind, Marks, Nic, Peer, RailId, Region, Seal, Span};
 
@@ -67,7 +67,7 @@ fn a_frame_of_the_wrong_sort_of_rail_is_counted_and_changes_nothing() {
 #[test]
 fn frames_about_operations_that_do_not_exist_change_nothing() {
     let mut world = World::acquainted(PLAIN, &limits());
-    // A ticket of rank 1's own, which means nothing to rank 0.
+    // A ticket of rank 1, which means nothing to rank 0.
     let send = world.send_text(1, 0, 1, &pattern(9000));
     let ticket = crate::common::ticket(send);
     world.lose_all();
@@ -135,7 +135,7 @@ fn queues_that_do_not_exist_take_no_memory() {
     assert!(taken < 2000, "{taken} bytes for queues that nobody has");
 }
 
-/// Frames on another rail that claim to be from ourselves, from a peer that we know, and from one that we do not.
+/// Frames on another rail that claim to be from ourselves, from a known peer, and from an unknown one.
 #[test]
 fn nobody_speaks_for_a_peer_whom_another_rail_reaches() {
     let mut world = World::new(4, PLAIN, &limits());
@@ -145,7 +145,7 @@ fn nobody_speaks_for_a_peer_whom_another_rail_reaches() {
     let source = world.lend(0, &pattern(9000));
     let offered = world.send(0, 1, 1, source);
     world.run_until_quiet();
-    // We have spoken to ourselves, so that we are in our own table.
+    // A message to ourselves, so that we are in our own table.
     let mine = world.send_text(0, 0, 7, b"me");
     world.run_until_quiet();
     world.assert_received(0, receive, into, b"me");

@@ -1,8 +1,8 @@
-//! Handles as integers, for languages that have no pointers.
+//! Handles as integers, for languages without pointers.
 //!
-//! An object gets an integer when the program first asks for one, and keeps it until it is freed. The object knows its
-//! integer, and a slot of a table knows the object, so that neither direction searches or takes a lock. Tables never
-//! move: each has twice the slots of the one before.
+//! An object gets an integer when the program first asks for one, and keeps it until it is freed. The object stores
+//! its integer, and a slot of a table stores the object, so that neither direction searches or takes a lock. Tables
+//! never move: each has twice the slots of the one before.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(super) struct Numbers {
     unused: Mutex<Unused>,
 }
 
-/// Integers that no handle has: those of freed objects, longest ago first, and all from `next` on.
+/// Integers without a handle: those of freed objects, oldest first, and all from `next` on.
 struct Unused {
     freed: VecDeque<u32>,
     next: u32,
@@ -26,7 +26,7 @@ impl Numbers {
         Numbers { tables: [const { OnceLock::new() }; TABLES], unused: Mutex::new(unused) }
     }
 
-    /// Gives a handle an integer.
+    /// Assigns an integer to a handle.
     pub(super) fn claim(&self, handle: usize) -> u32 {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         let number = unused.freed.pop_front().unwrap_or_else(|| {
@@ -40,14 +40,14 @@ impl Numbers {
         number
     }
 
-    /// The handle that has this integer; a null pointer if none has it.
+    /// The handle with this integer; null if there is none.
     #[inline]
     pub(super) fn find(&self, number: u32) -> usize {
         let slot = place(number).and_then(|(table, at)| self.tables[table].get()?.get(at));
         slot.map_or(0, |slot| slot.load(Ordering::Acquire))
     }
 
-    /// Takes the integer of a handle back.
+    /// Releases the integer of a handle.
     pub(super) fn release(&self, number: u32) {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((table, at)) = place(number)
@@ -59,7 +59,7 @@ impl Numbers {
     }
 }
 
-/// The table of an integer, and its place in it.
+/// The table of an integer, and its index there.
 #[inline]
 fn place(number: u32) -> Option<(usize, usize)> {
     let table = number.checked_ilog2()?.checked_sub(FIRST.ilog2())? as usize;
@@ -69,7 +69,7 @@ fn place(number: u32) -> Option<(usize, usize)> {
 /// The first integer: those below are the predefined handles.
 const FIRST: u32 = 4096;
 const _: () = assert!(FIRST as usize == super::PREDEFINED_MAX + 1);
-/// As many as there are integers for: they end where those of C do.
+/// Enough tables for all positive values of a C int.
 const TABLES: usize = 31 - FIRST.ilog2() as usize;
 
 #[cfg(test)]

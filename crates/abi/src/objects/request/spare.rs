@@ -1,7 +1,7 @@
-//! Memory of requests that are over, for those to come.
+//! Reuses the memory of completed requests.
 //!
-//! A program has windows of messages, begins them all and waits for them all, and allocators are at their
-//! slowest with that. Each thread keeps what it has let go, whoever it was that made it.
+//! Programs start a window of messages and wait for all of them, which is the slowest pattern for allocators. Each
+//! thread keeps the memory that it freed, whichever thread allocated it.
 
 use std::cell::RefCell;
 
@@ -15,12 +15,12 @@ thread_local! {
 /// Memory for a request.
 #[inline]
 pub(super) fn room() -> Room<Request> {
-    // A thread that is about to end has none.
+    // A thread that is about to end has lost its list.
     let spare = ROOMS.try_with(|rooms| rooms.borrow_mut().pop());
     spare.ok().flatten().unwrap_or_else(Box::new_uninit)
 }
 
-/// Keeps memory for a request, unless there is enough.
+/// Keeps the memory of a request for reuse, unless the thread has enough.
 #[inline]
 pub(super) fn keep(room: Room<Request>) {
     _ = ROOMS.try_with(|rooms| {
@@ -31,5 +31,5 @@ pub(super) fn keep(room: Room<Request>) {
     });
 }
 
-/// What a thread keeps: windows are rarely larger.
+/// How many a thread keeps. Windows are rarely larger.
 const ROOMS_MAX: usize = 1024;

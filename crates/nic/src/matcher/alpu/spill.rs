@@ -1,9 +1,9 @@
-//! A queue that a unit helps to search.
+//! A queue with a unit that helps to search it.
 //!
-//! Software keeps the whole queue as a list. The oldest entries are in the unit as well, and the
-//! rest has spilled: it waits until cells are free and until it is worth the commands to move it
-//! in. So whatever the unit finds is older than whatever it does not hold, and software has to
-//! search the spilled part only, and only when the unit found nothing.
+//! Software keeps the whole queue as a list. The oldest entries are in the unit as well. The rest has spilled: it
+//! waits until cells are free and moving it in is worth the commands. So whatever the unit finds is older than
+//! anything that it does not hold, and software searches only the spilled part, and only when the unit found
+//! nothing.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -23,7 +23,7 @@ pub(super) struct Spill {
     /// The oldest entry that is not in the unit.
     spilled: u32,
     spilled_len: usize,
-    /// The first node to use again, linked through `next`.
+    /// The first node to reuse, linked through `next`.
     free: u32,
     next_age: Age,
 }
@@ -62,7 +62,7 @@ impl Spill {
             None => self.search(self.spilled, word, mask)?,
         };
         if self.nodes[at as usize].age >= before {
-            // The unit has deleted what it found, and there is no way to put it back in order.
+            // The unit has deleted what it found, and cannot put it back in order.
             if self.is_loaded(at) {
                 self.reload();
             }
@@ -73,14 +73,14 @@ impl Spill {
         Some(item)
     }
 
-    /// Finds the oldest entry that agrees and leaves it. The unit deletes what it finds, so this
-    /// is a question for software.
+    /// Finds the oldest entry that agrees and leaves it. Software does this, because the unit deletes what it
+    /// finds.
     pub(super) fn find(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
         let at = self.search(self.oldest, word, mask)?;
         Some(self.nodes[at as usize].entry.item)
     }
 
-    /// Removes an entry, wherever it stands. The unit has no command for this but to begin again.
+    /// Removes an entry from anywhere in the queue. The unit has no command for this, so it is reloaded.
     pub(super) fn remove(&mut self, at: u32) -> Item {
         let loaded = self.is_loaded(at);
         let item = self.unlink(at);
@@ -111,7 +111,7 @@ impl Spill {
     }
 
     fn ask_unit(&mut self, word: MatchWord, mask: Mask) -> Option<u32> {
-        // An empty unit is not worth the question.
+        // An empty unit is not worth a lookup.
         if self.spilled_len == self.len {
             return None;
         }
@@ -143,7 +143,7 @@ impl Spill {
         self.spilled == NONE || age < self.nodes[self.spilled as usize].age
     }
 
-    /// Takes an entry out of the list. What the unit holds of it is the caller's business.
+    /// Removes an entry from the list. The caller keeps the unit in step.
     fn unlink(&mut self, at: u32) -> Item {
         let Node { entry, next, prev, .. } = self.nodes[at as usize];
         if !self.is_loaded(at) {
@@ -185,7 +185,7 @@ impl Spill {
         self.load_if_worthwhile();
     }
 
-    /// Insert mode costs two commands however much it brings, so entries go in by the block.
+    /// Insert mode costs two commands however many entries it brings, so entries are loaded by the block.
     fn load_if_worthwhile(&mut self) {
         let free = CELLS - (self.len - self.spilled_len);
         if self.spilled_len >= BLOCK_CELLS && free >= BLOCK_CELLS {

@@ -1,9 +1,8 @@
 //! The associative unit: cells that compare a match word all at once.
 //!
-//! Cells are filled in order of age and hold no holes, so the first cell that agrees is the oldest
-//! entry. What agrees is deleted at once, by shifting the younger cells up. Entries come in only in
-//! *insert mode*, during which a look that fails is held, and repeated when the mode ends: the
-//! entry it wants may be among those on their way in.
+//! Cells are filled in order of age and without holes, so the first cell that agrees is the oldest entry. It is
+//! deleted at once, by shifting the younger cells up. Entries come in only in *insert mode*, during which a lookup
+//! that fails is held, and repeated when the mode ends: its entry may be among those being inserted.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -15,7 +14,7 @@ pub const CELLS: usize = 256;
 /// Cells of a block, the part of a unit that finds its own first match.
 pub const BLOCK_CELLS: usize = 16;
 
-/// What software tells the unit.
+/// Commands from software to the unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Command {
     /// Enter insert mode; answered by [`Response::StartAcknowledge`].
@@ -24,26 +23,26 @@ pub enum Command {
     Insert {
         /// The bits to compare.
         word: MatchWord,
-        /// The bits of them that count.
+        /// The mask of bits that count.
         mask: Mask,
-        /// What to answer when the cell agrees: the place in the list of software.
+        /// The tag to return when the cell agrees: the position in software's list.
         tag: u32,
     },
-    /// Leave insert mode; answered only if a look was held.
+    /// Leave insert mode; answered only if a lookup was held.
     StopInsert,
     /// Empty all cells.
     Reset,
 }
 
-/// What the unit tells software.
+/// Responses of the unit to software.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Response {
-    /// Insert mode is entered, and this many cells are free.
+    /// Insert mode is entered.
     StartAcknowledge {
-        /// Cells that may be inserted before the mode ends.
+        /// Free cells, which may be filled before the mode ends.
         free: usize,
     },
-    /// The oldest cell that agrees had this tag, and is deleted.
+    /// The oldest cell that agrees, which is deleted.
     MatchSuccess {
         /// The tag that came with the cell's [`Command::Insert`].
         tag: u32,
@@ -52,27 +51,27 @@ pub enum Response {
     MatchFailure,
 }
 
-/// What a unit has done: the events that a model of its time has to weigh.
+/// What a unit has done: the events that a timing model weighs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Looks at all cells, held ones once more when repeated.
+    /// Lookups, counting held ones again when they are repeated.
     pub looks: u64,
-    /// Looks that found a cell.
+    /// Lookups that found a cell.
     pub successes: u64,
-    /// Looks that failed in insert mode and were held.
+    /// Lookups that failed in insert mode and were held.
     pub held: u64,
-    /// Times that insert mode was entered.
+    /// Entries into insert mode.
     pub insert_modes: u64,
     /// Cells filled.
     pub inserts: u64,
     /// Times that all cells were emptied.
     pub resets: u64,
-    /// Entries that software compared itself, because they were not in the unit or because the
-    /// question was not one for the unit.
+    /// Entries that software compared itself, because they were not in the unit or the unit could not answer the
+    /// question.
     pub searched: u64,
 }
 
-/// One unit. It takes memory block by block, as its cells fill.
+/// One unit. It allocates block by block, as its cells fill.
 #[derive(Debug, Default)]
 pub(super) struct Unit {
     blocks: Vec<Block>,
@@ -83,8 +82,8 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// Obeys, and answers where there is an answer. A command out of its mode is a bug of
-    /// software; hardware would drop it without a word.
+    /// Executes a command, and returns the response if there is one. A command in the wrong mode is a bug of
+    /// software; hardware would drop it silently.
     pub(super) fn command(&mut self, command: Command) -> Option<Response> {
         let inserts = matches!(command, Command::Insert { .. } | Command::StopInsert);
         assert!(inserts == self.inserting, "{command:?} with insert mode {}", self.inserting);
@@ -112,11 +111,11 @@ impl Unit {
         }
     }
 
-    /// Looks for the oldest cell that agrees, and deletes it. No answer in insert mode means that
-    /// the look is held; the next one has to wait until it is answered.
+    /// Looks up the oldest cell that agrees, and deletes it. `None` in insert mode means that the lookup is held;
+    /// the next one has to wait until it is answered.
     ///
-    /// For a unit of receives the mask is in the cell and `mask` is exact; for a unit of messages
-    /// it is the other way round.
+    /// In a unit of receives the mask is in the cell and `mask` is exact; in a unit of messages it is the other
+    /// way round.
     pub(super) fn look(&mut self, word: MatchWord, mask: Mask) -> Option<Response> {
         assert!(self.held.is_none(), "a look while another is held");
         self.counts.looks += 1;
@@ -153,7 +152,7 @@ impl Unit {
         self.counts.inserts += 1;
     }
 
-    /// Every cell behind the deleted one moves up by one, across blocks.
+    /// Deletes a cell: every cell behind it moves up by one, across blocks.
     fn delete(&mut self, block: usize, cell: usize) {
         let mut follower = None;
         for behind in self.blocks[block + 1..].iter_mut().rev() {
@@ -174,7 +173,7 @@ struct Block {
     valid: u16,
 }
 
-/// The bits, mask and tag of one cell on its way to another.
+/// Word, mask and tag of a cell that moves to another.
 type Moving = (u64, u64, u32);
 
 impl Block {
@@ -195,15 +194,15 @@ impl Block {
         self.valid |= 1 << cell;
     }
 
-    /// Drops `cell`, moves those behind it up and `follower` in at the end. Returns what was in
-    /// `cell`, if anything.
+    /// Drops `cell`, moves those behind it up and `follower` in at the end. Returns what was in `cell`, if
+    /// anything.
     fn shift(&mut self, cell: usize, follower: Option<Moving>) -> Option<Moving> {
         let out = (self.words[cell], self.masks[cell], self.tags[cell]);
         let was_valid = self.valid >> cell & 1 == 1;
         self.words[cell..].rotate_left(1);
         self.masks[cell..].rotate_left(1);
         self.tags[cell..].rotate_left(1);
-        // Valid cells have no holes: one fewer is one bit fewer at the top.
+        // Valid cells have no holes: one cell fewer is one bit fewer at the top.
         self.valid >>= u32::from(was_valid);
         if let Some(moving) = follower {
             self.fill(BLOCK_CELLS - 1, moving);
@@ -230,7 +229,7 @@ mod tests {
         assert_eq!(unit.command(Command::Insert { word: word(tag), mask, tag }), None);
     }
 
-    /// A unit with these tags in it, in this order, each wanting exactly itself.
+    /// A unit with these tags, in this order, each matching exactly.
     fn unit_of(tags: impl Iterator<Item = u32>) -> Unit {
         let mut unit = Unit::default();
         unit.command(Command::StartInsert);

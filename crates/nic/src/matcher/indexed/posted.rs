@@ -1,4 +1,4 @@
-//! The posted queue by class: a receive is in one class, and a message asks every class in use.
+//! The posted queue by class: a receive is in one class, and a message looks in every class in use.
 
 use alloc::boxed::Box;
 use core::mem::size_of_val;
@@ -14,10 +14,10 @@ use crate::word::{Mask, MatchWord};
 pub(super) struct PostedQueue {
     slots: Slots,
     exact: Runs,
-    /// The youngest receive of all, if it is exact: it has a place but is in no class until another
-    /// one is posted. Whoever posts one receive and waits for it never touches the table.
+    /// The youngest receive of all, if it is exact: it has a slot but is in no class until another receive is
+    /// posted. A program that posts one receive and waits for it never touches the table.
     latest: Option<u32>,
-    /// The other three classes. Most ranks never use a wildcard and never pay for these.
+    /// The other three classes. Ranks that never use a wildcard, which are most, do not pay for them.
     wild: Option<Box<[Runs; 3]>>,
     next_age: Age,
 }
@@ -58,7 +58,7 @@ impl PostedQueue {
         Some(self.slots.remove(at))
     }
 
-    /// The youngest receive comes after all others.
+    /// Takes the youngest receive, after all others have been tried.
     #[inline(always)]
     fn take_latest(&mut self, word: MatchWord, before: Age) -> Option<Item> {
         let at = self.latest?;
@@ -121,7 +121,7 @@ impl PostedQueue {
     }
 }
 
-/// The wild class with the oldest receive that agrees with a message, and its age.
+/// The wildcard class with the oldest receive that agrees with a message, and the age of that receive.
 #[inline(always)]
 fn oldest_wild(wild: &[Runs; 3], slots: &Slots, word: MatchWord) -> Option<(Class, Age)> {
     let mut oldest = None;

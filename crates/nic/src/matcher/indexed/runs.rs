@@ -1,14 +1,13 @@
 //! The entries of one class by key, in constant time however many there are.
 //!
-//! Entries with an equal key form a *run*, a ring in order of insertion, and a hash table knows the
-//! oldest entry of each run, its *leader*. What matching in deep queues costs is cache lines, and
-//! branches that nobody can foresee. So the table is made of groups of half a cache line; a
-//! run is told from the others of its group by a tag of seven bits, all tags of a group are
-//! compared at once, and an entry is read only if its tag agrees. A run of one entry has no
+//! Entries with an equal key form a *run*, a ring in order of insertion, and a hash table knows the oldest entry
+//! of each run, its *leader*. Matching in deep queues costs cache misses and mispredicted branches. So the table
+//! consists of groups of half a cache line; a run is told from the others of its group by a tag of seven bits, all
+//! tags of a group are compared at once, and an entry is read only if its tag agrees. A run of one entry has no
 //! links: it costs its group and nothing else.
 //!
-//! One look at the group that a hash names nearly always decides, and is all that callers have in
-//! line; the rest is in functions that end in `_slowly`.
+//! The first lookup, in the group that a hash names, nearly always decides, and only that is inlined into callers;
+//! the rest is in functions that end in `_slowly`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,44 +18,43 @@ use super::super::Age;
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
-/// Runs by key. The entries are in [`Slots`], and the key is what `mask` leaves of their words;
-/// both are the same for every call. Empty, it holds no memory.
+/// Runs by key. The entries are in [`Slots`], and the key is their word under `mask`; both must be the same for
+/// every call. Allocates nothing while empty.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// None, or a power of two of them; there are more when a run finds no room where it wants to
-    /// be and half of all room is taken. A run is in the first group with room, from the one that
-    /// its hash names on.
+    /// Empty, or a power of two of groups. They grow when a run finds no room in its group and half of all room is
+    /// taken. A run is in the first group with room, starting from the one that its hash names.
     groups: Box<[Group]>,
-    /// Neighbours in the runs of several entries, by place.
+    /// Neighbours in runs of several entries, by slot.
     links: Vec<Link>,
-    /// How many runs there are.
+    /// The number of runs.
     len: u32,
 }
 
-/// Six runs at most, in half a cache line.
+/// At most six runs, in half a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Group {
-    /// A byte for each run, zero if there is none; and in the two bytes above them, how many runs
-    /// found no room here and are in a group further on.
+    /// A byte for each run, zero if there is none; and in the two bytes above them, how many runs found no room
+    /// here and are in a later group.
     tags: u64,
-    /// The place of the oldest entry of a run, with [`SEVERAL`] if it is not the only one.
+    /// The slot of the oldest entry of a run, with [`SEVERAL`] if it is not the only one.
     leaders: [u32; RUNS],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// The next younger entry of the run; the leader, after the youngest.
+    /// The next younger entry of the run; after the youngest, the leader.
     next: u32,
-    /// The next older entry of the run; the youngest, before the leader.
+    /// The next older entry of the run; before the leader, the youngest.
     prev: u32,
 }
 
-/// Where a search ended: the run, and the place of its leader.
+/// The result of a search: the run, and the slot of its leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) at: u32,
-    /// The group that its hash names; the run is in this one, or further on if that was full.
+    /// The group that its hash names; the run is in this one, or in a later one if that was full.
     wanted: usize,
     group: usize,
     run: usize,
@@ -83,7 +81,7 @@ impl Runs {
         self.insert_slowly(at, key, slots, mask);
     }
 
-    /// Removes the entry at `at`, wherever in its run it stands.
+    /// Removes the entry at `at` from anywhere in its run.
     #[inline(always)]
     pub(super) fn remove(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         let hash = hash(key);
@@ -95,7 +93,7 @@ impl Runs {
         }
     }
 
-    /// Removes the oldest entry with this key if it is older than `before`, and says where it is.
+    /// Removes the oldest entry with this key if it is older than `before`, and returns its slot.
     #[inline(always)]
     pub(super) fn take(
         &mut self,
@@ -157,7 +155,7 @@ impl Runs {
         self.groups.len() * size_of::<Group>() + self.links.capacity() * size_of::<Link>()
     }
 
-    /// The run with this key: looks at all candidates of all groups where it can be.
+    /// Finds the run with this key among all candidates in all groups where it can be.
     #[inline(never)]
     fn find_slowly(&self, key: MatchWord, slots: &Slots, mask: Mask) -> Option<Found> {
         let hash = hash(key);
@@ -178,7 +176,7 @@ impl Runs {
                 return None;
             }
             group = self.next_group(group);
-            // Every group may have been full at some time, and then none ends the search.
+            // Every group may have been full at some time, so that none ends the search.
             if group == wanted {
                 return None;
             }
@@ -201,7 +199,7 @@ impl Runs {
         older.then_some(found.at)
     }
 
-    /// A first look does not say that the entry joins a run, nor that it is one that fits the group it wants.
+    /// Inserts when the first lookup did not find the run of the entry, nor room for a new run in its group.
     #[inline(never)]
     fn insert_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         if let Some(found) = self.oldest(key, slots, mask) {
@@ -238,14 +236,14 @@ impl Runs {
         }
     }
 
-    /// The entry is in a run of several, or not in the group that it wants.
+    /// Removes an entry that is in a run of several, or not in the group that its hash names.
     #[inline(never)]
     fn remove_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
         let found = self.oldest(key, slots, mask).expect("an entry is in the run of its key");
         self.remove_from(found, at);
     }
 
-    /// A run has left that had gone on to another group.
+    /// Undoes the counts of a removed run that was in a later group.
     #[inline(never)]
     fn unpass(&mut self, found: Found) {
         let mut group = found.wanted;
@@ -255,8 +253,8 @@ impl Runs {
         }
     }
 
-    /// Twice the groups. Each run moves once for each doubling, so that an insertion pays for a
-    /// constant number of moves.
+    /// Doubles the groups. Each run moves once for each doubling, so an insertion pays for a constant number of
+    /// moves.
     #[cold]
     fn grow(&mut self, slots: &Slots, mask: Mask) {
         let groups = vec![Group::default(); (self.groups.len() * 2).max(1)];
@@ -295,7 +293,7 @@ impl Group {
         self.leaders[run] = leader;
     }
 
-    /// Removes the run that consists of the entry at `at`, if a first look finds it.
+    /// Removes the run of the single entry at `at`, if the first lookup finds it.
     #[inline]
     fn remove(&mut self, hash: u32, at: u32) -> bool {
         let run = first_byte(bytes_equal(self.tags, tag(hash)));
@@ -311,14 +309,14 @@ impl Group {
         self.tags &= !(0xff << (run * 8));
     }
 
-    /// A run goes on to the next group.
+    /// Counts a run that goes on to the next group.
     fn pass(&mut self) {
         if self.tags < PASSED_MAX {
             self.tags += PASSED_ONE;
         }
     }
 
-    /// A run that went on has left. A count that reached its end has lost count and stays.
+    /// Uncounts a run that went on and has left. A saturated count stays as it is.
     fn unpass(&mut self) {
         if self.tags < PASSED_MAX {
             self.tags -= PASSED_ONE;
@@ -326,7 +324,7 @@ impl Group {
     }
 }
 
-/// The entry at `at` follows the youngest of a run.
+/// Appends the entry at `at` to a run.
 #[inline(always)]
 fn join(run: &mut u32, links: &mut Vec<Link>, at: u32) {
     let leader = *run & !SEVERAL;
@@ -341,7 +339,7 @@ fn join(run: &mut u32, links: &mut Vec<Link>, at: u32) {
     links[leader as usize].prev = at;
 }
 
-/// The entry at `at` leaves a run of several.
+/// Removes the entry at `at` from a run of several.
 #[inline(always)]
 fn leave(run: &mut u32, links: &mut [Link], at: u32) {
     assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
@@ -359,40 +357,40 @@ fn add_links(links: &mut Vec<Link>, room: usize) {
     links.resize(room, Link::default());
 }
 
-/// A multiplication folded on itself: the three parts of a match word are small numbers, often in
-/// step with each other, and each must reach every bit of the outcome. Small numbers leave the
-/// upper half of the product poor, hence the bits that are mixed in first.
+/// A multiplication folded on itself: the three parts of a match word are small numbers, often correlated, and
+/// each must affect every bit of the result. Small numbers leave little in the upper half of the product, hence
+/// the constant that is mixed in first.
 #[inline]
 fn hash(key: MatchWord) -> u32 {
     let (low, high) = (key.bits() ^ 0x243f_6a88_85a3_08d3).carrying_mul(0x9e37_79b9_7f4a_7c15, 0);
     ((low ^ high) >> 32) as u32
 }
 
-/// Seven bits of the hash that do not name the group, and the top bit, which is never zero.
+/// Seven bits of the hash that do not name the group, and the top bit, so that a tag is never zero.
 #[inline]
 fn tag(hash: u32) -> u64 {
     u64::from(hash >> 25 | 0x80)
 }
 
-/// The top bit of each byte of `tags` that equals `tag`, and sometimes of one that does not: the
-/// subtraction borrows from the byte above a match. Keys are compared in any case.
+/// The top bit of each byte of `tags` that equals `tag`, and sometimes of one that does not: the subtraction
+/// borrows from the byte above a match. Keys are compared in any case.
 #[inline]
 fn bytes_equal(tags: u64, tag: u64) -> u64 {
     let differ = tags ^ (LOW_BITS * tag);
     differ.wrapping_sub(LOW_BITS) & !differ & TOP_BITS
 }
 
-/// The first of them; beyond the last run if there is none.
+/// The index of the first byte with its top bit set; `RUNS` or more if there is none.
 #[inline]
 fn first_byte(top_bits: u64) -> usize {
     top_bits.trailing_zeros() as usize / 8
 }
 
-/// Runs of a group: with the bytes of its tags it is half a cache line.
+/// Runs of a group: with the tags, they fill half a cache line.
 const RUNS: usize = 6;
 const LOW_BITS: u64 = 0x0000_0101_0101_0101;
 const TOP_BITS: u64 = 0x0000_8080_8080_8080;
-/// One run that found no room, in the two bytes above the tags, and the most they can say.
+/// One run that found no room, in the two bytes above the tags, and the most that these can count.
 const PASSED_ONE: u64 = 1 << 48;
 const PASSED_MAX: u64 = 0xffff << 48;
 /// In `leaders`: the run has links.
@@ -459,8 +457,7 @@ mod tests {
         assert_eq!(queue.drain(7), [1, 2]);
     }
 
-    /// More keys than a group has room for, and all want the last group: the others begin again
-    /// at the first.
+    /// More keys than a group has room for, all of which want the last group: the others continue at the first.
     #[test]
     fn keys_that_want_one_group_stay_apart() {
         let wants_last = |&number: &u32| hash(key(number)) & 3 == 3;
@@ -487,8 +484,8 @@ mod tests {
         assert_eq!(group.tags, PASSED_MAX);
     }
 
-    /// Fills each of four groups in turn with runs that want it, until one has to go on, and
-    /// empties it of those again. Then every group has been passed, and a search must still end.
+    /// Fills each of four groups in turn with runs that want it, until one has to go on, and removes the others
+    /// again. Then every group has been passed, and a search must still end.
     #[test]
     fn a_search_ends_when_every_group_has_been_passed() {
         let mut queue = Queue::default();

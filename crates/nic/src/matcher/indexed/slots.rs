@@ -1,4 +1,4 @@
-//! The entries of one queue, each at a place that it keeps until it leaves.
+//! The entries of one queue. An entry keeps its slot until it leaves.
 
 use alloc::vec::Vec;
 use core::mem::size_of;
@@ -7,12 +7,12 @@ use super::super::{Age, Item};
 use super::Class;
 use crate::word::MatchWord;
 
-/// Entries by place. Empty, it holds no memory.
+/// Entries by slot. Allocates nothing while empty.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<QueueSlot>,
     len: u32,
-    /// The first place to use again, linked through `item`.
+    /// The first slot to reuse, linked through `item`.
     free: u32,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct QueueSlot {
     pub(super) word: MatchWord,
     pub(super) age: Age,
     pub(super) item: Item,
-    /// The class of a receive; of a message, always the exact one. None: nobody is here.
+    /// The class of a receive; always exact for a message. `None`: the slot is free.
     pub(super) class: Option<Class>,
 }
 
@@ -32,8 +32,8 @@ impl Slots {
             self.add_place();
         }
         let at = self.free;
-        // Field by field: a slot put together first is written in small pieces and copied in
-        // large ones, which the processor waits for.
+        // Field by field: a value built first is written in small pieces and copied in large ones, which stalls
+        // the processor.
         let slot = &mut self.slots[at as usize];
         self.free = slot.item;
         slot.word = word;
@@ -56,8 +56,8 @@ impl Slots {
         item
     }
 
-    /// Forgets the places of past entries, so that [`Slots::by_age`] costs what came since and
-    /// not the longest that the queue has ever been.
+    /// Forgets the slots of past entries, so that the cost of [`Slots::by_age`] depends on the entries since then
+    /// and not on the longest that the queue has ever been.
     #[inline]
     pub(super) fn forget(&mut self) {
         assert!(self.len == 0, "places are forgotten with {} entries in them", self.len);
@@ -75,7 +75,7 @@ impl Slots {
         self.len as usize
     }
 
-    /// All places with an entry, oldest first.
+    /// All occupied slots, oldest first.
     pub(super) fn by_age(&self) -> Vec<u32> {
         let taken = (0..).zip(&self.slots).filter(|(_, slot)| slot.class.is_some());
         let mut places: Vec<u32> = taken.map(|(at, _)| at).collect();
@@ -87,7 +87,7 @@ impl Slots {
         self.slots.capacity() * size_of::<QueueSlot>()
     }
 
-    /// Adds a place, the only free one.
+    /// Adds a slot, which becomes the only free one.
     #[cold]
     fn add_place(&mut self) {
         let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
@@ -108,7 +108,7 @@ impl Default for Slots {
 }
 
 const NONE: u32 = u32::MAX;
-/// Places leave one bit to [`super::runs`].
+/// Slot numbers leave one bit to [`super::runs`].
 const SLOTS_MAX: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<QueueSlot>() == 24);

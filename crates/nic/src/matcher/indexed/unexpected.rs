@@ -1,7 +1,7 @@
-//! The unexpected queue by class: a message is in every class in use, and a receive asks one.
+//! The unexpected queue by class: a message is in every class in use, and a receive looks in one.
 //!
-//! A class comes into use when a receive or a probe of that class looks at a queue with messages
-//! in it, and goes out of use when the queue runs empty. The exact class is always in use.
+//! A class comes into use when a receive or a probe of that class looks at a queue with messages in it, and goes
+//! out of use when the queue becomes empty. The exact class is always in use.
 
 use alloc::boxed::Box;
 use core::mem::size_of_val;
@@ -18,9 +18,9 @@ pub(super) struct Unexpected {
     slots: Slots,
     exact: Runs,
     wild: Option<Box<[Runs; 3]>>,
-    /// The wild classes in use, a bit for each.
+    /// The wildcard classes in use, a bit for each.
     in_use: u8,
-    /// Counts messages, so that they can be put in order again.
+    /// The age of the next message, by which messages can be sorted.
     next_age: Age,
 }
 
@@ -83,7 +83,7 @@ impl Unexpected {
         self.remove_from_others(at, word)
     }
 
-    /// Ends the removal of a message that has left the exact class.
+    /// Finishes the removal of a message that has left the exact class.
     #[inline(always)]
     fn remove_from_others(&mut self, at: u32, word: MatchWord) -> Item {
         if self.in_use != 0 {
@@ -115,7 +115,7 @@ impl Unexpected {
         wild + self.slots.heap_bytes() + self.exact.heap_bytes()
     }
 
-    /// Does the same to every wild class in use.
+    /// Applies `act` to every wildcard class in use.
     #[inline(always)]
     fn each_wild(&mut self, act: impl Fn(&mut Runs, &Slots, Mask)) {
         let wild = self.wild.as_mut().expect("a class in use has its runs");
@@ -127,8 +127,8 @@ impl Unexpected {
         }
     }
 
-    /// Enters the waiting messages into a class. Each is entered so at most once for each class
-    /// while it waits, which keeps the cost of a message constant but for the sorting.
+    /// Enters the waiting messages into a class. A message is entered at most once for each class while it waits,
+    /// so its cost is constant except for the sorting.
     #[cold]
     fn bring_into_use(&mut self, class: Class) {
         let which = class as usize - 1;
