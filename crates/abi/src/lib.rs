@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `calls/entry.rs` | the macro that exports a function, written once, under all of its names |
 //! | `calls/unsupported.rs` | functions that are not implemented yet |
-//! | `objects/request.rs`, `objects/recipe.rs` | requests, and the steps that they execute |
+//! | `objects/request.rs`, `objects/recipe.rs` | requests, and the parts that they execute |
 //! | `objects/data.rs` | buffers of the program as bytes |
 //! | `objects/raise.rs` | the choice of the error handler |
 //! | `convert/handle.rs` | handles |

@@ -237,7 +237,7 @@ pub struct LauncherChannel {
 }
 
 impl LauncherChannel {
-    /// Tells the launcher that the rank has finalised, so that its exit is no failure.
+    /// Tells the launcher that the rank has finalised, so that its exit does not count as a failure.
     pub fn goodbye(&self) -> Result<(), BootstrapError> {
         self.say(&Message::Goodbye, "say goodbye to the launcher")
     }

@@ -35,8 +35,8 @@ impl ControlChannel {
         ControlChannel(Channel::Threads(Arc::clone(barrier)))
     }
 
-    /// Tells the launcher that the rank has finalised, so that its exit is no failure. Errors are ignored: the launcher
-    /// is gone, and the rank will soon be, too.
+    /// Tells the launcher that the rank has finalised, so that its exit does not count as a failure. Errors are
+    /// ignored: the launcher is gone, and the rank will soon be, too.
     pub(crate) fn goodbye(&self) {
         let _ = match &self.0 {
             Channel::Ours { channel, .. } => channel.goodbye().is_ok(),

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_path_cannot_lead_above_the_root() {
         let tree = Tree::new("up", "0::/../../x\n", &[("cpu.max", "200000 100000\n")]);
-        // The odd path has no file; the search does not go on above the root for ever.
+        // The odd path has no file; the search stops at the root.
         assert!(tree.quota().is_none_or(|cores| cores == 2));
     }
 }

@@ -75,8 +75,8 @@ impl Driver {
         })
     }
 
-    /// Whether this process was forked from the one that owns the driver. The driver is unusable in such a child: any
-    /// other call ends the process.
+    /// Whether this process was forked from the one that owns the driver. Using the driver in such a child ends the
+    /// process.
     pub fn is_forked(&self) -> bool {
         self.shared.core.is_forked()
     }
@@ -567,7 +567,7 @@ impl Inside<'_> {
         any
     }
 
-    /// Notes the number of completions: later ones are news.
+    /// Remembers the number of completions: later ones are news.
     #[inline(always)]
     fn come(&mut self) {
         self.count = self.core.port.completions.count;

@@ -19,7 +19,8 @@ impl Driver {
 
     /// Unloads the module of `group`.
     pub fn unload(&self, group: u16) {
-        // Dropped after the lock is released. SAFETY: nothing is lent.
+        // Dropped after the lock is released.
+        // SAFETY: nothing is lent.
         drop(unsafe { self.submit(|nic, port| nic.unload(group, port)) });
     }
 

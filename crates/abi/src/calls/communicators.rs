@@ -1,4 +1,4 @@
-//! Groups, communicators and what programs hang on them.
+//! Groups, communicators, and what programs attach to them.
 
 pub(crate) mod attribute;
 pub(crate) mod comm;

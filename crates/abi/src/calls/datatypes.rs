@@ -1,4 +1,4 @@
-//! Datatypes: how they are made, taken apart, packed and named.
+//! Datatypes: constructing, decoding, packing and naming them.
 
 pub(crate) mod constructor;
 pub(crate) mod contents;

@@ -1,4 +1,4 @@
-//! How a function of the standard is written: once, and called by two names, or by four.
+//! Macros that define a function of the standard: it is written once, and exported by two names, or by four.
 //!
 //! ```text
 //! entries! {
@@ -10,12 +10,12 @@
 //! }
 //! ```
 //!
-//! makes MPI_Ssend and PMPI_Ssend with a count of 32 bits, and MPI_Ssend_c and PMPI_Ssend_c with one of 64.
-//! In a body `Size`, `Displacement` and `Address` are the types that the two differ in. The body
-//! answers a [`crate::convert::failure::Result`]; a failure goes to the error handler of what stands after `on`,
-//! or, without it, where errors go that belong to nothing in particular.
+//! defines MPI_Ssend and PMPI_Ssend with 32-bit counts, and MPI_Ssend_c and PMPI_Ssend_c with 64-bit counts. In a
+//! body, `Size`, `Displacement` and `Address` are the types in which the two differ. The body returns a
+//! [`crate::convert::failure::Result`]. A failure goes to the error handler of the object named after `on`, or
+//! without `on` to the handler for errors that belong to no object.
 
-/// Functions of the standard. See the module.
+/// Defines functions of the standard: see the module.
 macro_rules! entries {
     ($(
         fn $name:ident $(/ $large:ident)? ($($args:tt)*) $(on $object:ident)? $body:block
@@ -24,8 +24,8 @@ macro_rules! entries {
     };
 }
 
-/// A function, and the one with large counts if there is one. Each is a module of its own, so that the front of another
-/// ABI can call its body by name.
+/// Defines a function, and its variant with large counts if it has one. Each is a module, so that the front of
+/// another ABI can call its body by name.
 macro_rules! twins {
     ([$name:ident] $args:tt $object:tt $body:block) => {
         $crate::calls::entry::sized! { small $name $args $object $body }
@@ -36,7 +36,7 @@ macro_rules! twins {
     };
 }
 
-/// A function with counts of one size.
+/// Defines a function with counts of one size.
 macro_rules! sized {
     ($size:ident $name:ident $args:tt $object:tt $body:block) => {
         #[allow(non_snake_case, reason = "the standard gives the name")]
@@ -56,13 +56,13 @@ macro_rules! sized {
     };
 }
 
-/// One function under its two names.
+/// Exports a function under its two names.
 macro_rules! entry {
     ($name:ident ($($arg:ident: $type:ty),* $(,)?) [$($object:ident)?] $body:block) => {
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         fn attempt($($arg: $type),*) -> $crate::convert::failure::Result $body
-        /// The body, with arguments as the standard ABI has them.
+        /// The body, with the arguments of the standard ABI.
         #[inline(always)]
         #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
         pub(crate) fn body($($arg: $type),*) -> std::ffi::c_int {
@@ -88,8 +88,8 @@ macro_rules! entry {
     };
 }
 
-/// Functions that return what their body answers, and raise nothing: they cannot fail, or their errors go
-/// to no handler.
+/// Defines functions that return the value of their body and raise no error: they cannot fail, or their errors go to
+/// no error handler.
 macro_rules! answers {
     ($(
         $(#[$note:meta])*
@@ -114,7 +114,7 @@ macro_rules! answers {
     )* };
 }
 
-/// Functions that are not there yet: each says so, by name, through the error handler.
+/// Defines functions that are not implemented: each raises an error with its name.
 macro_rules! unsupported {
     ($($name:ident)*) => { $(
         const _: () = {
@@ -125,7 +125,7 @@ macro_rules! unsupported {
                 );
                 $crate::objects::raise::raise(failure, stringify!($name), None)
             }
-            // Whatever the arguments are, they are not looked at.
+            // The arguments are ignored.
             #[unsafe(export_name = stringify!($name))]
             extern "C" fn by_name() -> std::ffi::c_int {
                 body()
@@ -138,7 +138,7 @@ macro_rules! unsupported {
     )* };
 }
 
-/// Whose error handler is called.
+/// The communicator whose error handler is called.
 macro_rules! owner {
     () => {
         None

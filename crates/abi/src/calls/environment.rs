@@ -1,4 +1,4 @@
-//! Environment: beginning and end, errors, info objects, memory, and what the library says of itself.
+//! Environment: initialisation and finalisation, errors, info objects, memory, and facts about the library.
 
 pub(crate) mod errhandler;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! Functions of the standard that this library does not have yet.
+//! Functions of the standard that are not implemented yet.
 
 use crate::calls::entry::unsupported;
 

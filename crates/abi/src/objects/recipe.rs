@@ -1,4 +1,4 @@
-//! The steps that a request executes.
+//! The parts that a request executes.
 
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
 
@@ -8,12 +8,12 @@ use crate::convert::status::Status;
 use crate::objects::Plane;
 use crate::objects::communicator::Comm;
 
-/// The steps of a request, each posted when the one before is complete.
+/// The parts of a request, each posted when the one before is complete.
 pub(crate) trait Recipe: Send {
-    /// Posts the first step.
+    /// Posts the first part.
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted>;
 
-    /// Handles the end of a step. Returns the final status, or the next step.
+    /// Handles the end of a part. Returns the final status, or the next part.
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next>;
 
     /// Whether the request is complete when the schedule releases its caller. If so, the recipe keeps alive what the
@@ -51,7 +51,7 @@ pub(crate) trait Recipe: Send {
     }
 }
 
-/// The end of a step.
+/// The end of a part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     /// Its ticket, if it had one.
@@ -64,6 +64,6 @@ pub(crate) struct End {
 pub(crate) enum Next {
     /// It is complete.
     Over(Status),
-    /// Its next step has been posted.
+    /// Its next part has been posted.
     Then(Posted),
 }

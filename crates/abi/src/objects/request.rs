@@ -97,7 +97,7 @@ enum Progress {
     /// Not started, or complete and the program has seen the result.
     Idle,
     Pending(Ticket),
-    /// A step is complete and has not been handled.
+    /// A part is complete and has not been handled.
     Part(End),
     /// Complete, and the program has not seen the result.
     Over(Status),
@@ -192,7 +192,7 @@ impl Request {
         Ok(self.is_over())
     }
 
-    /// Checks whether a step is complete. Returns false while it is pending.
+    /// Checks whether a part is complete. Returns false while it is pending.
     #[inline(always)]
     pub(crate) fn observe(&mut self, finished: &mut Finished<'_>) -> bool {
         if let Progress::Pending(ticket) = self.progress {
@@ -213,7 +213,7 @@ impl Request {
         self.progress = Progress::Part(End { ticket: Some(ticket), outcome });
     }
 
-    /// Runs the steps that the end of a step makes possible. Messages have one step, so a caller that is about to
+    /// Runs the parts that the end of a part makes possible. Messages have one part, so a caller that is about to
     /// finish them need not call this.
     #[inline]
     pub(crate) fn go_on(&mut self) {
@@ -229,7 +229,7 @@ impl Request {
         }
     }
 
-    /// Whether it may have several steps.
+    /// Whether it may have several parts.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
         matches!(self.work, Work::Other(_))

@@ -365,8 +365,8 @@ mod tests {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let become_and_do = move || {
-            // Not through the C library, which would change all threads. SAFETY: takes numbers only, and changes no
-            // thread but this one, which ends soon.
+            // Not through the C library, which would change all threads.
+            // SAFETY: takes numbers only, and changes no thread but this one, which ends soon.
             let code = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
             (code == 0).then(body)
         };

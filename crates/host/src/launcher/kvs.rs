@@ -30,7 +30,7 @@ pub(crate) trait Kvs: Send {
     /// The word that a rank has stored. It is wiped when dropped, because it may be secret.
     fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, KvsError>;
 
-    /// Tells the launcher that the rank has finalised, so that its exit is no failure.
+    /// Tells the launcher that the rank has finalised, so that its exit does not count as a failure.
     fn goodbye(&mut self) -> Result<(), KvsError>;
 
     /// Asks the launcher to end the whole job.

@@ -191,7 +191,8 @@ impl Kvs for Pmix {
         let collect = Advice { key: named(COLLECT), flags: 0, value: Value::yes() };
         let mut advice = 0;
         if std::mem::take(&mut self.with_words) {
-            // All words at once: what is committed later may not arrive. SAFETY: it takes no arguments.
+            // All words at once: what is committed later may not arrive.
+            // SAFETY: it takes no arguments.
             self.check(unsafe { (self.library.commit)() }, "it does not pass words on")?;
             advice = 1;
         }

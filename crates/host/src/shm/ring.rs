@@ -444,8 +444,8 @@ fn kind(head: u64) -> u64 {
 pub(crate) unsafe fn copy_short(bytes: &[u8], into: *mut u8) {
     let (from, len) = (bytes.as_ptr(), bytes.len());
     match len {
-        // The most common lengths come first. SAFETY: here and below, the caller vouches for `len` bytes, and a word is
-        // no longer.
+        // The most common lengths come first.
+        // SAFETY: here and below, the caller vouches for `len` bytes, and a word is no longer.
         8..=16 => unsafe { copy_ends::<u64>(from, into, len) },
         // SAFETY: as above.
         4..8 => unsafe { copy_ends::<u32>(from, into, len) },

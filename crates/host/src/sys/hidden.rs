@@ -31,7 +31,8 @@ impl<const N: usize> Hidden<N> {
         let start = NonNull::new(raw.cast()).filter(|_| raw != libc::MAP_FAILED);
         // As for any other failed allocation.
         let start = start.unwrap_or_else(|| handle_alloc_error(Layout::new::<[u8; N]>()));
-        // All kernels that we run on know this advice. SAFETY: H1.
+        // All kernels that we run on know this advice.
+        // SAFETY: H1.
         unsafe { libc::madvise(raw, HIDDEN_BYTES, libc::MADV_DONTDUMP) };
         Hidden { start }
     }

@@ -1,4 +1,4 @@
-//! What collectives are built from: memory of the user's as spans, blocks for each rank, roots.
+//! Building blocks of collectives: memory of the program as spans, blocks for each rank, roots.
 
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
@@ -30,17 +30,17 @@ impl<'a> Build<'a> {
         Build { comm, places: Vec::new(), contribution: None, bytes: 0 }
     }
 
-    /// Data that goes.
+    /// Data that is only read.
     pub(super) fn give(&mut self, data: Data) -> Span {
         self.place(data, true, false)
     }
 
-    /// Data that comes.
+    /// Data that is only written.
     pub(super) fn get(&mut self, data: Data) -> Span {
         self.place(data, false, true)
     }
 
-    /// Data that is changed.
+    /// Data that is read and written.
     pub(super) fn change(&mut self, data: Data) -> Span {
         self.place(data, true, true)
     }
@@ -50,7 +50,8 @@ impl<'a> Build<'a> {
         data.contiguous().unwrap_or_else(|| self.pack(data, goes, comes))
     }
 
-    /// Data that comes where other data is read until all is over.
+    /// Data that is written while other data in the same memory is still read: it is received aside and unpacked at
+    /// the end.
     pub(super) fn get_aside(&mut self, data: Data) -> Span {
         self.pack(data, false, true)
     }
@@ -62,7 +63,7 @@ impl<'a> Build<'a> {
         span
     }
 
-    /// The contribution to a reduction, in the place where its result will be.
+    /// The contribution to a reduction, copied to the location of its result.
     pub(super) fn contribute(&mut self, send: Option<Data>, receive: Data) -> Result<Span> {
         let Some(send) = send else { return Ok(self.change(receive)) };
         apart(&send, &receive)?;
@@ -71,8 +72,8 @@ impl<'a> Build<'a> {
         Ok(into)
     }
 
-    /// The contribution to a reduction, which is only read, and the place of its result: the same if the
-    /// program says so.
+    /// The contribution to a reduction, which is only read, and the location of its result: the same with
+    /// MPI_IN_PLACE.
     pub(super) fn lend_both(&mut self, send: Option<Data>, receive: Data) -> Result<(Span, Span)> {
         let Some(send) = send else {
             let both = self.change(receive);
@@ -87,17 +88,17 @@ impl<'a> Build<'a> {
         self.comm.runtime()
     }
 
-    /// Our rank.
+    /// The rank of this process.
     pub(super) fn rank(&self) -> u32 {
         self.comm.members.rank()
     }
 
-    /// Whether it goes on between two groups.
+    /// Whether the communicator is an intercommunicator.
     pub(super) fn is_between(&self) -> bool {
         self.comm.members.inter().is_some()
     }
 
-    /// How many ranks blocks come from or go to.
+    /// The number of ranks that blocks come from or go to.
     pub(super) fn blocks(&self) -> u32 {
         self.comm.members.targets().size()
     }
@@ -110,7 +111,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Two buffers of a reduction have no bytes in common.
+/// Checks that the two buffers of a reduction do not overlap.
 fn apart(send: &Data, receive: &Data) -> Result {
     if let (Some(send), Some(receive)) = (send.contiguous(), receive.contiguous())
         && send.offset < receive.offset + receive.len
@@ -161,7 +162,7 @@ pub(super) fn all_blocks(
     Data::new(address, count * u64::from(blocks), datatype)
 }
 
-/// A block for each rank, `displs` elements from the beginning.
+/// A block for each rank, at a displacement in elements.
 pub(super) struct Blocks {
     address: u64,
     counts: Vec<i64>,
@@ -196,7 +197,7 @@ impl Blocks {
     }
 }
 
-/// Blocks with a datatype each, at offsets in bytes.
+/// A block for each rank with its own datatype, at a displacement in bytes.
 pub(super) struct TypedBlocks {
     address: u64,
     counts: Vec<i64>,
@@ -228,13 +229,13 @@ impl TypedBlocks {
     }
 }
 
-/// The part of a rank in a span of equal blocks.
+/// The block of a rank in a span of equal blocks.
 pub(super) fn part(all: Span, rank: u32, blocks: u32) -> Span {
     let len = all.len / u64::from(blocks.max(1));
     all.part(u64::from(rank) * len, len)
 }
 
-/// What a rank sends to itself has to be what it receives from itself.
+/// Checks that a rank sends to itself as many bytes as it receives from itself.
 pub(super) fn agree(sent: Span, received: Span) -> Result {
     if sent.len == received.len {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Collectives: what all ranks of a communicator do together.
+//! Collectives: operations that all ranks of a communicator call.
 //!
-//! Each is built once, as a schedule and the memory that it uses, and started in three ways: at once
-//! and waited for, at once, or when the program says so. How it is done is decided in crate `mpi`; how a call
-//! becomes a schedule is in `movement.rs` and `reduction.rs`, out of what `build.rs` has.
+//! Each is built once, as a schedule and its memory, and started in three ways: blocking, nonblocking, or by the
+//! program. Crate `mpi` chooses the algorithm; `movement.rs` and `reduction.rs` turn a call into a schedule, with the
+//! building blocks of `build.rs`.
 //!
 //! Invariants, cited below by number.
-//!   I1. Spans of a schedule are memory of the program's, which it leaves alone until the call or the request
-//!       is over, or memory that the recipe or, after a release, the driver keeps.
+//!   I1. Spans of a schedule are memory of the program, which it leaves alone until the call or the request
+//!       is complete, or memory that the recipe keeps, or the driver after a release.
 
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
 use ferrywire_runtime::{Call, With};
@@ -66,8 +66,7 @@ impl Recipe for Collecting {
 }
 
 impl Collecting {
-    /// Does it, and waits. False if it cannot be done again: after a release the driver has what it
-    /// worked in.
+    /// Runs it, and waits. Returns false if it cannot run again: after a release the driver owns its work space.
     fn perform(&mut self, handle: MPI_Comm, comm: &Comm, instance: u16) -> Result<bool> {
         let schedule = self.load();
         // SAFETY: I1.
@@ -80,7 +79,7 @@ impl Collecting {
         Ok(outcome == Outcome::Done)
     }
 
-    /// The driver keeps what the schedule needs until that is over.
+    /// Hands the memory of the schedule to the driver until the schedule is complete.
     fn leave_to_driver(&mut self, comm: &Shared<Comm>, ticket: Option<Ticket>) {
         if let Some(ticket) = ticket {
             let kept = Box::new((std::mem::take(&mut self.kept), Shared::clone(comm)));
@@ -103,8 +102,7 @@ impl Collecting {
     }
 }
 
-/// Starts a collective in the three ways that there are. A function of the standard for each: one that
-/// waits, one that does not, one that the program starts.
+/// Defines three functions of the standard for each collective: blocking, nonblocking and persistent.
 macro_rules! collectives {
     ($(
         $now:ident / $now_large:ident, $begun:ident / $begun_large:ident,
@@ -134,17 +132,17 @@ macro_rules! collectives {
     };
 }
 
-// Whoever calls a collective takes an instance before anything else, so that all ranks of a communicator count alike
-// though one of them may find an error by itself.
+// A call of a collective takes an instance before anything else, so that the counts of all ranks agree even if only
+// one of them finds an error.
 
-/// Builds a collective. If that fails here, the others may have begun it.
+/// Builds a collective. If that fails, other ranks may have started it nevertheless.
 fn or_left_out(
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> impl FnOnce(&Comm) -> Result<Collecting> {
     |comm| build(comm).inspect_err(|_| comm.members.leave_out())
 }
 
-/// Does it now, and waits. What is asked for twice in a row is built once.
+/// Runs a collective, and waits. A call that repeats the previous one reuses what was built.
 fn perform(
     handle: MPI_Comm,
     asked: CacheKey,
@@ -153,7 +151,7 @@ fn perform(
     let comm = comm::find(handle)?;
     let instance = comm.members.next_instance();
     let build = or_left_out(build);
-    // It is ours while it runs. Another thread that comes meanwhile builds its own.
+    // The lock is held while it runs. A second thread builds its own meanwhile.
     let Some(mut latest) = comm.latest().filter(|_| asked.is_all) else {
         return build(comm)?.perform(handle, comm, instance).map(drop);
     };
@@ -168,11 +166,11 @@ fn perform(
     performed.map(drop)
 }
 
-/// What a communicator may keep for the collective that it did last. Beyond this, making the memory anew costs
-/// little beside what is done with it.
+/// The memory that a communicator may keep for its latest collective. For larger ones, allocating again costs little
+/// compared with the collective itself.
 const LATEST_BYTES_MAX: usize = 1 << 20;
 
-/// Begins it now.
+/// Starts a nonblocking collective.
 fn begin(
     comm: Shared<Comm>,
     request: Out<MPI_Request>,
@@ -184,7 +182,7 @@ fn begin(
     request.put(Request::begin(comm, recipe)?)
 }
 
-/// Leaves it to the program to begin it.
+/// Makes a persistent collective, which the program starts.
 fn prepare(
     comm: Shared<Comm>,
     request: Out<MPI_Request>,

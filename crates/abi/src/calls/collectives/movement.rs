@@ -1,4 +1,4 @@
-//! Collectives that move bytes: from the arguments of a call to what does it.
+//! Collectives that move data: from the arguments of a call to a schedule.
 
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::collective::inter::Root as Side;
@@ -14,7 +14,7 @@ use crate::objects::collecting::Collecting;
 use crate::objects::comm::Comm;
 use crate::objects::data::Data;
 
-/// What those of a root's group do who are not the root.
+/// The schedule of a rank in the root's group that is not the root.
 pub(super) fn idle(build: Build<'_>) -> Collecting {
     let prepared = build.comm().broadcast(Root::Between(Side::Ours), Span::EMPTY);
     build.done(prepared, None)
@@ -42,7 +42,7 @@ pub(super) fn broadcast(
     Ok(build.done(comm.runtime().broadcast(root, bytes), None))
 }
 
-/// What one rank sends and what it receives, where all blocks are alike.
+/// The send and receive arguments of a rank, where all blocks have the same length.
 #[derive(Clone, Copy)]
 pub(super) struct Even<C> {
     pub(super) sendbuf: u64,
@@ -240,7 +240,7 @@ pub(super) fn allgatherv<C: Wide, D: Wide>(
     Ok(build.done(comm.runtime().allgather_blocks(mine, &all), None))
 }
 
-/// An alltoall of blocks that are in place already.
+/// An alltoall of blocks that are already spans.
 pub(super) fn alltoall_spans(build: Build<'_>, to: &[Span], from: &[Span]) -> Result<Collecting> {
     if !build.is_between() {
         let rank = build.rank() as usize;

@@ -1,4 +1,4 @@
-//! Operations of the program's, and reductions within a process.
+//! User-defined operators, and reductions within a process.
 
 use std::ffi::c_int;
 
@@ -14,7 +14,7 @@ use crate::objects::data::Data;
 use crate::objects::op::{Combining, Op, UserOp, combine, find, name_of};
 use crate::objects::process;
 
-/// Makes an operation of a function of the program's.
+/// Creates an operator from a callback of the program.
 pub(crate) fn create(
     function: Option<Callback<OperatorCall>>,
     commute: c_int,

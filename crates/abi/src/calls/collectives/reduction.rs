@@ -1,4 +1,4 @@
-//! Collectives that combine: from the arguments of a call to what does it.
+//! Collectives that combine data: from the arguments of a call to a schedule.
 
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::collective::inter::Root as Side;
@@ -59,7 +59,7 @@ pub(super) fn reduce<C: Wide>(
     let root = root_of(comm, root)?;
     let bytes = match root {
         Root::Between(Side::Us) => build.get(reduced.received()?),
-        // We have nothing to do with it, and what we pass means nothing.
+        // This rank takes no part, and its arguments are ignored.
         Root::Between(Side::Ours) => return Ok(idle(build)),
         Root::Between(Side::Theirs(_)) => build.give(reduced.data(reduced.sendbuf)?),
         Root::Rank(root) => match (build.rank() == root, reduced.sent()?) {
@@ -100,7 +100,7 @@ pub(super) fn exscan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collec
     within_only(&build)?;
     let (reduce_op, combining) = reduced.combining(comm)?;
     let bytes = match (build.rank(), reduced.sent()?) {
-        // The first gets nothing: where others have the result, it may have no memory at all.
+        // Rank 0 gets no result, and may pass no memory for one.
         (0, Some(sent)) => build.give(sent),
         (_, sent) => build.contribute(sent, reduced.received()?)?,
     };

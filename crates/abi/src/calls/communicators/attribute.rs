@@ -1,4 +1,4 @@
-//! Attributes: values that a program hangs on its objects.
+//! Attributes: values that a program attaches to its objects.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,7 +10,7 @@ use crate::objects::attribute::{KeyvalKind, create, free};
 use crate::objects::comm;
 use crate::objects::predefined;
 
-// MPI_Keyval_create and others are older names of the same.
+// MPI_Keyval_create and others are older names of the same functions.
 entries! {
     fn MPI_Comm_create_keyval / MPI_Keyval_create (
         comm_copy_attr_fn: Option<CopyFunction>, comm_delete_attr_fn: Option<DeleteFunction>,

@@ -1,4 +1,4 @@
-//! What a program asks about a communicator.
+//! Queries about a communicator.
 
 use std::ffi::c_int;
 

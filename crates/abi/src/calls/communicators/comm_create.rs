@@ -1,7 +1,7 @@
-//! How communicators are made, and how they end.
+//! Creating and freeing communicators.
 //!
 //! Invariants, cited below by number.
-//!   I1. What is lent to a schedule lives in the recipe.
+//!   I1. Memory lent to a schedule lives in the recipe.
 
 use std::ffi::c_int;
 
@@ -34,13 +34,13 @@ use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
 
-/// Agrees with all members of a communicator on the number of a duplicate, and makes it.
+/// Agrees with all members of a communicator on the number of a duplicate, and creates it.
 struct Duplicating {
     instance: u16,
     promise: NumberPromise,
-    /// What the schedule works in.
+    /// The work space of the schedule.
     room: Box<[u8]>,
-    /// What it begins with, and where it goes. Taken when it is made.
+    /// The initial contents of the duplicate, and the location of its handle. Taken when it is created.
     copied: Option<Copied>,
 }
 
@@ -72,11 +72,11 @@ impl Recipe for Duplicating {
     }
 }
 
-/// An instance for the next persistent collective of a communicator, and the communicator whose number goes with it: the
-/// same, or one that stands for nothing else. Ranks may start persistent collectives in any order, so that no two that
-/// live may have an instance in common, and nobody knows which of them live at other ranks. So an instance is given
-/// away once, and when there are no more, all ranks agree on a further number. It is free again when the last
-/// collective under it has gone.
+/// An instance for the next persistent collective of a communicator, and the communicator whose number it uses: the
+/// same one, or one that serves only this purpose. Ranks may start persistent collectives in any order, so no two
+/// live ones may share an instance, and a rank does not know which of them are live at other ranks. So each instance
+/// is assigned once, and when none is left, all ranks agree on a further number. That number is free again when the
+/// last collective under it is freed.
 pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, u16)> {
     let mut space = comm.space();
     loop {
@@ -89,10 +89,10 @@ pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, 
     }
 }
 
-/// A place for the new communicator, which the program keeps until it is there.
+/// The location for a new communicator, which the program keeps valid until it is written.
 struct NewComm(Out<MPI_Comm>);
 
-// SAFETY: the program keeps it for us, whichever thread fills it.
+// SAFETY: the program keeps it valid for whichever thread writes it.
 unsafe impl Send for NewComm {}
 
 impl NewComm {
@@ -102,7 +102,7 @@ impl NewComm {
 }
 
 impl NewComm {
-    /// A communicator that was created from another, if there is one.
+    /// Writes a communicator that was created from another, or MPI_COMM_NULL.
     fn put_created(
         &self,
         created: Option<Created>,
@@ -116,14 +116,14 @@ impl NewComm {
     }
 }
 
-/// What a duplicate begins with, and where it goes.
+/// The initial contents of a duplicate, and the location of its handle.
 struct Copied {
     attributes: Attributes,
     info: Info,
     place: NewComm,
 }
 
-/// The recipe of a duplicate.
+/// Makes the recipe of a duplicate.
 fn duplicate(
     handle: MPI_Comm,
     comm: &Shared<Comm>,
@@ -139,7 +139,7 @@ fn duplicate(
     Ok(Box::new(Duplicating { instance, promise, room, copied }))
 }
 
-/// Another communicator of the same ranks, which can have a module.
+/// Creates another communicator of the same ranks, which can have a module.
 pub(crate) fn for_module(comm: &Comm, instance: u16, name: &str) -> Result<Comm> {
     let created = comm.runtime().duplicate_with_module(instance)?;
     let origin = format!("a communicator with a module, of {}", comm.title());
@@ -161,7 +161,7 @@ fn split(
     NewComm(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
 }
 
-/// A communicator of the members of a group, which only they ask for, under a tag of their own.
+/// Creates a communicator of a group. Only its members call it, with a tag that tells calls apart.
 fn create_among(
     comm: &Comm,
     group: Group,
@@ -178,8 +178,8 @@ fn create_among(
     NewComm(newcomm).put(new)
 }
 
-/// A communicator between two groups. `across` is of the leader's: the communicator of the leaders, the rank of the other
-/// one, and the tag.
+/// Creates an intercommunicator. `across` is passed at the leader: the communicator of the leaders, the rank of the
+/// other leader, and the tag.
 fn bridge(
     local: &Comm,
     instance: u16,
@@ -191,7 +191,7 @@ fn bridge(
     Comm::made(created, format!("a bridge from {}", local.title()), local)
 }
 
-/// How alike two communicators are.
+/// Compares two communicators.
 fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
     let (first, second) = (comm::find(one)?, comm::find(other)?);
     if std::ptr::eq(first, second) {
@@ -221,9 +221,9 @@ pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
     comm.put(MPI_COMM_NULL)
 }
 
-/// A number for a string that all who pass it have in common.
+/// The tag that a string stands for, the same at all ranks that pass it.
 fn tag_of(text: &str) -> u32 {
-    // The FNV-1a hash: alike on all ranks, whatever library they use. A tag has 24 bits, and gets them all.
+    // The FNV-1a hash, the same on all ranks. Its 32 bits are folded into the 24 bits of a tag.
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = text.bytes().fold(0x811c_9dc5, mix);
     hash >> 24 ^ hash & TAG_MAX
@@ -275,7 +275,7 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
-        // Ranks of a host share its memory; what other parts it has is not ours to know.
+        // Ranks of a host share its memory. Other hardware resources are not known here.
         let hints = info::hints(info)?;
         let resource = hints.value("mpi_hw_resource_type");
         let shared = match split_type {
@@ -349,7 +349,7 @@ entries! {
         let (ours, theirs) = (crate::objects::group::find(local_group)?, crate::objects::group::find(remote_group)?);
         let tag = tag_of(&stringtag.get()?);
         let handler = errhandler::find(errhandler::ErrhandlerKind::Comm, errhandler)?;
-        // A communicator of our side for the time being.
+        // A temporary communicator of the local group.
         let mut handle = MPI_COMM_NULL;
         let place = Out::to(&mut handle);
         create_among(&process.world, ours.clone(), tag, place, None)?;
@@ -385,7 +385,7 @@ entries! {
     }
 
     fn MPI_Comm_disconnect(comm: Out<MPI_Comm>) {
-        // Everything that is under way has to be over; what others still send us is theirs to wait for.
+        // The program's own operations must be complete; other ranks wait for theirs themselves.
         free(comm)
     }
 

@@ -1,7 +1,7 @@
-//! What a program can do when ranks die: `mpi-ext.h`. The names are those of User Level Failure Mitigation.
+//! Recovery from the death of ranks: `mpi-ext.h`. The names are those of User Level Failure Mitigation.
 //!
-//! Everything is settled by the agreement of crate `mpi`, which lives beside the application in a job that goes on
-//! without its dead. Elsewhere nobody is told of deaths, since the job ends with the first.
+//! In a job that continues when ranks die, the agreement service of crate `mpi` runs beside the application and makes
+//! all decisions. In other jobs deaths are not reported, because the job ends with the first.
 
 use std::ffi::c_int;
 
@@ -19,13 +19,13 @@ use crate::objects::comm::{self, Comm, int};
 use crate::objects::group;
 use crate::objects::process;
 
-/// A communicator of those who live.
+/// Creates a communicator of the survivors.
 fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     if comm.members.inter().is_some() {
         let why = "only communicators of one group can be shrunk";
         return Err(Failure::new(MPI_ERR_COMM, why));
     }
-    // What only this rank finds wrong is told when all have agreed: later agreements have to fit together.
+    // An error that only this rank finds is reported after the agreement, so that later agreements still match.
     let place = newcomm.put(MPI_COMM_NULL);
     let shrunk = comm.process.shrink(&comm.members)?;
     place?;
@@ -35,7 +35,7 @@ fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     newcomm.put(MPI_Comm(handle::expose(handle::share(new))))
 }
 
-/// Processes as a group that the program frees.
+/// Makes a group of processes, which the program frees.
 fn group_of(peers: &[Peer]) -> MPI_Group {
     group::create(Group::of(peers))
 }
@@ -47,7 +47,7 @@ entries! {
     }
 
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        // Somebody may have said so, and nobody has looked.
+        // A revocation may have arrived that no turn has handled.
         process::first_plane()?.turn();
         flag.put(comm::find(comm)?.members.state().is_revoked().into())
     }
@@ -57,7 +57,7 @@ entries! {
     }
 
     fn MPIX_Comm_agree(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        // A flag that is not there is told when all have agreed: later agreements have to fit together.
+        // A null flag is reported after the agreement, so that later agreements still match.
         let mine = flag.get();
         let bits = mine.as_ref().map_or(!0, |mine| u64::from(mine.cast_unsigned()));
         let comm = comm::find(comm)?;

@@ -1,4 +1,4 @@
-//! Groups: who is in them, and how they are combined.
+//! Groups: their members, and set operations.
 
 use std::ffi::c_int;
 
@@ -18,7 +18,7 @@ use crate::objects::comm::{self, int};
 use crate::objects::group::{GroupObject, create, find};
 use crate::objects::process;
 
-/// A rank that exists in a group.
+/// Checks that a rank exists in a group.
 fn rank_in(group: &Group, rank: c_int) -> Result<u32> {
     let known = u32::try_from(rank).ok().filter(|&rank| rank < group.size());
     known.ok_or_else(|| {
@@ -27,7 +27,7 @@ fn rank_in(group: &Group, rank: c_int) -> Result<u32> {
     })
 }
 
-/// Ranks that exist in a group, none of them twice.
+/// Checks that ranks exist in a group and are distinct.
 fn ranks_in(group: &Group, ranks: impl Iterator<Item = c_int>) -> Result<Vec<u32>> {
     let mut known = Vec::new();
     let mut seen = vec![false; group.size() as usize];
@@ -41,12 +41,12 @@ fn ranks_in(group: &Group, ranks: impl Iterator<Item = c_int>) -> Result<Vec<u32
     Ok(known)
 }
 
-/// Ranks that the program lists one by one.
+/// Ranks that the program passes one by one.
 fn listed(group: &Group, n: c_int, ranks: In<c_int>) -> Result<Vec<u32>> {
     ranks_in(group, ranks.slice(sizes::length(n)?)?.iter().copied())
 }
 
-/// Ranks that the program gives by ranges.
+/// Ranks that the program passes as ranges.
 fn ranged(group: &Group, n: c_int, ranges: In<[c_int; 3]>) -> Result<Vec<u32>> {
     let mut ranks = Vec::new();
     for &[first, last, stride] in ranges.slice(sizes::length(n)?)? {
@@ -54,7 +54,7 @@ fn ranged(group: &Group, n: c_int, ranges: In<[c_int; 3]>) -> Result<Vec<u32>> {
             let why = format!("a stride of {stride} does not lead from {first} to {last}");
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
-        // The first that does not exist is an error: there is no need to count on.
+        // Stops at the first rank that does not exist, because a range may be very long.
         for rank in range {
             rank_in(group, rank)?;
             ranks.push(rank);
@@ -140,7 +140,7 @@ entries! {
     fn MPI_Group_free(group: Out<MPI_Group>) {
         let own = group.get()?;
         find(own)?;
-        // The empty group is what some calls make, so programs free it like others.
+        // Some calls return the empty group, so programs free it like any other.
         if own != MPI_GROUP_EMPTY {
             drop(handle::take::<GroupObject>(own.0)?);
         }
@@ -164,7 +164,7 @@ entries! {
     }
 }
 
-/// The other side of a communicator.
+/// The remote group of an intercommunicator.
 fn remote(comm: MPI_Comm) -> Result<Group> {
     match comm::find(comm)?.members.inter() {
         Some(inter) => Ok(inter.remote.clone()),

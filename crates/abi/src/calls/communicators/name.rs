@@ -9,7 +9,7 @@ use crate::convert::pointer::{Out, Text, TextOut};
 use crate::convert::types::MPI_Comm;
 use crate::objects::comm;
 
-/// A name, cut where the standard says that it may be.
+/// A name, truncated as the standard allows.
 pub(crate) fn cut(name: Text) -> Result<String> {
     let mut name = name.get()?;
     let room = usize::try_from(MPI_MAX_OBJECT_NAME).unwrap_or(0) - 1;
@@ -24,7 +24,7 @@ entries! {
     }
 
     fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: TextOut, resultlen: Out<c_int>) on comm {
-        // MPI_COMM_NULL has a name, and nothing else.
+        // The only query that MPI_COMM_NULL supports is its name.
         let name = match comm {
             MPI_COMM_NULL => "MPI_COMM_NULL".into(),
             _ => comm::find(comm)?.name(),

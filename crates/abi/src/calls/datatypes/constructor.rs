@@ -1,6 +1,6 @@
-//! Datatypes that a program makes of others.
+//! Constructors of datatypes.
 //!
-//! Each remembers whether it was made with large counts, since the calls that take it apart answer in kind.
+//! A datatype records whether it was constructed with large counts, because the calls that decode it depend on that.
 
 use std::ffi::c_int;
 
@@ -131,7 +131,7 @@ entries! {
     }
 }
 
-/// Gives the program what it has made with counts of this size.
+/// Returns a datatype that was constructed with counts of this size.
 fn give<Size>(newtype: Out<MPI_Datatype>, made: std::result::Result<Datatype, Error>) -> Result {
     let mut made = made.map_err(refused)?;
     if size_of::<Size>() == size_of::<MPI_Count>() {
@@ -140,7 +140,7 @@ fn give<Size>(newtype: Out<MPI_Datatype>, made: std::result::Result<Datatype, Er
     newtype.put(expose(made, false))
 }
 
-/// The one place where what is wrong with a datatype becomes an error.
+/// Converts every error of datatypes to an error class.
 #[cold]
 pub(crate) fn refused(error: Error) -> Failure {
     let class = match error {

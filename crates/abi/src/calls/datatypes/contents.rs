@@ -1,7 +1,7 @@
-//! Datatypes taken apart: by which constructor one was made, and with which arguments.
+//! Decoding of datatypes: the constructor of a datatype, and its arguments.
 //!
-//! A datatype that was made with large counts has more in the calls that know of them. The calls that do
-//! not still answer, as long as its counts fit an int.
+//! The calls with large counts report more of a datatype that was constructed with large counts. The other calls
+//! still work as long as its counts fit an int.
 
 use std::ffi::c_int;
 
@@ -82,7 +82,7 @@ entries! {
     }
 }
 
-/// The arguments of the constructor, as the calls with such counts tell them.
+/// The arguments of the constructor, as the calls with such counts report them.
 fn contents(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     datatype.recipe().contents(counts).ok_or_else(|| {
         let why =
@@ -91,7 +91,7 @@ fn contents(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     })
 }
 
-/// The same of a datatype that has any.
+/// The same for a datatype that is not predefined.
 fn taken_apart(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     if let Recipe::Named { name, .. } = datatype.recipe() {
         return Err(Failure::new(
@@ -102,7 +102,7 @@ fn taken_apart(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     contents(datatype, counts)
 }
 
-/// Where `len` items go, if the program has room for them.
+/// The location for `len` items, if the program has room for them.
 fn room<'a, T>(array: Out<T>, max: impl Wide, len: usize, what: &str) -> Result<&'a mut [T]> {
     let max = sizes::length(max)?;
     if max < len {
@@ -122,7 +122,7 @@ fn put_addresses(array: &mut [MPI_Aint], addresses: &[i64]) {
     }
 }
 
-/// New handles, except for what is predefined.
+/// Writes new handles, except for predefined datatypes.
 fn put_datatypes(array: &mut [MPI_Datatype], datatypes: Vec<Datatype>) {
     for (place, datatype) in array.iter_mut().zip(datatypes) {
         *place = expose(datatype, false);

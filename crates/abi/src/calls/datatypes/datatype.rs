@@ -1,4 +1,4 @@
-//! Datatypes: commit and free them, how large they are, what they are called, what hangs on them.
+//! Datatypes: committing, freeing, sizes, names and attributes.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ entries! {
         if object.freed.swap(true, Ordering::Relaxed) {
             return Err(Failure::new(MPI_ERR_TYPE, "the datatype has been freed"));
         }
-        // A reduction that goes on may still hand it to an operator of the program's.
+        // An active reduction may still pass it to a user-defined operator.
         handle::retire(handle::release::<Type>(handle.0)?);
         datatype.put(MPI_DATATYPE_NULL)
     }
@@ -118,5 +118,5 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that a program has for a name.
+/// The room for a name in the program's buffer.
 const OBJECT_NAME_ROOM: usize = MPI_MAX_OBJECT_NAME.unsigned_abs() as usize;

@@ -1,4 +1,4 @@
-//! Predefined datatypes that are found by what they are, not by name.
+//! Predefined datatypes, looked up by their properties instead of by name.
 
 use std::ffi::c_int;
 
@@ -30,7 +30,7 @@ entries! {
 
     fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: Out<MPI_Datatype>) {
         let class = class_of(typeclass)?;
-        // No type has as many bytes as a negative number would be.
+        // A negative size matches no type.
         let bytes = u64::try_from(size).unwrap_or(u64::MAX);
         let found = Datatype::match_size(class, bytes);
         let found = found.map_err(|error| refused(error).during(format_args!(" of {size} bytes")))?;
@@ -44,13 +44,13 @@ entries! {
         if value.predefined().is_none() || index.predefined().is_none() {
             return Err(Failure::new(MPI_ERR_TYPE, "value and index must be predefined datatypes"));
         }
-        // Programs know pairs by their names, and some cannot do with one that has none.
+        // Programs expect pairs with names, and some cannot handle one without.
         let pair = Datatype::value_index(value, index).ok().filter(|pair| pair.name().is_some());
         pair_type.put(pair.map_or(MPI_DATATYPE_NULL, |pair| expose(pair, true)))
     }
 }
 
-/// A precision or a range, unless anything will do.
+/// A precision or a range, or `None` for MPI_UNDEFINED.
 fn asked(number: c_int) -> Option<c_int> {
     Some(number).filter(|&number| number != MPI_UNDEFINED)
 }

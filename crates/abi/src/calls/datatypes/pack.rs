@@ -1,11 +1,11 @@
-//! Packing and unpacking by hand, in our own form and in external32.
+//! Explicit packing and unpacking, in native form and in external32.
 //!
-//! Packed bytes have no header: what several calls have packed can be unpacked by one, and be received as
-//! what it is.
+//! Packed bytes have no header: one call can unpack what several have packed, and packed bytes can be received as
+//! their datatype.
 //!
 //! Invariants, cited below by number.
-//!   I1. The program vouches that the buffer has as many bytes as it says, and that it shares none with
-//!       what is packed or unpacked.
+//!   I1. The program vouches that the buffer has as many bytes as it says, and does not overlap the data that
+//!       is packed or unpacked.
 
 use std::ops::Range;
 
@@ -93,7 +93,7 @@ entries! {
     }
 }
 
-/// Where packed elements are in a buffer of `size` bytes, if it is large enough.
+/// The range of packed elements in a buffer of `size` bytes, if it is large enough.
 fn place(position: impl Wide, size: impl Wide, bytes: u64) -> Result<Range<usize>> {
     let (start, size) = (sizes::length(position)?, sizes::length(size)?);
     let Some(left) = size.checked_sub(start) else {
@@ -136,7 +136,7 @@ fn written<'a>(buffer: ChoiceMut, place: &Range<usize>) -> Result<&'a mut [u8]> 
     Ok(unsafe { std::slice::from_raw_parts_mut(first.wrapping_add(place.start), place.len()) })
 }
 
-/// Tells the program where the next element goes, or is.
+/// Writes the position of the next element.
 fn advance<T: Wide>(position: Out<T>, place: Range<usize>) -> Result {
     sizes::put(position, i64::try_from(place.end).unwrap_or(i64::MAX))
 }
@@ -147,7 +147,7 @@ fn put_bytes<T: Wide>(size: Out<T>, bytes: Option<u64>) -> Result {
     sizes::put(size, bytes.unwrap_or(i64::from(crate::convert::constants::MPI_UNDEFINED)))
 }
 
-/// The only form for others that there is.
+/// Checks the name of the data representation: only external32 exists.
 fn external32(datarep: Text) -> Result {
     match datarep.get()?.as_str() {
         "external32" => Ok(()),

@@ -1,4 +1,4 @@
-//! Error handlers of communicators, and of what is not there yet.
+//! Error handlers of communicators, and of objects that are not implemented yet.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::objects::errhandler::{
 };
 use crate::objects::raise;
 
-/// What becomes of errors of files that do not say so themselves.
+/// The default error handler of files.
 static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
 
 fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
@@ -123,7 +123,7 @@ entries! {
 
     fn MPI_Errhandler_free(errhandler: Out<MPI_Errhandler>) {
         match errhandler.get()? {
-            // The program gets these, too, when it asks for a handler.
+            // The program also gets these when it queries a handler.
             MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => {}
             MPI_Errhandler(address) => {
                 free(handle::find(address)?)?;

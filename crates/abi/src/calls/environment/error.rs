@@ -1,4 +1,4 @@
-//! Error classes and codes: what they mean, and those that the program adds.
+//! Error classes and codes: their texts, and those that the program adds.
 
 use std::ffi::c_int;
 

@@ -16,7 +16,7 @@ use crate::convert::sizes;
 use crate::convert::types::MPI_Info;
 use crate::objects::info::{InfoObject, contents, create, find, fits, lossy, of_process};
 
-/// A key that the program gives.
+/// A key from the program.
 fn key_of(key: Text) -> Result<String> {
     let key = key.get().map_err(|_| Failure::new(MPI_ERR_INFO_KEY, "the key is a null pointer"))?;
     let why = match key.as_str() {
@@ -109,7 +109,7 @@ entries! {
         let (contents, key) = (contents(info)?, key_of(key)?);
         let own = contents.value(&key);
         flag.put(own.is_some().into())?;
-        // Here the zero is not counted.
+        // Here the length excludes the terminating zero.
         let room = sizes::length(valuelen)? + 1;
         own.map_or(Ok(()), |own| value.put(own, room).map(|_| ()))
     }

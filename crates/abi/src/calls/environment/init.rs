@@ -1,4 +1,4 @@
-//! Beginning, end, and what a program may ask about the library.
+//! Initialisation, finalisation, and queries about the library.
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -46,7 +46,7 @@ entries! {
     fn MPI_Finalize() {
         let process = process::running()?;
         if !process.rank().is_forked() {
-            // The standard: as if MPI_COMM_SELF were freed, and before anything else.
+            // The standard: as if MPI_COMM_SELF were freed, before anything else.
             process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
         }
         finish()
@@ -84,7 +84,7 @@ entries! {
     }
 
     fn MPI_Get_hw_resource_info(hw_info: Out<MPI_Info>) {
-        // What cores and caches there are is not known here, so there is nothing to split by.
+        // The hardware topology is not known here, so there are no resources to split by.
         hw_info.put(info::create(Info::default()))
     }
 
@@ -106,7 +106,7 @@ fn start(thread_level: c_int) -> Result {
     flush_when_we_panic();
     let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
-    // Every communicator refers to it, and the program may keep some to the end.
+    // Leaked, because every communicator refers to it, and the program may keep some to the end.
     let has_threads = thread_level == MPI_THREAD_MULTIPLE;
     let runtime: &'static runtime::Process =
         Box::leak(Box::new(runtime::Process::new(rank, ITSELF + 1, has_threads)));
@@ -126,7 +126,8 @@ fn start(thread_level: c_int) -> Result {
     Ok(())
 }
 
-/// A panic in this library, which has a standard library of its own, aborts the process.
+/// Flushes the program's output on a panic. This library has its own copy of Rust's standard library, and its panics
+/// abort the process.
 fn flush_when_we_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -135,12 +136,12 @@ fn flush_when_we_panic() {
     }));
 }
 
-/// Leaves the job, when everybody has taken what we sent.
+/// Leaves the job when all receivers have taken the messages of this rank.
 fn finish() -> Result {
     let process = process::running()?;
-    // A child that ends in order, as those of mpi4py do, leaves the job to its parent.
+    // A forked child that finalises, such as those of mpi4py, leaves the job to its parent.
     if !process.rank().is_forked() {
-        // MPI 5.0 §11.2.2: what was sent goes on to its end, though the program has nothing to wait for it with.
+        // MPI 5.0 §11.2.2: sends are completed even if the program has no request left to wait for them.
         request::complete_orphans();
         buffered::complete_all();
         process.rank().leave();
@@ -159,11 +160,11 @@ answers! {
     }
 }
 
-/// What the library calls itself.
+/// The version string of the library.
 const LIBRARY: &str =
     concat!("Ferrywire ", env!("CARGO_PKG_VERSION"), ", MPI 5.0, standard ABI 1.0");
 
-/// When the clock began.
+/// The origin of MPI_Wtime.
 fn beginning() -> Instant {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
     *BEGINNING.get_or_init(Instant::now)

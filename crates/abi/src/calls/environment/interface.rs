@@ -1,7 +1,7 @@
-//! What the binary interface says of itself: its version, and the sizes of types.
+//! Queries about the ABI: its version, and the sizes of types.
 //!
-//! Types of Fortran are what they are with the usual compilers and without options, and logicals are 0 and 1.
-//! A Fortran front may say the same, and is told so if it needs something else.
+//! Fortran types have the sizes of the usual compilers without options, and logicals are 0 and 1. A Fortran front may
+//! set the same values; other values are an error.
 
 use std::ffi::c_int;
 
@@ -21,7 +21,7 @@ use crate::convert::pointer::{In, Out};
 use crate::convert::types::{MPI_Aint, MPI_Count, MPI_Datatype, MPI_Info, MPI_Offset};
 use crate::objects::info;
 
-/// What is known of Fortran.
+/// The properties of Fortran types.
 fn fortran() -> Info {
     let bytes = |datatype: MPI_Datatype| Datatype::named(datatype.0).map_or(0, |own| own.size());
     let sizes = SIZED
@@ -33,13 +33,13 @@ fn fortran() -> Info {
     sizes.chain(supported).collect()
 }
 
-/// The bytes of a logical of so many bytes.
+/// Checks the size of a logical.
 fn logical_bytes(size: c_int) -> Result<usize> {
     let known = [1, 2, 4, 8, 16].into_iter().find(|&bytes| c_int::try_from(bytes) == Ok(size));
     known.ok_or_else(|| Failure::new(MPI_ERR_ARG, format!("no logical has {size} bytes")))
 }
 
-/// A logical in memory.
+/// The representation of a logical in memory.
 fn logical(value: u8, bytes: usize) -> [u8; 16] {
     let number = u128::from(value).to_ne_bytes();
     let mut memory = [0; 16];
@@ -102,7 +102,7 @@ entries! {
     }
 }
 
-/// Types whose size is asked for.
+/// Types whose size is reported.
 const SIZED: [(&str, MPI_Datatype); 4] = [
     ("logical", MPI_LOGICAL),
     ("integer", MPI_INTEGER),

@@ -1,4 +1,4 @@
-//! Memory that a program asks for, and addresses.
+//! Memory allocation, and addresses.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +9,7 @@ use crate::convert::pointer::{Choice, Out};
 use crate::convert::types::{MPI_Aint, MPI_Info};
 use crate::objects::info;
 
-/// The alignment that a program insists on, or that of a line of the cache.
+/// The alignment that a program requests, or that of a cache line.
 fn alignment(info: MPI_Info) -> Result<usize> {
     let hints = info::hints(info)?;
     let Some(wanted) = hints.value("mpi_minimum_memory_alignment") else {
@@ -26,8 +26,8 @@ entries! {
             .map_err(|_| Failure::new(MPI_ERR_ARG, format!("the size is {size}")))?;
         let alignment = alignment(info)?;
         let mut base = std::ptr::null_mut();
-        // Nothing at all has an address, too.
-        // SAFETY: the alignment is a power of two, and there is room for the address.
+        // An allocation of zero bytes has an address too.
+        // SAFETY: the alignment is a power of two, and `base` is valid.
         let code: c_int = unsafe { libc::posix_memalign(&raw mut base, alignment, bytes.max(1)) };
         if code != 0 {
             return Err(Failure::new(MPI_ERR_NO_MEM, format!("{bytes} bytes cannot be had")));
@@ -36,7 +36,7 @@ entries! {
     }
 
     fn MPI_Free_mem(base: *mut c_void) {
-        // SAFETY: the program says that it is from `MPI_Alloc_mem`, and was not freed.
+        // SAFETY: the program vouches that it is from `MPI_Alloc_mem` and was not freed.
         unsafe { libc::free(base) };
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! User code on the NIC, for C: `ferry.h`.
 //!
-//! A module belongs to a communicator, and its messages are those of the communicator. So all that is here is to
-//! make such a communicator, to look at it, and to end it.
+//! A module belongs to a communicator and handles its messages. The functions here create such a communicator,
+//! inspect it and free it.
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -23,7 +23,7 @@ use crate::convert::pointer::{Choice, Out, Text};
 use crate::convert::types::{MPI_Comm, MPI_Count};
 use crate::objects::comm::{self, Comm};
 
-/// What a module has done, as `ferry.h` lays it out.
+/// The statistics of a module, in the layout of `ferry.h`.
 #[allow(non_camel_case_types, reason = "it is called so in C")]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -40,24 +40,24 @@ pub(crate) struct Ferry_Module_stats {
     last_fault: [c_char; FAULT_BYTES],
 }
 
-/// Room for a fault in words, and a zero.
+/// Room for the text of a fault, and its terminating zero.
 const FAULT_BYTES: usize = 256;
 
 /// The communicators with modules, and their handles.
 static LOADED: Mutex<Vec<(Weak<Object<Comm>>, MPI_Comm)>> = Mutex::new(Vec::new());
 
-/// Compiles code, and makes a live module of it.
+/// Compiles code and instantiates the module.
 fn start(code: &[u8]) -> std::result::Result<Box<dyn nic::Module>, Trouble> {
     engine::start(code, |name| std::env::var(name).ok())
 }
 
-/// Finds out whether all ranks could do it, and with the same code. Nobody goes on before everybody has.
+/// Checks that all ranks succeeded, and with the same code. No rank continues before all have.
 fn agree(comm: &Comm, instance: u16, trouble: Option<&Trouble>, code: &[u8]) -> Result {
     engine::agree(comm.members.rank(), trouble, code, |mine| least_of_all(comm, instance, mine))?
         .map_err(|why| Failure::new(MPI_ERR_OTHER, why))
 }
 
-/// The least of the numbers of all ranks, place by place.
+/// The minimum over all ranks, element by element.
 fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> {
     let operator = operation::operator(Operation::Min, Number::U64).expect("it makes sense");
     let reduce_op = ReduceOp { operator, element_bytes: 8, commutative: true };
@@ -66,7 +66,7 @@ fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> 
     let mut work = crate::objects::data::room(flat.len() as u64);
     let (span, work) = (memory::lend_mut(flat), memory::lend_mut(&mut work));
     let schedule = algorithm::allreduce(comm.members.member(), reduce_op, span, span, work);
-    // SAFETY: what it is lent outlives the call.
+    // SAFETY: the memory that it is lent outlives the call.
     unsafe { comm.runtime().run(instance, schedule) }?;
     Ok(bytes.map(u64::from_ne_bytes))
 }
@@ -112,7 +112,7 @@ fn load(
 fn replace(comm: &Comm, instance: u16, code: &[u8]) -> Result {
     let group = group_of(comm)?;
     let started = start(code);
-    // Only when all can: a rank that cannot would be left with the old one.
+    // Only if all ranks can: a rank that cannot would be left with the old module.
     agree(comm, instance, started.as_ref().err(), code)?;
     if let Ok(module) = started {
         comm.plane().replace(group, module);
@@ -121,7 +121,7 @@ fn replace(comm: &Comm, instance: u16, code: &[u8]) -> Result {
 }
 
 fn barrier(comm: &Comm, instance: u16) -> Result {
-    // SAFETY: nothing is lent.
+    // SAFETY: no memory is lent.
     Ok(unsafe { comm.runtime().run(instance, algorithm::barrier(comm.members.member())) }?)
 }
 

@@ -1,4 +1,4 @@
-//! Handles as integers, for languages that have no pointers.
+//! Handles as integers, for languages without pointers.
 
 use std::ffi::c_int;
 

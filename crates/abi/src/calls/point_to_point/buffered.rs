@@ -1,8 +1,8 @@
-//! Buffered sends: the bytes are copied, and the program goes on.
+//! Buffered sends: the bytes are copied, and the call returns.
 //!
-//! A program may attach a buffer to itself or to a communicator. We copy each message into memory of our
-//! own, and use the program's buffer only as a measure of how much may be under way: whoever is beyond
-//! it gets an error, as the standard asks. MPI_BUFFER_AUTOMATIC lifts that bound.
+//! A program may attach a buffer to itself or to a communicator. We copy each message into memory of our own, and use
+//! the size of the program's buffer only as a limit for the bytes in flight: a send beyond it is an error, as the
+//! standard requires. MPI_BUFFER_AUTOMATIC removes the limit.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,21 +27,21 @@ use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
 
-/// A buffered send that has not gone yet. It keeps its communicator.
+/// A buffered send in progress. It keeps its communicator.
 struct UnderWay {
-    /// The communicator to which the buffer is attached; none if it is that of the process.
+    /// The communicator to which the buffer is attached; `None` for that of the process.
     owner: Option<*const Comm>,
     bytes: u64,
     request: Request,
 }
 
-// SAFETY: the owner is compared, and never followed.
+// SAFETY: the owner is compared, and never dereferenced.
 unsafe impl Send for UnderWay {}
 
-/// What is under way in all buffers.
+/// The sends in progress from all buffers.
 static UNDER_WAY: Mutex<Vec<UnderWay>> = Mutex::new(Vec::new());
 
-/// The buffer of the process, for communicators that have none of their own.
+/// The buffer of the process, for communicators without their own.
 static PROCESS: Mutex<Option<AttachedBuffer>> = Mutex::new(None);
 
 fn under_way() -> MutexGuard<'static, Vec<UnderWay>> {
@@ -73,7 +73,7 @@ fn attach(
     Ok(())
 }
 
-/// Waits until everything has gone, and gives the buffer back.
+/// Waits for all sends from a buffer, and returns the buffer.
 fn detach<T: Wide>(
     mut place: MutexGuard<'_, Option<AttachedBuffer>>,
     owner: Option<*const Comm>,
@@ -89,21 +89,21 @@ fn detach<T: Wide>(
     sizes::put(bytes, if address == MPI_BUFFER_AUTOMATIC { 0 } else { size })
 }
 
-/// Takes what is under way in a buffer. Nobody waits while all buffers are locked.
+/// Takes the sends in progress from a buffer, so that no thread waits while all buffers are locked.
 fn take(owner: Option<*const Comm>) -> Vec<Request> {
     let taken = under_way().extract_if(.., |sent| sent.owner == owner).collect::<Vec<_>>();
     taken.into_iter().map(|sent| sent.request).collect()
 }
 
-/// Waits until everything has gone that is under way in a buffer.
+/// Waits for all sends from a buffer.
 fn flush(owner: Option<*const Comm>) -> Result {
     take(owner).iter_mut().try_for_each(|request| request.wait().map(|_| ()))
 }
 
-/// Waits until everything has gone that is under way in any buffer, or cannot go any more.
+/// Waits for the sends from all buffers, including those that fail.
 pub(crate) fn complete_all() {
     let all = std::mem::take(&mut *under_way());
-    // Nobody can be told of an error any more: such as that the other side has died.
+    // Errors, such as the death of the other side, can no longer be reported.
     all.into_iter().for_each(|mut sent| _ = sent.request.wait());
 }
 
@@ -139,7 +139,7 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
     Ok(())
 }
 
-/// A buffered send: it is over as soon as the bytes are copied.
+/// A buffered send, which is complete as soon as the bytes are copied.
 struct Buffering {
     data: Data,
     dest: PeerRank,
@@ -174,7 +174,7 @@ fn buffering(
     Ok(Box::new(Buffering { data, dest, tag }))
 }
 
-/// A request that is over when all that is in the buffer has gone.
+/// A request that is complete when all sends from a buffer are.
 fn flushing(owner: Option<*const Comm>, comm: Shared<Comm>) -> Result<MPI_Request> {
     Request::begin(comm, Combined::recipe(take(owner)))
 }

@@ -10,18 +10,18 @@ use crate::objects::comm::Comm;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
 
-/// Several parts, of which the last says what the whole came to. They may be in different planes.
+/// Several parts, of which the last gives the status of the whole. They may be in different planes.
 pub(crate) struct Combined {
     parts: Vec<Request>,
 }
 
 impl Combined {
-    /// These. What has not begun is begun with the whole, the last part first.
+    /// Combines these. Inactive parts are started with the whole, the last part first.
     pub(crate) fn recipe(parts: Vec<Request>) -> Box<dyn Recipe> {
         Box::new(Combined { parts })
     }
 
-    /// The first that is not over: the one that is waited for.
+    /// The first part that is pending, which is the one waited for.
     fn first(&self) -> Option<&Request> {
         self.parts.iter().find(|part| part.pending().is_some())
     }
@@ -40,7 +40,7 @@ impl Recipe for Combined {
     }
 
     fn finish(&mut self, _: &Shared<Comm>, end: End) -> Result<Next> {
-        // Only the first was waited for: another with the same ticket is in another plane.
+        // Only the first was waited for: another part with the same ticket is in another plane.
         let first = self.parts.iter_mut().find(|part| part.pending().is_some());
         if let (Some(part), Some(ticket)) = (first, end.ticket) {
             part.hear(ticket, end.outcome);

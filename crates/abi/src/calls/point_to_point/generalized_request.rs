@@ -1,10 +1,10 @@
-//! Generalised requests: the program says when they are over.
+//! Generalised requests: the program completes them.
 //!
-//! Each waits for a counter of the NIC, which `MPI_Grequest_complete` raises: so whoever waits for one
-//! waits as for everything else.
+//! Each waits for a counter of the NIC, which `MPI_Grequest_complete` raises, so it is waited for like any other
+//! request.
 //!
 //! Invariants, cited below by number.
-//!   I1. The functions and the state are the program's, who vouches for them.
+//!   I1. The program vouches for its callbacks and their extra state.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -28,14 +28,14 @@ use crate::objects::request::{self, Request};
 type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// State of the program's, which it may share among threads.
+/// Extra state of the program, which it may share among threads.
 #[derive(Clone, Copy)]
 struct Extra(*mut c_void);
 
-// SAFETY: it is never followed here; I1.
+// SAFETY: it is never dereferenced here; I1.
 unsafe impl Send for Extra {}
 
-/// Something that the program does by itself.
+/// An operation that the program itself performs.
 struct General {
     query: Option<Callback<QueryCall>>,
     free: Option<Free>,
@@ -49,20 +49,18 @@ struct General {
 /// A generalised request that the program has not completed.
 struct Open {
     counter: Counter,
-    /// The program has freed it, and nobody waits.
+    /// Whether the program has freed it, so that no thread waits for it.
     freed: bool,
 }
 
-/// Those that are open, by their handles: another thread may wait for the request at the moment when the program
-/// completes it.
+/// The open ones, by handle: another thread may wait for the request while the program completes it.
 static OPEN: LazyLock<Mutex<HashMap<usize, Open>>> = LazyLock::new(Mutex::default);
 
 fn open() -> MutexGuard<'static, HashMap<usize, Open>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the program may still complete the request that it frees now. If so, its handle stays a name for it until
-/// then.
+/// Whether the program may still complete the request that it frees now. If so, its handle stays valid until then.
 pub(crate) fn outlives_free(request: MPI_Request) -> bool {
     let mut all = open();
     let open = all.get_mut(&request.0);
@@ -110,7 +108,7 @@ impl Recipe for General {
     }
 }
 
-/// What a function of the program's returned.
+/// Checks what a callback returned.
 fn checked(code: c_int) -> Result {
     if code == MPI_SUCCESS { Ok(()) } else { Err(Failure::of_code(code)) }
 }

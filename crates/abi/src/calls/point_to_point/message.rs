@@ -1,10 +1,10 @@
-//! Messages: blocking sends and receives, and what all sorts of them have in common.
+//! Blocking sends and receives.
 //!
-//! The way of a message from here: [`send`] → `Comm::send` of the runtime → `Driver::perform` → `Nic::post_send` →
+//! The path of a message: [`send`] → `Comm::send` of the runtime → `Driver::perform` → `Nic::post_send` →
 //! `Port::transmit` → `Rail::send`.
 //!
 //! Invariants, cited below by number.
-//!   I1. A blocking call has its buffers until it returns, and returns when the operation is over.
+//!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
 
 use ferrywire_host::nic::Mode;
 
@@ -43,7 +43,7 @@ entries! {
         comm: MPI_Comm, status: Out<MPI_Status>,
     ) on comm {
         let comm = comm::find(comm)?;
-        // Described only if it fails.
+        // Formatted only on failure.
         let call = |bytes| receiving(comm, source, tag, bytes);
         let data = Data::to_write(buf, count, datatype);
         let data = data.map_err(|failure| failure.during(call(None)))?;
@@ -74,7 +74,7 @@ fn send(
     mode: Mode,
 ) -> Result {
     let comm = comm::find(comm)?;
-    // Described only if it fails.
+    // Formatted only on failure.
     let call = |bytes| sending(comm, dest, tag, bytes);
     let data = Data::to_read(buf, count, datatype).map_err(|failure| failure.during(call(None)))?;
     let bytes = Some(data.bytes());

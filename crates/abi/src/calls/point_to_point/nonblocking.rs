@@ -1,8 +1,8 @@
-//! Messages that go on by themselves: non-blocking and persistent ones.
+//! Nonblocking and persistent messages.
 //!
 //! Invariants, cited below by number.
-//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is over, and what is
-//!       packed lives in the recipe.
+//!   I1. As in `request.rs`: the program leaves its buffers alone until the request is complete, and packed
+//!       bytes live in the recipe.
 
 use ferrywire_host::nic::Mode;
 
@@ -34,8 +34,7 @@ fn sending(
     Sending::new(comm, Outgoing::new(data), dest, tag, mode)
 }
 
-/// Begins to send. What lies in memory as it travels is posted before anything is made to remember it:
-/// most often it is gone by then.
+/// Starts a send. Contiguous data is posted before a request is made: most sends are complete by then and need none.
 #[inline]
 fn begin_to_send(
     buf: Choice,
@@ -59,7 +58,7 @@ fn begin_to_send(
     Request::of_posted(posted, handle, || Sending { data, dest, tag, mode })
 }
 
-/// Begins to receive, in the same way.
+/// Starts a receive, in the same way.
 #[inline]
 fn begin_to_receive(
     buf: ChoiceMut,
@@ -82,7 +81,7 @@ fn begin_to_receive(
     Request::of_posted(posted, handle, || Receiving { data, source, tag })
 }
 
-/// Defines the non-blocking and the persistent call of a mode.
+/// Defines the nonblocking and the persistent call of a mode.
 macro_rules! sends {
     ($($now:ident / $now_large:ident, $later:ident / $later_large:ident: $mode:expr;)*) => {
         entries! { $(
@@ -178,7 +177,7 @@ entries! {
     }
 }
 
-/// A message there and one back, at the same time.
+/// Sends one message and receives another at the same time.
 fn exchange(
     comm: &Shared<Comm>,
     out: Outgoing,
@@ -194,7 +193,7 @@ fn exchange(
     Ok(Combined::recipe(vec![part(sending.into()), part(receiving.into())]))
 }
 
-/// The same from and to one buffer: what goes is copied first.
+/// The same with one buffer: the outgoing data is copied first.
 fn replace(
     comm: &Shared<Comm>,
     data: Data,

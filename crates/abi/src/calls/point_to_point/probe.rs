@@ -1,7 +1,7 @@
-//! Probes: what could be received, and messages that are taken before they are received.
+//! Probes, and messages that are matched before they are received.
 //!
 //! Invariants, cited below by number.
-//!   I1. Nothing is lent here but what a matched receive gets, and that is as for every other receive.
+//!   I1. Only a matched receive lends memory, under the same rules as any other receive.
 
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
 
-/// A message that has been taken, and that nobody else can receive any more.
+/// A message that has been matched, so that no other call can receive it.
 struct Message {
     comm: Shared<Comm>,
     ticket: Ticket,
@@ -40,7 +40,7 @@ impl Kind for Message {
     const NAME: &'static str = "message";
 }
 
-/// What a probe found.
+/// The result of a probe.
 enum Seen<T> {
     /// The call was for MPI_PROC_NULL.
     Nobody,
@@ -48,7 +48,7 @@ enum Seen<T> {
     Nothing,
 }
 
-/// Looks once, or until there is something.
+/// Checks once, or waits until there is a message.
 fn look<T>(
     comm: &Comm,
     source: SourceRank,
@@ -69,7 +69,7 @@ fn status_of(seen: &Probed) -> Status {
     Status::of(&Received { word: seen.word, len: seen.len })
 }
 
-/// Takes a message. None: there is none.
+/// Matches a message. `None` if there is none.
 fn take(
     comm: MPI_Comm,
     source: SourceRank,
@@ -88,9 +88,9 @@ fn take(
     })
 }
 
-/// Receives a message that has been taken.
+/// Receives a matched message.
 struct MatchedReceive {
-    /// None: from nobody.
+    /// `None` if it is from MPI_PROC_NULL.
     taken: Option<(Ticket, Probed)>,
     data: Incoming,
 }
@@ -99,7 +99,7 @@ impl Recipe for MatchedReceive {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
         let Some((ticket, _)) = self.taken else { return Ok(Posted::Done(Outcome::Done)) };
         let into = self.data.span();
-        // SAFETY: I1: the room is the program's, or in the recipe.
+        // SAFETY: I1: the memory is the program's, or in the recipe.
         Ok(unsafe { comm.runtime().start_taken(ticket, into) })
     }
 
@@ -113,7 +113,7 @@ impl Recipe for MatchedReceive {
     }
 }
 
-/// The recipe that receives what stands behind a handle, which names nothing afterwards.
+/// Makes the recipe that receives the message of a handle, and invalidates the handle.
 fn receiving(
     buf: ChoiceMut,
     count: impl Wide,

@@ -1,4 +1,4 @@
-//! Requests: start them, cancel them, free them.
+//! Requests: starting, cancelling and freeing them.
 
 use std::ffi::c_int;
 

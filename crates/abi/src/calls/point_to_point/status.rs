@@ -1,4 +1,4 @@
-//! What a status says, and how a program changes that.
+//! Reading and changing statuses.
 
 use std::ffi::c_int;
 
@@ -11,19 +11,19 @@ use crate::convert::status::Status;
 use crate::convert::types::{MPI_Count, MPI_Datatype, MPI_Status};
 use crate::objects::datatype;
 
-/// What a status says.
+/// Reads a status.
 fn read(status: In<MPI_Status>) -> Result<Status> {
     Ok(status.slice(1)?[0].into())
 }
 
-/// Changes what a status says.
+/// Changes a status.
 fn change(status: Out<MPI_Status>, change: impl FnOnce(&mut Status)) -> Result {
     let mut own = Status::from(status.get()?);
     change(&mut own);
     status.put(own.into())
 }
 
-/// A number of elements; MPI_UNDEFINED if there is none.
+/// Writes a number of elements, or MPI_UNDEFINED.
 fn put_elements<T: Wide>(place: Out<T>, elements: Option<u64>) -> Result {
     let elements = elements.and_then(|elements| i64::try_from(elements).ok());
     sizes::put(place, elements.unwrap_or(MPI_UNDEFINED.into()))

@@ -1,7 +1,7 @@
-//! The wait and test family: requests, one or several, and what came of them.
+//! The wait and test family: one or several requests, and their results.
 //!
-//! A request is in the plane of its communicator. Those that a program waits for together are most often in
-//! the same one, and then looked at under one lock.
+//! A request is in the plane of its communicator. Requests that a program waits for together are most often in the
+//! same plane, and are then checked under one lock.
 
 use std::ffi::c_int;
 
@@ -17,7 +17,7 @@ use crate::objects::Plane;
 use crate::objects::process;
 use crate::objects::request::{DONE, Request, discard, distinct, find};
 
-/// Several requests of the program's.
+/// Several requests of the program.
 #[derive(Clone, Copy)]
 struct Several {
     places: Out<MPI_Request>,
@@ -36,7 +36,7 @@ impl Several {
         Ok(Several { places, count, parted })
     }
 
-    /// The request at a place that was looked at already.
+    /// The request at a place that has been checked before.
     #[inline(always)]
     fn at<'a>(self, place: usize) -> Option<&'a mut Request> {
         find(self.places.at(place).get().ok()?).ok().flatten()
@@ -47,7 +47,7 @@ impl Several {
         each.filter(|(_, request)| request.is_active())
     }
 
-    /// Those that may have several parts.
+    /// The requests that may have several parts.
     fn parts(self) -> impl Iterator<Item = &'static mut Request> {
         let each = self.active().map(|(_, request)| request);
         each.filter(|request| request.is_parted())
@@ -57,7 +57,7 @@ impl Several {
         self.first_done().is_some() || self.active().next().is_some()
     }
 
-    /// The first that was over when it was begun.
+    /// The first that was complete when it was started.
     fn first_done(self) -> Option<usize> {
         (0..self.count).find(|&place| self.is_done(place))
     }
@@ -66,7 +66,7 @@ impl Several {
         self.places.at(place).get().is_ok_and(|handle| handle == DONE)
     }
 
-    /// Where the program does not know yet that it is over.
+    /// The places of complete requests whose result the program has not seen.
     fn over(self) -> impl Iterator<Item = usize> {
         let is_over = |request: &Request| request.is_active() && request.is_over();
         (0..self.count).filter(move |&place| {
@@ -74,7 +74,7 @@ impl Several {
         })
     }
 
-    /// The plane that all are in, if it is one.
+    /// The plane of all requests, if they share one.
     #[inline]
     fn common_driver(self) -> Result<Option<Plane>> {
         let first = process::first_plane()?;
@@ -86,12 +86,12 @@ impl Several {
         Ok(drivers.all(|driver| driver.is(common)).then_some(common))
     }
 
-    /// The planes that they are in.
+    /// The planes of the requests.
     fn drivers(self) -> Vec<Plane> {
         distinct(self.active().map(|(_, request)| request.driver()))
     }
 
-    /// Those of a plane.
+    /// The requests of a plane.
     fn within(
         self,
         driver: ferrywire_runtime::Plane<'_>,
@@ -99,7 +99,7 @@ impl Several {
         self.active().filter(move |(_, request)| request.driver().is(driver))
     }
 
-    /// Looks once. True if all are over.
+    /// Checks once. Returns true if all are complete.
     fn test_all(self) -> Result<bool> {
         if let Some(driver) = self.common_driver()? {
             driver.look(|finished| {
@@ -116,16 +116,16 @@ impl Several {
         Ok(self.active().all(|(_, request)| request.is_over()))
     }
 
-    /// Waits until all are over.
+    /// Waits until all are complete.
     fn wait_all(self) -> Result {
         loop {
             let Some(driver) = self.common_driver()? else {
-                // One after the other: agents look after those in other planes.
+                // One after the other: agents drive the other planes meanwhile.
                 return self.active().try_for_each(|(_, request)| request.run_out());
             };
             let mut place = 0;
             driver.wait_until(|finished| {
-                // Others may wait for the next part to be posted.
+                // Other ranks may wait for the next part to be posted.
                 if self.parted && self.parts().any(|part| part.observe(finished) && !part.is_over())
                 {
                     return Some(());
@@ -142,14 +142,14 @@ impl Several {
                 return Ok(());
             }
             self.parts().for_each(Request::go_on);
-            // A part that is over does not say that messages beside it are.
+            // A complete part does not mean that the messages beside it are complete.
             if self.active().all(|(_, request)| request.pending().is_none()) {
                 return Ok(());
             }
         }
     }
 
-    /// Waits until one is over. None if none is active.
+    /// Waits until one is complete. `None` if none is active.
     fn wait_any(self) -> Result<Option<usize>> {
         if let Some(place) = self.first_done() {
             return Ok(Some(place));
@@ -177,7 +177,7 @@ impl Several {
         }
     }
 
-    /// Looks once, and tells the program of one that is over, if there is one; none is active counts as such.
+    /// Checks once, and reports a complete request, if there is one. If none is active, the flag is set too.
     fn tell_any(
         self,
         index: Out<c_int>,
@@ -198,8 +198,8 @@ impl Several {
         Ok(())
     }
 
-    /// Finishes the requests at these places. An error of one is an error of the call, and each
-    /// status says of its own.
+    /// Finishes the requests at these places. An error of one is an error of the call, and each status has its own
+    /// error field.
     fn finish(
         self,
         call: &str,
@@ -222,7 +222,7 @@ impl Several {
                 }
             };
             statuses.at(nth).report(status);
-            // Errors are told if there are any.
+            // Error fields are only written if there is an error.
             if first.is_some() {
                 statuses.at(nth).report_error(status.error);
             }
@@ -381,7 +381,7 @@ entries! {
     }
 }
 
-/// Hands out what came of a request that is over. The request goes, unless it is persistent.
+/// Returns the status of a complete request. The request is freed unless it is persistent.
 #[inline(always)]
 fn finish(place: Out<MPI_Request>) -> Result<Status> {
     match place.get()? {
@@ -421,12 +421,12 @@ fn finish_some(
     several.finish(call, over.into_iter(), statuses)
 }
 
-/// The status of a request that is over, which stays as it is.
+/// The status of a complete request, which stays unchanged.
 fn status_of(request: MPI_Request) -> Result<Status> {
     find(request)?.map_or(Ok(Status::EMPTY), Request::status)
 }
 
-/// A place in an array, as C counts.
+/// An index of an array as a C int.
 fn place(place: usize) -> c_int {
     c_int::try_from(place).expect("the program has counted them in an int")
 }

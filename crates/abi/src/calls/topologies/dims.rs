@@ -1,4 +1,4 @@
-//! Grids of processes that are as square as can be.
+//! Balanced grids of processes.
 
 use std::ffi::c_int;
 
@@ -35,7 +35,7 @@ fn positive(count: c_int) -> Result<u32> {
     u32::try_from(count).ok().filter(|&count| count > 0).ok_or_else(failure)
 }
 
-/// The sides that are given; none where they are to be found.
+/// The sides that are given; `None` where they are to be found.
 fn wanted(dims: &[c_int]) -> Result<Vec<Option<u32>>> {
     let wanted = dims.iter().map(|&side| match u32::try_from(side) {
         Ok(0) => Ok(None),
