@@ -86,11 +86,15 @@ const SHOWS: &[(&str, Show)] = &[
     ("--showme", Show::Command),
     ("-compile_info", Show::Compile),
     ("-compile-info", Show::Compile),
+    ("-show-compile-info", Show::Compile),
+    ("--show-compile-info", Show::Compile),
     ("-showme:compile", Show::Compile),
     ("--showme:compile", Show::Compile),
     ("--cflags", Show::Compile),
     ("-link_info", Show::Link),
     ("-link-info", Show::Link),
+    ("-show-link-info", Show::Link),
+    ("--show-link-info", Show::Link),
     ("-showme:link", Show::Link),
     ("--showme:link", Show::Link),
     ("--libs", Show::Link),
@@ -121,7 +125,7 @@ impl fmt::Display for NotCompiled {
             NotCompiled::Home(reason) => write!(f, "{reason}"),
             NotCompiled::NoCompiler { name, setting, error } => write!(
                 f,
-                "the compiler {name} cannot be started: {error}; another can be named in {setting}"
+                "cannot start the compiler {name}: {error}; install it, or name another in {setting}"
             ),
         }
     }
@@ -178,6 +182,7 @@ fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> 
             out::line(format_args!("{wrapper}: Ferrywire {version} (MPI 5.0)"));
         }
         None => {
+            home.check_header().map_err(NotCompiled::Home)?;
             if links {
                 home.prepare_to_link().map_err(NotCompiled::Home)?;
             }
