@@ -224,15 +224,27 @@ fn joined(option: &str, path: &std::path::Path) -> OsString {
     word
 }
 
-/// The words as a shell takes them.
+/// The words as a shell takes them, and as CMake's FindMPI does, which knows double quotes only, and only behind an option.
 fn spelled(words: &[OsString]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=+,./:@%".contains(c);
     let spelled = words.iter().map(|word| {
         let word = word.to_string_lossy();
         if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
+            return word.into_owned();
+        }
+        match ["-I", "-L", "-Wl,"]
+            .iter()
+            .find_map(|option| Some((option, word.strip_prefix(option)?)))
+        {
+            Some((option, rest)) => {
+                let special = |c: char| r#"\"$`"#.contains(c);
+                let rest: String = rest
+                    .chars()
+                    .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
+                    .collect();
+                format!("{option}\"{rest}\"")
+            }
+            None => format!("'{}'", word.replace('\'', r"'\''")),
         }
     });
     spelled.collect::<Vec<_>>().join(" ")
@@ -261,5 +273,9 @@ mod tests {
         assert_eq!(spelled(&["a b".into(), "-DX=\"1\"".into()]), "'a b' '-DX=\"1\"'");
         assert_eq!(spelled(&["it's".into(), "".into()]), r"'it'\''s' ''");
         assert_eq!(spelled(&words("cc -I/x")), "cc -I/x");
+        assert_eq!(
+            spelled(&["-I/a $b".into(), "-Wl,-rpath,/a b".into()]),
+            r#"-I"/a \$b" -Wl,"-rpath,/a b""#
+        );
     }
 }

@@ -246,15 +246,15 @@ fn wrappers_show_what_they_would_do() {
         let ended = built.run(&mpicc, &[option, "x y.c"]);
         succeeded(&ended);
         let line = format!(
-            "cc 'x y.c' '-I{prefix}/include' '-L{prefix}/lib' \
-             '-Wl,--enable-new-dtags,-rpath,{prefix}/lib' -lmpi_abi\n"
+            "cc 'x y.c' -I\"{prefix}/include\" -L\"{prefix}/lib\" \
+             -Wl,\"--enable-new-dtags,-rpath,{prefix}/lib\" -lmpi_abi\n"
         );
         assert_eq!(ended.out, line);
     }
     let ended = built.run(&mpicc, &["-show", "-c", "x.c"]);
-    assert_eq!(ended.out, format!("cc -c x.c '-I{prefix}/include'\n"));
+    assert_eq!(ended.out, format!("cc -c x.c -I\"{prefix}/include\"\n"));
     for option in ["--cflags", "-showme:compile", "-compile_info", "-show-compile-info"] {
-        assert_eq!(built.run(&mpicc, &[option]).out, format!("'-I{prefix}/include'\n"));
+        assert_eq!(built.run(&mpicc, &[option]).out, format!("-I\"{prefix}/include\"\n"));
     }
     for option in ["--libs", "-showme:link", "-link_info", "-show-link-info"] {
         assert!(built.run(&mpicc, &[option]).out.ends_with(" -lmpi_abi\n"));
@@ -266,7 +266,7 @@ fn wrappers_show_what_they_would_do() {
 
     let mut command = Command::new(&mpicc);
     command.arg("-show").env("FERRY_CC", "ccache gcc");
-    assert!(finish(command, &built.folder).out.starts_with("ccache gcc '-I"), "two words");
+    assert!(finish(command, &built.folder).out.starts_with("ccache gcc -I\""), "two words");
     let mut command = Command::new(&mpicc);
     command.arg("-v").env("FERRY_CC", "/no/compiler");
     let ended = finish(command, &built.folder);
