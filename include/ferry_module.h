@@ -8,7 +8,7 @@
  *         return FERRY_DELIVER;
  *     }
  *
- * `ferry module cc x.c -o x.wasm` compiles it. docs/modules.md is the tutorial. There is no C library here, and
+ * `ferry module cc x.c -o x.wasm` compiles it. docs/book/src/modules.md is the tutorial. There is no C library here, and
  * no file, no clock but ferry_now, no memory but the module's own.
  *
  * Ranks are as the module's communicator counts. What cannot be done (a rank that is not there, a tag that is
