@@ -5,7 +5,7 @@
  * the application there does. The module forwards, answers, changes, consumes or delivers them; what it
  * delivers is received by MPI_Recv and its kin. Collectives on that communicator are as ever.
  *
- * docs/modules.md is the tutorial, ferry_module.h what modules in C include.
+ * docs/book/src/modules.md is the tutorial, ferry_module.h what modules in C include.
  *
  * All functions return an MPI error code, after the error handler of the communicator has seen it, and each
  * has a twin that begins with P, for tools. */

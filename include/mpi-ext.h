@@ -1,7 +1,7 @@
 /* What a program can do when ranks die: the functions of User Level Failure Mitigation.
  *
  * They work in a job that was started with `ferry run --on-death continue`; elsewhere the job ends with its first
- * dead rank. docs/faults.md is the tutorial.
+ * dead rank. docs/book/src/faults.md is the tutorial.
  *
  * A call that needs a dead rank returns an error of class MPIX_ERR_PROC_FAILED, if the error handler lets it
  * (MPI_ERRORS_RETURN). Each function has a twin that begins with P, for tools. */

@@ -86,11 +86,15 @@ const SHOWS: &[(&str, Show)] = &[
     ("--showme", Show::Command),
     ("-compile_info", Show::Compile),
     ("-compile-info", Show::Compile),
+    ("-show-compile-info", Show::Compile),
+    ("--show-compile-info", Show::Compile),
     ("-showme:compile", Show::Compile),
     ("--showme:compile", Show::Compile),
     ("--cflags", Show::Compile),
     ("-link_info", Show::Link),
     ("-link-info", Show::Link),
+    ("-show-link-info", Show::Link),
+    ("--show-link-info", Show::Link),
     ("-showme:link", Show::Link),
     ("--showme:link", Show::Link),
     ("--libs", Show::Link),
@@ -121,7 +125,7 @@ impl fmt::Display for NotCompiled {
             NotCompiled::Home(reason) => write!(f, "{reason}"),
             NotCompiled::NoCompiler { name, setting, error } => write!(
                 f,
-                "the compiler {name} cannot be started: {error}; another can be named in {setting}"
+                "cannot start the compiler {name}: {error}; install it, or name another in {setting}"
             ),
         }
     }
@@ -178,6 +182,7 @@ fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> 
             out::line(format_args!("{wrapper}: Ferrywire {version} (MPI 5.0)"));
         }
         None => {
+            home.check_header().map_err(NotCompiled::Home)?;
             if links {
                 home.prepare_to_link().map_err(NotCompiled::Home)?;
             }
@@ -219,15 +224,27 @@ fn joined(option: &str, path: &std::path::Path) -> OsString {
     word
 }
 
-/// The words as a shell takes them.
+/// The words as a shell takes them, and as CMake's FindMPI does, which knows double quotes only, and only behind an option.
 fn spelled(words: &[OsString]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=+,./:@%".contains(c);
     let spelled = words.iter().map(|word| {
         let word = word.to_string_lossy();
         if !word.is_empty() && word.chars().all(plain) {
-            word.into_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
+            return word.into_owned();
+        }
+        match ["-I", "-L", "-Wl,"]
+            .iter()
+            .find_map(|option| Some((option, word.strip_prefix(option)?)))
+        {
+            Some((option, rest)) => {
+                let special = |c: char| r#"\"$`"#.contains(c);
+                let rest: String = rest
+                    .chars()
+                    .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
+                    .collect();
+                format!("{option}\"{rest}\"")
+            }
+            None => format!("'{}'", word.replace('\'', r"'\''")),
         }
     });
     spelled.collect::<Vec<_>>().join(" ")
@@ -256,5 +273,9 @@ mod tests {
         assert_eq!(spelled(&["a b".into(), "-DX=\"1\"".into()]), "'a b' '-DX=\"1\"'");
         assert_eq!(spelled(&["it's".into(), "".into()]), r"'it'\''s' ''");
         assert_eq!(spelled(&words("cc -I/x")), "cc -I/x");
+        assert_eq!(
+            spelled(&["-I/a $b".into(), "-Wl,-rpath,/a b".into()]),
+            r#"-I"/a \$b" -Wl,"-rpath,/a b""#
+        );
     }
 }

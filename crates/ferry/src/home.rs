@@ -18,6 +18,9 @@ pub(crate) const LOADED: &str = "ferrywire";
 /// What runs modules.
 pub(crate) const ENGINE: &str = ferrywire_modules::abi::LIBRARY;
 
+/// The header that goes with this command.
+pub(crate) const HEADER: &str = include_str!("../../../include/mpi.h");
+
 /// The sources that this command was built from. Only what has not been installed looks there.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -38,7 +41,11 @@ pub(crate) struct Home {
 pub(crate) enum NoHome {
     /// The command does not know its own place.
     Lost(io::Error),
-    /// There is no library.
+    /// A file of the installation is missing.
+    Incomplete(PathBuf),
+    /// Somebody else's file is in the place of ours.
+    Overwritten(PathBuf),
+    /// Cargo has not built the library.
     NoLibrary(PathBuf),
     /// The name that the loader asks for cannot be made.
     NoLink(PathBuf, io::Error),
@@ -48,6 +55,17 @@ impl fmt::Display for NoHome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoHome::Lost(error) => write!(f, "cannot tell where this command is: {error}"),
+            NoHome::Incomplete(file) => write!(
+                f,
+                "there is no {}, which belongs to this command: install Ferrywire again",
+                file.display()
+            ),
+            NoHome::Overwritten(file) => write!(
+                f,
+                "{} is not the one of this command: another MPI was installed over it; install Ferrywire again, \
+                 where there is no other MPI",
+                file.display()
+            ),
             NoHome::NoLibrary(folder) => write!(
                 f,
                 "there is no {LIBRARY_TO_LINK} in {}: build it first with cargo build --release",
@@ -62,20 +80,37 @@ impl Home {
     /// Looks for it.
     pub(crate) fn find() -> Result<Home, NoHome> {
         let command = std::env::current_exe().and_then(|path| path.canonicalize());
-        Ok(Home::of(command.map_err(NoHome::Lost)?))
+        Home::of(command.map_err(NoHome::Lost)?)
     }
 
     /// Where things are when the command is there.
-    fn of(command: PathBuf) -> Home {
+    fn of(command: PathBuf) -> Result<Home, NoHome> {
         let folder = command.parent().unwrap_or(Path::new("/")).to_path_buf();
         let prefix = folder.parent().unwrap_or(Path::new("/"));
         let (include, lib) = (prefix.join("include"), prefix.join("lib"));
-        if folder.ends_with("bin") && include.join("mpi.h").exists() {
-            return Home { command, include, lib, installed: true };
+        // Cargo builds in no folder of this name.
+        if folder.ends_with("bin") {
+            let header = include.join("mpi.h");
+            if !header.exists() {
+                return Err(NoHome::Incomplete(header));
+            }
+            return Ok(Home { command, include, lib, installed: true });
         }
         let sources = Path::new(SOURCES);
         let sources = sources.canonicalize().unwrap_or_else(|_| sources.to_path_buf());
-        Home { command, include: sources.join("include"), lib: folder, installed: false }
+        Ok(Home { command, include: sources.join("include"), lib: folder, installed: false })
+    }
+
+    /// Checks that the header is the one that goes with this command. Wheels of other MPIs overwrite it without a word,
+    /// and a program that was compiled with theirs would crash.
+    pub(crate) fn check_header(&self) -> Result<(), NoHome> {
+        let header = self.include.join("mpi.h");
+        match std::fs::read(&header) {
+            Ok(text) if self.installed && text != HEADER.as_bytes() => {
+                Err(NoHome::Overwritten(header))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The file of what runs modules, if it has been built.
@@ -94,7 +129,11 @@ impl Home {
     pub(crate) fn library(&self) -> Result<PathBuf, NoHome> {
         let name = if self.installed { LIBRARY } else { LIBRARY_TO_LINK };
         let library = self.lib.join(name);
-        if library.exists() { Ok(library) } else { Err(NoHome::NoLibrary(self.lib.clone())) }
+        match (library.exists(), self.installed) {
+            (true, _) => Ok(library),
+            (false, true) => Err(NoHome::Incomplete(library)),
+            (false, false) => Err(NoHome::NoLibrary(self.lib.clone())),
+        }
     }
 
     /// Sees to it that what is linked with the library finds it when it runs. Cargo gives the file one

@@ -13,12 +13,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::home::{ENGINE, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
+use crate::home::{ENGINE, HEADER, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
 use crate::out;
 
 /// The headers go with the command, so that they are always of one version.
 const HEADERS: [(&str, &str); 4] = [
-    ("mpi.h", include_str!("../../../include/mpi.h")),
+    ("mpi.h", HEADER),
     ("ferry.h", include_str!("../../../include/ferry.h")),
     ("mpi-ext.h", include_str!("../../../include/mpi-ext.h")),
     ("ferry_module.h", include_str!("../../../include/ferry_module.h")),

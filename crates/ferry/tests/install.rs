@@ -167,6 +167,34 @@ fn a_missing_library_is_a_sentence() {
 }
 
 #[test]
+fn a_header_of_another_mpi_is_not_used() {
+    let built = Built::new("overwritten");
+    succeeded(&built.install());
+    built.program();
+    fs::write(built.prefix().join("include/mpi.h"), "int MPI_Init(int *, char ***);\n")
+        .expect("written");
+    let ended = built.run(built.prefix().join("bin/mpicc"), &["-c", "program.c"]);
+    assert_eq!(ended.status.code(), Some(1));
+    let sentence =
+        "include/mpi.h is not the one of this command: another MPI was installed over it";
+    assert!(ended.err.contains(sentence), "{}", ended.err);
+}
+
+#[test]
+fn an_installation_that_has_lost_a_file_names_it() {
+    let built = Built::new("lost");
+    succeeded(&built.install());
+    built.program();
+    for file in ["lib/libmpi_abi.so.1", "include/mpi.h"] {
+        fs::remove_file(built.prefix().join(file)).expect("removed");
+        let ended = built.run(built.prefix().join("bin/mpicc"), &["program.c"]);
+        assert_eq!(ended.status.code(), Some(1));
+        let sentence = format!("{file}, which belongs to this command: install Ferrywire again\n");
+        assert!(ended.err.ends_with(&sentence), "{}", ended.err);
+    }
+}
+
+#[test]
 fn another_mpi_is_left_alone() {
     let built = Built::new("another");
     let theirs = built.prefix().join("bin/mpicc");
@@ -218,17 +246,17 @@ fn wrappers_show_what_they_would_do() {
         let ended = built.run(&mpicc, &[option, "x y.c"]);
         succeeded(&ended);
         let line = format!(
-            "cc 'x y.c' '-I{prefix}/include' '-L{prefix}/lib' \
-             '-Wl,--enable-new-dtags,-rpath,{prefix}/lib' -lmpi_abi\n"
+            "cc 'x y.c' -I\"{prefix}/include\" -L\"{prefix}/lib\" \
+             -Wl,\"--enable-new-dtags,-rpath,{prefix}/lib\" -lmpi_abi\n"
         );
         assert_eq!(ended.out, line);
     }
     let ended = built.run(&mpicc, &["-show", "-c", "x.c"]);
-    assert_eq!(ended.out, format!("cc -c x.c '-I{prefix}/include'\n"));
-    for option in ["--cflags", "-showme:compile", "-compile_info"] {
-        assert_eq!(built.run(&mpicc, &[option]).out, format!("'-I{prefix}/include'\n"));
+    assert_eq!(ended.out, format!("cc -c x.c -I\"{prefix}/include\"\n"));
+    for option in ["--cflags", "-showme:compile", "-compile_info", "-show-compile-info"] {
+        assert_eq!(built.run(&mpicc, &[option]).out, format!("-I\"{prefix}/include\"\n"));
     }
-    for option in ["--libs", "-showme:link", "-link_info"] {
+    for option in ["--libs", "-showme:link", "-link_info", "-show-link-info"] {
         assert!(built.run(&mpicc, &[option]).out.ends_with(" -lmpi_abi\n"));
     }
     assert_eq!(built.run(&mpicc, &["-showme:libs"]).out, "mpi_abi\n");
@@ -238,12 +266,17 @@ fn wrappers_show_what_they_would_do() {
 
     let mut command = Command::new(&mpicc);
     command.arg("-show").env("FERRY_CC", "ccache gcc");
-    assert!(finish(command, &built.folder).out.starts_with("ccache gcc '-I"), "two words");
+    assert!(finish(command, &built.folder).out.starts_with("ccache gcc -I\""), "two words");
     let mut command = Command::new(&mpicc);
     command.arg("-v").env("FERRY_CC", "/no/compiler");
     let ended = finish(command, &built.folder);
     assert_eq!(ended.status.code(), Some(127));
-    assert!(ended.err.contains("/no/compiler cannot be started"), "{}", ended.err);
+    assert!(
+        ended.err.starts_with("mpicc: cannot start the compiler /no/compiler: "),
+        "{}",
+        ended.err
+    );
+    assert!(ended.err.ends_with("install it, or name another in FERRY_CC\n"), "{}", ended.err);
 }
 
 /// From where cargo built it, without any installation.

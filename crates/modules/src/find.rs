@@ -49,10 +49,7 @@ impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unavailable::Missing { looked } => {
-                write!(
-                    f,
-                    "modules need the library {LIBRARY}, which is not there; {BUILD} makes it"
-                )?;
+                write!(f, "modules need the library {LIBRARY}, which is missing: {INSTALL}")?;
                 for (at, path) in looked.iter().enumerate() {
                     let before = if at == 0 { " (looked for at " } else { ", " };
                     write!(f, "{before}{}", path.display())?;
@@ -61,7 +58,7 @@ impl fmt::Display for Unavailable {
             }
             Unavailable::Broken { path, reason } => write!(
                 f,
-                "modules need the library {LIBRARY}, but {} cannot be loaded: {reason}; {BUILD} makes a new one",
+                "modules need the library {LIBRARY}, but {} cannot be loaded: {reason}; {INSTALL}",
                 path.display()
             ),
             Unavailable::NotOurs { path, reason } => write!(
@@ -72,7 +69,7 @@ impl fmt::Display for Unavailable {
             ),
             Unavailable::Version { path, found } => write!(
                 f,
-                "the module engine {} speaks version {found}, and version {VERSION} is needed; {BUILD} makes it",
+                "the module engine {} speaks version {found}, and version {VERSION} is needed; {INSTALL}",
                 path.display()
             ),
         }
@@ -231,4 +228,5 @@ const STICKY: u32 = 0o1000;
 
 const SETTING: &str = "FERRY_MODULE_ENGINE";
 
-const BUILD: &str = "`cargo build --release -p ferrywire-engine`";
+const INSTALL: &str = "install it with `pip install ferrywire[modules]`, or build it with \
+                       `cargo build --release -p ferrywire-engine`";

@@ -50,7 +50,7 @@ fn a_missing_library_says_what_where_and_how() {
     let nowhere = folder().join("nowhere").join(LIBRARY);
     let text = asked_elsewhere(&nowhere);
     assert!(text.contains("modules need the library libferry_modules.so"), "{text}");
-    assert!(text.contains("`cargo build --release -p ferrywire-engine` makes it"), "{text}");
+    assert!(text.contains("build it with `cargo build --release -p ferrywire-engine`"), "{text}");
     assert!(text.contains(&format!("looked for at {}", nowhere.display())), "{text}");
 }
 

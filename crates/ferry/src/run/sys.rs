@@ -345,8 +345,9 @@ fn live_apart(pipe: RawFd) -> Result<File> {
 
 /// Closes 0 to 2 later, by replacing them; and everything from 4 on.
 fn close_all_but_three() {
+    // By number: the function needs glibc 2.34, and wheels run with 2.28.
     // SAFETY: by L1 and since this process uses nothing of what it inherited.
-    if unsafe { libc::close_range(4, libc::c_uint::MAX, 0) } == 0 {
+    if unsafe { libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0) } == 0 {
         return;
     }
     // A kernel before 5.9.
