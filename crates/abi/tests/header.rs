@@ -1,6 +1,5 @@
-//! `include/mpi.h` against all that it has to agree with: the standard ABI, another header of it, what the
-//! library exports, and what its sources define. The header is where callers look, and a difference
-//! would go unnoticed by every compiler.
+//! Checks `include/mpi.h` against the standard ABI, another header of it, the exports of the library, and the
+//! definitions in its sources. Callers rely on the header, and no compiler would notice a difference.
 //!
 //! `header/facts.txt` states the ABI, a line for each constant, type and function.
 
@@ -21,7 +20,7 @@ use c::{Header, Signature, Type};
 use common::{Folder, include, library, other_header};
 use rust::Sources;
 
-/// Functions of the standard.
+/// The number of functions in the standard.
 const FUNCTIONS: usize = 664;
 
 #[test]
@@ -43,7 +42,7 @@ fn every_function_has_its_profiling_name() {
     }
 }
 
-/// MPICH's, which was written by others from the same standard.
+/// MPICH's header, which others wrote from the same standard.
 #[test]
 fn another_header_of_the_abi_says_the_same() {
     let Some(path) = other_header() else {
@@ -55,19 +54,19 @@ fn another_header_of_the_abi_says_the_same() {
         theirs.functions.keys().filter(|name| name.starts_with("MPI_")).collect();
     assert!(twins.len() > FUNCTIONS - 10, "{}", twins.len());
     let mut said = theirs.facts();
-    // What is an extension of theirs.
+    // Extensions of MPICH.
     said.retain(|fact| !fact.split(' ').nth(1).unwrap_or_default().starts_with("MPIX_"));
     let mut facts = facts();
     facts.retain(|fact| !fact.split(' ').nth(1).unwrap_or_default().starts_with("MPIX_"));
-    // Theirs counts partitions of any length under the plain name, from before an erratum that gave
-    // them a name of their own.
+    // MPICH's header declares the partitioned calls with large counts under the plain name, as before an erratum that
+    // introduced separate names.
     for fact in facts.clone() {
         if fact.contains(" MPI_Psend_init") || fact.contains(" MPI_Precv_init") {
             facts.remove(&fact);
         }
     }
     said.retain(|fact| !fact.contains(" MPI_Psend_init") && !fact.contains(" MPI_Precv_init"));
-    // How these types are made differs; `layouts_are_fixed` sees that they are the same.
+    // The definitions of these types differ; `layouts_are_fixed` checks that their layouts do not.
     for name in ["MPI_Aint", "MPI_Offset", "MPI_Count"] {
         let its = |fact: &String| fact.starts_with(&format!("type {name} "));
         facts.retain(|fact| !its(fact));
@@ -185,7 +184,7 @@ fn the_sources_number_as_the_header_does() {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
-/// What a caller who trusts the header would get wrong.
+/// What a caller that trusts the header would get wrong.
 fn difference(
     header: &Header,
     sources: &Sources,
@@ -195,7 +194,7 @@ fn difference(
     if !fits(header, sources, &declared.returns, &defined.returns) {
         return Some("returns something else".into());
     }
-    // What follows the dots is not looked at.
+    // Variable arguments are not compared.
     if declared.parameters.len() != defined.parameters.len() {
         return Some("takes another number of arguments".into());
     }
@@ -206,27 +205,27 @@ fn difference(
     pairs.filter_map(wrong).next()
 }
 
-/// Whether a value of one type is passed as the other expects it.
+/// Whether a value of the declared type can be passed as the defined one.
 fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> bool {
-    // What the header promises to leave alone is not written. With two pointers, const says nothing of
-    // the first, and of arrays of arrays the standard leaves it out.
+    // The library does not write what the header declares const. With two pointers, const says nothing about the
+    // first, and the standard omits it for arrays of arrays.
     let promise = defined.pointers != 1 || !defined.array.is_empty() || !declared.constant;
     let kept = promise || defined.constant;
     if let Some(callback) = header.callbacks.get(&declared.base) {
         let Some(ours) = sources.callbacks.get(&defined.base) else {
             return declared.base == defined.base;
         };
-        // A function is passed as a pointer, and the types of ours are pointers already.
+        // A function is passed as a pointer, and our callback types are pointers already.
         let like = |one: &Signature| {
             difference(header, sources, callback, one).is_none() && callback.open == one.open
         };
         return declared.pointers == defined.pointers + 1 && ours.iter().any(like);
     }
-    // Any address will do where the header leaves open what is there.
+    // Where the header declares `void *`, any pointer will do.
     if declared.base == "void" && declared.pointers == 1 && defined.pointers > 0 {
         return kept;
     }
-    // Where it does not matter what a handle is of, the sources say that it is a number of its size.
+    // Where the kind of a handle does not matter, the sources use an integer of its size.
     let same = declared.base == defined.base
         || match header.types.get(&declared.base).map(String::as_str) {
             Some("enum") => defined.base == "int",
@@ -236,7 +235,7 @@ fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> 
     same && kept && declared.pointers == defined.pointers && declared.array == defined.array
 }
 
-/// Fails with what each of two lists has that the other has not.
+/// Fails with the entries that only one of two lists has.
 fn compare(one: &str, left: &BTreeSet<String>, other: &str, right: &BTreeSet<String>) {
     let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
         a.difference(b).map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
@@ -249,7 +248,7 @@ fn compare(one: &str, left: &BTreeSet<String>, other: &str, right: &BTreeSet<Str
     );
 }
 
-/// Sizes and places of what callers and library share, as a compiler sees them.
+/// The sizes and offsets of types that callers and library share, as a compiler sees them.
 fn layout(include: &Path, header: &str) -> Option<String> {
     let folder = Folder::new(&format!("layout-{}", header.len()));
     let (source, program) = (folder.join("layout.c"), folder.join("layout"));

@@ -1,5 +1,4 @@
-//! Programs in C, in `c/`, run by `ferry run` on a few ranks. Each checks what it gets and exits with 1 if
-//! that is wrong.
+//! C programs in `c/`, run by `ferry run` on a few ranks. Each checks its results and exits with 1 on an error.
 
 mod common;
 
@@ -23,10 +22,10 @@ const PROGRAMS: &[&str] = &[
     "making",
 ];
 
-/// What a queue may hold of messages that no receive was waiting for.
+/// The limit for unexpected messages in a queue.
 const BUDGET_KILOBYTES: u64 = 16 << 10;
 
-/// One rank, a pair, and more than this machine may have cores.
+/// One rank, a pair, and more ranks than this machine may have cores.
 const RANKS: &[u32] = &[1, 2, 5];
 
 #[test]
@@ -51,7 +50,7 @@ fn modules_are_loaded_and_used() {
     }
 }
 
-/// More collectives than there are numbers for them, and errors that one rank finds by itself.
+/// More collectives than there are instances, and errors that only one rank finds.
 #[test]
 fn collectives_are_told_apart() {
     let folder = Folder::new("instances");
@@ -61,7 +60,7 @@ fn collectives_are_told_apart() {
     }
 }
 
-/// Whoever waits runs the operators of reductions in other planes. The launcher says how many cores there are.
+/// A waiting thread runs the operators of reductions in other planes. A preloaded library sets the number of cores.
 #[test]
 fn operators_run_whichever_plane_a_rank_waits_in() {
     let folder = Folder::new("operators");
@@ -76,7 +75,7 @@ fn operators_run_whichever_plane_a_rank_waits_in() {
     }
 }
 
-/// Four ranks are the fewest that are in rows and columns.
+/// Four ranks are the fewest that form rows and columns.
 #[test]
 fn communicators_are_made_at_the_same_time() {
     let folder = Folder::new("making");
@@ -94,7 +93,7 @@ fn every_rank_says_hello() {
     assert_eq!(lines, ["hello from 0 of 3", "hello from 1 of 3", "hello from 2 of 3"]);
 }
 
-/// What was sent before MPI_Finalize arrives, though nothing is left to wait for it with.
+/// Messages sent before MPI_Finalize arrive, even if no request is left to wait for them.
 #[test]
 fn what_was_sent_before_the_end_arrives() {
     let folder = Folder::new("finalize");
@@ -111,7 +110,7 @@ fn what_was_sent_before_the_end_arrives() {
     assert_eq!(output.status.code(), Some(3), "{said}");
 }
 
-/// What a process learns of its start: the number of its program among several, and the same before MPI_Init as after.
+/// What a process learns about its start: the number of its program among several, the same before MPI_Init as after.
 #[test]
 fn programs_learn_how_they_were_started() {
     let folder = Folder::new("started");
@@ -121,14 +120,14 @@ fn programs_learn_how_they_were_started() {
     succeeded(&run_with(&program, 1, &[], &two), "started");
 }
 
-/// A communicator does not keep the memory that its last collective worked in, if that is much.
+/// A communicator does not keep a large work space of its last collective.
 #[test]
 fn large_collectives_give_their_memory_back() {
     let folder = Folder::new("memory");
     succeeded(&run(&compiled(ferry_cc(), "memory", &folder), 2), "memory");
 }
 
-/// Whoever looks for leaks in a program finds none of ours.
+/// A leak checker finds no leaks of this library.
 #[test]
 fn nothing_is_lost_when_a_program_ends() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -144,7 +143,7 @@ fn nothing_is_lost_when_a_program_ends() {
     succeeded(&run_with(memcheck, 2, &[], &arguments), "hello");
 }
 
-/// A child of a rank may ask, exec and end; what drives the job is refused.
+/// A forked child of a rank may make queries, exec and exit; calls that drive the job are refused.
 #[test]
 fn children_of_a_rank_do_not_speak_for_it() {
     let folder = Folder::new("forks");
@@ -154,7 +153,7 @@ fn children_of_a_rank_do_not_speak_for_it() {
     }
 }
 
-/// A rank dies, and the others go on.
+/// A rank dies, and the others continue.
 #[test]
 fn those_who_live_go_on() {
     let folder = Folder::new("faults");
@@ -165,7 +164,7 @@ fn those_who_live_go_on() {
     assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
 }
 
-/// Whoever ends in order takes nothing with it, also in a job that goes on when ranks die.
+/// A rank that ends regularly does not count as dead, also in a job that continues when ranks die.
 #[test]
 fn those_who_have_ended_are_not_dead() {
     let folder = Folder::new("endings");
@@ -175,7 +174,7 @@ fn those_who_have_ended_are_not_dead() {
     }
 }
 
-/// Threads of a rank share it, and whatever they call, each gets its own.
+/// Threads of a rank make calls at the same time, and each gets its own results.
 #[test]
 fn threads_call_at_the_same_time() {
     let folder = Folder::new("threads");
@@ -187,9 +186,9 @@ fn threads_call_at_the_same_time() {
     }
 }
 
-/// Whatever is posted before a rank is away is looked after, whatever its agent did before; where ranks have cores of
-/// their own, and where they share one. How late a message may be is measured on a quiet machine with a limit of 5 ms, as
-/// the head of the program says; here the limit is far below what a rank is away, and no more.
+/// Operations that are posted before a rank sleeps make progress, whatever its agent did before; both where ranks
+/// have their own cores and where they share one. Delays are measured on a quiet machine with a limit of 5 ms, as the
+/// head of the program says; here the limit is only far below the time that a rank sleeps.
 #[test]
 fn nobody_waits_for_a_rank_that_is_away() {
     let folder = Folder::new("wakeups");
@@ -204,7 +203,7 @@ fn nobody_waits_for_a_rank_that_is_away() {
     }
 }
 
-/// A tool that is there before the library sees the calls of the program, whether it is loaded or linked.
+/// A profiling tool, preloaded or linked before the library, sees the calls of the program.
 #[test]
 fn a_tool_counts_calls() {
     let folder = Folder::new("profiled");
@@ -236,8 +235,8 @@ fn a_tool_counts_calls() {
     }
 }
 
-/// What a program is told when it does something wrong. Who changes a text reads it as its reader would, and
-/// writes `c/errors.txt` anew: `BLESS=1 cargo test -p ferrywire-abi --test programs errors`.
+/// The texts that a program gets when it makes a mistake. After changing a text, read it as a user would, and
+/// regenerate `c/errors.txt`: `BLESS=1 cargo test -p ferrywire-abi --test programs errors`.
 #[test]
 fn errors_say_what_is_wrong() {
     let folder = Folder::new("errors");
@@ -255,7 +254,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(said.lines().count(), expected.lines().count());
 }
 
-/// What a user reads on the screen when nobody handles an error.
+/// What a user sees when no handler handles an error.
 #[test]
 fn fatal_errors_end_the_job_and_say_why() {
     let folder = Folder::new("fatal");
@@ -284,7 +283,7 @@ fn fatal_errors_end_the_job_and_say_why() {
     }
 }
 
-/// However a job ends, what its ranks have printed is shown: whole lines of all, and all of the one that ended it.
+/// However a job ends, the output of its ranks is shown: whole lines of all, and everything of the one that ended it.
 #[test]
 fn what_was_printed_before_the_end_is_shown() {
     let folder = Folder::new("lastwords");
@@ -298,12 +297,12 @@ fn what_was_printed_before_the_end_is_shown() {
         let mut lines: Vec<&str> = shown.lines().collect();
         lines.sort_unstable();
         let all = ["last words", "rank 0 was here", "rank 1 was here", "rank 2 was here"];
-        // The library is not asked before an assertion ends the process.
+        // An assertion ends the process without calling the library.
         assert_eq!(lines, all[usize::from(how == "assert")..], "{how}");
     }
 }
 
-/// A rank that does not receive holds no more than its budget, and neither does who sends to it.
+/// A rank that does not receive holds no more than its budget, and neither does a sender.
 #[test]
 fn a_flood_is_held_back() {
     let folder = Folder::new("flood");
@@ -321,12 +320,12 @@ fn a_flood_is_held_back() {
         };
         let grown = number("most").max(number("after")) - number("before");
         assert!(grown <= kilobytes_max, "{line}");
-        // Otherwise nothing was held, and nothing is shown.
+        // Otherwise nothing was held, and the test shows nothing.
         assert!(rank == 0 || grown > BUDGET_KILOBYTES / 2, "{line}");
     }
 }
 
-/// The point of a standard ABI: what was compiled and linked with another MPI runs on this one, as it is.
+/// The purpose of a standard ABI: a program compiled and linked with another MPI runs on this one unchanged.
 #[test]
 fn what_mpich_has_linked_runs_unchanged() {
     let Some(header) = other_header() else {
@@ -343,7 +342,7 @@ fn what_mpich_has_linked_runs_unchanged() {
     }
 }
 
-/// The compiler that knows our header and library.
+/// The compiler with our header and library.
 fn ferry_cc() -> Command {
     library();
     let mut command = Command::new(ferry());
@@ -360,8 +359,7 @@ fn compiled(mut compiler: Command, name: &str, folder: &Folder) -> PathBuf {
     program
 }
 
-/// Runs a program with our library, which every program so finds by the name that the standard gives it. A
-/// job that hangs is ended.
+/// Runs a program with our library, which it finds under the standard name. A job that hangs is ended.
 fn run(program: &Path, ranks: u32) -> Output {
     run_with(program, ranks, &[], &[])
 }
@@ -371,7 +369,7 @@ fn run_with(program: &Path, ranks: u32, before: &[&str], arguments: &[&str]) -> 
     run_in(None, program, ranks, before, arguments)
 }
 
-/// The same, where a library is loaded before all others, by the launcher as well.
+/// The same with a preloaded library, which the launcher loads too.
 fn run_in(
     preload: Option<&Path>,
     program: &Path,

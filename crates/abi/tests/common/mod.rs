@@ -1,4 +1,4 @@
-//! What the tests of the library have in common: the library itself, and folders that go away.
+//! Helpers of the tests: the library, and temporary folders.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// The library, as this test was built. For a test cargo builds nothing that Rust cannot link with, so it
-/// is asked to.
+/// Builds the library with the profile of this test. For a test, cargo only builds what Rust can link with, so it is
+/// run here.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: LazyLock<PathBuf> =
         LazyLock::new(|| built("ferrywire-abi").join("libmpi_abi.so"));
     &LIBRARY
 }
 
-/// What runs modules, which the library looks for beside itself.
+/// Builds the engine of modules, which the library looks for beside itself.
 pub(crate) fn engine() {
     built("ferrywire-engine");
 }
 
-/// The command.
+/// Builds the command.
 pub(crate) fn ferry() -> &'static Path {
     static FERRY: LazyLock<PathBuf> = LazyLock::new(|| built("ferrywire-ferry").join("ferry"));
     &FERRY
@@ -49,14 +49,14 @@ pub(crate) fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
 }
 
-/// The header of a peer with the same binary interface, where bench/peers/install puts it.
+/// The header of another MPI with the same ABI, where bench/peers/install puts it.
 pub(crate) fn other_header() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let path = home.join(".cache/ferrywire-peers/mpich/include/mpi_abi.h");
     path.exists().then_some(path)
 }
 
-/// A folder that goes with the test.
+/// A temporary folder, removed with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

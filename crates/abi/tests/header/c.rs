@@ -1,17 +1,17 @@
-//! A header of MPI as facts: constants, types and functions, in one spelling, whoever wrote it. Reads as
-//! much of C as such headers have.
+//! Reads an MPI header as facts: constants, types and functions, in one spelling whoever wrote it. Parses only the
+//! part of C that such headers use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A type of C, as far as it matters to a caller.
+/// A C type, as far as it matters to a caller.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Type {
-    /// Whether what it points to stays as it is.
+    /// Whether the pointee is const.
     pub(crate) constant: bool,
-    /// What is behind all pointers.
+    /// The type behind all pointers.
     pub(crate) base: String,
-    /// How many pointers are before it.
+    /// The number of pointers.
     pub(crate) pointers: usize,
     /// The length of an array that is pointed to, as in `int (*)[3]`.
     pub(crate) array: String,
@@ -28,12 +28,12 @@ impl fmt::Display for Type {
     }
 }
 
-/// What a function takes and returns.
+/// The parameters and the result of a function.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Signature {
     pub(crate) returns: Type,
     pub(crate) parameters: Vec<Type>,
-    /// Whether more may follow.
+    /// Whether it has variable arguments.
     pub(crate) open: bool,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for Signature {
     }
 }
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
-    /// Numbers, with the type that they are given.
+    /// Numbers, with their types.
     pub(crate) constants: BTreeMap<String, String>,
     /// Types of callbacks.
     pub(crate) callbacks: BTreeMap<String, Signature>,
-    /// Other types: what they are another name of.
+    /// Other types, with their definitions.
     pub(crate) types: BTreeMap<String, String>,
     pub(crate) functions: BTreeMap<String, Signature>,
 }
@@ -64,7 +64,7 @@ impl Header {
         let mut header = Header::default();
         let (macros, code) = without_macros(&without_comments(text));
         let statements = statements(&code);
-        // Parameters are pointers to callbacks, whether they say so or not.
+        // A parameter of a callback type is a pointer, whether it says so or not.
         let callbacks: BTreeSet<String> =
             statements.iter().filter_map(|it| callback_name(it)).collect();
         for statement in &statements {
@@ -96,7 +96,7 @@ impl Header {
             if let (true, Some((name, kind))) =
                 (statement.starts_with("typedef"), words.split_last())
             {
-                // Which struct a handle points to is nobody's business.
+                // The struct that a handle points to does not matter.
                 let kind = if kind[0] == "struct" { "handle".into() } else { kind.join(" ") };
                 self.types.insert(name.clone(), kind);
             }
@@ -127,7 +127,7 @@ impl Header {
         }
     }
 
-    /// All that it says, a line for each. The profiling names say nothing new.
+    /// All facts, one per line. The profiling names add none.
     pub(crate) fn facts(&self) -> BTreeSet<String> {
         let constants = self.constants.iter().map(|(name, it)| format!("constant {name} {it}"));
         let types = self.types.iter().map(|(name, it)| format!("type {name} {it}"));
@@ -172,7 +172,7 @@ fn without_macros(text: &str) -> (BTreeMap<String, String>, String) {
     (macros, code)
 }
 
-/// What stands between semicolons, outside of braces.
+/// The statements between semicolons, outside of braces.
 fn statements(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut depth = 0_i32;
@@ -180,7 +180,7 @@ fn statements(code: &str) -> Vec<String> {
     for c in code.chars() {
         match c {
             '{' => depth += 1,
-            // The one at the end closes what C++ opens.
+            // The last brace closes the one that is opened for C++.
             '}' if depth == 0 => continue,
             '}' => depth -= 1,
             ';' if depth == 0 => {
@@ -194,7 +194,7 @@ fn statements(code: &str) -> Vec<String> {
     found
 }
 
-/// What is before the parameters, and the parameters.
+/// The text before the parameters, and the parameters.
 fn split_parameters(statement: &str) -> Option<(&str, &str)> {
     let inner = statement.strip_suffix(')')?;
     inner.rfind('(').map(|at| (&inner[..at], &inner[at + 1..]))
@@ -214,7 +214,7 @@ fn parse_type(text: &str, callbacks: &BTreeSet<String>) -> Type {
     let base = words.iter().find(|word| *word != "const" && *word != "*").expect("a type").clone();
     let callback = usize::from(stars == 0 && callbacks.contains(&base));
     let pointers = stars + usize::from(!arrays.is_empty()) + callback;
-    // A copy that the function may not change is its own business.
+    // That a function may not change its own copy does not matter.
     let constant = pointers > 0 && words[0] == "const";
     Type { constant, base, pointers, array }
 }

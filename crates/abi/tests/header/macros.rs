@@ -1,11 +1,11 @@
-//! Macros of the sources that define several functions alike: what their uses expand to. Knows what
-//! `macro_rules!` does with one rule, as far as the sources need it.
+//! Expands macros of the sources that define several similar functions. Supports `macro_rules!` with one rule, as far
+//! as the sources need it.
 
 use std::collections::BTreeMap;
 
 use crate::rust::closing;
 
-/// A macro: what it is given, and what it makes of it.
+/// A macro: its pattern and its body.
 pub(crate) struct Macro<'a> {
     pub(crate) name: &'a str,
     pattern: Vec<Part>,
@@ -18,11 +18,11 @@ enum Part {
     Variable { name: String, kind: String },
     /// `$( … ) separator operator`
     Repeat { parts: Vec<Part>, separator: Option<String>, once: bool },
-    /// What has to stand there.
+    /// A literal word.
     Word(String),
 }
 
-/// What the variables of a pattern stand for.
+/// The values of the variables of a pattern.
 #[derive(Clone, Default)]
 struct Bindings {
     values: BTreeMap<String, String>,
@@ -48,7 +48,7 @@ impl<'a> Macro<'a> {
         Some(Macro { name: name.trim(), pattern: parts(pattern)?, body })
     }
 
-    /// What the macro makes of what it is given; nothing, if that does not fit.
+    /// Expands the macro with these arguments; `None` if they do not match.
     pub(crate) fn expand(&self, given: &str) -> Option<String> {
         let words = words(given);
         let (bindings, len) = bind(&self.pattern, &words, &[])?;
@@ -93,8 +93,8 @@ fn repetition(text: &str) -> Option<(&str, Option<String>, char, &str)> {
     }
 }
 
-/// Binds a pattern to the beginning of the words, and tells how many it took. `stops` are the words that
-/// may follow it.
+/// Matches a pattern with the beginning of the words, and returns how many it took. `stops` are the words that may
+/// follow it.
 fn bind(parts: &[Part], words: &[String], stops: &[String]) -> Option<(Bindings, usize)> {
     let mut bindings = Bindings::default();
     let mut at = 0;
@@ -140,7 +140,7 @@ fn bind(parts: &[Part], words: &[String], stops: &[String]) -> Option<(Bindings,
     Some((bindings, at))
 }
 
-/// The words that what is left of a pattern may begin with.
+/// The words that the rest of a pattern may begin with.
 fn firsts(parts: &[Part], stops: &[String]) -> Vec<String> {
     match parts.first() {
         None => stops.to_vec(),
@@ -154,7 +154,7 @@ fn firsts(parts: &[Part], stops: &[String]) -> Vec<String> {
     }
 }
 
-/// How many words there are before one of `stops` that stands in no bracket.
+/// The number of words before one of `stops` outside of brackets.
 fn length_until(words: &[String], stops: &[String], is_type: bool) -> usize {
     let mut depth = 0_i32;
     for (at, word) in words.iter().enumerate() {
@@ -176,7 +176,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Names and single signs.
+/// Splits a text into names and single characters.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut grows = false;
@@ -191,7 +191,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words as they stood, with blanks where they are needed.
+/// Joins the words, with blanks where they are needed.
 fn joined(words: &[String]) -> String {
     let mut text = String::new();
     for word in words {
@@ -203,7 +203,7 @@ fn joined(words: &[String]) -> String {
     text
 }
 
-/// The text with what its variables stand for.
+/// Replaces the variables in a text by their values.
 fn replaced(text: &str, bindings: &Bindings) -> String {
     let mut done = String::new();
     let mut rest = text;
@@ -228,7 +228,7 @@ fn replaced(text: &str, bindings: &Bindings) -> String {
     done + rest
 }
 
-/// The rounds of the repetition whose variables the text names, each with what is bound outside of it.
+/// The rounds of the repetition whose variables the text names, each with the outer bindings.
 fn rounds_of(text: &str, outside: &Bindings) -> Vec<Bindings> {
     let named = |round: &Bindings| {
         text.split('$').skip(1).any(|it| {

@@ -1,5 +1,5 @@
-//! The functions that the sources of the library define, as C would declare them. Reads as much of Rust as
-//! stands between `fn` and the body in `entries!`, `answers!` and `unsupported!`.
+//! The functions that the sources of the library define, as C would declare them. Parses only the text between `fn`
+//! and the body in `entries!`, `answers!` and `unsupported!`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,15 +12,15 @@ use crate::macros::Macro;
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) functions: BTreeMap<String, Signature>,
-    /// Functions that only say that they are not there.
+    /// Functions that are not implemented.
     pub(crate) unsupported: BTreeSet<String>,
-    /// Numbers that are given names, whatever their types.
+    /// Named numbers, whatever their types.
     pub(crate) constants: BTreeSet<(String, i64)>,
-    /// Types of callbacks, by their names. Two files may use one name.
+    /// Types of callbacks, by name. Two files may use the same name.
     pub(crate) callbacks: BTreeMap<String, Vec<Signature>>,
 }
 
-/// Which of two twins a function is: they differ in what sizes are.
+/// The variant of a function, which determines the types of sizes.
 #[derive(Clone, Copy)]
 enum Sizes {
     Small,
@@ -56,7 +56,7 @@ impl Sources {
             let Some((left, right)) = piece.split_once('=') else { continue };
             let Some(value) = number(&right.trim().replace('_', "")) else { continue };
             let words = left.split(|c: char| !c.is_alphanumeric() && c != '_');
-            // Types are not all capitals.
+            // Names of types have lower-case letters.
             let shouted = |word: &&str| !word.contains(|c: char| c.is_ascii_lowercase());
             if let Some(name) = words.filter(|it| it.starts_with("MPI_")).find(shouted) {
                 self.constants.insert((name.into(), value));
@@ -88,7 +88,7 @@ impl Sources {
         }
     }
 
-    /// `fn name [/ large] (arguments) [on object] [-> answer] { … }`, as many as there are.
+    /// Any number of `fn name [/ large] (arguments) [on object] [-> answer] { … }`.
     fn add_functions(&mut self, block: &str) {
         let mut rest = block;
         while let Some((_, after)) = rest.split_once("fn ") {
@@ -115,7 +115,7 @@ impl Sources {
     }
 }
 
-/// The type of C that a type of ours stands for.
+/// The C type that a type of the sources stands for.
 fn to_c(kind: &str, sizes: Sizes) -> Type {
     let plain = |base: &str, pointers: usize, constant: bool| Type {
         constant,
@@ -169,7 +169,7 @@ fn to_c(kind: &str, sizes: Sizes) -> Type {
     }
 }
 
-/// Arguments between commas, outside of brackets.
+/// Splits arguments at commas outside of brackets.
 fn list(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut depth, mut from) = (0_i32, 0);
@@ -189,7 +189,7 @@ fn list(text: &str) -> Vec<&str> {
     found
 }
 
-/// What the uses of the macros become that a file defines for itself.
+/// Expands the uses of the macros that a file defines.
 fn expansions(text: &str) -> Vec<String> {
     let mut expanded = Vec::new();
     for one in Macro::all(text) {
@@ -199,17 +199,17 @@ fn expansions(text: &str) -> Vec<String> {
     expanded
 }
 
-/// What stands in the braces after each use of a macro.
+/// The text in the braces after each use of a macro.
 fn blocks<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(name).filter_map(move |(at, _)| {
         let after = text[at + name.len()..].trim_start().strip_prefix('{')?;
-        // `$(…)` stands in a macro that makes functions of its own.
+        // `$(…)` occurs in a macro that defines functions itself.
         let block = &after[..closing(after, '{', '}')?];
         (!block.contains('$')).then_some(block)
     })
 }
 
-/// Where the bracket is closed that was opened before the text.
+/// The position of the bracket that closes one opened before the text.
 pub(crate) fn closing(text: &str, open: char, close: char) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, c) in text.char_indices() {
@@ -224,7 +224,7 @@ pub(crate) fn closing(text: &str, open: char, close: char) -> Option<usize> {
     None
 }
 
-/// The text without comments and without what stands in strings and characters.
+/// The text without comments, and without the contents of strings and characters.
 fn code_of(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
@@ -240,7 +240,7 @@ fn code_of(text: &str) -> String {
             c.len_utf8()
         };
         if c == '"' {
-            // So much of `extern "C"` that it stays a word.
+            // Enough of `extern "C"` that it stays a word.
             code.push_str("\"\"");
         }
         rest = &rest[skipped..];
@@ -261,7 +261,7 @@ fn end_of_string(text: &str) -> usize {
     text.len()
 }
 
-/// How long the character is that begins here; of a lifetime, only the quote.
+/// The length of the character literal that begins here; of a lifetime, only the quote.
 fn length_of_character(text: &str) -> usize {
     let mut rest = text.char_indices().skip(1);
     match rest.next() {
