@@ -1,8 +1,8 @@
-//! `ferry cc` and `ferry cxx`, which also answer to `mpicc` and `mpicxx`: the compiler of this machine,
-//! told where mpi.h and the library are.
+//! `ferry cc` and `ferry cxx`, also called `mpicc` and `mpicxx`: the compiler of this machine, with the
+//! options for mpi.h and the library.
 //!
-//! The command answers itself, instead of a script: it knows where it is, so that an installation can be
-//! moved as it is, and words with blanks or quotes reach the compiler as they came.
+//! The wrapper is this program, not a script: it finds the installation from its own path, so that the
+//! installation can be moved, and arguments with blanks or quotes reach the compiler unchanged.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use crate::home::{Home, NoHome};
 use crate::out;
 
-/// A language that programs are written in.
+/// The language to compile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Language {
     C,
@@ -22,7 +22,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The language of a command of this name.
+    /// The language of a wrapper, by the name that it was called by.
     pub(crate) fn of_command(name: &str) -> Option<Language> {
         match name {
             "mpicc" => Some(Language::C),
@@ -31,7 +31,7 @@ impl Language {
         }
     }
 
-    /// The language of a command of ours.
+    /// The language of a subcommand of `ferry`.
     pub(crate) fn of_subcommand(name: &OsStr) -> Option<Language> {
         match name.to_str()? {
             "cc" => Some(Language::C),
@@ -40,7 +40,7 @@ impl Language {
         }
     }
 
-    /// The compiler that every system has by this name, and the variable that names another.
+    /// The default compiler, and the variable that names another.
     fn compiler(self) -> (&'static str, &'static str) {
         match self {
             Language::C => ("cc", "FERRY_CC"),
@@ -48,7 +48,7 @@ impl Language {
         }
     }
 
-    /// What people call the command.
+    /// The usual name of the wrapper, for messages.
     fn wrapper(self) -> &'static str {
         match self {
             Language::C => "mpicc",
@@ -57,14 +57,14 @@ impl Language {
     }
 }
 
-/// What is printed instead of compiling.
+/// What to print instead of compiling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Show {
     /// The whole command.
     Command,
-    /// What compiling takes.
+    /// The options for compiling.
     Compile,
-    /// What linking takes.
+    /// The options for linking.
     Link,
     /// The folder of the header.
     IncludeFolders,
@@ -74,11 +74,11 @@ enum Show {
     Libraries,
     /// The compiler that is called.
     Compiler,
-    /// Whose wrapper it is, and of which version: build tools look for a number in it.
+    /// The name and version of the implementation: build tools look for a number in it.
     Version,
 }
 
-/// Options by which MPICH, Open MPI and others are asked what they would do.
+/// Options of the wrappers of MPICH, Open MPI and others that print instead of compiling.
 const SHOWS: &[(&str, Show)] = &[
     ("-show", Show::Command),
     ("--show", Show::Command),
@@ -131,7 +131,7 @@ impl fmt::Display for NotCompiled {
     }
 }
 
-/// Compiles, links, or shows how. Returns only if there is nothing to start.
+/// Compiles, links, or prints how. Returns only after printing or on failure: otherwise the compiler replaces this process.
 pub(crate) fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
     match start(language, arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -148,7 +148,7 @@ pub(crate) fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
 fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> {
     let home = Home::find().map_err(NotCompiled::Home)?;
     let (compiler, setting) = language.compiler();
-    // CC itself would not do: it is often set to mpicc. Several words: a cache in front of a compiler.
+    // Not CC: it is often set to mpicc. The value may be several words, such as a cache and a compiler.
     let chosen = std::env::var(setting).ok().filter(|chosen| !chosen.trim().is_empty());
     let chosen = chosen.unwrap_or_else(|| compiler.into());
     let compiler: Vec<OsString> = chosen.split_whitespace().map(OsString::from).collect();
@@ -169,7 +169,7 @@ fn start(language: Language, arguments: &[OsString]) -> Result<(), NotCompiled> 
         line
     };
     match show {
-        // Whoever asks what it would do without naming a file wants to know all of it.
+        // Without a file, show the options for linking, too.
         Some(Show::Command) => out::line(spelled(&whole(links || words.is_empty()))),
         Some(Show::Compile) => out::line(spelled(&to_compile(&home))),
         Some(Show::Link) => out::line(spelled(&to_link(&home))),
@@ -199,20 +199,19 @@ fn shown_by(argument: &OsStr) -> Option<Show> {
     SHOWS.iter().find(|(option, _)| argument == *option).map(|(_, show)| *show)
 }
 
-/// Whether a compiler would link if it got these words: it has a file to do something with, and is not
-/// told to stop earlier.
+/// Whether a compiler would link with these arguments: they name a file, and no option stops it earlier.
 fn links(words: &[OsString]) -> bool {
     let is_file = |word: &OsString| word == "-" || !word.as_bytes().starts_with(b"-");
     words.iter().any(is_file) && !words.iter().any(|word| NOT_LINKING.iter().any(|no| word == no))
 }
 
-/// What follows the words of the user, whose own folders so come first.
+/// Options for compiling. They follow the user's arguments, so that the user's own folders come first.
 fn to_compile(home: &Home) -> Vec<OsString> {
     vec![joined("-I", &home.include)]
 }
 
-/// The library is found when the program runs, too. By the newer of the two sorts of paths: it
-/// lets LD_LIBRARY_PATH choose another library of the same binary interface.
+/// Options for linking, with a path by which the program finds the library when it runs: RUNPATH rather than
+/// RPATH, so that LD_LIBRARY_PATH can choose another library of the same ABI.
 fn to_link(home: &Home) -> Vec<OsString> {
     let path = joined("-Wl,--enable-new-dtags,-rpath,", &home.lib);
     vec![joined("-L", &home.lib), path, "-lmpi_abi".into()]

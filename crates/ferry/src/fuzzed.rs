@@ -1,4 +1,4 @@
-//! The part of this program that fuzz targets take in, since there is no library to link with: the launcher.
+//! The modules of this program that fuzz targets include by path, since it has no library to link with: the launcher.
 
 pub(crate) mod home;
 pub(crate) mod out;

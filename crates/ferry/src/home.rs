@@ -1,30 +1,30 @@
-//! Where this Ferrywire is: the folder with its library and the one with its header, wherever it was
-//! put, told from where the command itself is.
+//! Where this Ferrywire is installed: the folders of its library and its headers, found from the path of
+//! the running command.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The library as the loader asks for it. The standard fixes the name.
+/// The file name by which the loader looks for the library. The standard fixes it.
 pub(crate) const LIBRARY: &str = "libmpi_abi.so.1";
 
-/// The library as the linker asks for it, and as cargo builds it.
+/// The file name by which the linker looks for the library, and under which cargo builds it.
 pub(crate) const LIBRARY_TO_LINK: &str = "libmpi_abi.so";
 
-/// The folder in that of the library that has nothing but a link to it.
+/// The subfolder of `lib` with nothing but links to the library and the engine.
 pub(crate) const LOADED: &str = "ferrywire";
 
-/// What runs modules.
+/// The file name of the engine that runs modules.
 pub(crate) const ENGINE: &str = ferrywire_modules::abi::LIBRARY;
 
 /// The header that goes with this command.
 pub(crate) const HEADER: &str = include_str!("../../../include/mpi.h");
 
-/// The sources that this command was built from. Only what has not been installed looks there.
+/// The sources that this command was built from. Only a command that is not installed looks there.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where things are.
+/// The paths of an installation, or of a build in cargo's target folder.
 #[derive(Debug)]
 pub(crate) struct Home {
     /// The command itself.
@@ -33,13 +33,13 @@ pub(crate) struct Home {
     pub(crate) include: PathBuf,
     /// The folder of the library.
     pub(crate) lib: PathBuf,
-    /// Whether somebody installed it. If not, it is where cargo built it.
+    /// Whether it is installed. If not, it is where cargo built it.
     installed: bool,
 }
 
-/// Why it cannot be told, or is not complete.
+/// Why the installation is not found or not complete.
 pub(crate) enum NoHome {
-    /// The command does not know its own place.
+    /// The path of this command is unknown.
     Lost(io::Error),
     /// A file of the installation is missing.
     Incomplete(PathBuf),
@@ -54,7 +54,7 @@ pub(crate) enum NoHome {
 impl fmt::Display for NoHome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoHome::Lost(error) => write!(f, "cannot tell where this command is: {error}"),
+            NoHome::Lost(error) => write!(f, "cannot find the path of this command: {error}"),
             NoHome::Incomplete(file) => write!(
                 f,
                 "there is no {}, which belongs to this command: install Ferrywire again",
@@ -68,22 +68,22 @@ impl fmt::Display for NoHome {
             ),
             NoHome::NoLibrary(folder) => write!(
                 f,
-                "there is no {LIBRARY_TO_LINK} in {}: build it first with cargo build --release",
+                "cannot find {LIBRARY_TO_LINK} in {}: build it first with cargo build --release",
                 folder.display()
             ),
-            NoHome::NoLink(link, error) => write!(f, "cannot make {}: {error}", link.display()),
+            NoHome::NoLink(link, error) => write!(f, "cannot make the link {}: {error}", link.display()),
         }
     }
 }
 
 impl Home {
-    /// Looks for it.
+    /// Finds the installation of the running command.
     pub(crate) fn find() -> Result<Home, NoHome> {
         let command = std::env::current_exe().and_then(|path| path.canonicalize());
         Home::of(command.map_err(NoHome::Lost)?)
     }
 
-    /// Where things are when the command is there.
+    /// The installation of the command at this path.
     fn of(command: PathBuf) -> Result<Home, NoHome> {
         let folder = command.parent().unwrap_or(Path::new("/")).to_path_buf();
         let prefix = folder.parent().unwrap_or(Path::new("/"));
@@ -113,19 +113,18 @@ impl Home {
         }
     }
 
-    /// The file of what runs modules, if it has been built.
+    /// The path of the engine, if it has been built.
     pub(crate) fn engine(&self) -> Option<PathBuf> {
         Some(self.lib.join(ENGINE)).filter(|engine| engine.exists())
     }
 
-    /// The folder in which the loader finds the library, and nothing that it should not find there: others may have put
-    /// theirs into the same prefix.
+    /// The folder in which the loader finds our library and no other: the same prefix may hold libraries of others.
     pub(crate) fn lib_to_load(&self) -> Option<PathBuf> {
         let lib = if self.installed { self.lib.join(LOADED) } else { self.lib.clone() };
         lib.join(LIBRARY).exists().then_some(lib)
     }
 
-    /// The file of the library.
+    /// The path of the library.
     pub(crate) fn library(&self) -> Result<PathBuf, NoHome> {
         let name = if self.installed { LIBRARY } else { LIBRARY_TO_LINK };
         let library = self.lib.join(name);
@@ -136,7 +135,7 @@ impl Home {
         }
     }
 
-    /// Sees to it that what is linked with the library finds it when it runs. Cargo gives the file one
+    /// Makes the library loadable by programs that are linked with it now: cargo builds the file under one
     /// name, and the loader looks for another.
     pub(crate) fn prepare_to_link(&self) -> Result<(), NoHome> {
         self.library()?;

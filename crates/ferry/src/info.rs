@@ -1,4 +1,4 @@
-//! `ferry info`: what ranks can talk by on this machine, and what a job would choose.
+//! `ferry info`: the rails of this machine, and which one a job would choose.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,29 +14,29 @@ use serde::Serialize;
 use crate::out;
 use crate::run::RailRequest;
 
-/// Tells what ranks can talk by on this machine.
+/// Lists the rails of this machine, by which ranks can communicate.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// All that is told.
+/// The report.
 #[derive(Serialize)]
 struct Rails {
     shm: Shm,
     udp: Udp,
     fabric: Fabric,
-    /// The rail between hosts that a job takes.
+    /// The rail between hosts that a job uses by default.
     choice: String,
-    /// The one that it takes with `--trust-fabric`, if all hosts say the same.
+    /// The rail that it uses with `--trust-fabric`, if all hosts have the same.
     trusted: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Shm {
-    /// Whether the system lets processes of one user read each other's memory, as far as can be told beforehand.
+    /// Whether the system probably lets processes of one user read each other's memory. The actual read may still fail.
     single_copy: bool,
     why: String,
 }
@@ -44,7 +44,8 @@ struct Shm {
 #[derive(Serialize)]
 struct Udp {
     usable: bool,
-    /// Whether several datagrams come in one piece (GRO). That they go in one (GSO) shows when the first ones are sent.
+    /// Whether the kernel delivers several datagrams at once (GRO). Whether it also takes several at once (GSO) is only
+    /// known after the first send.
     joins: bool,
     why: Option<String>,
 }
@@ -84,16 +85,16 @@ impl Rails {
             let _ = writeln!(text, "{name:<10} {says}");
         };
         let copies = if self.shm.single_copy { "one copy" } else { "two copies" };
-        row("shm", format!("ranks of one machine; long messages by {copies}: {}", self.shm.why));
+        row("shm", format!("ranks of one machine; {copies} per long message: {}", self.shm.why));
         row(
             "udp",
             match (&self.udp.why, self.udp.joins) {
-                (Some(why), _) => format!("between hosts; no sockets: {why}"),
+                (Some(why), _) => format!("between hosts; cannot open sockets: {why}"),
                 (None, true) => {
-                    "between hosts, sealed; batches of datagrams come in one piece (GRO)".into()
+                    "between hosts, sealed; the kernel delivers datagrams in batches (GRO)".into()
                 }
                 (None, false) => {
-                    "between hosts, sealed; each datagram comes by itself (no GRO)".into()
+                    "between hosts, sealed; the kernel delivers datagrams one by one (no GRO)".into()
                 }
             },
         );
@@ -103,14 +104,14 @@ impl Rails {
                 row(
                     "",
                     match self.fabric.providers.is_empty() {
-                        true => "no provider that could carry messages".into(),
+                        true => "no provider that can carry messages".into(),
                         false => format!("providers: {}", self.fabric.providers.join(", ")),
                     },
                 );
                 row(
                     "",
                     match self.fabric.hardware.is_empty() {
-                        true => "none of them is for hardware made for messages".into(),
+                        true => "no provider for messaging hardware".into(),
                         false => format!("for hardware: {}", self.fabric.hardware.join(", ")),
                     },
                 );
@@ -128,9 +129,9 @@ impl Rails {
             "",
             match &self.trusted {
                 Some(fabric) => format!(
-                    "with --trust-fabric {fabric}, which is not sealed, if all hosts say the same"
+                    "with --trust-fabric: {fabric}, which is not sealed, if all hosts have it"
                 ),
-                None => "with --trust-fabric the same: there is no hardware to trust".into(),
+                None => "with --trust-fabric: the same, since this machine has no messaging hardware".into(),
             },
         );
         text
@@ -139,13 +140,13 @@ impl Rails {
 
 impl Shm {
     fn look() -> Shm {
-        // What the kernel asks for beyond the same user: nothing, or to be its parent, or more.
+        // What the kernel requires beyond the same user: 0 nothing, 1 to be an ancestor, 2 and above more.
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
         let scope = scope.ok().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
         let why = match scope {
             0 => "processes may read each other's memory".into(),
             _ => format!(
-                "kernel.yama.ptrace_scope is {scope}, which may forbid to read memory of others"
+                "kernel.yama.ptrace_scope is {scope}, which may forbid reading the memory of other processes"
             ),
         };
         Shm { single_copy: scope == 0, why }

@@ -1,8 +1,8 @@
-//! `ferry install`: puts the command, the library and the header where a user wants them.
+//! `ferry install`: copies the command, the library and the headers into a folder.
 //!
-//! Each file is written under a name of its own beside its place and then renamed, so that a disk that
-//! fills up, or a second installation at the same time, leaves whole files only. Links are relative:
-//! the folder may be moved.
+//! Each file is written under a temporary name beside its destination and then renamed, so that a full
+//! disk, or a second installation at the same time, leaves only complete files. Links are relative: the
+//! folder may be moved.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use clap::Args;
 use crate::home::{ENGINE, HEADER, Home, LIBRARY, LIBRARY_TO_LINK, LOADED, NoHome};
 use crate::out;
 
-/// The headers go with the command, so that they are always of one version.
+/// The headers. The command contains them, so that both are always of one version.
 const HEADERS: [(&str, &str); 4] = [
     ("mpi.h", HEADER),
     ("ferry.h", include_str!("../../../include/ferry.h")),
@@ -27,18 +27,18 @@ const HEADERS: [(&str, &str); 4] = [
 /// The names of the command besides its own.
 const NAMES: &[&str] = &["mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++"];
 
-/// Puts Ferrywire into a folder: bin, lib and include.
+/// Installs Ferrywire into a folder: bin, lib and include.
 #[derive(Args)]
 pub(crate) struct Install {
-    /// The folder. It is made if it is not there.
+    /// The folder, which is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
 }
 
-/// Why it is not installed.
+/// Why the installation failed.
 enum NotInstalled {
     Home(NoHome),
-    /// Something of this name is there, and is not ours.
+    /// This file belongs to another MPI.
     AnotherMpi(PathBuf),
     Os {
         what: &'static str,
@@ -53,7 +53,7 @@ impl fmt::Display for NotInstalled {
             NotInstalled::Home(reason) => write!(f, "{reason}"),
             NotInstalled::AnotherMpi(path) => write!(
                 f,
-                "another MPI is installed there: {} is not ours; choose another folder",
+                "another MPI is installed there: {} is not of Ferrywire; choose another folder",
                 path.display()
             ),
             NotInstalled::Os { what, path, error } => {
@@ -64,7 +64,7 @@ impl fmt::Display for NotInstalled {
 }
 
 impl Install {
-    /// Installs, and says what it did.
+    /// Installs, and prints what it did.
     pub(crate) fn run(&self) -> ExitCode {
         match self.install() {
             Ok(()) => ExitCode::SUCCESS,
@@ -80,7 +80,7 @@ impl Install {
         let library = home.library().map_err(NotInstalled::Home)?;
         let prefix = std::path::absolute(&self.prefix).unwrap_or_else(|_| self.prefix.clone());
         let [bin, lib, include] = ["bin", "lib", "include"].map(|folder| prefix.join(folder));
-        // Who has another mpicc has another mpi.h and other libraries as well.
+        // A folder with another mpicc has another mpi.h and other libraries as well.
         for name in NAMES {
             let place = bin.join(name);
             let ours = fs::read_link(&place).is_ok_and(|target| target == Path::new("ferry"));
@@ -100,10 +100,10 @@ impl Install {
         put(&read(&library)?, 0o755, lib.join(LIBRARY))?;
         link(LIBRARY, lib.join(LIBRARY_TO_LINK))?;
         link(&format!("../{LIBRARY}"), loaded.join(LIBRARY))?;
-        // It takes minutes to build, and is not always there.
+        // The engine is optional, since it takes minutes to build.
         if let Some(engine) = home.engine() {
             put(&read(&engine)?, 0o755, lib.join(ENGINE))?;
-            // The library looks for it where it was loaded from.
+            // The library looks for the engine in the folder that it was loaded from.
             link(&format!("../{ENGINE}"), loaded.join(ENGINE))?;
         }
         for (name, text) in HEADERS {
@@ -115,8 +115,8 @@ impl Install {
     }
 }
 
-/// For pkg-config. It bears the plain name, since what it leads to is not peculiar to us: any library of
-/// the standard ABI would do, and programs ask for MPI. It tells its own place, to be moved with the rest.
+/// The file for pkg-config. Its name is just `mpi`: programs ask for MPI, and any library of the standard ABI
+/// will do. Its paths are relative to the file, so that the installation can be moved.
 const PKG_CONFIG: &str = concat!(
     "prefix=${pcfiledir}/../..\n",
     "includedir=${prefix}/include\n",
@@ -135,28 +135,28 @@ fn read(path: &Path) -> Result<Vec<u8>, NotInstalled> {
     fs::read(path).map_err(failure("read", path))
 }
 
-/// Puts a file in its place, unless the same is there.
+/// Writes a file, unless it is there with the same content.
 fn put(bytes: &[u8], mode: u32, place: PathBuf) -> Result<(), NotInstalled> {
     if fs::read(&place).is_ok_and(|there| there == bytes) {
-        return told("as it was", &place);
+        return told("unchanged", &place);
     }
     replace(&place, |beside| {
         let mut file = File::options().write(true).create_new(true).mode(mode).open(beside)?;
         file.write_all(bytes)?;
-        // Some file systems tell only now that they are full.
+        // Some file systems report only now that they are full.
         file.sync_all()
     })
 }
 
-/// Puts a link in its place, unless the same is there.
+/// Makes a link, unless it is there with the same target.
 fn link(target: &str, place: PathBuf) -> Result<(), NotInstalled> {
     if fs::read_link(&place).is_ok_and(|there| there == Path::new(target)) {
-        return told("as it was", &place);
+        return told("unchanged", &place);
     }
     replace(&place, |beside| symlink(target, beside))
 }
 
-/// Makes something beside its place and moves it there, or leaves nothing.
+/// Makes a file beside its destination and renames it, or leaves nothing.
 fn replace(place: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), NotInstalled> {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     let beside = place.with_file_name(format!(".{name}.{}", std::process::id()));

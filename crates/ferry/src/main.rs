@@ -1,5 +1,5 @@
 //! The command of Ferrywire.
-// System calls are in a few files, which allow it for themselves.
+// A few files with system calls allow unsafe code for themselves.
 #![deny(unsafe_code)]
 
 mod bench;
@@ -30,20 +30,20 @@ struct Ferry {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures a part of Ferrywire on this machine, and judges it.
+    /// Measures a part of Ferrywire on this machine, and checks it against targets.
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Compiles C with mpi.h and links it with the library, as `mpicc`.
+    /// Compiles C with mpi.h and links it with the library, like `mpicc`.
     #[command(disable_help_flag = true)]
     Cc {
-        /// What the compiler gets, or `-show`.
+        /// Arguments for the compiler, or `-show`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Compiles and links C++ likewise, as `mpicxx`.
+    /// Compiles C++ with mpi.h and links it with the library, like `mpicxx`.
     #[command(disable_help_flag = true)]
     Cxx {
-        /// What the compiler gets, or `-show`.
+        /// Arguments for the compiler, or `-show`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -52,7 +52,7 @@ enum Command {
     /// Compiles, checks and measures user code for the NIC.
     #[command(subcommand)]
     Module(module::Module),
-    /// Starts the ranks of a job, on this machine or on several. Its options are described by `ferry run --help`.
+    /// Starts the ranks of a job, on this machine or on several. `ferry run --help` describes its options.
     #[command(disable_help_flag = true)]
     Run {
         /// Options, program and arguments.
@@ -66,8 +66,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    // The language of `run` is not clap's, and that of compilers is theirs, so their words do not go
-    // through clap. It knows the commands all the same, to list them.
+    // Clap does not parse the arguments of `run`, `cc` and `cxx`: it could not express the options of `run`, and
+    // those of a compiler are passed through. It knows these commands only to list them.
     let called = words.first().and_then(|word| Path::new(word).file_name()?.to_str());
     if called.is_some_and(run::answers_to) {
         return run::run(&words[1..]);

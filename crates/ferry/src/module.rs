@@ -1,4 +1,4 @@
-//! `ferry module`: compiling, checking and measuring user code for the NIC.
+//! `ferry module`: compiles, checks and measures user code for the NIC.
 
 mod cc;
 mod check;
@@ -17,11 +17,11 @@ pub(crate) enum Module {
     /// Compiles C with ferry_module.h to WebAssembly, with clang and lld.
     #[command(disable_help_flag = true)]
     Cc {
-        /// What clang gets besides.
+        /// More arguments for clang.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Says whether the NIC takes a module, what it may do, and what it costs.
+    /// Prints whether the NIC accepts a module, what the module may do, and what it costs.
     Check {
         #[command(flatten)]
         of: Of,
@@ -36,15 +36,15 @@ pub(crate) enum Module {
     },
 }
 
-/// Which module, and how it is told.
+/// The module, the messages to try it with, and how to print the result.
 #[derive(clap::Args)]
 pub(crate) struct Of {
-    /// The module: .wasm, or .wat.
+    /// The module: .wasm or .wat.
     file: PathBuf,
-    /// The tag of the messages that it is tried with.
+    /// The tag of the messages that the module is tried with.
     #[arg(long, default_value_t = 0)]
     tag: u32,
-    /// Prints a document instead of a table.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +68,7 @@ impl Module {
     }
 }
 
-/// The code of a file, if the NIC takes it.
+/// Compiles a file, if the NIC accepts it.
 fn compile(of: &Of) -> Result<Code, String> {
     let settings = |name: &str| std::env::var(name).ok();
     let bytes = std::fs::read(&of.file)
@@ -77,5 +77,5 @@ fn compile(of: &Of) -> Result<Code, String> {
     let budget = Budget::read(settings).map_err(|error| error.to_string())?;
     engine
         .compile(&bytes, &budget)
-        .map_err(|why| format!("the NIC does not take {}: {why}", of.file.display()))
+        .map_err(|why| format!("the NIC rejects {}: {why}", of.file.display()))
 }

@@ -1,11 +1,11 @@
-//! What goes to the standard output.
+//! Printing to the standard output.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};
 
 use serde::Serialize;
 
-/// Prints a line. If nobody reads it any more (`ferry ... | head`), there is nothing left to do.
+/// Prints a line. Exits if the reader has closed the pipe (`ferry ... | head`).
 pub(crate) fn line(text: impl Display) {
     match writeln!(stdout(), "{text}") {
         Ok(()) => {}
@@ -17,7 +17,7 @@ pub(crate) fn line(text: impl Display) {
     }
 }
 
-/// Prints a document.
+/// Prints a JSON document.
 pub(crate) fn json(document: &impl Serialize) {
     line(serde_json::to_string_pretty(document).expect("reports are plain data"));
 }

@@ -11,14 +11,13 @@ use clap::Subcommand;
 /// What to simulate.
 #[derive(Subcommand)]
 pub(crate) enum Sim {
-    /// Runs random programs under random faults, seed by seed, and checks every promise.
+    /// Runs random programs under random faults, seed by seed, and checks every guarantee of the NIC.
     Soak(soak::Soak),
-    /// Runs collectives on as many ranks as asked for, and says what each costs.
+    /// Runs collectives on many ranks, and prints what each costs.
     Scale(scale::Scale),
 }
 
 impl Sim {
-    /// Simulates it.
     pub(crate) fn run(self) -> ExitCode {
         match self {
             Sim::Soak(soak) => soak.run(),

@@ -136,7 +136,7 @@ fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
     let before = written();
     let ended = built.install();
     succeeded(&ended);
-    assert_eq!(ended.out.matches("as it was").count(), 14, "{}", ended.out);
+    assert_eq!(ended.out.matches("unchanged").count(), 14, "{}", ended.out);
     assert_eq!(written(), before);
 
     fs::write(&header, "of an older version").expect("written");

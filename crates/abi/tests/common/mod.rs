@@ -25,8 +25,8 @@ pub(crate) fn ferry() -> &'static Path {
     &FERRY
 }
 
-/// Builds a package of ours, and tells the folder where it is. `FERRYWIRE_BUILT` says that all are built already: built alone,
-/// a package may have dependencies with other features, and takes minutes.
+/// Builds a package of ours, and returns the folder of the result. `FERRYWIRE_BUILT` says that all are built already:
+/// built alone, a package may have dependencies with other features, and takes minutes.
 fn built(package: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     let folder = test.ancestors().nth(2).expect("two folders above").to_path_buf();

@@ -1,4 +1,4 @@
-//! `ferry module cc`: clang, told how to make a module.
+//! `ferry module cc`: clang, with the options that make a module.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use ferrywire_modules::CLANG_FLAGS;
 
 use crate::home::Home;
 
-/// Compiles. Returns only if there is no clang.
+/// Compiles. Returns only if clang does not start: otherwise it replaces this process.
 pub(crate) fn compile(arguments: &[OsString]) -> ExitCode {
     let home = match Home::find() {
         Ok(home) => home,
@@ -21,8 +21,8 @@ pub(crate) fn compile(arguments: &[OsString]) -> ExitCode {
     let error =
         Command::new(&name).args(CLANG_FLAGS).arg("-I").arg(home.include).args(arguments).exec();
     eprintln!(
-        "ferry module cc: {} cannot be started: {error}; modules in C need clang and lld (on Debian: \
-         apt install clang lld), and FERRY_MODULE_CC names another clang",
+        "ferry module cc: cannot start {}: {error}; install clang and lld (on Debian: apt install clang lld), or set \
+         FERRY_MODULE_CC to another clang",
         name.display()
     );
     ExitCode::from(127)

@@ -1,4 +1,4 @@
-//! `ferry module check`: what a module is, what it may do, what a message costs.
+//! `ferry module check`: the size of a module, its rights, and what a message costs.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::Of;
 use super::trial::Nowhere;
 use crate::out;
 
-/// What was found out.
+/// The result of a check.
 #[derive(Serialize)]
 struct CheckReport {
     file: String,
@@ -22,12 +22,12 @@ struct CheckReport {
     imports: Vec<String>,
     exports: Vec<String>,
     may: Vec<&'static str>,
-    /// Why it does not start, if it does not.
+    /// Why the module does not start, if it does not.
     refused: Option<String>,
     trials: Vec<Trial>,
 }
 
-/// A message that it was tried with. Fuel depends on what is in a message; this is full of zeros.
+/// A message that the module was tried with. It is full of zeros; another content may take another amount of fuel.
 #[derive(Serialize)]
 struct Trial {
     bytes: usize,
@@ -101,17 +101,17 @@ impl CheckReport {
         out::line(format_args!("imports: {}", list(&self.imports)));
         out::line(format_args!("exports: {}", list(&self.exports)));
         match self.may.is_empty() {
-            true => out::line("it may deliver or consume messages, and nothing else"),
+            true => out::line("the module may only deliver or consume messages"),
             false => {
-                out::line("it may deliver or consume messages, and");
+                out::line("the module may deliver or consume messages, and");
                 self.may.iter().for_each(|right| out::line(format_args!("  {right}")));
             }
         }
         if let Some(why) = &self.refused {
-            return out::line(format_args!("it does not start: {why}"));
+            return out::line(format_args!("the module does not start: {why}"));
         }
         out::line("tried with messages of zeros from rank 1 to rank 0 of 2:");
-        out::line(format_args!("{:>8} {:>6} {:>9} {:>6}  ends", "bytes", "tag", "fuel", "sends"));
+        out::line(format_args!("{:>8} {:>6} {:>9} {:>6}  outcome", "bytes", "tag", "fuel", "sends"));
         for Trial { bytes, tag, fuel, sends, ends } in &self.trials {
             out::line(format_args!("{bytes:>8} {tag:>6} {fuel:>9} {sends:>6}  {ends}"));
         }
@@ -125,7 +125,7 @@ impl Trial {
         let ends = match message.offer(module) {
             Ok(Verdict::Deliver) => "delivered".into(),
             Ok(Verdict::Consume) => "consumed".into(),
-            Err(trap) => format!("as a fault: {trap}"),
+            Err(trap) => format!("fault: {trap}"),
         };
         let fuel = module.fuel_used() - before;
         Trial { bytes, tag, fuel, sends: message.sends(), ends }

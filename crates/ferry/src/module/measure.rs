@@ -1,4 +1,4 @@
-//! `ferry module bench`: what a module takes of a NIC's time.
+//! `ferry module bench`: how much time and fuel a module takes for a message.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub(crate) fn measure(of: &Of, code: &Code, calls: u32) -> ExitCode {
     let mut module = match code.start() {
         Ok(module) => module,
         Err(why) => {
-            eprintln!("ferry module bench: it does not start: {why}");
+            eprintln!("ferry module bench: the module does not start: {why}");
             return ExitCode::FAILURE;
         }
     };

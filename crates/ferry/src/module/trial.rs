@@ -1,15 +1,15 @@
-//! A module tried on messages that nobody sent.
+//! Runs a module on made-up messages, without a NIC.
 
 use ferrywire_nic::{Hook, MODULE_COUNTERS, MatchWord, Module, Trap, Verdict};
 
-/// A NIC that takes everything and does nothing, as far as a module can tell.
+/// A hook that checks what a module asks for as the NIC does, and then does nothing.
 pub(crate) struct Nowhere {
     payload: Vec<u8>,
     tag: u32,
     sends: u32,
 }
 
-/// Two ranks, of which the other one sends.
+/// A job of two ranks: the module runs in rank 0, and rank 1 has sent the message.
 const RANK: u32 = 0;
 const SENDER: u32 = 1;
 const SIZE: u32 = 2;
@@ -28,7 +28,7 @@ impl Nowhere {
         module.on_message(self)
     }
 
-    /// What it sent last time.
+    /// How many messages the module sent in the last call of `offer`.
     pub(crate) fn sends(&self) -> u32 {
         self.sends
     }

@@ -1,7 +1,7 @@
-//! `ferry sim soak --canary`: does the soak find what it should?
+//! `ferry sim soak --canary`: checks that the soak finds every planted bug.
 //!
-//! Each planted bug runs in a process of its own, because a bug may well be caught by an
-//! assertion, and an assertion that fails ends the process.
+//! Each planted bug runs in a process of its own, because an assertion may find it, and an assertion that
+//! fails ends the process.
 
 use std::process::{Command, ExitCode};
 
@@ -20,7 +20,7 @@ struct Finding {
     tested: bool,
 }
 
-/// Tries all planted bugs; fails if one is not found.
+/// Runs all planted bugs; fails if one is not found.
 pub(crate) fn run(json: bool) -> ExitCode {
     let findings: Vec<Finding> = CANARIES.iter().map(look_for).collect();
     if json {
@@ -46,29 +46,29 @@ fn look_for(canary: &Canary) -> Finding {
     let missing =
         |by: String| Finding { bug: canary.name, what: canary.what, seed: None, by, tested: true };
     if canary.asserted && !cfg!(debug_assertions) {
-        let by = "an assertion, which this build has not: not tested".into();
+        let by = "an assertion, and this build has none: not tested".into();
         return Finding { tested: false, ..missing(by) };
     }
     let exe = match std::env::current_exe() {
         Ok(exe) => exe,
-        Err(error) => return missing(format!("could not start: {error}")),
+        Err(error) => return missing(format!("nothing: cannot start the soak: {error}")),
     };
     let output = Command::new(exe).args(["sim", "soak", "--bug", canary.name]).output();
     match output {
         Ok(output) => {
-            // Found by an oracle: printed. Found by an assertion: on the error output.
+            // An oracle reports on the standard output, an assertion on the standard error.
             let text = [output.stdout, output.stderr].concat();
             parse(&String::from_utf8_lossy(&text), canary)
         }
-        Err(error) => missing(format!("could not start: {error}")),
+        Err(error) => missing(format!("nothing: cannot start the soak: {error}")),
     }
 }
 
-/// Runs one planted bug until it is found, and prints where and by what.
+/// Runs one planted bug until it is found, and prints the seed and what found it.
 pub(crate) fn run_one(name: &str, first: Option<u64>, seeds: u64, trace: bool) -> ExitCode {
     let Some(canary) = CANARIES.iter().find(|canary| canary.name == name) else {
         let names: Vec<&str> = CANARIES.iter().map(|canary| canary.name).collect();
-        eprintln!("ferry: there is no planted bug {name}; there are: {}", names.join(", "));
+        eprintln!("ferry: --bug {name}: no such planted bug; known are {}", names.join(", "));
         return ExitCode::from(2);
     };
     let first = first.unwrap_or(canary.first);

@@ -1,4 +1,4 @@
-//! `ferry sim scale`: how far it goes, and what each rank costs.
+//! `ferry sim scale`: collectives on many ranks, and what each rank costs.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ struct ScaleResult {
 }
 
 impl Scale {
-    /// Runs it; fails if a result is wrong or a rank costs too much.
+    /// Runs the collectives; fails if a result is wrong or a rank costs too much.
     pub(crate) fn run(self) -> ExitCode {
         if !self.json {
             out::line(format_args!(
@@ -95,7 +95,7 @@ fn print_result(judged: &ScaleResult) {
     ));
 }
 
-/// What the kernel says that this process has used at most.
+/// The peak resident memory of this process, as the kernel reports it.
 fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

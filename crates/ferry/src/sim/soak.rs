@@ -1,4 +1,4 @@
-//! `ferry sim soak`: many seeds, on all cores, and what they have shown.
+//! `ferry sim soak`: runs many seeds on all cores, and reports violations and coverage.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -19,16 +19,16 @@ pub(crate) struct Soak {
     /// How many seeds to run.
     #[arg(long, value_name = "N", default_value_t = SEEDS)]
     seeds: u64,
-    /// The first of them [default: 0].
+    /// The first seed [default: 0].
     #[arg(long, value_name = "SEED")]
     first: Option<u64>,
-    /// Begin at a seed that follows from a word, such as the name of a commit: another range for each.
+    /// Derive the first seed from a word, such as a commit hash: each word gives another range.
     #[arg(long, value_name = "WORD", conflicts_with = "first")]
     first_from: Option<String>,
     /// Print what happened, event by event, for a seed that fails or for a single seed.
     #[arg(long)]
     trace: bool,
-    /// Plant bugs on purpose, one after the other, and see that each is found.
+    /// Plant known bugs, one after the other, and check that each is found.
     #[arg(long, conflicts_with_all = ["seeds", "first", "first_from", "trace", "bug"])]
     canary: bool,
     /// Run with one planted bug until it is found.
@@ -97,7 +97,7 @@ impl Soak {
             coverage: Coverage::default(),
             violations: Vec::new(),
         };
-        // The history of a single world is told while it happens: it may end in a panic.
+        // The trace of a single world is printed while it runs, since it may end in a panic.
         let alone = self.trace && self.seeds == 1;
         let threads =
             if alone { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
@@ -122,7 +122,7 @@ impl Soak {
                 report.take(&result);
             }
         });
-        // Threads finish in any order; the report does not show it.
+        // Threads finish in any order; the report is in the order of seeds.
         report.violations.sort_by_key(|violation| violation.seed);
         report.seconds = start.elapsed().as_secs_f64();
         if let Some(first) = report.violations.first()
@@ -196,12 +196,12 @@ thread_local! {
     static WORLD: Cell<Option<(u64, Option<&'static str>)>> = const { Cell::new(None) };
 }
 
-/// Says which world this thread runs, a planted bug included, in case that an assertion fails.
+/// Records which world this thread runs, a planted bug included, in case an assertion fails.
 pub(crate) fn announce(seed: u64, bug: Option<&'static str>) {
     WORLD.set(Some((seed, bug)));
 }
 
-/// An assertion that fails ends the process; its seed must not be lost with it.
+/// Makes a panic print the seed of its world: an assertion that fails ends the process.
 fn name_the_world_of_a_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let what = panic.to_string().replace('\n', " ");
@@ -215,26 +215,26 @@ fn name_the_world_of_a_panic() {
     }));
 }
 
-/// The command that shows a world again, event by event.
+/// The command that runs a world again and prints it event by event.
 fn replay(seed: u64, bug: Option<&str>) -> String {
     let bug = bug.map_or(String::new(), |bug| format!(" --bug {bug}"));
     format!("ferry sim soak{bug} --first {seed} --seeds 1 --trace")
 }
 
-/// Prints what happens, as it happens.
+/// A trace that prints each event as it happens.
 pub(crate) fn printed() -> Trace {
     Box::new(|line| out::line(line))
 }
 
-/// A seed that follows from a word, above those that people type: FNV-1a, cut to 48 bits.
+/// The seed that a word gives, above those that people type: FNV-1a, cut to 48 bits.
 fn seed_of(word: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, step);
     (1 << 32) + (hash >> 16)
 }
 
-/// How many seeds a soak has, if nobody says, and how many may pass until a planted bug is found.
+/// How many seeds a soak runs by default, and within how many a planted bug has to be found.
 pub(crate) const SEEDS: u64 = 1000;
 
-/// Nobody reads more.
+/// How many violations are printed, and how many lines of each.
 const SHOWN_MAX: usize = 10;
