@@ -8,8 +8,8 @@
  *         return FERRY_DELIVER;
  *     }
  *
- * `ferry module cc x.c -o x.wasm` compiles it. docs/book/src/modules.md is the tutorial. A module has no C library, no files,
- * no clock except ferry_now, and no memory except its own.
+ * `ferry module cc x.c -o x.wasm` compiles it. docs/book/src/modules.md is the tutorial. A module has no C library,
+ * no files, no clock except ferry_now, and no memory except its own.
  *
  * Ranks are those of the module's communicator. Functions report no errors: an invalid argument (a rank or tag out of
  * range, bytes outside the payload or outside memory) stops the module and ends its message with a fault; the receive

@@ -189,7 +189,7 @@ fn only_the_runtime_asks_a_nic_for_something() {
         "wait_for_around",
         ".submit(",
         "nic.post_",
-        ".rank().perform(",
+        ".rank().post_and_wait(",
         ".rank().wait",
     ];
     let mut breaches = Vec::new();
@@ -257,6 +257,38 @@ fn a_crate_names_one_type_by_each_name() {
         }
     }
     hold("a reader who searches for a type finds one, so no two of a crate share a name", breaches);
+}
+
+/// Named functions between a call of the user and the rail, at most.
+const PATH_MAX: usize = 7;
+
+#[test]
+fn the_path_of_a_short_message_is_what_the_architecture_says() {
+    let page = fs::read_to_string(repository().join("docs/ARCHITECTURE.md")).expect("the page");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| function | where |")).skip(2);
+    let path: Vec<(&str, &str)> = rows
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| {
+            let mut cells = line.split('|').map(|cell| cell.trim().trim_matches('`')).skip(1);
+            Some((cells.next()?, cells.next()?))
+        })
+        .collect();
+    let Some(((rail, _), before)) = path.split_last() else { panic!("the table is gone") };
+    assert_eq!(*rail, "transmit", "the last row is the rail");
+    assert!(before.len() <= PATH_MAX, "more than {PATH_MAX} functions from MPI_Send to the rail");
+    for (index, (name, file)) in path.iter().enumerate() {
+        let text = fs::read_to_string(repository().join(file)).expect(file);
+        let defines = |line: &&str| {
+            line.contains(&format!("fn {name} ")) || line.contains(&format!("fn {name}("))
+        };
+        assert_eq!(text.lines().filter(defines).count(), 1, "definitions of {name} in {file}");
+        // What the front asks for travels down as a closure, so that any earlier file may have the call.
+        let calls = |(_, file): &(&str, &str)| {
+            let text = fs::read_to_string(repository().join(file)).expect(file);
+            text.lines().any(|line| line.contains(&format!("{name}(")) && !defines(&line))
+        };
+        assert!(index == 0 || path[..=index].iter().any(calls), "nothing on the path calls {name}");
+    }
 }
 
 #[test]
@@ -373,7 +405,8 @@ fn defined_type(line: &str) -> Option<&str> {
     if line.starts_with(' ') {
         return None;
     }
-    let mut words = words(line).skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "in"));
+    let mut words =
+        words(line).skip_while(|word| matches!(*word, "pub" | "crate" | "super" | "in"));
     let keyword = words.next()?;
     matches!(keyword, "struct" | "enum" | "union" | "trait" | "type").then(|| words.next())?
 }

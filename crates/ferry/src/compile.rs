@@ -131,7 +131,7 @@ impl fmt::Display for NotCompiled {
     }
 }
 
-/// Compiles, links, or prints how. Returns only after printing or on failure: otherwise the compiler replaces this process.
+/// Compiles, links, or prints how. Returns after printing or on failure; otherwise the compiler replaces this process.
 pub(crate) fn compile(language: Language, arguments: &[OsString]) -> ExitCode {
     match start(language, arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -223,7 +223,7 @@ fn joined(option: &str, path: &std::path::Path) -> OsString {
     word
 }
 
-/// The words as a shell takes them, and as CMake's FindMPI does, which knows double quotes only, and only behind an option.
+/// The words, quoted for a shell and for CMake's FindMPI, which knows only double quotes, and only after an option.
 fn spelled(words: &[OsString]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=+,./:@%".contains(c);
     let spelled = words.iter().map(|word| {

@@ -43,11 +43,11 @@ pub(crate) enum NoHome {
     Lost(io::Error),
     /// A file of the installation is missing.
     Incomplete(PathBuf),
-    /// Somebody else's file is in the place of ours.
+    /// Another MPI has replaced a file of ours.
     Overwritten(PathBuf),
     /// Cargo has not built the library.
     NoLibrary(PathBuf),
-    /// The name that the loader asks for cannot be made.
+    /// The link with the name that the loader looks for cannot be made.
     NoLink(PathBuf, io::Error),
 }
 
@@ -57,13 +57,13 @@ impl fmt::Display for NoHome {
             NoHome::Lost(error) => write!(f, "cannot find the path of this command: {error}"),
             NoHome::Incomplete(file) => write!(
                 f,
-                "there is no {}, which belongs to this command: install Ferrywire again",
+                "cannot find {}, which belongs to this command: install Ferrywire again",
                 file.display()
             ),
             NoHome::Overwritten(file) => write!(
                 f,
-                "{} is not the one of this command: another MPI was installed over it; install Ferrywire again, \
-                 where there is no other MPI",
+                "{} does not belong to this command: another MPI was installed over it; install Ferrywire again, in a \
+                 folder without another MPI",
                 file.display()
             ),
             NoHome::NoLibrary(folder) => write!(
@@ -71,7 +71,9 @@ impl fmt::Display for NoHome {
                 "cannot find {LIBRARY_TO_LINK} in {}: build it first with cargo build --release",
                 folder.display()
             ),
-            NoHome::NoLink(link, error) => write!(f, "cannot make the link {}: {error}", link.display()),
+            NoHome::NoLink(link, error) => {
+                write!(f, "cannot make the link {}: {error}", link.display())
+            }
         }
     }
 }
@@ -88,7 +90,7 @@ impl Home {
         let folder = command.parent().unwrap_or(Path::new("/")).to_path_buf();
         let prefix = folder.parent().unwrap_or(Path::new("/"));
         let (include, lib) = (prefix.join("include"), prefix.join("lib"));
-        // Cargo builds in no folder of this name.
+        // Cargo never builds in a folder of this name.
         if folder.ends_with("bin") {
             let header = include.join("mpi.h");
             if !header.exists() {
@@ -101,8 +103,8 @@ impl Home {
         Ok(Home { command, include: sources.join("include"), lib: folder, installed: false })
     }
 
-    /// Checks that the header is the one that goes with this command. Wheels of other MPIs overwrite it without a word,
-    /// and a program that was compiled with theirs would crash.
+    /// Checks that mpi.h is the one of this command. Wheels of other MPIs overwrite it silently, and a program compiled
+    /// with theirs would crash.
     pub(crate) fn check_header(&self) -> Result<(), NoHome> {
         let header = self.include.join("mpi.h");
         match std::fs::read(&header) {

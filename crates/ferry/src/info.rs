@@ -94,7 +94,7 @@ impl Rails {
                     "between hosts, sealed; the kernel delivers datagrams in batches (GRO)".into()
                 }
                 (None, false) => {
-                    "between hosts, sealed; the kernel delivers datagrams one by one (no GRO)".into()
+                    "between hosts, sealed; the kernel delivers single datagrams (no GRO)".into()
                 }
             },
         );
@@ -131,7 +131,7 @@ impl Rails {
                 Some(fabric) => format!(
                     "with --trust-fabric: {fabric}, which is not sealed, if all hosts have it"
                 ),
-                None => "with --trust-fabric: the same, since this machine has no messaging hardware".into(),
+                None => "with --trust-fabric: the same, for lack of messaging hardware".into(),
             },
         );
         text

@@ -2,16 +2,16 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `options` | the command line, in the spellings of both families |
+//! | `options` | the command line, with the options of MPICH and Open MPI |
 //! | `plan`, `program` | what exactly to start |
-//! | `start` | one process for each rank |
-//! | `job` | the loop, until the end of the last rank |
-//! | `hosts`, `hosts` | several hosts: who gets which ranks; starting and hearing a daemon on each |
-//! | `far`, `rail` | how the ranks of a host are reached by those of others, and by which rail |
-//! | `daemon`, `wire` | such a daemon: it runs the loop of `job` for its host; what is said between them |
-//! | `output`, `input` | whole lines out; input to who reads it |
-//! | `reaper` | who cleans up if we are killed |
-//! | `report` | what went wrong, first things first |
+//! | `start` | starts one process for each rank |
+//! | `job` | the loop that runs until the last rank has ended |
+//! | `host_list`, `hosts` | several hosts: which ranks run where; starts a daemon on each, and listens to it |
+//! | `far`, `rail` | the addresses at which other hosts reach this one, and the rail between them |
+//! | `daemon`, `wire` | the daemon, which runs the loop of `job` for its host; its protocol with the launcher |
+//! | `output`, `input` | passes on output in whole lines; passes input to the ranks that read it |
+//! | `reaper` | the process that ends the ranks if the launcher is killed |
+//! | `report` | what went wrong, the first failure first |
 //! | `watch`, `sys` | waiting for descriptors; the system calls |
 
 mod daemon;
@@ -63,43 +63,43 @@ const HELP: &str = "\
 Starts the ranks of a job, on this machine or on several.
 
 Usage: ferry run [options] program [arguments] [: [options] program [arguments]]...
-       mpiexec, mpirun: the same, with the options of MPICH and Open MPI
+       mpiexec and mpirun are other names of ferry run
 
 Options:
 ";
 
 const MORE_HELP: &str = "
-One dash or two, and -name=value, are taken for every option. The usual options of MPICH and Open MPI
-are understood; those that mean nothing here are ignored, with a note. Any number of ranks may be
-started, on any number of cores, by any user.
+Every option may have one dash or two, and its value may follow a blank or an equals sign. The usual
+options of MPICH and Open MPI work; those without a meaning here are ignored, with a note. There may be
+more ranks than cores, and any user may start them, root included.
 
 Each rank finds its number in FERRY_RANK, the size of the job in FERRY_SIZE and the number of its
-program in FERRY_PROGRAM. Rank 0 reads the standard input; the others have none. Lines of output are
-never mixed. MPIEXEC_TIMEOUT is a time-out in seconds where --timeout is not given.
+program in FERRY_PROGRAM. Rank 0 reads the standard input; for the others it is empty. Lines of output
+are never mixed. Without --timeout, MPIEXEC_TIMEOUT sets the time limit in seconds.
 
 SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the ranks, and ranks that still run 10 s later are
 killed; a second such signal kills them at once. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on.
 
-The exit code is that of the first rank that failed, 128 and the signal if it died of one, 124 after a
-time-out, 127 or 126 if a program cannot be found or started. When one rank fails, all are ended.
-With --on-death continue it is 3 if ranks died and all others ended well.
+The exit code is that of the first rank that failed, 128 plus the signal number if a signal killed it,
+124 after a time-out, 127 or 126 if a program cannot be found or started. When one rank fails, the
+others are ended. With --on-death continue, the exit code is 3 if ranks died and all others succeeded.
 ";
 
-/// Scripts look for the name of an implementation in what a launcher says of itself.
+/// What `--version` prints. Scripts look for the name of the implementation in it.
 const VERSION: &str = concat!(
     "Ferrywire ",
     env!("CARGO_PKG_VERSION"),
-    ": ferry run, also as mpiexec and mpirun, for MPI 5.0 with its standard ABI"
+    ": ferry run, also called mpiexec and mpirun, for MPI 5.0 with the standard ABI"
 );
 
-/// Why there is no job.
+/// Why a job did not start.
 enum NoJob {
     Options(BadOptions),
     Plan(BadPlan),
     Start(NotStarted),
     Hosts(HostsError),
     Far(NoFar),
-    /// The process that cleans up after us does not start.
+    /// The reaper does not start.
     Reaper(io::Error),
     Os {
         what: &'static str,
@@ -127,7 +127,7 @@ impl fmt::Display for NoJob {
             NoJob::Hosts(bad) => write!(f, "{bad}"),
             NoJob::Far(bad) => write!(f, "{bad}"),
             NoJob::Reaper(error) => {
-                write!(f, "cannot start the process that guards the job: ")?;
+                write!(f, "cannot start the reaper, the process that guards the job: ")?;
                 sys::tell_of_start(error, f)
             }
             NoJob::Os { what, error } => write!(f, "cannot {what}: {error}"),
@@ -135,12 +135,12 @@ impl fmt::Display for NoJob {
     }
 }
 
-/// Whether a command of this name is `ferry run`.
+/// Whether `name` is another name of `ferry run`.
 pub(crate) fn answers_to(name: &str) -> bool {
     matches!(name, "mpiexec" | "mpirun")
 }
 
-/// Runs a job as the arguments say.
+/// Parses the arguments and runs the job, or prints the help or the version.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let code = options::parse(arguments).map_err(NoJob::Options).and_then(|asked| match asked {
         Asked::Run(options) => {
@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
 
 fn run_job(options: &Options) -> Result<u8, NoJob> {
     if !options.ignored.is_empty() {
-        eprintln!("ferry run: ignored, without a meaning here: {}", options.ignored.join(", "));
+        eprintln!("ferry run: ignored, no meaning here: {}", options.ignored.join(", "));
     }
     if options.hosts.iter().any(|host| !host.is_here()) {
         return hosts::run(options);
@@ -196,23 +196,23 @@ fn run_job(options: &Options) -> Result<u8, NoJob> {
     Ok(job.run())
 }
 
-/// All that a job on this host begins with.
+/// What it takes to start the ranks of this host.
 struct Beginning<'a> {
     plan: &'a Plan,
     /// The number of the job.
     number: u32,
-    /// What all its processes here have in their environment.
+    /// The mark of the job, which all its processes on this host have in their environment.
     mark: String,
     out: Sink,
     err: Sink,
     input: Input,
     colours: bool,
     timeout: Option<(Instant, f64)>,
-    /// It goes on when ranks die.
+    /// The job continues when ranks die.
     fault_tolerant: bool,
-    /// The launcher, if this is its daemon.
+    /// The launcher, if this process is a daemon.
     launcher: Option<Launcher>,
-    /// The way to other hosts, if there are any.
+    /// The connection to other hosts, if the job has any.
     far: Option<Far>,
 }
 
@@ -221,10 +221,10 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let Beginning { plan, number, mark, out, err, mut input, colours, timeout, .. } = beginning;
     let Beginning { fault_tolerant, launcher, far, .. } = beginning;
     let os = |what| move |error| NoJob::Os { what, error };
-    // Before anything has a child, so that no signal of one is lost.
-    let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
-    sys::become_subreaper().map_err(os("become the parent of orphans"))?;
-    let files = sys::raise_files().map_err(os("ask for the limit of open files"))?;
+    // Before the first child starts, so that no SIGCHLD is lost.
+    let signals = Signals::take(job::SIGNALS).map_err(os("set up signal handling"))?;
+    sys::become_subreaper().map_err(os("become the parent of orphaned processes"))?;
+    let files = sys::raise_files().map_err(os("read the limit on open files"))?;
     let mut reaper = Reaper::start(&mark, std::iter::empty()).map_err(NoJob::Reaper)?;
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
     let shown_on = out.is_terminal.then(|| out.as_fd());
@@ -259,7 +259,7 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     })
 }
 
-/// With our own number, no two jobs of a machine have the same at the same time.
+/// The mark of a job. It contains our pid, so that no two jobs on a machine have the same at the same time.
 fn mark_of(number: u32) -> String {
     format!("{number:08x}-{}", sys::own_pid())
 }
@@ -286,7 +286,7 @@ fn start_ranks(
     Ok(ranks)
 }
 
-/// A number that two jobs hardly share. It keeps them apart, it is no secret.
+/// Draws the number of a job, which two jobs are unlikely to share. It keeps them apart; it is not a secret.
 fn job_number() -> u32 {
     let random = RandomState::new().hash_one(sys::own_pid());
     u32::try_from(random >> 32).expect("half of 64 bits").max(1)

@@ -176,7 +176,7 @@ fn a_header_of_another_mpi_is_not_used() {
     let ended = built.run(built.prefix().join("bin/mpicc"), &["-c", "program.c"]);
     assert_eq!(ended.status.code(), Some(1));
     let sentence =
-        "include/mpi.h is not the one of this command: another MPI was installed over it";
+        "include/mpi.h does not belong to this command: another MPI was installed over it";
     assert!(ended.err.contains(sentence), "{}", ended.err);
 }
 

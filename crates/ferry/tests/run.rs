@@ -800,7 +800,7 @@ fn it_answers_to_the_names_of_others() {
         assert_eq!(sorted(&out(&output)), ["0", "1"]);
         assert_eq!(
             err(&output),
-            "ferry run: ignored, without a meaning here: --bind-to, --mca\n",
+            "ferry run: ignored, no meaning here: --bind-to, --mca\n",
             "one note for all"
         );
     }

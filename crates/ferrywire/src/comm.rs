@@ -254,7 +254,7 @@ impl Comm {
         let source = memory::lend(bytes);
         let _waits = self.enter(what);
         // SAFETY: I1.
-        let outcome = unsafe { self.runtime().send(to, source, mode) };
+        let outcome = unsafe { self.runtime().send_blocking(to, source, mode) };
         self.sent(what, outcome)
     }
 

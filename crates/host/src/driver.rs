@@ -119,22 +119,13 @@ impl Driver {
         ask(nic, port)
     }
 
-    /// Starts an operation and waits until it is over.
+    /// Posts an operation and waits until it is over. Also returns its ticket, if it had one: a released schedule
+    /// continues under it.
     ///
     /// # Safety
     /// As for [`Driver::submit`].
     #[inline]
-    pub unsafe fn perform(&self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted) -> Outcome {
-        // SAFETY: the caller vouches for the memory that it lends.
-        unsafe { self.perform_schedule(ask) }.1
-    }
-
-    /// Like [`Driver::perform`], and also returns the ticket, if there was one: a released schedule continues under it.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn perform_schedule(
+    pub unsafe fn post_and_wait(
         &self,
         ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,
     ) -> (Option<Ticket>, Outcome) {

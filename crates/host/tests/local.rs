@@ -17,21 +17,23 @@ fn send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Outcome {
     let word = MatchWord::new(0, driver.me().0, tag);
     // SAFETY: the bytes are borrowed until the operation is over.
     unsafe {
-        driver.perform(|nic, port| {
+        driver.post_and_wait(|nic, port| {
             nic.post_send(Peer(to), word, memory::lend(bytes), Mode::Standard, port)
         })
     }
+    .1
 }
 
 fn receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Outcome {
     let word = MatchWord::new(0, from, tag);
     // SAFETY: the bytes are borrowed until the operation is over.
     unsafe {
-        driver.perform(|nic, port| {
+        driver.post_and_wait(|nic, port| {
             let into = memory::lend_mut(bytes);
             nic.post_receive(Some(Peer(from)), word, Mask::EXACT, into, port)
         })
     }
+    .1
 }
 
 fn run(ranks: u32, oversubscribed: bool, rank: impl Fn(&Driver) + Sync) {

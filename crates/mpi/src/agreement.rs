@@ -1,29 +1,32 @@
-//! The agreement: what ranks settle among themselves though some of them die.
+//! Agreement and revocation among ranks that may die.
 //!
-//! Each rank has one, beside its application. It knows the rank's communicators and who is dead, ends what a death
-//! leaves hanging, spreads the word that a communicator is revoked, and agrees. It is a state machine: what comes in
-//! and what goes out is [`Service`]'s, so that the simulator runs the same one.
+//! Each rank runs one [`Agreement`] beside its application. It knows the rank's communicators and which ranks are dead,
+//! ends the operations that a death leaves hanging, spreads revocations, and agrees. It is a state machine whose input
+//! and output are those of [`Service`], so the simulator runs the same one.
 //!
 //! # Agreement
 //!
-//! Who leads is the lowest member that is not dead. Everybody *joins* its leader with a ballot. When all who live have,
-//! the leader combines the ballots to a decision and *proposes* it; everybody keeps the proposal and *accepts* it; when
-//! all who live have, the leader *declares* it. If the leader dies, everybody joins the next one, and says which
-//! proposal it has kept, if any; the next one proposes that again, the latest if there are several.
+//! The leader is the lowest member that is not dead. Every member *joins* the leader with a ballot. When all live
+//! members have joined, the leader combines the ballots into a decision and *proposes* it; every member keeps the
+//! proposal and *accepts* it; when all live members have accepted, the leader *declares* it. If the leader dies, every
+//! member joins the next one and tells it which proposal it has kept, if any; the next leader proposes that one again,
+//! the latest if there are several.
 //!
-//! Why all who return have the same decision, also those who die right after. Somebody has declared `v`, at first
-//! leader `a`. Then all who lived at that moment had accepted and so kept `v`. A later leader leads only when `a` is
-//! dead, hears all who live, and all of them have kept `v` from `a`, or from a leader after `a`, who by the same
-//! argument proposed `v`. So it proposes `v`. It rests on two things: whoever is said to be dead is dead, and nothing
-//! is taken of the dead any more. It ends since somebody dies for every leader that does not finish.
+//! Why all members that return have the same decision, even those that die right after: let `a` be the first leader
+//! that declared, and `v` its decision. All members alive at that moment had accepted and so kept `v`. A later leader
+//! leads only when `a` is dead, and hears all live members, all of which have kept `v` from `a`, or from a leader after
+//! `a` that by the same argument proposed `v`. So it proposes `v`. The argument rests on two things: a rank that is
+//! reported dead is dead, and messages of dead ranks are ignored. The protocol ends because a rank dies for every
+//! leader that does not finish.
 //!
-//! A rank that has its decision may go on. Its agreement still answers whoever missed the declaration, and when a leader
-//! dies tells the next one.
+//! A rank that has its decision may go on. Its [`Agreement`] still answers members that missed the declaration, and
+//! when a leader dies it tells the next one.
 //!
 //! # Revoking
 //!
-//! Whoever hears of it for the first time tells all other comm before anything else. So if one who lives has heard
-//! of it, all who live will. The number of a revoked communicator is not used again: see `Claim::retire`.
+//! A rank that hears of a revocation for the first time tells all other members before anything else. So if one live
+//! member has heard of it, all live members will. The number of a revoked communicator is not used again: see
+//! `Claim::retire`.
 
 mod message;
 
@@ -37,24 +40,24 @@ use crate::comm::group_ids;
 use crate::group::{Group, RankMap};
 use message::{Message, Say};
 
-/// How a communicator fares, as its calls and the agreement know it.
+/// State of a communicator, shared by its calls and the agreement: revoked or not, and which members are dead.
 #[derive(Debug)]
 pub struct CommState {
-    /// Ranks that messages can go to: all, or none when it is revoked. What every message looks at anyway.
+    /// Ranks that messages can go to: all, or zero when revoked. Every send compares with it anyway.
     reach: AtomicU32,
     lost: Mutex<Losses>,
 }
 
 #[derive(Debug, Default)]
 struct Losses {
-    /// KnownComm that are dead, in the order in which we heard of them.
+    /// Dead members, in the order in which we heard of them.
     peers: Vec<Peer>,
-    /// So many of them the user has acknowledged.
+    /// How many of them the user has acknowledged.
     acknowledged: usize,
 }
 
 impl CommState {
-    /// One in order, with so many ranks to send to.
+    /// State of a new communicator with `reach` ranks to send to.
     pub fn new(reach: u32) -> CommState {
         CommState { reach: AtomicU32::new(reach), lost: Mutex::new(Losses::default()) }
     }
@@ -65,24 +68,24 @@ impl CommState {
         self.reach.load(Ordering::Relaxed)
     }
 
-    /// Whether it is revoked.
+    /// Whether the communicator is revoked.
     pub fn is_revoked(&self) -> bool {
         self.reach() == 0
     }
 
-    /// KnownComm that are dead, in the order in which we heard of them.
+    /// Dead members, in the order in which we heard of them.
     pub fn lost(&self) -> Vec<Peer> {
         self.losses().peers.clone()
     }
 
-    /// The user knows of the first `count` of them. Answers of how many it knows, and whether that is all.
+    /// Acknowledges the first `count` dead members. Returns how many are acknowledged, and whether that is all.
     fn acknowledge(&self, count: usize) -> (usize, bool) {
         let mut losses = self.losses();
         losses.acknowledged = losses.acknowledged.max(count.min(losses.peers.len()));
         (losses.acknowledged, losses.acknowledged == losses.peers.len())
     }
 
-    /// Those of them of whom the user knows.
+    /// Dead members that the user has acknowledged.
     pub fn acknowledged(&self) -> Vec<Peer> {
         let losses = self.losses();
         losses.peers[..losses.acknowledged].to_vec()
@@ -101,37 +104,38 @@ impl CommState {
     }
 }
 
-/// What a rank brings to an agreement.
+/// What a member contributes to an agreement.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Ballot {
-    /// Combined bit by bit: what all have is left.
+    /// Combined by bitwise AND.
     words: Vec<u64>,
-    /// KnownComm that it knows to be dead, as ranks, in order.
+    /// Members that it knows to be dead, as ranks, in order.
     failed: Vec<u32>,
-    /// Those of them of whom its user knows.
+    /// Those of them that its user has acknowledged.
     acknowledged: Vec<u32>,
 }
 
-/// What all have agreed on.
+/// The outcome of an agreement.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Decision {
-    /// The words of all ballots, combined bit by bit.
+    /// The words of all ballots, combined by bitwise AND.
     pub words: Vec<u64>,
-    /// KnownComm that are dead, as ranks of the communicator, in order: all who have died before the last one came, and
-    /// perhaps more.
+    /// Dead members, as ranks of the communicator, in order: all that died before the last member joined, and perhaps
+    /// more.
     pub failed: Vec<u32>,
-    /// Whether a user who took part does not know of one of them.
+    /// Whether some participant's user has not acknowledged one of them.
     pub is_news: bool,
 }
 
-/// Where the decision will be.
+/// Where the decision will appear.
 pub type Promise = Arc<OnceLock<Decision>>;
 
-/// Who is meant: a number may be used by several communicators in turn, and by different ones in different ranks.
+/// Names a communicator: a number may be used by several communicators in turn, and by different ones in different
+/// ranks.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 struct Key {
     number: u16,
-    /// Made of all comm.
+    /// Hash of all members.
     stamp: u64,
 }
 
@@ -143,53 +147,53 @@ struct KnownComm {
     state: Arc<CommState>,
 }
 
-/// The agreements of a communicator, one after the other. It outlives the communicator: somebody may have missed the
-/// last one.
+/// The agreements of a communicator, one after the other. A session outlives its communicator: a member may have missed
+/// the last declaration.
 #[derive(Debug, Default)]
 struct Session {
     group: Option<Group>,
-    /// The next that our user will take part in.
+    /// The next agreement that our user will take part in.
     next: u32,
     rounds: BTreeMap<u32, Round>,
-    /// The last one that is over here. All who take part in the next have the decision of this.
+    /// The last agreement that is over here. Every participant of the next one has this decision.
     last: Option<(u32, Decision)>,
 }
 
 /// One agreement.
 #[derive(Debug, Default)]
 struct Round {
-    /// Ours, once our user has come.
+    /// Our ballot, once our user has joined.
     mine: Option<(Ballot, Promise)>,
     /// The leader that we have joined.
     joined: Option<u32>,
-    /// The latest proposal that we have heard, and whose it is.
+    /// The latest proposal that we have heard, and the leader that made it.
     kept: Option<(u32, Decision)>,
-    /// Who has joined us, with what they had kept.
+    /// Ballots of the members that have joined us, with the proposals that they had kept.
     ballots: BTreeMap<u32, (Ballot, Option<(u32, Decision)>)>,
-    /// What we propose, as the leader, and who has accepted it.
+    /// What we propose as the leader, and which members have accepted it.
     proposed: Option<Decision>,
     accepted: BTreeSet<u32>,
 }
 
-/// The agreement of a rank.
+/// The agreement service of a rank.
 #[derive(Debug)]
 pub struct Agreement {
     me: Peer,
-    /// Who takes no part in anything any more: those who died, and those who left.
+    /// Ranks that take no further part in anything: those that died and those that left.
     dead: BTreeSet<Peer>,
-    /// Those of them who left in order.
+    /// Those of them that left in order.
     left: BTreeSet<Peer>,
     comms: BTreeMap<u16, KnownComm>,
     sessions: HashMap<Key, Session>,
-    /// What was said of communicators that we have not made yet.
+    /// Messages about communicators that we have not created yet.
     early: Vec<(Peer, Message)>,
-    /// Communicators that we have heard to be revoked, and that may be freed by now.
+    /// Communicators that we know to be revoked; they may be freed by now.
     revoked: BTreeSet<Key>,
     actions: Vec<Action>,
 }
 
 impl Agreement {
-    /// That of a rank that has no communicators yet.
+    /// The agreement service of a rank that has no communicators yet.
     pub fn new(me: Peer) -> Agreement {
         Agreement {
             me,
@@ -203,22 +207,22 @@ impl Agreement {
         }
     }
 
-    /// The word of a message between agreements, as `from` says it.
+    /// The match word of a message between agreement services, sent by `from`.
     pub fn word(from: Peer) -> MatchWord {
         MatchWord::new(GROUP, from.0, 0)
     }
 
-    /// What a receive for the agreement insists on.
+    /// Match word and mask of a receive for agreement messages.
     pub fn wanted() -> (MatchWord, Mask) {
         (MatchWord::new(GROUP, 0, 0), Mask::ANY_SOURCE)
     }
 
-    /// The longest message among `size` ranks.
+    /// The longest agreement message among `size` ranks.
     pub fn message_bytes_max(size: u32) -> usize {
         message::bytes_max(size)
     }
 
-    /// There is a communicator of this number.
+    /// Registers a new communicator.
     pub fn on_made(&mut self, number: u16, group: &Group, state: &Arc<CommState>) {
         let key = Key { number, stamp: stamp_of(group) };
         for &peer in self.dead.difference(&self.left).filter(|&&peer| group.rank_of(peer).is_some())
@@ -239,26 +243,26 @@ impl Agreement {
         }
     }
 
-    /// It is gone.
+    /// Forgets a freed communicator.
     pub fn on_freed(&mut self, number: u16) {
         self.comms.remove(&number);
         self.actions.extend(group_ids(number).map(|group| Action::Forget { group }));
     }
 
-    /// The user knows of the first `count` deaths in a communicator, or of all if there are fewer. Answers of how many
-    /// it knows. If of all, it may receive from anybody again.
+    /// Acknowledges the first `count` deaths in a communicator, or all if there are fewer, and returns how many are
+    /// acknowledged. When all are, receives from any source are possible again.
     pub fn acknowledge(&mut self, number: u16, count: usize) -> usize {
         let Some(comm) = self.comms.get(&number) else { return 0 };
         let (known, is_all) = comm.state.acknowledge(count);
         if is_all {
-            // Not under the library's own: nothing can be done by all comm together any more.
+            // Only the user's group ids: collective operations of the library stay impossible.
             let users = group_ids(number).filter(|&group| group & !MODULE_GROUP == 2 * number);
             self.actions.extend(users.map(|group| Action::Mend { group }));
         }
         known
     }
 
-    /// Nothing is done in a communicator any more, by anybody.
+    /// Revokes a communicator: ends its operations here and tells all other members.
     pub fn revoke(&mut self, number: u16) {
         let Some(KnownComm { key, group, state }) = self.comms.get(&number) else { return };
         if !state.revoke() {
@@ -273,7 +277,7 @@ impl Agreement {
         }
     }
 
-    /// Takes part in the next agreement of a communicator, which is there. All comm do, in the same order.
+    /// Takes part in the next agreement of a registered communicator. All members do, in the same order.
     pub fn agree(&mut self, number: u16, words: Vec<u64>) -> Promise {
         let comm = self.comms.get(&number).expect("who agrees has a communicator");
         let (key, group) = (comm.key, &comm.group);
@@ -313,7 +317,7 @@ impl Agreement {
         let Some(rank) = group.rank_of(from) else { return };
         if let Some((last, decision)) = session.last.as_ref().filter(|(last, _)| *last >= sequence)
         {
-            // It missed the declaration of a leader that has died. Nobody who lives can have missed an earlier one.
+            // The sender missed the declaration of a leader that died. No live member can have missed an earlier one.
             if *last == sequence && matches!(say, Say::Joined { .. }) {
                 let say = Say::Declared(decision.clone());
                 self.say(from, key, sequence, say);
@@ -338,7 +342,7 @@ impl Agreement {
         self.go_on(key, sequence);
     }
 
-    /// Does what an agreement makes possible.
+    /// Takes the steps of an agreement that are possible now.
     fn go_on(&mut self, key: Key, sequence: u32) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let (Some(group), Some(round)) = (&session.group, session.rounds.get_mut(&sequence)) else {
@@ -388,7 +392,7 @@ impl Agreement {
         }
     }
 
-    /// An agreement is over for us.
+    /// Ends an agreement here with its decision.
     fn end(&mut self, key: Key, sequence: u32, decision: Decision) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.last = Some((sequence, decision.clone()));
@@ -396,7 +400,7 @@ impl Agreement {
         if let Some((_, promise)) = &round.mine {
             let _ = promise.set(decision.clone());
         }
-        // We lead, and have it from one who had it before its leader died: those who joined us have not.
+        // We lead, and got the decision from a member that had it before its leader died: those that joined us lack it.
         if let (None, Some(group)) = (&round.proposed, &session.group) {
             let joined: Vec<Peer> = round.ballots.keys().map(|&rank| group.peer_of(rank)).collect();
             for to in joined {
@@ -405,7 +409,7 @@ impl Agreement {
         }
     }
 
-    /// What a death leaves hanging ends.
+    /// Ends the operations that a death leaves hanging.
     fn lose(&mut self, peer: Peer) {
         for (&number, comm) in &self.comms {
             if comm.group.rank_of(peer).is_some() {
@@ -417,7 +421,7 @@ impl Agreement {
         }
     }
 
-    /// A leader has died. The next one may lack a decision that we have, and we do not join for it any more.
+    /// Tells the leader after `dead` our last decision: it may lack it, and we no longer join for it.
     fn tell_next_leader(&mut self, dead: Peer) {
         let mut news = Vec::new();
         for (&key, session) in &self.sessions {
@@ -444,7 +448,7 @@ impl Agreement {
 
 impl Service for Agreement {
     fn on_message(&mut self, from: Peer, bytes: &[u8]) {
-        // What a rank said that is dead by now does not count: others may have gone on without it.
+        // Ignore messages of dead ranks: others may have gone on without them.
         if self.dead.contains(&from) {
             return;
         }
@@ -458,7 +462,7 @@ impl Service for Agreement {
             return;
         }
         match how {
-            // It has done its part in all that others are still at, and whoever waits for more of it is told by the NIC.
+            // It has done its part in everything that others still run; the NIC fails what waits for more from it.
             Departure::Left => _ = self.left.insert(peer),
             Departure::Died => self.lose(peer),
         }
@@ -479,7 +483,7 @@ impl Service for Agreement {
     }
 }
 
-/// What ballots come to, when these ranks are dead.
+/// Combines ballots into a decision, given the ranks known to be dead.
 fn combined<'a>(
     ballots: impl Iterator<Item = &'a Ballot>,
     dead: impl Iterator<Item = u32>,
@@ -504,7 +508,7 @@ fn combined<'a>(
     Decision { words: words.unwrap_or_default(), failed: failed.into_iter().collect(), is_news }
 }
 
-/// A number that other comm give another value.
+/// A hash of the members that differs between groups.
 fn stamp_of(group: &Group) -> u64 {
     let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x0100_0000_01b3);
     match group.map() {
@@ -517,7 +521,7 @@ fn stamp_of(group: &Group) -> u64 {
     }
 }
 
-/// Under which agreements write to each other: beyond those of all communicators.
+/// The group id of messages between agreement services: beyond those of all communicators.
 const GROUP: u16 = 0x2000;
 
 const _: () = assert!(GROUP as usize >= 2 * crate::numbers::COMMS_MAX);

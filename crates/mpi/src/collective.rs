@@ -1,8 +1,8 @@
-//! Collective algorithms, each written once, as a pure function to a schedule.
+//! Collective algorithms, each written once, as a pure function that returns a schedule.
 //!
-//! Blocking, non-blocking and persistent calls are three ways to start the same schedule. Where
-//! there are two algorithms for one collective, a function `choose` beside them decides, alike on
-//! all ranks. Its limits are guesses until they are measured.
+//! Blocking, non-blocking and persistent calls are three ways to start the same schedule. Where a collective has two
+//! algorithms, a function `choose` beside them decides, in the same way on all ranks. Its limits are guesses until they
+//! are measured.
 //!
 //! | collective | algorithm | when |
 //! |---|---|---|
@@ -28,16 +28,15 @@
 //! | [`scan`], [`exscan`] | doubling | always |
 //! | [`neighbourhood`] | all at once | always |
 //!
-//! With `_blocks` in their names, or lengths among their arguments, blocks may differ in length.
-//! The same between two groups is in [`inter`], and made of these.
+//! With `_blocks` in their names, or lengths among their arguments, functions take blocks that may differ in length.
+//! Collectives between two groups are in [`inter`], and are built from these.
 //!
-//! Blocks of several ranks lie one behind the other in rank order. A span of our own that is its
-//! place in the span of all is not copied: that is how one works in place.
+//! Blocks of several ranks are adjacent, in rank order. If our own span is already at its place in the span of all, it
+//! is not copied: that is how in-place operation works.
 //!
-//! Operators are associative. Contributions are combined in rank order: a step combines what comes
-//! from lower ranks, its source, into the rest. In most algorithms that costs nothing; where it
-//! does, it is done only for an operator that is not commutative. Either way the same ranks with the
-//! same bytes come to the same result, to the last bit.
+//! Operators are associative. Contributions are combined in rank order: a step combines its source, which comes from
+//! lower ranks, into the rest. In most algorithms that costs nothing; where it does, it is done only for operators that
+//! are not commutative. Either way the same ranks with the same bytes get the same result, to the last bit.
 
 mod allgather;
 mod allreduce;
@@ -80,16 +79,16 @@ pub use scatter::{scatter, scatter_blocks, scatter_work_bytes};
 
 use crate::group::Group;
 
-/// Who takes part, as one of them sees it.
+/// The members of a collective, as one of them sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The group id under which the collective's messages travel.
     pub group_id: u16,
-    /// Everybody who takes part.
+    /// All members.
     pub group: &'a Group,
-    /// Our rank among them.
+    /// Our rank in the group.
     pub rank: u32,
-    /// Where they run, which all of them know alike. Only speed depends on it.
+    /// Where the members run; all of them have the same value. It affects speed only.
     pub locality: Locality,
     /// How messages name their senders.
     pub naming: Naming,
@@ -98,13 +97,13 @@ pub struct Member<'a> {
 /// How the messages of a collective name their senders.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Naming {
-    /// By their ranks: everybody of a communicator takes part, and counts alike.
+    /// By their ranks: all members of a communicator take part, and count ranks in the same way.
     #[default]
     Ranks,
-    /// By their processes, under one subtag. For groups that may overlap, and count the same process differently, but
-    /// travel under one group id.
+    /// By their processes, under one subtag. For groups that share one group id, may overlap, and number the same
+    /// process differently.
     Processes {
-        /// The only subtag of their messages.
+        /// The subtag of all their messages.
         subtag: u8,
     },
 }
@@ -115,14 +114,14 @@ pub enum Locality {
     /// Unknown, or on several hosts.
     #[default]
     Unknown,
-    /// On one host, with a core for each: all can read from one place.
+    /// On one host, with a core for each: all can read from one rank's memory.
     OneNode,
-    /// On one host, with more ranks than cores: what counts is how often anybody has to wake up.
+    /// On one host, with more ranks than cores: the cost is in the number of wake-ups.
     Oversubscribed,
 }
 
 impl Member<'_> {
-    /// How many members there are.
+    /// Number of members.
     pub fn size(self) -> u32 {
         self.group.size()
     }
@@ -132,7 +131,7 @@ impl Member<'_> {
         Schedule::new(self.group_id, self.name_of(self.rank))
     }
 
-    /// What messages from `rank` call it.
+    /// The source field of messages from `rank`.
     fn name_of(self, rank: u32) -> u32 {
         match self.naming {
             Naming::Ranks => rank,
@@ -167,13 +166,13 @@ impl Member<'_> {
         Step::Receive { from: peer, rank: self.name_of(from), into, subtag }
     }
 
-    /// The rank `distance` ahead of ours, and the one as far behind, if ranks were a ring.
+    /// The rank `distance` ahead of ours, and the one as far behind, on a ring of ranks.
     fn around(self, distance: u32) -> (u32, u32) {
         let size = self.size();
         ((self.rank + distance) % size, (self.rank + size - distance) % size)
     }
 
-    /// Our rank if the group were counted from `root`, and the way back.
+    /// Our rank counted from `root`, and the map back.
     fn relative_to(self, root: u32) -> (u32, impl Fn(u32) -> u32) {
         let size = self.size();
         assert!(root < size, "root {root} of {size}");
@@ -184,11 +183,11 @@ impl Member<'_> {
 /// How contributions are combined.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceOp {
-    /// What does it.
+    /// The operator.
     pub operator: Operator,
-    /// What the operator cannot be cut below.
+    /// The operator's unit: a span is never cut inside one.
     pub element_bytes: u64,
-    /// Whether ranks may be combined in another order than theirs.
+    /// Whether contributions may be combined out of rank order.
     pub commutative: bool,
 }
 
@@ -208,8 +207,8 @@ fn blocks(all: Span, rank: u32, count: u32, len: u64) -> Span {
     all.part(u64::from(rank) * len, u64::from(count) * len)
 }
 
-/// The pieces of `count` ranks from `rank` on, if `all` is shared out among `size` ranks as evenly
-/// as it can be in units of `unit_bytes`.
+/// The pieces of `count` ranks from `rank` on, if `all` is divided among `size` ranks as evenly as possible in units of
+/// `unit_bytes`.
 fn pieces(all: Span, unit_bytes: u64, size: u32, rank: u32, count: u32) -> Span {
     let piece_bytes = (all.len / unit_bytes).div_ceil(size.into()) * unit_bytes;
     let start = (u64::from(rank) * piece_bytes).min(all.len);
@@ -222,25 +221,25 @@ fn rest(span: Span, start: u64) -> Span {
     span.part(start, span.len - start)
 }
 
-/// Another schedule as a step. Messages of one that waits for another are told apart by that: who
-/// sends and who receives both do all of the first before any of the second, and between two ranks
-/// the first to be sent is the first to be received.
+/// Another schedule as a step. When one schedule waits for another, their messages need nothing to tell them apart:
+/// sender and receiver both do all of the first before any of the second, and between two ranks messages are received
+/// in the order in which they are sent.
 pub(crate) fn start(schedule: Schedule) -> Step {
     Step::Start(Arc::new(schedule))
 }
 
-/// Copies, unless the bytes are where they belong.
+/// Copies, unless the bytes are already in place.
 fn copy(schedule: &mut Schedule, source: Span, into: Span, after: &[StepId]) -> Option<StepId> {
     assert_eq!(source.len, into.len, "a block is as long as its place");
     (source != into).then(|| schedule.push(Step::Copy { source, into }, after))
 }
 
-/// What the next step of a series waits for, so that no more than `open_max` of it are open.
+/// The steps that the next step of a series waits for, so that no more than `open_max` are open at a time.
 fn bounded(series: &[StepId], open_max: usize) -> &[StepId] {
     bounded_after(&[], series, open_max)
 }
 
-/// The same for a series that begins after `ready`.
+/// Like [`bounded`], for a series that begins after `ready`.
 fn bounded_after<'a>(ready: &'a [StepId], series: &'a [StepId], open_max: usize) -> &'a [StepId] {
     match series.len().checked_sub(open_max) {
         Some(at) => &series[at..=at],
@@ -248,24 +247,24 @@ fn bounded_after<'a>(ready: &'a [StepId], series: &'a [StepId], open_max: usize)
     }
 }
 
-/// The most ranks for which one of them speaks to all others in turn where that saves wake-ups or
-/// copies: a tree has fewer messages at its root. A guess until it is measured.
+/// The most ranks for which one rank exchanges messages with all others in turn, to save wake-ups or copies: a tree has
+/// fewer messages at its root. A guess until it is measured.
 const FLAT_RANKS_MAX: u32 = 64;
-/// The fewest ranks on shared cores that wake up less often so: on two cores, 4 and 8 ranks were slower, 16
-/// and 32 faster.
+/// The fewest oversubscribed ranks for which that saves wake-ups: on two cores, 4 and 8 ranks were slower, 16 and 32
+/// faster.
 const FLAT_RANKS_MIN: u32 = 16;
 
-/// A step that does nothing, and so is over when all of `after` are.
+/// A step that does nothing, and so completes when all of `after` have.
 fn join(schedule: &mut Schedule, after: &[StepId]) -> StepId {
     schedule.push(Step::Copy { source: Span::EMPTY, into: Span::EMPTY }, after)
 }
 
-/// Steps of one series that are open at a time where ranks talk to all others in turn. A guess
-/// until it is measured.
+/// Steps of one series that are open at a time where a rank exchanges with all others in turn. A guess until it is
+/// measured.
 const OPEN_MAX: usize = 16;
 
-/// The most ranks that an algorithm with up to three steps for each may have: a schedule has fewer
-/// than 65,536 steps. Where there is a tree, it takes over.
+/// The most ranks for an algorithm with up to three steps per rank: a schedule has fewer than 65,536 steps. Beyond
+/// that, trees take over where there are any.
 pub const LINEAR_RANKS_MAX: u32 = 20_000;
 
 fn assert_linear(me: Member) {

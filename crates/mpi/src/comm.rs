@@ -1,8 +1,8 @@
-//! Communicators: who takes part, and the words under which they write to each other.
+//! Communicators: their members, and the match words of their messages.
 //!
-//! A communicator takes two group ids of the NIC: messages of the user's travel under the first, what
-//! the library does in its name under the second. So the two never meet. Two more are for what only some of its ranks
-//! do together, which they tell apart by a tag: in a group of their own, and two by two.
+//! A communicator takes two group ids of the NIC: user messages travel under the first, messages of the library, such
+//! as collectives, under the second, so the two never match each other. Two more are for operations among some of its
+//! ranks only, which a tag tells apart: one for groups of ranks, one for pairs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -14,59 +14,59 @@ use crate::collective::{Locality, Member, Naming};
 use crate::group::Group;
 use crate::numbers::COMMS_MAX;
 
-/// The largest tag that a user may choose.
+/// The largest tag that an application may use.
 pub const TAG_MAX: u32 = MatchWord::TAG_MAX;
 
-/// Who takes part in a communicator, as one of them sees it.
+/// A communicator, as one of its members sees it.
 #[derive(Debug)]
 pub struct Comm {
     group: Group,
     rank: u32,
     number: u16,
-    /// The group id of messages of the user's.
+    /// The group id of user messages.
     messages: u16,
-    /// The number of the next collective.
+    /// The instance of the next collective.
     instance: AtomicU16,
-    /// The same of persistent ones.
+    /// The instance of the next persistent collective.
     persistent: AtomicU16,
-    /// Whether a collective was left out here: see [`Comm::leave_out`].
+    /// Whether this rank skipped a collective: see [`Comm::leave_out`].
     left_out: AtomicBool,
     inter: Option<Inter>,
-    /// What the agreement says of it.
+    /// State shared with the agreement.
     state: Arc<CommState>,
 }
 
-/// The other side of a communicator between two groups.
+/// The remote side of an inter-communicator.
 #[derive(Debug)]
 pub struct Inter {
-    /// Those whom messages go to.
+    /// The remote group, which messages go to.
     pub remote: Group,
     /// Both groups, in an order on which both agree.
     pub everyone: Group,
-    /// Our place among them.
+    /// Our rank in `everyone`.
     pub rank: u32,
 }
 
 impl Inter {
-    /// Whether our group comes before the other there.
+    /// Whether our group precedes the remote one in `everyone`.
     pub fn is_first(&self) -> bool {
         self.everyone.rank_of(self.remote.peer_of(0)) != Some(0)
     }
 }
 
-/// What a receive insists on.
+/// What a receive matches.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The only process that can send it, if there is only one.
     pub from: Option<Peer>,
-    /// The bits.
+    /// The match word.
     pub word: MatchWord,
-    /// Which of them count.
+    /// Which of its bits count.
     pub mask: Mask,
 }
 
 impl Comm {
-    /// The communicator `number` of `group`, in which we are `rank`.
+    /// The communicator `number` of `group`, in which our rank is `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
         let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
         let (messages, state) = (2 * number, Arc::new(CommState::new(group.size())));
@@ -74,8 +74,8 @@ impl Comm {
         Comm { group, rank, number, messages, instance, persistent, left_out, inter: None, state }
     }
 
-    /// The communicator `number` between `group`, in which we are `rank`, and `remote`. `first` says
-    /// which of the two comes first where both are counted; both sides must agree on it.
+    /// The inter-communicator `number` of `group`, in which our rank is `rank`, and `remote`. `first` says which of the
+    /// two groups comes first in `everyone`; both sides must agree on it.
     pub fn between(group: Group, rank: u32, remote: Group, first: bool, number: u16) -> Comm {
         let (everyone, before) = match first {
             true => (group.union(&remote), 0),
@@ -86,7 +86,7 @@ impl Comm {
         Comm { inter: Some(inter), state, ..Comm::new(group, rank, number) }
     }
 
-    /// The same members under another number.
+    /// The same communicator under another number.
     #[must_use]
     pub fn renumbered(&self, number: u16) -> Comm {
         let (group, rank) = (self.group.clone(), self.rank);
@@ -98,13 +98,13 @@ impl Comm {
         }
     }
 
-    /// The same, when messages of the user's go to a module.
+    /// The same communicator, with user messages going to a module.
     #[must_use]
     pub fn with_module(self) -> Comm {
         Comm { messages: self.messages | MODULE_GROUP, ..self }
     }
 
-    /// The group id under which a module gets its messages, and where in the group it is.
+    /// The group id under which a module gets its messages, and its placement in the group.
     pub fn module_place(&self) -> (u16, Placement) {
         let group = self.group.clone();
         let size = group.size();
@@ -124,19 +124,19 @@ impl Comm {
         &self.group
     }
 
-    /// Those whom messages go to: everybody, or the other group.
+    /// The group that messages go to: our own, or the remote one.
     #[inline]
     pub fn targets(&self) -> &Group {
         self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
     }
 
-    /// Ranks below this can be sent to: all that there are, or none if it is revoked.
+    /// Ranks below this can be sent to: all, or zero if revoked.
     #[inline(always)]
     pub fn reach(&self) -> u32 {
         self.state.reach()
     }
 
-    /// How it fares.
+    /// The state shared with the agreement.
     pub fn state(&self) -> &Arc<CommState> {
         &self.state
     }
@@ -146,23 +146,23 @@ impl Comm {
         self.inter.as_ref().map_or(&self.group, |inter| &inter.everyone)
     }
 
-    /// The other side, if there is one.
+    /// The remote side, if this is an inter-communicator.
     pub fn inter(&self) -> Option<&Inter> {
         self.inter.as_ref()
     }
 
-    /// The number that tells it from others.
+    /// The number of this communicator.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// The process behind `to`, and what a message to it says of itself.
+    /// The process of rank `to`, and the match word of a message to it.
     #[inline]
     pub fn address(&self, to: u32, tag: u32) -> (Peer, MatchWord) {
         (self.targets().peer_of(to), MatchWord::new(self.messages, self.rank, tag))
     }
 
-    /// What a receive insists on; none stands for any.
+    /// What a receive matches; None stands for any source or any tag.
     #[inline]
     pub fn wanted(&self, from: Option<u32>, tag: Option<u32>) -> Wanted {
         let mask = match (from, tag) {
@@ -175,7 +175,7 @@ impl Comm {
         Wanted { from: from.map(|rank| self.targets().peer_of(rank)), word, mask }
     }
 
-    /// We among our group, as collectives want to know.
+    /// This rank as a member of its group, for collectives.
     pub fn member(&self) -> Member<'_> {
         Member {
             group_id: self.group_id(),
@@ -186,7 +186,7 @@ impl Comm {
         }
     }
 
-    /// We among everybody, the other group included.
+    /// This rank as a member of both groups together.
     pub fn member_of_everyone(&self) -> Member<'_> {
         match &self.inter {
             None => self.member(),
@@ -203,39 +203,38 @@ impl Comm {
         }
     }
 
-    /// The group id of what the library does in its name.
+    /// The group id of messages of the library.
     pub fn group_id(&self) -> u16 {
         2 * self.number + 1
     }
 
-    /// The number of the next collective: alike on all ranks, since all call them in the same order. It comes again after
-    /// some ten thousand others, and the NIC sees to it that the first is over by then.
+    /// The instance of the next collective: the same on all ranks, since all call them in the same order. Instances
+    /// repeat after some ten thousand; the NIC ensures that the earlier collective is over by then.
     pub fn next_instance(&self) -> u16 {
         self.instance.fetch_add(1, Ordering::Relaxed) & !PERSISTENT
     }
 
-    /// A collective that other ranks call was left out here, since this one found an error before it began. What they
-    /// have sent for it may wait here for ever, so the communicator's number is not used again.
+    /// Records that this rank skipped a collective because it found an error before it began. Messages that other ranks
+    /// have sent for it may stay here for ever, so the number of the communicator is not used again.
     pub fn leave_out(&self) {
         self.left_out.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its number may be used again when it is freed.
+    /// Whether the number may be used again when the communicator is freed.
     pub fn is_reusable(&self) -> bool {
         !self.left_out.load(Ordering::Relaxed) && !self.state.is_revoked()
     }
 
-    /// The number of a collective that is started again and again, and in no order on which ranks agree
-    /// with each other. They agree on the order in which they are made. None, at all ranks alike, when all are given
-    /// away: it is not known which of them are still in use.
+    /// The instance of a persistent collective. Ranks may start these in different orders, but create them in the same
+    /// order. None, on all ranks alike, when all instances are used up: which of them are still in use is not known.
     pub fn next_persistent_instance(&self) -> Option<u16> {
         let next = |given: u16| given.checked_add(1).filter(|&given| given <= PERSISTENT);
         let given = self.persistent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         given.ok().map(|given| given | PERSISTENT)
     }
 
-    /// We among some ranks of the communicator, and the instance of what they do together under a tag. Those that do
-    /// something at the same time, and have two ranks in common, need different tags.
+    /// This rank as a member of `group`, some ranks of the communicator, and the instance of their operation under
+    /// `tag`. Concurrent operations that share two ranks need different tags.
     pub fn part<'a>(&self, group: &'a Group, rank: u32, tag: u32) -> (Member<'a>, u16) {
         let [_, subtag, high, low] = (tag & TAG_MAX).to_be_bytes();
         let (group_id, naming) = (PARTS | self.number, Naming::Processes { subtag });
@@ -243,26 +242,26 @@ impl Comm {
         (member, u16::from_be_bytes([high, low]))
     }
 
-    /// The process behind `other`, and the words of a message to it and of one from it, apart from what users and
-    /// collectives do.
+    /// The process of rank `other`, and the match words of a message to it and from it, apart from those of users and
+    /// collectives.
     pub fn pair(&self, other: u32, tag: u32) -> (Peer, MatchWord, MatchWord) {
         let word = |rank| MatchWord::new(PAIRS | self.number, rank, tag & TAG_MAX);
         (self.targets().peer_of(other), word(self.rank), word(other))
     }
 }
 
-/// All group ids of a communicator: of the user's messages, with a module and without, and of the library's.
+/// All group ids of a communicator: of user messages, with a module and without, and of the library.
 pub fn group_ids(number: u16) -> impl Iterator<Item = u16> {
     let messages = 2 * number;
     [messages, messages + 1, messages | MODULE_GROUP, PARTS | number, PAIRS | number].into_iter()
 }
 
-/// What is done by some ranks of the communicator whose number follows.
+/// Group ids for groups of some ranks; the number of the communicator is added.
 const PARTS: u16 = 0x3000;
-/// What is done by two.
+/// Group ids for pairs of ranks.
 const PAIRS: u16 = 0x4000;
 
 const _: () = assert!(COMMS_MAX <= 0x1000);
 
-/// Instances from here on stand for one persistent collective each.
+/// Instances from this value on name persistent collectives, one each.
 const PERSISTENT: u16 = 1 << 15;

@@ -1,12 +1,11 @@
-//! Datatypes: which bytes of the user's memory make up a message, and in what order.
+//! Datatypes: which bytes of memory make up a message, and in what order.
 //!
-//! A datatype is a value that never changes. It remembers how it was made ([`Recipe`]), and has
-//! two compact forms of what that means: a layout, which is a nest of loops over blocks of bytes
-//! and all that packing looks at, and a signature, which is the basic types in their order and all
-//! that counting and conversion look at. Both are made by the constructor, and their size follows
-//! from the arguments as they were written, not from the elements they describe.
+//! A datatype is immutable. It remembers how it was constructed ([`Recipe`]), and has two compact forms: a layout,
+//! which is a nest of loops over blocks of bytes and all that packing needs, and a signature, which is the sequence of
+//! basic types and all that counting and conversion need. The constructor makes both, and their size follows from its
+//! arguments, not from the number of elements that they describe.
 //!
-//! Memory is reached through [`Memory`] only, by offsets from the address that the user gave.
+//! Memory is accessed through [`Memory`] only, by offsets from the address of the buffer.
 
 mod basic;
 mod build;
@@ -29,8 +28,8 @@ pub use error::Error;
 pub use recipe::{Combiner, Contents, Counts, Dimension, Distribution, Order, Recipe, UNDEFINED};
 use shape::Shape;
 
-/// The memory of a user, by offsets from the address of a buffer. Only the bytes that a type has
-/// are loaded and stored, in the order in which they are packed, and at least one at a time.
+/// Memory of a buffer, by offsets from its address. Only the bytes that a type has are loaded and stored, in the order
+/// of packing, and at least one at a time.
 pub trait Memory {
     /// Fills `into` with the bytes at `offset`.
     fn load(&self, offset: i64, into: &mut [u8]);
@@ -39,7 +38,7 @@ pub trait Memory {
     fn store(&mut self, offset: i64, from: &[u8]);
 }
 
-/// A type of MPI. A clone costs no more than a counter, and a predefined type not even that.
+/// An MPI datatype. A clone costs at most a reference count; of a predefined type, nothing.
 #[derive(Clone)]
 pub struct Datatype(Source);
 
@@ -62,7 +61,7 @@ impl Datatype {
         Datatype(Source::Made(Arc::new(Definition { recipe, shape, large: false })))
     }
 
-    /// The same, remembered as made by a call with large counts.
+    /// The same type, recorded as constructed with large counts.
     #[must_use]
     pub fn with_large_counts(mut self) -> Datatype {
         if let Source::Made(definition) = &mut self.0 {
@@ -84,17 +83,17 @@ impl Datatype {
         &self.definition().shape
     }
 
-    /// How it was made.
+    /// How the type was constructed.
     pub fn recipe(&self) -> &Recipe {
         &self.definition().recipe
     }
 
-    /// How wide the counts were with which it was made.
+    /// The width of the counts that it was constructed with.
     pub fn counts(&self) -> Counts {
         if self.definition().large { Counts::Large } else { Counts::Small }
     }
 
-    /// What it is, if it is predefined, with a name or without.
+    /// The predefined type that this is, with or without a name.
     pub fn predefined(&self) -> Option<Predefined> {
         match self.recipe() {
             Recipe::Named { .. }
@@ -110,13 +109,13 @@ impl Datatype {
         }
     }
 
-    /// Bytes of an element when it is packed.
+    /// Bytes of a packed element.
     #[inline]
     pub fn size(&self) -> u64 {
         self.shape().signature.bytes
     }
 
-    /// Basic types in an element. A pair of value and index is two.
+    /// Basic types in an element. A pair of value and index counts as two.
     pub fn basics(&self) -> u64 {
         self.shape().signature.basics
     }
@@ -126,23 +125,23 @@ impl Datatype {
         self.shape().bounds.lower
     }
 
-    /// From one element to the next.
+    /// The extent: distance from one element to the next.
     #[inline]
     pub fn extent(&self) -> i64 {
         self.shape().bounds.extent()
     }
 
-    /// Where the first byte of an element is.
+    /// The true lower bound: offset of the first byte of an element.
     pub fn true_lb(&self) -> i64 {
         self.shape().bounds.true_lower
     }
 
-    /// From the first byte of an element to the end of the last.
+    /// The true extent: from the first byte of an element to the end of the last.
     pub fn true_extent(&self) -> i64 {
         self.shape().bounds.true_upper - self.true_lb()
     }
 
-    /// Whether any number of elements are the bytes from the address of the buffer on.
+    /// Whether any number of elements are contiguous bytes that begin at the address of the buffer.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let shape = self.shape();
@@ -151,8 +150,7 @@ impl Datatype {
         gapless && shape.bounds.lower == 0 && shape.bounds.extent() == bytes
     }
 
-    /// Where `count` elements are, if they are bytes without a gap: these can be sent and received
-    /// where they lie.
+    /// The range of `count` elements, if they are bytes without a gap: these can be sent and received in place.
     #[inline]
     pub fn one_block(&self, count: u64) -> Option<Range<i64>> {
         let bytes = self.size().cast_signed();
@@ -165,8 +163,8 @@ impl Datatype {
         gapless.then_some(block.offset..block.offset.checked_add(all)?)
     }
 
-    /// From the first byte that `count` elements have to the end of the last, by offsets from the
-    /// address of the buffer.
+    /// The range from the first byte of `count` elements to the end of the last, by offsets from the address of the
+    /// buffer.
     pub fn window(&self, count: u64) -> Range<i64> {
         let Some(last) = count.checked_sub(1).filter(|_| self.size() > 0) else {
             return 0..0;
@@ -176,7 +174,7 @@ impl Datatype {
         bounds.true_lower.saturating_add(away.min(0))..bounds.true_upper.saturating_add(away.max(0))
     }
 
-    /// How many elements a message of `bytes` has; none if they are not whole.
+    /// Number of elements in a message of `bytes`. None if the last one is incomplete.
     pub fn elements_in(&self, bytes: u64) -> Option<u64> {
         match self.size() {
             0 => (bytes == 0).then_some(0),
@@ -184,7 +182,7 @@ impl Datatype {
         }
     }
 
-    /// How many basic types a message of `bytes` has; none if it ends inside one.
+    /// Number of basic types in a message of `bytes`. None if it ends inside one.
     pub fn basics_in(&self, bytes: u64) -> Option<u64> {
         match self.size() {
             0 => (bytes == 0).then_some(0),
@@ -195,7 +193,7 @@ impl Datatype {
         }
     }
 
-    /// How many bytes a message of so many basic types has; none if there can be no such message.
+    /// Bytes of a message of `basics` basic types. None if there is no such message.
     pub fn bytes_of_basics(&self, basics: u64) -> Option<u64> {
         match self.basics() {
             0 => (basics == 0).then_some(0),
@@ -206,21 +204,19 @@ impl Datatype {
         }
     }
 
-    /// Copies `count` elements one after the other into `into`, which has the room that they need
-    /// and no more.
+    /// Packs `count` elements into `into`, which has exactly the bytes that they need.
     #[inline]
     pub fn pack<M: Memory + ?Sized>(&self, count: u64, from: &M, into: &mut [u8]) {
         self.shape().layout.pack(0, (count, self.extent()), from, into);
     }
 
-    /// Copies packed bytes to where up to `count` elements have them. A shorter message fills what
-    /// it reaches, to the byte.
+    /// Unpacks up to `count` elements. A shorter message fills what it reaches, to the byte.
     #[inline]
     pub fn unpack<M: Memory + ?Sized>(&self, count: u64, from: &[u8], into: &mut M) {
         self.shape().layout.unpack(0, (count, self.extent()), from, into);
     }
 
-    /// Bytes of memory that the compact forms take, besides the few words that every type has.
+    /// Heap bytes of the compact forms.
     pub fn compact_bytes(&self) -> usize {
         self.shape().layout.heap_bytes() + self.shape().signature.heap_bytes()
     }

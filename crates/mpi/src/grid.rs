@@ -1,10 +1,10 @@
-//! Grids: how many processes stand along each side.
+//! Process grids: the number of processes along each dimension.
 
 use std::cmp::Reverse;
 
-/// The sides of a grid of `count` processes, of which some are given. The others are as close to each other
-/// as they can be, the longest first: the longest and the shortest differ as little as possible, and of such grids
-/// it is the one with the smallest sum. None if there is no such grid.
+/// The sides of a grid of `count` processes, of which some are given. The others are as close to each other as
+/// possible, the longest first: the difference between the longest and the shortest is minimal, and among such grids
+/// the sum is. None if there is no such grid.
 pub fn balanced(count: u32, sides: &[Option<u32>]) -> Option<Vec<u32>> {
     let given = sides.iter().flatten().try_fold(1_u32, |all, &side| all.checked_mul(side))?;
     if given == 0 || !count.is_multiple_of(given) {
@@ -20,16 +20,16 @@ pub fn balanced(count: u32, sides: &[Option<u32>]) -> Option<Vec<u32>> {
 
 /// A search for factors that are close to each other.
 struct Search {
-    /// All that there can be, the smallest first.
+    /// All divisors, ascending.
     divisors: Vec<u32>,
-    /// Those so far, none larger than the one before it.
+    /// Factors chosen so far, descending.
     chosen: Vec<u32>,
-    /// The closest so far.
+    /// The best grid so far.
     best: Option<Vec<u32>>,
 }
 
 impl Search {
-    /// Splits `count` into so many more factors, among the first `end` divisors.
+    /// Splits `count` into `factors` more factors, among the first `end` divisors.
     fn split(&mut self, count: u32, factors: usize, end: usize) {
         if factors == 0 || count == 1 {
             if count == 1 {
@@ -43,7 +43,7 @@ impl Search {
                 continue;
             }
             if self.is_hopeless(count / factor, factors - 1, factor) {
-                // A larger factor leaves the others less.
+                // A larger factor leaves less for the others.
                 return;
             }
             self.chosen.push(factor);
@@ -52,19 +52,19 @@ impl Search {
         }
     }
 
-    /// What is chosen, and ones, may be the closest.
+    /// Compares the chosen factors, filled up with ones, with the best.
     fn consider(&mut self, ones: usize) {
         let mut found = self.chosen.clone();
         found.extend(std::iter::repeat_n(1, ones));
-        // Of equals the one with the longer side, as other libraries have it.
+        // Of equals, the one with the longer side, as in other libraries.
         let key = |sides: &Vec<u32>| (spread(sides), Reverse(sides.clone()));
         if self.best.as_ref().is_none_or(|best| key(&found) < key(best)) {
             self.best = Some(found);
         }
     }
 
-    /// Whether nothing closer can come of `factor` and so many others, whose product is `count`: the smallest of them is
-    /// at most their mean.
+    /// Whether `factor` and `others` more factors with the product `count` cannot beat the best: the smallest of them
+    /// is at most their mean.
     fn is_hopeless(&self, count: u32, others: usize, factor: u32) -> bool {
         let Some(best) = &self.best else { return false };
         let mean = match u32::try_from(others) {
@@ -77,16 +77,16 @@ impl Search {
     }
 }
 
-/// How far the sides of a grid are from each other: the longest from the shortest, and their sum.
+/// The difference between the longest and the shortest side, and the sum of all.
 fn spread(sides: &[u32]) -> (u32, u64) {
     let (longest, shortest) = (sides.first().unwrap_or(&0), sides.last().unwrap_or(&0));
     (longest - shortest, sides.iter().map(|&side| u64::from(side)).sum())
 }
 
-/// More than a root may be wrong by.
+/// An upper bound for the rounding error of a root.
 const ROUNDING: f64 = 1e-3;
 
-/// Whether so many factors of this size are at least `count`.
+/// Whether `factors` factors of this size have a product of at least `count`.
 fn reaches(factor: u32, factors: usize, count: u32) -> bool {
     let mut all = 1_u64;
     (0..factors.min(u32::BITS as usize)).any(|_| {
@@ -95,7 +95,7 @@ fn reaches(factor: u32, factors: usize, count: u32) -> bool {
     })
 }
 
-/// All divisors, the smallest first.
+/// All divisors, ascending.
 fn divisors(count: u32) -> Vec<u32> {
     let small = (1..=count.isqrt()).filter(|&factor| count.is_multiple_of(factor));
     let small: Vec<u32> = small.collect();
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(open(2, 0), None);
     }
 
-    /// By trying all there are.
+    /// Against exhaustive search.
     #[test]
     fn no_grid_is_closer() {
         fn all(count: u32, sides: usize, longest: u32) -> Vec<Vec<u32>> {

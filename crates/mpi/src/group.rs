@@ -1,34 +1,34 @@
-//! Groups: which process stands behind which rank.
+//! Groups: the map from ranks to processes.
 //!
-//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer
-//! is two numbers wherever it can be. Only what fits no such form has a table, and clones share it.
+//! Most groups are the whole job, a run of it, or every n-th process, so the map from rank to peer is two numbers
+//! wherever possible. Only irregular groups have a table, and clones share it.
 
 use std::sync::Arc;
 
 use ferrywire_nic::Peer;
 
-/// Processes in an order. A clone costs no more than a counter.
+/// An ordered set of processes. A clone costs at most a reference count.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Group {
     size: u32,
     map: RankMap,
 }
 
-/// How ranks become peers.
+/// The map from ranks to peers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RankMap {
     /// Rank r is peer `first + r * stride`. The whole job is 0 and 1; backwards is negative.
     Strided {
         /// The peer of rank 0.
         first: u32,
-        /// From one rank's peer to the next one's.
+        /// Distance from one rank's peer to the next one's.
         stride: i32,
     },
-    /// Whatever the table says.
+    /// An irregular map.
     Table(Arc<Table>),
 }
 
-/// A map without a rule, to be read in both directions.
+/// An irregular map, searchable in both directions.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Table {
     peers: Box<[u32]>,
@@ -42,8 +42,8 @@ impl Group {
         Group { size, map: RankMap::Strided { first: 0, stride: 1 } }
     }
 
-    /// These processes, in this order. Named twice is a bug of the caller. Takes a table only if no
-    /// stride leads from each to the next.
+    /// The group of these processes, in this order. A process named twice is a bug of the caller. Needs a table only if
+    /// no stride leads from each to the next.
     pub fn of(members: &[Peer]) -> Group {
         let size = u32::try_from(members.len()).expect("ranks are counted in 32 bits");
         let map = match stride_of(members) {
@@ -53,14 +53,14 @@ impl Group {
         Group { size, map }
     }
 
-    /// The members that have these ranks here, in the order given.
+    /// The members with these ranks, in the order given.
     #[must_use]
     pub fn select(&self, ranks: &[u32]) -> Group {
         let members: Vec<Peer> = ranks.iter().map(|&rank| self.peer_of(rank)).collect();
         Group::of(&members)
     }
 
-    /// The members that do not have these ranks, in the order that they have here.
+    /// The members without these ranks, in the order of this group.
     #[must_use]
     pub fn without(&self, ranks: &[u32]) -> Group {
         let mut out = vec![false; self.size as usize];
@@ -69,44 +69,43 @@ impl Group {
         self.select(&rest)
     }
 
-    /// Everybody here, then those of `other` who are not.
+    /// All members of this group, then those of `other` that are not in it.
     #[must_use]
     pub fn union(&self, other: &Group) -> Group {
         let others = other.members().filter(|&peer| self.rank_of(peer).is_none());
         Group::of(&self.members().chain(others).collect::<Vec<_>>())
     }
 
-    /// Everybody here who is also in `other`, in the order that they have here.
+    /// The members of this group that are also in `other`, in the order of this group.
     #[must_use]
     pub fn intersection(&self, other: &Group) -> Group {
         let both = self.members().filter(|&peer| other.rank_of(peer).is_some());
         Group::of(&both.collect::<Vec<_>>())
     }
 
-    /// Everybody here who is not in `other`, in the order that they have here.
+    /// The members of this group that are not in `other`, in the order of this group.
     #[must_use]
     pub fn difference(&self, other: &Group) -> Group {
         let only = self.members().filter(|&peer| other.rank_of(peer).is_none());
         Group::of(&only.collect::<Vec<_>>())
     }
 
-    /// Whether both have the same members, in whatever order.
+    /// Whether both have the same members, in any order.
     pub fn has_same_members(&self, other: &Group) -> bool {
         self.size == other.size && self.members().all(|peer| other.rank_of(peer).is_some())
     }
 
-    /// How many members there are.
+    /// Number of members.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// The form that the map has taken.
+    /// The form of the map.
     pub fn map(&self) -> &RankMap {
         &self.map
     }
 
-    /// The process behind a rank, in constant time. A rank that does not exist is a bug of the
-    /// caller.
+    /// The process of a rank, in constant time. A rank out of range is a bug of the caller.
     #[inline]
     pub fn peer_of(&self, rank: u32) -> Peer {
         assert!(rank < self.size, "rank {rank} of {}", self.size);
@@ -119,8 +118,8 @@ impl Group {
         }
     }
 
-    /// The rank of a process, if it is a member. Constant time with a stride; with a table, the
-    /// logarithm of the size.
+    /// The rank of a process, if it is a member. Takes constant time with a stride; with a table, logarithmic in the
+    /// size.
     pub fn rank_of(&self, peer: Peer) -> Option<u32> {
         match &self.map {
             RankMap::Strided { first, stride } => {
@@ -132,7 +131,7 @@ impl Group {
         }
     }
 
-    /// What it has in common with `other`.
+    /// Compares two groups.
     pub fn compare(&self, other: &Group) -> Likeness {
         let similar = || self.members().all(|peer| other.rank_of(peer).is_some());
         match self == other {
@@ -147,7 +146,7 @@ impl Group {
         (0..self.size).map(|rank| self.peer_of(rank))
     }
 
-    /// Bytes of memory that it shares with its clones, besides its own few words.
+    /// Heap bytes, shared with its clones.
     pub fn heap_bytes(&self) -> usize {
         match &self.map {
             RankMap::Strided { .. } => 0,
@@ -173,30 +172,30 @@ impl Table {
     }
 }
 
-/// What two groups have in common.
+/// The result of comparing two groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Likeness {
     /// The same members in the same order.
     Same,
     /// The same members in another order.
     Similar,
-    /// Not the same members.
+    /// Different members.
     Different,
 }
 
 /// Every `stride`-th rank from `first`, not beyond `last`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Range {
-    /// The first.
+    /// The first rank.
     pub first: i32,
-    /// What the last may be at most, or at least if the stride is negative.
+    /// The upper limit of the last rank, or the lower one if the stride is negative.
     pub last: i32,
-    /// From one to the next.
+    /// Distance from one rank to the next.
     pub stride: i32,
 }
 
 impl Range {
-    /// The ranks, whether they exist or not. None if the stride leads nowhere, or away from the last.
+    /// The ranks, which need not exist. None if the stride is zero or leads away from `last`.
     pub fn ranks(self) -> Option<impl Iterator<Item = i32>> {
         let [first, last, stride] = [self.first, self.last, self.stride].map(i64::from);
         let steps = (last - first).checked_div(stride)?;
@@ -206,24 +205,24 @@ impl Range {
     }
 }
 
-/// What one member wants of a split.
+/// Color and key of one member in a split.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Want {
-    /// Members that want the same color come together; who wants none is in no group.
+    /// Members with the same color form a group; a member without one is in no group.
     pub color: Option<u32>,
-    /// Who comes first in the group.
+    /// Orders the members of the new group.
     pub key: i32,
 }
 
-/// The members of the group that `me` is in after a split, by their ranks before it. `wants` says
-/// what everybody wants, in rank order. None: `me` wanted no color.
+/// The members of the group that `me` is in after a split, by their ranks before it. `wants` has the colors and keys of
+/// all members, in rank order. None if `me` has no color.
 ///
 /// MPI 5.0 §7.4.2: by key, and by rank before the split where keys are equal.
 pub fn split(wants: &[Want], me: u32) -> Option<Vec<u32>> {
     Some(of_color(wants, wants[me as usize].color?))
 }
 
-/// The members of the group that wants `color`.
+/// The members with color `color`, in their order after the split.
 pub fn of_color(wants: &[Want], color: u32) -> Vec<u32> {
     let mut ranks: Vec<u32> = (0..)
         .zip(wants)

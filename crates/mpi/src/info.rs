@@ -1,13 +1,13 @@
-//! Info objects: keys with values, in the order in which the keys came.
+//! Info objects: key-value pairs, in the order in which the keys were set.
 
-/// Keys with values.
+/// Ordered key-value pairs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Info {
     entries: Vec<(String, String)>,
 }
 
 impl Info {
-    /// Sets a value. A key that is there keeps its place.
+    /// Sets a value. An existing key keeps its place.
     pub fn set(&mut self, key: &str, value: &str) {
         match self.entries.iter_mut().find(|(own, _)| own == key) {
             Some((_, own)) => value.clone_into(own),
@@ -20,19 +20,19 @@ impl Info {
         self.entries.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
     }
 
-    /// Takes a key away. False if it was not there.
+    /// Deletes a key. False if it did not exist.
     pub fn delete(&mut self, key: &str) -> bool {
         let before = self.entries.len();
         self.entries.retain(|(own, _)| own != key);
         self.entries.len() < before
     }
 
-    /// The keys, in their order.
+    /// The keys, in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.entries.iter().map(|(key, _)| key.as_str())
     }
 
-    /// The keys with their values, in the order of the keys.
+    /// The keys with their values, in order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }

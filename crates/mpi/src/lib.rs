@@ -1,19 +1,19 @@
-//! The meaning of MPI, in safe Rust on top of the NIC.
+//! MPI semantics, in safe Rust on top of the NIC.
 //!
-//! No operating system, no C types, and nothing here ever blocks. So far:
+//! No operating system, no C types, and no call blocks. The modules:
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`comm`] | communicators, and the words of their messages |
+//! | [`comm`] | communicators, and the match words of their messages |
 //! | [`agreement`] | agreement and revocation among ranks that may die |
-//! | [`numbers`] | the numbers of a rank's communicators, and whose turn it is to take one |
+//! | [`numbers`] | the communicator numbers of a rank, and the order in which agreements take one |
 //! | [`number_agreement`] | how the members of a new communicator agree on its number |
-//! | [`group`] | which process stands behind which rank; splitting |
-//! | [`info`] | keys with values |
+//! | [`group`] | the map from ranks to processes; splitting |
+//! | [`info`] | key-value pairs |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
-//! | [`grid`] | how many processes stand along each side of a grid |
-//! | [`collective`] | collective algorithms, within a group and between two, each a pure function from who we are to a schedule |
-//! | [`operation`] | what reductions do to numbers |
+//! | [`grid`] | balanced process grids |
+//! | [`collective`] | collective algorithms, within a group and between two, each a pure function to a schedule |
+//! | [`operation`] | predefined reduction operators |
 #![forbid(unsafe_code)]
 
 pub mod agreement;

@@ -1,18 +1,18 @@
 //! How the members of a new communicator agree on its number.
 //!
-//! An agreement is one schedule, so that the NIC carries it to its end whatever the program does meanwhile:
+//! An agreement is one schedule, so the NIC completes it whatever the application does meanwhile:
 //!
-//! 1. A barrier. From here on every member takes part, and none waits for its program.
-//! 2. Each member proposes a stamp, and all hear of the latest. It orders agreements that share a member.
-//! 3. When it has its turn here, each member says which numbers it has free. All take the first that they have in common.
+//! 1. A barrier. After it every member takes part, and none waits for its application.
+//! 2. Each member proposes a stamp, and all receive the latest. It orders agreements that share a member.
+//! 3. When its turn comes, each member contributes its free numbers. All take the first that is free at every member.
 //!
-//! How turns are taken, and why nobody waits for ever, is in `numbers.rs`. Nothing is tried twice, and there is no number
-//! only if every number is taken at one of the members.
+//! How turns work, and why no agreement waits for ever, is in `numbers.rs`. Nothing is tried twice, and an agreement
+//! fails only if every number is taken at one of the members.
 //!
-//! Ranks that only some of a communicator's agree with count themselves in their own way, and may do so in several groups
-//! that overlap. Their messages name processes, so those from one process to another are taken in the order in which they
-//! are sent; both take part in the agreements that they share in the same order, since these are told apart by a tag where
-//! they are at the same time ([`Comm::part`](crate::comm::Comm::part)).
+//! If only some ranks of a communicator agree, they number themselves in their own way, and may do so in several groups
+//! that overlap. Their messages name processes, so messages from one process to another are received in the order in
+//! which they are sent; both take part in the agreements that they share in the same order, since concurrent ones have
+//! different tags ([`Comm::part`](crate::comm::Comm::part)).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,36 +23,36 @@ use crate::collective::{Member, ReduceOp, allreduce_doubling, barrier_disseminat
 use crate::numbers::{Bits, COMMS_MAX, Claim, Numbers, Seat, first_of};
 use crate::operation::{self, Number, Operation};
 
-/// What all members have agreed on.
+/// The outcome of an agreement.
 #[derive(Debug)]
 pub struct Agreed {
     /// The number.
     pub claim: Claim,
-    /// The votes of all, combined bit by bit: what all have is left.
+    /// The votes of all members, combined by bitwise AND.
     pub votes: u64,
 }
 
-/// Free numbers and votes, as they travel.
+/// Free numbers and votes, as members exchange them.
 pub type NumberBallot = [u64; COMMS_MAX / 64 + 1];
 
-/// What an agreement will come to.
+/// The future outcome of an agreement.
 #[derive(Clone, Debug, Default)]
 pub struct NumberPromise(Arc<Mutex<Option<Agreed>>>);
 
 impl NumberPromise {
-    /// What it has come to, when its schedule is done. None: at some member every number is taken.
+    /// The outcome, when the schedule is done. None if at some member every number is taken.
     pub fn take(&self) -> Option<Agreed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Bytes that [`number_agreement`] works in.
+/// Work space of [`number_agreement`].
 pub const ROOM_BYTES: usize = size_of::<u64>() + 2 * size_of::<NumberBallot>();
 
 const STAMP_BYTES: u64 = 8;
 const BALLOT_BYTES: u64 = size_of::<NumberBallot>() as u64;
 
-/// Agrees on a number with all members, who pass any votes. `room` has [`ROOM_BYTES`].
+/// Agrees on a number with all members, and combines their votes. `room` has [`ROOM_BYTES`].
 pub fn number_agreement(
     me: Member,
     numbers: &Arc<Numbers>,
@@ -81,9 +81,9 @@ pub fn number_agreement(
     (schedule, promise)
 }
 
-/// The same for ranks that have another way to combine words: `latest` finds the latest stamp of all, `common` what all
-/// ballots have in common. `wait` consults what it is given until it answers, after others have been consulted again:
-/// they may have their turn. Whoever calls it does nothing else before it returns.
+/// Like [`number_agreement`], for ranks that combine words in another way: `latest` returns the latest stamp of all,
+/// `common` the bits that all ballots have in common. `wait` consults its argument until it answers, after consulting
+/// others again, whose turn may have come. The caller does nothing else before it returns.
 pub fn agree_by<E>(
     numbers: &Arc<Numbers>,
     votes: u64,
@@ -99,8 +99,9 @@ pub fn agree_by<E>(
     Ok(seated(&seat, &common(&read(&ballot))?))
 }
 
-/// The same for those who live of a communicator in which ranks have died. `settle` combines words of all of them bit by
-/// bit, and says who has died. They try one number after the other, since nothing else is settled among ranks that die.
+/// Like [`number_agreement`], for the live members of a communicator in which ranks have died. `settle` combines the
+/// words of all of them by bitwise AND, and names the dead. Members try one number after the other, since stamps cannot
+/// be settled while ranks die.
 pub fn agree_among_living<E>(
     numbers: &Arc<Numbers>,
     votes: u64,
@@ -119,7 +120,7 @@ pub fn agree_among_living<E>(
     }
 }
 
-/// The part of a rank in an agreement, when it comes to a stage of it.
+/// The part of a rank in one stage of an agreement.
 #[derive(Debug)]
 struct Participant {
     seat: Arc<Seat>,
@@ -158,7 +159,7 @@ impl Consult for Participant {
     }
 }
 
-/// What everybody has agreed on whose ballots have these in common.
+/// The outcome of an agreement whose ballots have `common` in common.
 fn seated(seat: &Seat, common: &NumberBallot) -> Option<Agreed> {
     let (free, votes) = split(common);
     seat.take(&free).map(|claim| Agreed { claim, votes })

@@ -1,24 +1,24 @@
-//! Numbers of communicators, as one rank knows them: which are free, and who may take the next.
+//! Communicator numbers of one rank: which are free, and which agreement may take the next.
 //!
-//! The members of a new communicator take a number that is free at all of them (`agreement.rs`). Several agreements may be
-//! under way in a rank at the same time, with different members, and must not take the same number. So they take turns,
-//! and everywhere in the same order: otherwise two of them could wait for each other at two ranks.
+//! The members of a new communicator take a number that is free at all of them (`number_agreement.rs`). Several
+//! agreements may be in progress in a rank at the same time, with different members, and must not take the same number.
+//! So they take turns, in the same order everywhere: otherwise two of them could wait for each other at two ranks.
 //!
 //! The order is Skeen's for total order multicast. Each member *proposes* a stamp, later than all that it has seen; the
-//! latest proposal is the stamp of the agreement, and all members hear of it. An agreement has its turn at a rank when its
-//! stamp is known and comes before all others there, proposals included, since a stamp is never earlier than its
-//! proposals. Whatever is proposed after that is later. The first of all agreements has its turn at all its members, so
-//! there is always one that goes on.
+//! latest proposal is the stamp of the agreement, and all members receive it. An agreement has its turn at a rank when
+//! its stamp is known and precedes all others there, proposals included, since a stamp is never earlier than its
+//! proposals. Every later proposal has a later stamp. The first of all agreements has its turn at all its members, so
+//! there is always one that makes progress.
 //!
-//! Nobody proposes before all members take part: an agreement in which a rank is missing, perhaps because its program waits
-//! for something else first, has no stamp and holds up nobody.
+//! No member proposes before all members take part: an agreement that lacks a member, perhaps because its application
+//! waits for something else first, has no stamp and delays no other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_nic::Peer;
 
-/// Communicators that a rank can have at a time.
+/// The most communicators that a rank can have at a time.
 pub const COMMS_MAX: usize = 4096;
 
 /// A set of numbers, one bit for each.
@@ -34,9 +34,9 @@ pub struct Numbers {
 #[derive(Debug)]
 struct State {
     free: Bits,
-    /// At least as late as every stamp that is known here.
+    /// At least as late as every stamp known here.
     clock: u64,
-    /// Agreements that have proposed a stamp and are not over, and of the next its name.
+    /// Agreements that have proposed a stamp and are not over, by name; and the next name.
     seats: BTreeMap<u64, Stamp>,
     next: u64,
     /// The agreement whose turn it is: its members may take any number that is free here.
@@ -57,7 +57,7 @@ impl Stamp {
 }
 
 impl Numbers {
-    /// Those of process `me`. All are free but the first `taken`.
+    /// The numbers of process `me`. All are free but the first `taken`.
     pub fn new(me: Peer, taken: u16) -> Arc<Numbers> {
         let mut free = [!0; COMMS_MAX / 64];
         (0..taken).for_each(|number| free[usize::from(number) / 64] &= !bit(number));
@@ -68,12 +68,12 @@ impl Numbers {
         })
     }
 
-    /// Those that no communicator has.
+    /// The free numbers.
     pub fn free(&self) -> Bits {
         self.lock().free
     }
 
-    /// Takes a number, unless it is not free, or an agreement may be about to take it.
+    /// Claims a number, unless it is taken or an agreement may be about to take it.
     pub fn hold(self: &Arc<Self>, number: u16) -> Option<Claim> {
         let mut state = self.lock();
         let is_free = state.free[usize::from(number) / 64] & bit(number) != 0;
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-/// The part of a rank in one agreement. Whoever drops it before the end makes way for the others.
+/// The part of a rank in one agreement. Dropping it before the end gives way to other agreements.
 #[derive(Debug)]
 pub struct Seat {
     name: u64,
@@ -114,8 +114,8 @@ impl Seat {
         Seat { name, numbers: Arc::clone(numbers) }
     }
 
-    /// A stamp that nobody else proposes, here or elsewhere. All members take part, and will propose one without
-    /// waiting for anything else.
+    /// Proposes a stamp that no other agreement or rank proposes. All members take part by now, and will propose one
+    /// without waiting for anything else.
     pub fn propose(&self) -> u64 {
         let mut state = self.numbers.lock();
         state.clock = ((state.clock >> PEER_BITS) + 1) << PEER_BITS | u64::from(self.numbers.me.0);
@@ -124,14 +124,14 @@ impl Seat {
         stamp
     }
 
-    /// The stamp of the agreement: the latest that a member has proposed. Others may have their turn by that.
+    /// Sets the stamp of the agreement: the latest proposal of all members. This may give others their turn.
     pub fn settle(&self, stamp: u64) {
         let mut state = self.numbers.lock();
         state.clock = state.clock.max(stamp);
         state.seats.insert(self.name, Stamp::Settled(stamp));
     }
 
-    /// The numbers that are free, if it is our turn.
+    /// The free numbers, if it is our turn.
     pub fn offer(&self) -> Option<Bits> {
         let mut state = self.numbers.lock();
         let Some(&Stamp::Settled(stamp)) = state.seats.get(&self.name) else { return None };
@@ -142,8 +142,8 @@ impl Seat {
         })
     }
 
-    /// Takes the number on which all members agree, whose free numbers have `common` in common. None if there is none.
-    /// Either way others have their turn.
+    /// Claims the number that all members agree on: the first of `common`, the numbers free at all of them. None if
+    /// there is none. Either way our turn ends.
     pub fn take(&self, common: &Bits) -> Option<Claim> {
         let mut state = self.numbers.lock();
         state.leave(self.name);
@@ -163,7 +163,7 @@ pub fn first_of(bits: &Bits) -> Option<u16> {
     u16::try_from(word * 64 + bits[word].trailing_zeros() as usize).ok()
 }
 
-/// A number that is ours until this is dropped.
+/// A claimed number; dropping the claim frees it.
 #[derive(Debug)]
 pub struct Claim {
     number: u16,
@@ -176,7 +176,7 @@ impl Claim {
         self.number
     }
 
-    /// The number is not used again, by nobody who has a part in it: word of it may still be under way.
+    /// Keeps the number from being used again: messages about it may still be under way.
     pub fn retire(self) {
         std::mem::forget(self);
     }

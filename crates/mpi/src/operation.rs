@@ -1,18 +1,17 @@
-//! Operators on plain numbers: what a reduction does to bytes.
+//! Predefined operators: what a reduction does to bytes.
 //!
-//! The NIC names an operator by 16 bits and hands it to its port. Here is what they mean, and the
-//! loops that a port runs. Integers wrap. The smaller and the larger of two floats are NaN if
-//! either is: so the result does not depend on who was combined first. Which of two equal zeros or
-//! of two NaNs it is may depend on that.
+//! The NIC names an operator by 16 bits and passes it to its port. Here is what they mean, and the loops that a port
+//! runs. Integers wrap. The minimum and the maximum of two floats are NaN if either is, so the result does not depend
+//! on the order of combination. Which of two equal zeros or of two NaNs results may depend on it.
 //!
 //! | numbers | operations |
 //! |---|---|
 //! | integers | all but those on pairs |
 //! | floats | sum, product, min, max |
 //! | complex numbers | sum, product |
-//! | truth values | logical ones |
-//! | bytes without a meaning | bitwise ones |
-//! | pairs of a value and an index | the place of the smallest, of the largest |
+//! | truth values | logical operations |
+//! | plain bytes | bitwise operations |
+//! | pairs of a value and an index | the smallest or largest value with its index |
 //! | all | replace, none |
 
 mod extended;
@@ -22,22 +21,22 @@ use std::cmp::Ordering;
 use extended::Extended;
 use ferrywire_nic::Operator;
 
-/// What is done to two numbers.
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
-    /// Adds them.
+    /// Their sum.
     Sum,
-    /// Multiplies them.
+    /// Their product.
     Product,
     /// The smaller.
     Min,
     /// The larger.
     Max,
-    /// Bits that are in both.
+    /// Bits set in both.
     BitAnd,
-    /// Bits that are in either.
+    /// Bits set in either.
     BitOr,
-    /// Bits that are in one of them.
+    /// Bits set in exactly one.
     BitXor,
     /// One if neither is zero, else zero.
     LogicalAnd,
@@ -45,20 +44,18 @@ pub enum Operation {
     LogicalOr,
     /// One if exactly one is not zero, else zero.
     LogicalXor,
-    /// The pair with the smaller value, and of two with the same the one with the lower index:
-    /// `MPI_MINLOC`.
+    /// The pair with the smaller value; of equal values, the one with the lower index: `MPI_MINLOC`.
     MinPlace,
-    /// The pair with the larger value, and of two with the same the one with the lower index:
-    /// `MPI_MAXLOC`.
+    /// The pair with the larger value; of equal values, the one with the lower index: `MPI_MAXLOC`.
     MaxPlace,
-    /// What comes, instead of what was there: `MPI_REPLACE`.
+    /// The incoming value replaces the present one: `MPI_REPLACE`.
     Replace,
-    /// What was there: `MPI_NO_OP`.
+    /// The present value stays: `MPI_NO_OP`.
     Keep,
 }
 
 impl Operation {
-    /// All of them, as they are coded.
+    /// All operations, in the order of their codes.
     pub const ALL: [Operation; 14] = [
         Operation::Sum,
         Operation::Product,
@@ -76,7 +73,7 @@ impl Operation {
         Operation::Keep,
     ];
 
-    /// Whether it can be done to such numbers. MPI 5.0 §6.9.2 has the same table.
+    /// Whether the operation applies to numbers of this type. MPI 5.0 §6.9.2 has the same table.
     pub fn suits(self, number: Number) -> bool {
         use Operation::{
             BitAnd, BitOr, BitXor, Keep, LogicalAnd, LogicalOr, LogicalXor, Max, MaxPlace, Min,
@@ -93,13 +90,13 @@ impl Operation {
         }
     }
 
-    /// Whether it does not matter which of two comes first.
+    /// Whether the order of the two does not matter.
     pub fn is_commutative(self) -> bool {
         !matches!(self, Operation::Replace | Operation::Keep)
     }
 }
 
-/// The sort of a number.
+/// The type of a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(missing_docs, reason = "they are called what Rust calls them")]
 pub enum Number {
@@ -113,7 +110,7 @@ pub enum Number {
     U64,
     F32,
     F64,
-    /// The `long double` of C where it has 80 bits, in 16 bytes.
+    /// C's `long double` where it has 80 bits, in 16 bytes.
     F80,
     /// Real and imaginary part.
     ComplexF32,
@@ -129,9 +126,9 @@ pub enum Number {
     Logical32,
     /// Eight bytes, which are zero or not.
     Logical64,
-    /// Eight bits.
+    /// Eight bits without a meaning.
     Byte,
-    /// A value, then its index, without a gap; and so on.
+    /// A value, then its index, without a gap; the following likewise.
     F32AndI32,
     F64AndI32,
     F80AndI32,
@@ -142,7 +139,7 @@ pub enum Number {
     F64AndF64,
 }
 
-/// What numbers have in common.
+/// Classes of numbers that support the same operations.
 enum OperandClass {
     Integer,
     Float,
@@ -153,7 +150,7 @@ enum OperandClass {
 }
 
 impl Number {
-    /// All of them, as they are coded.
+    /// All number types, in the order of their codes.
     pub const ALL: [Number; 27] = [
         Number::I8,
         Number::I16,
@@ -184,12 +181,12 @@ impl Number {
         Number::F64AndF64,
     ];
 
-    /// The sort of `T`.
+    /// The number type of `T`.
     pub fn of<T: Plain>() -> Number {
         T::NUMBER
     }
 
-    /// How many bytes one has.
+    /// Size in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Number::I8 | Number::U8 | Number::Bool | Number::Byte => 1,
@@ -225,28 +222,28 @@ impl Number {
     }
 }
 
-/// Types of Rust that are plain numbers.
+/// Rust types that are plain numbers.
 pub trait Plain: Copy {
-    /// Their sort.
+    /// The number type.
     const NUMBER: Number;
 }
 
-/// The operator that does `operation` to such numbers; none where that makes no sense.
+/// The operator for `operation` on numbers of this type. None if they do not go together.
 pub fn operator(operation: Operation, number: Number) -> Option<Operator> {
     let code = (operation as u16 + 1) << 8 | number as u16;
     operation.suits(number).then_some(Operator(code))
 }
 
-/// Codes from here on are for operators of the user's: none of them has a [`meaning`] here. Nor have
-/// codes below 256, which are for those who run a NIC without users.
+/// Codes from this value on are for user-defined operators and have no [`meaning`] here. Neither have codes below 256,
+/// which are for programs that run a NIC without MPI.
 pub const USER_OPERATOR_MIN: u16 = 0x8000;
 
-/// What [`operator`] has made of it; none if it was somebody else's.
+/// What [`operator`] made the code from. None for codes of other origin.
 pub fn meaning(operator: Operator) -> Option<(Operation, Number)> {
     decode(operator).filter(|(operation, number)| operation.suits(*number))
 }
 
-/// What the code says, though it may make no sense.
+/// Decodes an operator, without checking that operation and number go together.
 #[inline]
 fn decode(operator: Operator) -> Option<(Operation, Number)> {
     let [operation, number] = operator.0.to_be_bytes();
@@ -254,7 +251,7 @@ fn decode(operator: Operator) -> Option<(Operation, Number)> {
     Some((operation, *Number::ALL.get(usize::from(number))?))
 }
 
-/// One loop for each operation on integers of a type: the compiler makes vectors of each.
+/// One loop for each operation on integers of a type: the compiler vectorizes each.
 macro_rules! integers {
     ($type:ty, $operation:expr, $source:expr, $into:expr) => {{
         fn each(source: &[u8], into: &mut [u8], f: impl Fn($type, $type) -> $type) {
@@ -290,7 +287,7 @@ macro_rules! floats {
         match $operation {
             Operation::Sum => each(source, into, |a: $type, b| a + b),
             Operation::Product => each(source, into, |a: $type, b| a * b),
-            // No comparison with NaN holds, so one in `b` is taken as well.
+            // No comparison with NaN holds, so a NaN in `b` is taken too.
             Operation::Min => {
                 each(source, into, |a: $type, b| if a < b || a.is_nan() { a } else { b })
             }
@@ -302,7 +299,7 @@ macro_rules! floats {
     }};
 }
 
-/// One loop for each operation on complex numbers with parts of a type, which have so many bytes.
+/// One loop for each operation on complex numbers with parts of a type; `$bytes` is the size of one.
 macro_rules! complex {
     ($part:ty, $bytes:literal, $operation:expr, $source:expr, $into:expr) => {{
         let parts = |bytes: [u8; $bytes]| {
@@ -329,7 +326,7 @@ macro_rules! complex {
     }};
 }
 
-/// One loop for both operations on pairs of a value and an index, which have so many bytes.
+/// One loop for both operations on pairs of a value and an index; `$bytes` is the size of one.
 macro_rules! pairs {
     ($value:ty, $index:ty, $bytes:literal, $operation:expr, $source:expr, $into:expr) => {{
         let pair = |bytes: &[u8; $bytes]| {
@@ -346,7 +343,7 @@ macro_rules! pairs {
     }};
 }
 
-/// Whether the first of two pairs is the one that is looked for. NaN goes before all others.
+/// Whether the first of two pairs wins. NaN precedes all other values.
 fn wins<V: PartialOrd, I: PartialOrd>(one: (V, I), other: (V, I), wanted: Ordering) -> bool {
     let is_nan = |value: &V| value.partial_cmp(value).is_none();
     match one.0.partial_cmp(&other.0) {
@@ -357,10 +354,9 @@ fn wins<V: PartialOrd, I: PartialOrd>(one: (V, I), other: (V, I), wanted: Orderi
     }
 }
 
-/// Combines each number of `source` with the one at the same place in `into`, which gets the
-/// result. Bytes are as the machine has them, and need no alignment. An operator without a
-/// [`meaning`] here, or bytes that are not as many whole numbers on both sides, are a bug of the
-/// caller.
+/// Combines each number of `source` with the one at the same place in `into`, which receives the result. Bytes are in
+/// native order, and need no alignment. An operator without a [`meaning`] here, or spans that are not the same number
+/// of whole numbers, are a bug of the caller.
 pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
     let (operation, number) =
         decode(operator).unwrap_or_else(|| panic!("{operator:?} is not of ours"));
@@ -395,7 +391,7 @@ pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
     }
 }
 
-/// Puts `f` of the two into every place of `into`.
+/// Replaces each element of `into` by `f` of both elements.
 #[inline(always)]
 fn each_bytes<const N: usize>(
     source: &[u8],
@@ -411,7 +407,7 @@ fn each_bytes<const N: usize>(
     }
 }
 
-/// Says of which sort types are.
+/// Assigns number types to Rust types.
 macro_rules! plain {
     ($($type:ty => $number:expr),* $(,)?) => {
         $(impl Plain for $type {
@@ -441,7 +437,7 @@ mod tests {
     use super::extended::tests::extended;
     use super::*;
 
-    /// The operation on two numbers, through bytes that lie as awkwardly as can be.
+    /// Applies the operation to two numbers, in bytes without alignment.
     fn of_two<const N: usize>(
         operation: Operation,
         number: Number,

@@ -1,5 +1,5 @@
-//! Random datatypes against the plain meaning of the standard: a list of basic types and their
-//! places, written out in full from the arguments of the constructors.
+//! Random datatypes against the plain meaning of the standard: a list of basic types and their places, written out in
+//! full from the arguments of the constructors.
 
 use ferrywire_mpi::datatype::{
     Basic, BasicKind, Counts, Datatype, Dimension, Distribution, Error, Memory, Order, Predefined,
@@ -15,7 +15,7 @@ struct Room {
 }
 
 impl Room {
-    /// As large as `count` elements reach, and no two neighbours alike.
+    /// Memory that `count` elements reach, with no two neighbouring bytes equal.
     fn of(datatype: &Datatype, count: u64) -> Room {
         let window = datatype.window(count);
         let length = usize::try_from(window.end - window.start).expect("a window");
@@ -45,7 +45,7 @@ impl Memory for Room {
 struct Map {
     basics: Vec<(Basic, i64)>,
     bounds: Option<(i64, i64)>,
-    /// The bounds are markers.
+    /// The bounds were set explicitly.
     marked: bool,
 }
 
@@ -98,7 +98,7 @@ impl Map {
         Map::placed(&rows.collect::<Vec<_>>())
     }
 
-    /// Elements of an array that `wanted` says yes to, in the order of memory.
+    /// Elements of an array that `wanted` selects, in memory order.
     fn array(&self, sizes: &[i64], order: Order, wanted: impl Fn(&[i64]) -> bool) -> Map {
         let count: i64 = sizes.iter().product();
         let dimensions: Vec<usize> = match order {
@@ -198,7 +198,7 @@ impl Map {
         }
     }
 
-    /// Offset of each byte of `count` elements, in the order of packing.
+    /// Offset of each byte of `count` elements, in packing order.
     fn offsets(&self, count: u64) -> Vec<i64> {
         let each = |k: i64| {
             self.basics.iter().flat_map(move |(basic, at)| {
@@ -209,7 +209,7 @@ impl Map {
     }
 }
 
-/// Which process of a dimension holds an index.
+/// The process of a dimension that holds an index.
 fn owner(dimension: &Dimension, index: i64) -> i64 {
     let processes = i64::from(dimension.processes);
     let ceiling = (dimension.size + processes - 1) / processes;
@@ -249,7 +249,7 @@ fn dimension() -> impl Strategy<Value = Dimension> {
     })
 }
 
-/// Some constructor applied to `of`.
+/// A random constructor applied to `of`.
 fn around(of: BoxedStrategy<Datatype>) -> BoxedStrategy<Datatype> {
     let lists = |near: i64| prop::collection::vec((0..4_i64, -near..near), 0..5);
     let split = |list: Vec<(i64, i64)>| -> (Vec<i64>, Vec<i64>) { list.into_iter().unzip() };
@@ -298,7 +298,7 @@ fn around(of: BoxedStrategy<Datatype>) -> BoxedStrategy<Datatype> {
     .boxed()
 }
 
-/// Types of types of types.
+/// Nested types.
 fn datatype() -> impl Strategy<Value = Datatype> {
     let once = prop_oneof![1 => leaf(), 3 => around(leaf())].boxed();
     let twice = prop_oneof![1 => once.clone(), 3 => around(once)].boxed();
@@ -349,7 +349,7 @@ proptest! {
         datatype.pack(count, &room, &mut packed);
         prop_assert_eq!(&packed, &expected);
 
-        // A message that ends anywhere fills what it reaches and nothing else.
+        // A message of any length fills what it reaches and nothing else.
         let message: Vec<u8> = packed.iter().map(|byte| byte ^ 0xff).collect();
         let message = &message[..message.len() * part / 16];
         let (mut found, mut expected) = (room.clone(), room);
@@ -389,7 +389,7 @@ proptest! {
         };
         let expected_size: u64 = map.basics.iter().map(|(basic, _)| basic.external_bytes()).sum();
         prop_assert_eq!(datatype.external_size(count), Some(expected_size * count));
-        // What is not as long outside, or not of the same bits, has tests of its own.
+        // Types with another size or representation in external32 have their own tests.
         if !map.basics.iter().all(|(basic, _)| plain(basic)) {
             return Ok(());
         }
@@ -463,7 +463,7 @@ fn large_types_have_a_small_form() {
     let even_pairs = pair.indexed(&lengths, &even).expect("it makes sense");
     assert!(even_pairs.compact_bytes() < 500);
 
-    // Neighbours are one block, and what has no rule is two numbers for each block.
+    // Adjacent blocks are one block; irregular ones take two numbers each.
     let touching: Vec<i64> = (0..MANY).collect();
     let whole = double.indexed_block(1, &touching).expect("it makes sense");
     assert!(whole.is_contiguous());
@@ -482,7 +482,7 @@ fn structs_of_c_have_its_padding() {
     let of = [named("MPI_CHAR"), named("MPI_DOUBLE"), named("MPI_SHORT")];
     let datatype = Datatype::structure(&[1, 1, 3], &[0, 8, 16], &of).expect("it makes sense");
     assert_eq!((datatype.size(), datatype.extent(), datatype.true_extent()), (15, 24, 22));
-    // Bounds that somebody has set are not padded, and hide all others.
+    // Bounds that were set are not padded, and override all others.
     let narrow = named("MPI_INT").resized(2, 3).expect("it makes sense");
     let datatype = Datatype::structure(&[1, 1], &[0, 40], &[narrow, named("MPI_DOUBLE")]);
     let datatype = datatype.expect("it makes sense");

@@ -1,12 +1,12 @@
-//! Random agreements on numbers, many at once, against what must hold whatever the order of events: all members get
-//! the same number, no rank has a number twice, and everything ends.
+//! Random concurrent agreements on numbers, against what must hold in any order of events: all members get the same
+//! number, no rank has a number twice, and everything ends.
 //!
 //!     cargo test -p ferrywire-mpi --test number_agreement
 //!     RUNS=20000 cargo test -p ferrywire-mpi --test number_agreement -- --nocapture
 //!     SEED=7 cargo test -p ferrywire-mpi --test number_agreement
 //!
-//! What messages do is left out: a rank has what all members have combined at any moment after the last one has given
-//! its part. That messages find their agreement is tested with real ones, in `tests/matching`.
+//! Messages are not modelled: a rank has the combined contributions at any moment after the last member has
+//! contributed. That messages reach their agreement is tested with real ones, in `tests/matching`.
 
 use std::sync::Arc;
 
@@ -38,40 +38,40 @@ fn planted_bugs_are_found() {
 enum Planted {
     /// Every agreement has its turn at once.
     NoTurns,
-    /// A rank proposes a stamp before everybody takes part.
+    /// A rank proposes a stamp before all members take part.
     EarlyProposals,
-    /// Each rank goes by its own proposal, not by the latest of all.
+    /// Each rank uses its own proposal, not the latest of all.
     TurnsInLocalOrder,
 }
 
-/// What a rank does by itself, in its order.
+/// What a rank does on its own, in order.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Begin(usize),
-    /// Nothing before this agreement is over here.
+    /// Waits until this agreement is over here.
     Wait(usize),
 }
 
-/// How far a rank is in an agreement.
+/// The progress of a rank in an agreement.
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
     Absent,
     Joined(Seat),
     Proposed(Seat, u64),
-    /// It waits for its turn, and was consulted in vain when so much had happened here.
+    /// Waits for its turn; at this count of changes it was consulted in vain.
     Settled(Seat, Option<u64>),
     Offered(Seat, Box<Bits>),
-    /// With its number, until it is given back.
+    /// Has its number, until the claim is dropped.
     Over(u16, Option<Claim>),
 }
 
 struct Rank {
     numbers: Arc<Numbers>,
     tasks: Vec<Task>,
-    /// For each agreement.
+    /// One for each agreement.
     stages: Vec<Stage>,
-    /// Counts what may give an agreement its turn, in the way in which the NIC consults again.
+    /// Counts events that may give an agreement its turn, after which the NIC consults again.
     changes: u64,
 }
 
@@ -80,7 +80,7 @@ struct World {
     planted: Option<Planted>,
     members: Vec<Vec<usize>>,
     ranks: Vec<Rank>,
-    /// What members have given so far: how many have joined; proposals; free numbers.
+    /// Contributions of the members so far: how many have joined; proposals; free numbers.
     joined: Vec<usize>,
     proposals: Vec<Vec<u64>>,
     ballots: Vec<Vec<Bits>>,
@@ -98,7 +98,7 @@ impl World {
             ballots: Vec::new(),
         };
         let (size, count) = (2 + world.below(6), 1 + world.below(16));
-        // Few numbers are left, so that agreements meet, and enough for all.
+        // Few numbers are left, so that agreements collide, but enough for all.
         let taken = u16::try_from(COMMS_MAX - count - world.below(3)).expect("few");
         let blocking = world.below(101);
         for rank in 0..size {
@@ -140,7 +140,7 @@ impl World {
         usize::try_from(self.random >> 33).expect("31 bits") % bound
     }
 
-    /// Lets something happen at a random place until nothing can.
+    /// Performs random possible events until there are none.
     fn run(mut self) -> Result<(), String> {
         loop {
             let (ranks, count) = (self.ranks.len(), self.members.len());
@@ -181,7 +181,7 @@ impl World {
         true
     }
 
-    /// What the NIC of a rank does for an agreement, without its program.
+    /// What the NIC of a rank does for an agreement, without the application.
     fn go_on(&mut self, rank: usize, agreement: usize) -> Result<bool, String> {
         let all = self.members[agreement].len();
         let gives_back = self.below(4) == 0;
@@ -235,7 +235,7 @@ impl World {
             Stage::Over(number, Some(claim)) if gives_back => {
                 drop(claim);
                 self.ranks[rank].stages[agreement] = Stage::Over(number, None);
-                // Nobody is consulted for that.
+                // This causes no new consultation.
                 return Ok(true);
             }
             other => (other, false),
@@ -276,5 +276,5 @@ impl World {
     }
 }
 
-/// Worlds, if nobody says how many.
+/// Number of worlds by default.
 const RUNS: u64 = 2000;

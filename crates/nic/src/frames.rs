@@ -135,7 +135,7 @@ impl<V: Variant> Nic<V> {
             return;
         }
         let outgoing = Outgoing { kind, payload, ticket };
-        if self.peers[at].backlog.is_some() || !self.transmit(at, outgoing, port) {
+        if self.peers[at].backlog.is_some() || !self.put_on_rail(at, outgoing, port) {
             let backlog = self.peers[at].backlog();
             let line = if kind.is_reply() { &mut backlog.replies } else { &mut backlog.requests };
             line.push_back(outgoing);
@@ -150,7 +150,7 @@ impl<V: Variant> Nic<V> {
 
     /// Puts one frame on the rail; false if the rail has no room or too many frames are in flight.
     #[inline]
-    fn transmit(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
+    fn put_on_rail(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
         let state = &mut self.peers[at];
         if state.peer == self.me {
@@ -203,7 +203,7 @@ impl<V: Variant> Nic<V> {
         while let Some(backlog) = self.peers[at].backlog.as_mut() {
             let writers_turn = backlog.requests.is_empty() || !backlog.writer_had_turn;
             if let Some(&reply) = backlog.replies.front() {
-                if !self.transmit(at, reply, port) {
+                if !self.put_on_rail(at, reply, port) {
                     return;
                 }
                 self.peers[at].backlog().replies.pop_front();
@@ -218,7 +218,7 @@ impl<V: Variant> Nic<V> {
                     backlog.writers.push_back(writer);
                 }
             } else if let Some(&request) = backlog.requests.front() {
-                if !self.transmit(at, request, port) {
+                if !self.put_on_rail(at, request, port) {
                     return;
                 }
                 let backlog = self.peers[at].backlog();
@@ -236,7 +236,7 @@ impl<V: Variant> Nic<V> {
         // The operation may have been abandoned.
         let Some(op) = self.ops.find_mut(writer) else { return Some(false) };
         let Some((outgoing, more)) = op.state.next_chunk(writer, room) else { return Some(false) };
-        if self.transmit(at, outgoing, port) {
+        if self.put_on_rail(at, outgoing, port) {
             return Some(more);
         }
         if let Some(op) = self.ops.find_mut(writer) {

@@ -76,8 +76,20 @@ impl<V: Variant> Nic<V> {
             self.offer(at, ticket, word, source, Terms { secured: true, first: false }, port);
             return Posted::Pending(ticket);
         }
-        if !synchronous && self.is_away_at_once(at, word, source, port) {
-            return Posted::Done(Outcome::Done);
+        let state = &mut self.peers[at];
+        // Most messages: under credit, to a peer that nothing waits for, on a reliable rail that has room.
+        if !synchronous
+            && state.promises.reliable
+            && state.backlog.is_none()
+            && state.peer != self.me
+        {
+            let kind = Kind::Eager { word, secured: true, synchronous: None };
+            let envelope = Envelope { job: self.job, marks: None, kind };
+            if port.transmit(state.peer, &envelope, source) == Sent::Away {
+                state.talking = true;
+                self.stats.frames_sent += 1;
+                return Posted::Done(Outcome::Done);
+            }
         }
         if synchronous && let Some(fault) = self.ended_under(word.group(), true) {
             return self.unsend(at, queue, bytes, fault);
@@ -93,28 +105,6 @@ impl<V: Variant> Nic<V> {
     fn unsend(&mut self, at: At, queue: u16, bytes: u32, fault: Fault) -> Posted {
         self.peers[at].lane(queue).credit += bytes;
         Posted::Done(Outcome::Failed(fault))
-    }
-
-    /// Sends a message under credit on a reliable rail with no backlog: most messages. False if it is not one of
-    /// those, or if the rail is full.
-    #[inline]
-    fn is_away_at_once(
-        &mut self,
-        at: At,
-        word: MatchWord,
-        source: Span,
-        port: &mut impl Port,
-    ) -> bool {
-        let state = &mut self.peers[at];
-        if !state.promises.reliable || state.backlog.is_some() || state.peer == self.me {
-            return false;
-        }
-        let kind = Kind::Eager { word, secured: true, synchronous: None };
-        let envelope = Envelope { job: self.job, marks: None, kind };
-        let away = port.transmit(state.peer, &envelope, source) == Sent::Away;
-        state.talking |= away;
-        self.stats.frames_sent += u64::from(away);
-        away
     }
 
     /// Sends a message under credit. On a reliable rail it completes at once, unless the rail is full or a receive

@@ -58,7 +58,12 @@ impl<'a> Comm<'a> {
     /// # Safety
     /// The memory is lent until this returns: no other code writes it, nor reads it if the operation writes it.
     #[inline(always)]
-    pub unsafe fn send(self, (to, word): (Peer, MatchWord), source: Span, mode: Mode) -> Outcome {
+    pub unsafe fn send_blocking(
+        self,
+        (to, word): (Peer, MatchWord),
+        source: Span,
+        mode: Mode,
+    ) -> Outcome {
         // SAFETY: the caller's promise.
         unsafe { self.plane.perform(|nic, port| nic.post_send(to, word, source, mode, port)) }
     }

@@ -405,7 +405,7 @@ fn swap(comm: Comm<'_>, other: u32, tag: u32, mine: Span, theirs: Span) -> Resul
         plane.submit(|nic, port| nic.post_receive(Some(peer), back, Mask::EXACT, theirs, port))
     };
     // SAFETY: I1.
-    let sent = unsafe { comm.send((peer, out), mine, Mode::Standard) };
+    let sent = unsafe { comm.send_blocking((peer, out), mine, Mode::Standard) };
     let received = match receive {
         Posted::Done(outcome) => outcome,
         Posted::Pending(ticket) => plane.wait(ticket),

@@ -55,7 +55,7 @@ impl<'a> Plane<'a> {
     ) -> Outcome {
         if !self.process.must_look_around() {
             // SAFETY: the caller's promise.
-            return unsafe { self.driver.perform(ask) };
+            return unsafe { self.driver.post_and_wait(ask) }.1;
         }
         // SAFETY: the caller's promise.
         match unsafe { self.submit(ask) } {
@@ -88,7 +88,7 @@ impl<'a> Plane<'a> {
             let ask =
                 |nic: &mut Nic, port: &mut HostPort| nic.post_schedule(schedule, instance, port);
             // SAFETY: the caller's promise.
-            return unsafe { self.driver.perform_schedule(ask) };
+            return unsafe { self.driver.post_and_wait(ask) };
         }
         // SAFETY: the caller's promise.
         match unsafe { self.start_schedule(instance, schedule) } {

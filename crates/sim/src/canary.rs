@@ -1,4 +1,4 @@
-//! Planted bugs: NICs that are wrong on purpose, to see that the soak finds them.
+//! Canaries: NICs with planted bugs, to check that the soak finds them.
 
 use ferrywire_nic::canary::Bug;
 use ferrywire_nic::matcher::{
@@ -11,15 +11,15 @@ use crate::world::Trace;
 
 /// A NIC with a bug.
 pub struct Canary {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// What is wrong with it.
     pub what: &'static str,
     /// Where the bug is.
     fault: Fault,
-    /// The first seed of a range that has to find it.
+    /// The first seed of a range that must find it.
     pub first: u64,
-    /// Only an assertion finds it in so few seeds, and builds without assertions do not look for it.
+    /// Only an assertion finds it in so few seeds, so builds without assertions skip it.
     pub asserted: bool,
 }
 
@@ -42,7 +42,7 @@ impl Canary {
     }
 }
 
-/// All of them.
+/// All canaries.
 pub const CANARIES: &[Canary] = &[
     Canary {
         name: "wildcard-order",
@@ -179,15 +179,15 @@ impl Variant for WildcardOrder {
     type Matcher = Hasty;
 }
 
-/// The NIC in use, but for the bug that was planted last on this thread. The choice is made at run
-/// time, so that one more bug is not one more NIC to compile.
+/// The production NIC with the bug that was planted last on this thread. The choice is made at run time, so that
+/// another bug does not mean compiling another NIC.
 pub struct Planted;
 
 thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-/// From now on, NICs of the variant [`Planted`] have this bug on this thread.
+/// Plants a bug in all NICs of the variant [`Planted`] on this thread.
 pub fn plant(bug: Bug) {
     PLANTED.set(Some(bug));
 }
@@ -200,7 +200,7 @@ impl Variant for Planted {
     }
 }
 
-/// The plain list, but a message looks at exact receives first, whatever their age.
+/// The plain list, except that a message prefers exact receives, whatever their age.
 #[derive(Default)]
 pub struct Hasty {
     list: List,

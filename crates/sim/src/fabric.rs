@@ -1,43 +1,43 @@
-//! The modelled network: what a frame costs on its way, and what may happen to it.
+//! The modelled network: what a frame costs, and what may happen to it.
 
 use ferrywire_nic::{Peer, Promises};
 
 use crate::random::Random;
 
-/// How ranks are connected and what things cost.
+/// Topology and costs.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    /// Ranks on one node. They reach each other by the local rail, others by the remote one.
+    /// Ranks on one node. They reach each other by the local link, others by the remote one.
     pub ranks_per_node: u32,
     /// Within a node.
     pub local: Link,
     /// Between nodes.
     pub remote: Link,
-    /// What a node's own work costs.
+    /// What a rank's own work costs.
     pub costs: Costs,
-    /// Frames that a reliable rail holds from one rank to another; the next finds it full.
+    /// Frames that a reliable rail holds from one rank to another before it is full.
     pub ring_frames_max: Option<u32>,
 }
 
-/// One kind of rail.
+/// A kind of rail.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// What it promises to the NIC.
     pub promises: Promises,
-    /// From the last byte out to the last byte in.
+    /// From the last byte sent to the last byte received.
     pub latency_ns: u64,
-    /// What one byte adds, in picoseconds, at the sender and at the receiver.
+    /// Cost of one byte, in picoseconds, at the sender and at the receiver.
     pub byte_ps: u64,
 }
 
 /// What a rank's processor spends.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// For each event that it handles.
+    /// For each event.
     pub event_ns: u64,
-    /// For each frame that it sends.
+    /// For each frame sent.
     pub frame_ns: u64,
-    /// For each byte that it copies, in picoseconds.
+    /// For each byte copied, in picoseconds.
     pub byte_ps: u64,
 }
 
@@ -52,7 +52,7 @@ impl Fabric {
 }
 
 impl Link {
-    /// How long its bytes keep the rail busy.
+    /// How long these bytes keep the rail busy.
     pub fn busy_ns(&self, bytes: u64) -> u64 {
         bytes * self.byte_ps / 1000
     }
@@ -61,52 +61,52 @@ impl Link {
 /// What a rule does to a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FrameFate {
-    /// Nothing.
+    /// The frame passes.
     Pass,
-    /// It never arrives.
+    /// The frame never arrives.
     Lose,
-    /// It arrives again, this much later.
+    /// The frame arrives again, this much later.
     Repeat(u64),
-    /// It arrives this much later, and others may overtake it.
+    /// The frame arrives this much later, and others may overtake it.
     Delay(u64),
 }
 
-/// Something that happens to frames on rails that promise nothing.
+/// A fault on rails that promise nothing.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// So many of a hundred are lost.
+    /// `percent` of the frames are lost.
     Lose {
         /// Of a hundred.
         percent: u64,
     },
-    /// So many of a hundred arrive again, up to `within_ns` later.
+    /// `percent` of the frames arrive again, up to `within_ns` later.
     Repeat {
         /// Of a hundred.
         percent: u64,
-        /// At most this much later.
+        /// The longest delay.
         within_ns: u64,
     },
-    /// So many of a hundred are late by up to `by_ns`: others overtake them.
+    /// `percent` of the frames are late by up to `by_ns`, so that others overtake them.
     Reorder {
         /// Of a hundred.
         percent: u64,
-        /// At most this much.
+        /// The longest delay.
         by_ns: u64,
     },
-    /// Everything sent between the two moments is late by `by_ns`.
+    /// Every frame sent between the two moments is late by `by_ns`.
     Spike {
         /// The first moment.
         from_ns: u64,
-        /// The last.
+        /// The last moment.
         until_ns: u64,
-        /// How late.
+        /// The delay.
         by_ns: u64,
     },
-    /// Between the two moments nothing passes between ranks below `border` and the others.
+    /// Between the two moments no frame passes between ranks below `border` and the others.
     Cut {
         /// The first moment.
         from_ns: u64,
-        /// When it heals.
+        /// When the network heals.
         until_ns: u64,
         /// The first rank of the other side.
         border: u32,
@@ -114,7 +114,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What this rule does to a frame that is sent now.
+    /// The fate of a frame sent now.
     pub fn judge(&self, from: Peer, to: Peer, now_ns: u64, random: &mut Random) -> FrameFate {
         match *self {
             Rule::Lose { percent } if random.percent(percent) => FrameFate::Lose,

@@ -1,8 +1,8 @@
-//! Another world for the same NIC: virtual time, links, costs, faults, oracles.
+//! Simulator for the production NIC: virtual time, links, costs, faults, oracles.
 //!
-//! A [`world::World`] runs NICs as values in one thread, from one seed. [`soak`] lets random
-//! programs ([`script`], [`modules`]) meet random faults ([`fabric`]) and judges what comes of it; [`canary`]
-//! plants bugs to see that the judges are awake; [`scale`] runs collectives on a million ranks.
+//! A [`world::World`] runs NICs as values in one thread, from one seed. [`soak`] runs random programs ([`script`],
+//! [`modules`]) under random faults ([`fabric`]) and judges the outcome; [`canary`] plants bugs to check the oracles;
+//! [`scale`] runs collectives on a million ranks.
 #![forbid(unsafe_code)]
 
 pub mod canary;

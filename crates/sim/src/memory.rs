@@ -1,4 +1,4 @@
-//! The memory of a simulated rank: regions of bytes, as its user has lent them.
+//! The memory of a simulated rank: regions of bytes that its application has lent.
 
 use ferrywire_nic::{Region, Span};
 
@@ -6,12 +6,12 @@ use ferrywire_nic::{Region, Span};
 #[derive(Debug, Default)]
 pub struct Memory {
     regions: Vec<Vec<u8>>,
-    /// Numbers of regions that are not lent any more.
+    /// Numbers of regions that are no longer lent.
     free: Vec<Region>,
 }
 
 impl Memory {
-    /// A new region with these bytes.
+    /// Lends a new region with these bytes.
     pub fn lend(&mut self, bytes: Vec<u8>) -> Region {
         if let Some(region) = self.free.pop() {
             self.regions[region.0 as usize] = bytes;
@@ -21,13 +21,13 @@ impl Memory {
         Region(u32::try_from(self.regions.len() - 1).expect("few regions"))
     }
 
-    /// A new region of `len` equal bytes, as a span.
+    /// Lends a new region of `len` equal bytes and returns it as a span.
     pub fn lend_filled(&mut self, len: u64, byte: u8) -> Span {
         let bytes = vec![byte; usize::try_from(len).expect("it fits the machine")];
         Span::new(self.lend(bytes), 0, len)
     }
 
-    /// A region is not lent any more; its number is used again.
+    /// Ends the loan of a region; its number is used again.
     pub fn take_back(&mut self, region: Region) {
         self.regions[region.0 as usize] = Vec::new();
         self.free.push(region);
@@ -41,7 +41,7 @@ impl Memory {
         &self.regions[span.region.0 as usize][range(span)]
     }
 
-    /// The bytes of a span, to be written.
+    /// The bytes of a span, mutable.
     pub fn bytes_mut(&mut self, span: Span) -> &mut [u8] {
         if span.len == 0 {
             return &mut [];

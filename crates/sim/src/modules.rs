@@ -1,8 +1,8 @@
 //! Modules in a soak: what they do with each message, and what they have seen.
 //!
-//! A message of the modules' group has an errand: a route of ranks whose modules pass it on, and what the
-//! last of them does with it. Its first bytes say which message it is and how far it has come; the
-//! rest of its errand everybody knows. So whatever happens to it can be compared with the plan.
+//! A message of the modules' group has an errand: a route of ranks whose modules forward it, and what the last of them
+//! does with it. Its first bytes hold its number and how far it has come; the rest of the errand is in the plan. So
+//! whatever happens to it can be compared with the plan.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ pub struct Errand {
     pub route: Vec<u32>,
     /// What the last of them does with it.
     action: ModuleAction,
-    /// The message for which a module sends this one. None: the application does.
+    /// The message for which a module sends this one. None if the application sends it.
     pub cause: Option<u64>,
 }
 
@@ -41,44 +41,43 @@ enum ModuleAction {
     Deliver,
     Change,
     Consume,
-    /// Raises a counter, and consumes.
+    /// Raises a counter and consumes the message.
     Raise {
         counter: u32,
         by: u64,
     },
-    /// Sends `count` other messages, of which those with the numbers from `first` on may be sent; then
-    /// delivers or consumes.
+    /// Sends `count` other messages, numbered from `first` on; then delivers or consumes this one.
     Send {
         first: u64,
         sent: u64,
         count: u64,
         deliver: bool,
     },
-    /// Has itself called by a counter, which sends another message; consumes.
+    /// Arms a counter; the call for it sends another message. Consumes this one.
     Call {
         message: u64,
     },
     Trap(Trap),
-    /// No module sees it.
+    /// The message is too long for modules: none sees it.
     TooLong,
 }
 
-/// What the application comes to know of a message.
+/// What the application learns of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// It is received.
     Delivered,
-    /// Nothing.
+    /// The application learns nothing.
     Consumed,
     /// A receive fails.
     Ended(Trap),
 }
 
 impl Errands {
-    /// Errands for messages with the numbers from `first` on.
+    /// Plans errands for messages numbered from `first` on.
     ///
-    /// If modules may keep little they may only depend on those of higher ranks. In a circle, each could wait
-    /// for the next to take what it sends, as blocking sends can.
+    /// If modules may keep little, they depend on those of higher ranks only. In a cycle, each could wait for the next
+    /// to take what it sends, as blocking sends can.
     pub fn plan(
         size: u32,
         first: u64,
@@ -114,7 +113,7 @@ impl Errands {
         &self.messages[&id].1
     }
 
-    /// What the application comes to know of a message.
+    /// What the application learns of a message.
     pub fn fate(&self, id: u64) -> Fate {
         match self.errand(id).action {
             ModuleAction::Trap(trap) => Fate::Ended(trap),
@@ -130,7 +129,7 @@ impl Errands {
         }
     }
 
-    /// The message to rank `target` that has ended as this fault says.
+    /// The message to rank `target` that this fault has ended.
     pub fn ended(&self, target: u32, word: MatchWord, trap: Trap) -> Option<&Message> {
         let mut messages = self.messages.values().map(|(message, _)| message);
         messages.find(|message| {
@@ -139,7 +138,7 @@ impl Errands {
         })
     }
 
-    /// The bytes of a message as the application gets them.
+    /// The bytes of a message as the application receives them.
     pub fn delivered_bytes(&self, message: &Message) -> Vec<u8> {
         let Errand { route, action, .. } = self.errand(message.id);
         let mut bytes = bytes_at(message, route.len() - 1);
@@ -164,8 +163,8 @@ impl Errands {
         nic.load(self.group, Box::new(courier), placement, port);
     }
 
-    /// Compares what modules have seen with the plan. Without the dead, each on the route of a message sees it
-    /// once; with them, at most once.
+    /// Compares what modules have seen with the plan. If no rank died, each module on the route of a message sees it
+    /// once; otherwise at most once.
     pub fn check_seen(&self, logs: &[Log], dead: Ranks, violations: &mut Vec<String>) {
         for (message, Errand { route, action, .. }) in self.messages.values() {
             for (hop, &rank) in route.iter().enumerate() {
@@ -182,7 +181,7 @@ impl Errands {
         }
     }
 
-    /// What the NIC says of a module is what the module knows.
+    /// Compares the NIC's statistics of a module with the module's own log.
     pub fn check_stats(
         &self,
         rank: u32,
@@ -208,7 +207,7 @@ impl Errands {
 /// What the module of one rank has seen and done.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// How often it ran for a message, and where on its route that was.
+    /// How often the module ran for a message, and at which hop of its route.
     pub seen: BTreeMap<(u64, usize), u32>,
     /// Messages that it sent in its own name, in order.
     pub sent: Vec<u64>,
@@ -216,7 +215,7 @@ pub struct Log {
     pub moved: u64,
     /// How often it trapped.
     pub traps: u64,
-    /// What its counters should be.
+    /// Expected values of its counters.
     pub raised: [u64; ferrywire_nic::MODULE_COUNTERS as usize],
     /// What went wrong.
     pub complaints: Vec<String>,
@@ -226,11 +225,11 @@ pub struct Log {
 struct Courier {
     errands: Arc<Errands>,
     log: Arc<Mutex<Log>>,
-    /// What it will send when it is called by [`CALLS`], in order.
+    /// Messages to send when it is called by [`CALLS`], in order.
     calls: VecDeque<u64>,
 }
 
-/// The counter that calls modules. It is as high as they have been called.
+/// The counter that calls modules. Its value is the number of calls so far.
 const CALLS: u32 = 7;
 
 impl Module for Courier {
@@ -307,7 +306,7 @@ impl Courier {
                 self.calls.push_back(message);
                 log.raised[CALLS as usize] += 1;
                 let times = log.raised[CALLS as usize];
-                // It comes to the same whether the counter is there already.
+                // The result is the same whether the counter has its value already or not.
                 if id.is_multiple_of(2) {
                     hook.raise(CALLS, 1)?;
                     hook.arm(CALLS, times)?;
@@ -330,23 +329,23 @@ impl Courier {
     }
 }
 
-/// Makes up messages and their errands.
+/// Plans messages and their errands.
 struct Planner {
     size: u32,
     group: u16,
-    /// Applications send among the first of the ranks.
+    /// Applications send among the first ranks only.
     pairs: u32,
-    /// How far messages go beyond that, one of these.
+    /// Choices for the number of further hops.
     hops: [u32; 6],
-    /// The more, the more messages are just delivered.
+    /// The higher, the more messages are just delivered.
     actions: u64,
-    /// Whether modules only depend on those of higher ranks.
+    /// Whether modules depend on those of higher ranks only.
     upward: bool,
     module_bytes_max: u64,
     module_sends_max: u64,
     longest: u64,
     next: u64,
-    /// Messages that traps end, by rank: the NIC keeps so many of their faults.
+    /// Messages ended by traps, by rank: the NIC keeps the faults of so many.
     traps: BTreeMap<u32, u32>,
     /// Source, target and tag of those.
     trapped_words: BTreeSet<(u32, u32, u32)>,
@@ -372,7 +371,7 @@ impl Planner {
         self.keep(Message { id, len, mode, ..self.blank(source) }, route, action, None, random);
     }
 
-    /// What the module at the end of a route does, and what it sends then.
+    /// Plans what the module at the end of a route does, and the messages that it sends.
     fn action(&mut self, id: u64, source: u32, route: &[u32], random: &mut Random) -> ModuleAction {
         let at = route[route.len() - 1];
         let can_send = !self.upward || at + 1 < self.size;
@@ -448,7 +447,7 @@ impl Planner {
             _ => false,
         };
         let mut tag = random.small(0, 2);
-        // A fault says no more than the word, so there is one at most for each word and rank.
+        // A fault has nothing but the match word, so there is at most one for each word and rank.
         if trapped && !self.trapped_words.insert((source, target, tag)) {
             tag = 1000 + u32::try_from(id).expect("few messages");
         }
@@ -480,7 +479,7 @@ impl Planner {
         }
     }
 
-    /// Lets a route go on for a while.
+    /// Extends a route by some hops.
     fn lengthen(&self, route: &mut Vec<u32>, random: &mut Random) {
         for _ in 0..random.pick(&self.hops) {
             let at = route[route.len() - 1];
@@ -503,13 +502,13 @@ impl Planner {
     }
 }
 
-/// Traps at one rank: the NIC keeps the faults of so many until somebody asks.
+/// The most traps at one rank: the NIC keeps the faults of so many until a receive asks for them.
 const TRAPS_MAX: u32 = 16;
 
-/// Where the first bytes of a message say how far it has come.
+/// Bit position of the hop count in the first bytes of a message.
 const HOP_AT: u32 = 56;
 
-/// The number of the message that begins so.
+/// The number of the message with these first bytes.
 pub fn id_of(head: u64) -> u64 {
     head & ((1 << HOP_AT) - 1)
 }
@@ -518,7 +517,7 @@ fn head_of(id: u64, hop: usize) -> [u8; 8] {
     (id | (hop as u64) << HOP_AT).to_le_bytes()
 }
 
-/// The bytes of a message that has come so far.
+/// The bytes of a message at this hop.
 fn bytes_at(message: &Message, hop: usize) -> Vec<u8> {
     let mut bytes = message.bytes();
     bytes[..8].copy_from_slice(&head_of(message.id, hop));

@@ -1,4 +1,4 @@
-//! How a simulated NIC acts on its world.
+//! The port of a simulated NIC.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -13,17 +13,17 @@ use ferrywire_nic::{
 use crate::fabric::Fabric;
 use crate::memory::Memory;
 
-/// How a simulated NIC acts: what it asks for is written down, and carried out when it returns.
+/// The port of a simulated NIC: records what the NIC asks for; the world carries it out when the NIC returns.
 #[derive(Debug)]
 pub struct SimPort {
     me: Peer,
-    /// The memory of this rank's user.
+    /// The memory of this rank's application.
     pub memory: Memory,
     fabric: Rc<Fabric>,
     pub(crate) now: Time,
     pub(crate) armed: Option<Time>,
     pub(crate) listed: Option<Time>,
-    /// Frames on reliable rails that have not been taken, by target.
+    /// Frames on reliable rails that have not been received, by target.
     pub(crate) rings: HashMap<Peer, u32>,
     pub(crate) full: BTreeSet<Peer>,
     pub(crate) actions: Vec<Action>,
@@ -31,7 +31,7 @@ pub struct SimPort {
     pub(crate) copied: u64,
     /// Spans that the NIC has claimed and not released.
     pub(crate) claimed: u32,
-    /// What others may read, under the bits of its ticket.
+    /// Spans that peers may read, by the bits of their tickets.
     pub(crate) exposed: HashMap<u64, Span>,
 }
 
@@ -63,12 +63,12 @@ impl SimPort {
     }
 }
 
-/// Operators of the simulation: they add numbers of eight bytes.
+/// An operator of the simulation: adds numbers of eight bytes.
 pub const SUM: Operator = Operator(0);
-/// Like [`SUM`], but its result comes later, as if it had to wait for a thread of the user's.
+/// Like [`SUM`], but its result comes later, as if a user-defined operator ran on another thread.
 pub const SUM_LATER: Operator = Operator(1);
-/// An operator whose order matters: it composes functions of the form ax + b, with a and b in four
-/// bytes each, the source being applied last.
+/// A non-commutative operator: composes functions of the form ax + b, with a and b in four bytes each; the source is
+/// applied last.
 pub const COMPOSE: Operator = Operator(2);
 /// Like [`COMPOSE`], but its result comes later. All other operators are those of `mpi`.
 pub const COMPOSE_LATER: Operator = Operator(3);
@@ -83,7 +83,7 @@ impl Port for SimPort {
     }
 
     fn attends(&self, peer: Peer) -> bool {
-        // Now and then, and each answer as good as the other.
+        // Varies with time; the NIC must work with either answer.
         (self.now.0 >> 7 ^ u64::from(peer.0)) & 1 == 0
     }
 
@@ -202,7 +202,7 @@ pub fn reduce_op(operator: Operator) -> ReduceOp {
     ReduceOp { operator, element_bytes: 8, commutative }
 }
 
-/// What [`COMPOSE`] does.
+/// The function of [`COMPOSE`].
 pub fn compose(source: &[u8], into: &mut [u8]) {
     let (source, _) = source.as_chunks::<4>();
     let (into, _) = into.as_chunks_mut::<4>();

@@ -1,4 +1,4 @@
-//! The one source of chance. Everything that happens in a simulation follows from its seed.
+//! The one source of randomness. Everything that happens in a simulation follows from its seed.
 
 /// A small generator (SplitMix64): fast, good enough for schedules, the same everywhere.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ impl Random {
         Random(seed)
     }
 
-    /// A sequence of its own for one purpose, so that a change in one does not shift the others.
+    /// A separate sequence for one purpose, so that a change in one does not shift the others.
     #[must_use]
     pub fn split(&self, purpose: u64) -> Random {
         let mut child = Random(self.0 ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
@@ -39,7 +39,7 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// The same for the numbers that ranks and tags are.
+    /// Like [`Random::between`], for ranks and tags.
     pub fn small(&mut self, low: u32, high: u32) -> u32 {
         u32::try_from(self.between(low.into(), high.into())).expect("it is at most `high`")
     }
@@ -54,7 +54,7 @@ impl Random {
         choices[usize::try_from(self.below(choices.len() as u64)).expect("an index")]
     }
 
-    /// Puts `items` in any order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = usize::try_from(self.below(last as u64 + 1)).expect("an index");

@@ -1,4 +1,4 @@
-//! Scale: as many ranks as the machine can hold, each a NIC of its own, doing collectives.
+//! Scale: collectives on as many ranks as the machine can hold, each with its own NIC.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,18 +14,18 @@ use crate::fabric::{Costs, Fabric, Link};
 use crate::port::{SUM, reduce_op};
 use crate::world::{Application, Context, World};
 
-/// What a scale run has shown.
+/// The result of a scale run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u32,
     /// Bytes of NIC state per rank before anything is exchanged.
     pub bytes_before_contact: u64,
-    /// Of the rank with the most, bytes that each contacted peer adds once all is done.
+    /// Bytes that each contacted peer adds in the end, at the rank where this is most.
     pub bytes_per_peer_max: u64,
     /// The same, on average over all ranks.
     pub bytes_per_peer: u64,
-    /// What was run.
+    /// The collectives that were run.
     pub phases: Vec<Phase>,
     /// Whether every rank has finished every phase with the right result.
     pub right: bool,
@@ -38,27 +38,27 @@ pub struct Phase {
     pub name: &'static str,
     /// Frames that a rank has sent, on average.
     pub frames_per_rank: f64,
-    /// Peers that a rank knows by now, on average.
+    /// Peers that a rank has contacted so far, on average.
     pub peers_per_rank: f64,
-    /// Bytes of NIC state per rank when it is over, on average.
+    /// Bytes of NIC state per rank after it, on average.
     pub bytes_per_rank: u64,
     /// From the first post to the last completion.
     pub virtual_us: f64,
-    /// What it took here.
+    /// Wall-clock time.
     pub real_seconds: f64,
     /// Ranks that finished with the right result.
     pub right: u32,
 }
 
-/// At most this much before first contact.
+/// The most bytes before first contact.
 pub const BEFORE_CONTACT_BYTES_MAX: u64 = 1024;
-/// At most this much more for each contacted peer.
+/// The most bytes for each contacted peer.
 pub const PER_PEER_BYTES_MAX: u64 = 512;
 
 type ScaleWorld = World<Standard, Waiter>;
 
-/// Runs barrier, broadcast, allreduce and a nearest-neighbour exchange on `ranks` ranks. `told`
-/// hears of each phase as it ends.
+/// Runs barrier, broadcast, allreduce and a nearest-neighbour exchange on `ranks` ranks. `told` is called with each
+/// phase as it ends.
 pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
     let waiters = (0..ranks).map(|_| Waiter::default());
     let mut world: ScaleWorld = World::new(0, fabric(), &Limits::default(), waiters);
@@ -83,14 +83,14 @@ pub fn run(ranks: u32, mut told: impl FnMut(&Phase)) -> Report {
     }
 }
 
-/// One collective: how a rank takes part, and what it must have in the end.
+/// One collective: how a rank takes part, and the result that it must have.
 struct ScalePlan {
     name: &'static str,
     schedule: fn(Member<'_>, Room) -> Schedule,
     expected: fn(Member<'_>) -> [u64; 3],
 }
 
-/// Three numbers of a rank's memory.
+/// Three numbers in a rank's memory.
 #[derive(Clone, Copy)]
 struct Room {
     first: Span,
@@ -127,7 +127,7 @@ const PHASES: [ScalePlan; 4] = [
     },
 ];
 
-/// A number that may be left over from the work.
+/// A number that may have any value afterwards.
 const ANYTHING: u64 = u64::MAX;
 
 fn run_phase(world: &mut ScaleWorld, instance: u16, plan: &ScalePlan) -> Phase {

@@ -1,8 +1,7 @@
-//! What a rank does in a soak: a random program of every kind of operation, and its books.
+//! The program of a rank in a soak: random operations of every kind, and a record of their results.
 //!
-//! Programs are written so that they always end. Receives of all kinds are posted, but whatever
-//! they leave over is fetched by receives for anything, and what no message will ever satisfy is
-//! cancelled. So everybody finishes, or somebody has died.
+//! Programs always end. They post receives of all kinds; messages that these leave over are fetched by wildcard
+//! receives, and receives that no message will match are cancelled. So every rank finishes, unless a rank has died.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -21,37 +20,37 @@ use crate::port::{SUM, SUM_LATER, reduce_op};
 use crate::random::Random;
 use crate::world::{Application, Context};
 
-/// A message of the plan.
+/// A planned message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     /// Its number; also in its first bytes if it has eight.
     pub id: u64,
-    /// Who sends it.
+    /// The sender.
     pub source: u32,
-    /// Who receives it.
+    /// The receiver.
     pub target: u32,
     /// Its group.
     pub group: u16,
-    /// Its tag. Messages of fewer than eight bytes have one of their own.
+    /// Its tag. Messages shorter than eight bytes have a unique one.
     pub tag: u32,
-    /// Its bytes.
+    /// Its length.
     pub len: u64,
-    /// How it is sent.
+    /// Its send mode.
     pub mode: Mode,
-    /// Those without whom it may not arrive.
+    /// Ranks without which it may not arrive.
     pub needs: Ranks,
 }
 
-/// Some of the ranks, of which a soak has at most 64: one bit each.
+/// A set of ranks, one bit each: a soak has at most 64.
 pub type Ranks = u64;
 
-/// These ranks.
+/// The set of these ranks.
 pub fn ranks(some: impl IntoIterator<Item = u32>) -> Ranks {
     some.into_iter().fold(0, |all, rank| all | 1 << rank)
 }
 
 impl Message {
-    /// What it says of itself.
+    /// Its match word.
     pub fn word(&self) -> MatchWord {
         MatchWord::new(self.group, self.source, self.tag)
     }
@@ -70,10 +69,10 @@ fn pattern(id: u64, at: u64) -> u8 {
     (id.wrapping_mul(167).wrapping_add(at.wrapping_mul(31)) ^ (at >> 7)).to_le_bytes()[0]
 }
 
-/// A collective of the plan. Everybody takes part in all of them.
+/// A planned collective. All ranks take part in all of them.
 #[derive(Clone, Copy, Debug)]
 pub enum Collective {
-    /// Nobody leaves before all have come.
+    /// No rank leaves before all have entered.
     Barrier,
     /// `len` bytes of `root`.
     Broadcast {
@@ -82,105 +81,105 @@ pub enum Collective {
         /// How many.
         len: u64,
     },
-    /// Sums to `root`; the others are released early.
+    /// Sums at `root`; the others are released early.
     Reduce {
-        /// Who gets the result.
+        /// The rank that gets the result.
         root: u32,
         /// How many numbers.
         numbers: u64,
-        /// Whether sums come later, as from a thread of the user's.
+        /// Whether sums come later, as from a user-defined operator on another thread.
         later: bool,
     },
-    /// Sums to all.
+    /// Sums at all ranks.
     Allreduce {
         /// How many numbers.
         numbers: u64,
     },
-    /// A block of everybody to `root`.
+    /// A block from every rank to `root`.
     Gather {
-        /// Who gets them.
+        /// The rank that gets them.
         root: u32,
         /// Bytes of a block.
         len: u64,
     },
-    /// A block to everybody from `root`.
+    /// A block from `root` to every rank.
     Scatter {
-        /// Who has them.
+        /// The rank that has them.
         root: u32,
         /// Bytes of a block.
         len: u64,
     },
-    /// A block of everybody to all.
+    /// A block from every rank to all.
     Allgather {
         /// Bytes of a block.
         len: u64,
     },
-    /// A block from everybody to everybody.
+    /// A block from every rank to every rank.
     Alltoall {
         /// Bytes of a block.
         len: u64,
     },
 }
 
-/// One thing that a program does.
+/// One operation of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
     /// Sends the message with this number.
     Send(u64),
-    /// Sends something that must be received to be over, and takes it back.
+    /// Sends a message that completes only when received, and cancels it.
     SendAndCancel {
-        /// To whom.
+        /// The target.
         to: u32,
-        /// Its bytes.
+        /// Its length.
         len: u64,
-        /// Before anything else happens, or after a while.
+        /// Cancel immediately, or after a while.
         at_once: bool,
     },
-    /// Receives what its sender takes back, if it comes in time.
+    /// Receives a message that its sender cancels, if it arrives in time.
     ReceiveLate {
-        /// From whom.
+        /// The source.
         from: u32,
     },
     /// Posts a receive.
     Receive {
-        /// What it wants.
+        /// The match word.
         word: MatchWord,
-        /// What it insists on.
+        /// The mask.
         mask: Mask,
-        /// Bytes that it has room for.
+        /// Its length.
         room: u64,
     },
-    /// Looks, and takes what it sees.
+    /// Probes, and receives the message found.
     Take {
-        /// What it wants.
+        /// The match word.
         word: MatchWord,
-        /// What it insists on.
+        /// The mask.
         mask: Mask,
     },
     /// Takes part in the collective with this number.
     Collective(u16),
-    /// Writes to `to`, and reads it back.
+    /// Writes to the memory of `to`, and reads it back.
     Put {
-        /// To whom.
+        /// The target.
         to: u32,
         /// How many bytes.
         len: u64,
     },
-    /// Writes where it must not.
+    /// Writes out of bounds.
     PutOutside {
-        /// To whom.
+        /// The target.
         to: u32,
     },
     /// Adds to a sum at `to`.
     Accumulate {
-        /// To whom.
+        /// The target.
         to: u32,
-        /// How much.
+        /// The summand.
         value: u64,
     },
     /// Increments a number at `to` by compare-and-swap.
     Increment {
-        /// To whom.
+        /// The target.
         to: u32,
     },
     /// Loads the module.
@@ -189,13 +188,13 @@ pub enum Task {
     Pause(u64),
 }
 
-/// What everybody knows.
+/// The plan, known to all ranks.
 #[derive(Debug)]
 pub struct Plan {
-    /// Ranks.
+    /// Number of ranks.
     pub size: u32,
-    /// Groups of point-to-point messages, from zero. Above them: one for messages that are taken
-    /// back, one for collectives.
+    /// Groups of point-to-point messages, from zero. Above them: one for messages that are cancelled, one for
+    /// collectives.
     pub groups: u16,
     /// All messages, by number.
     pub messages: Vec<Message>,
@@ -206,7 +205,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The group of messages that are taken back.
+    /// The group of messages that are cancelled.
     pub fn cancelled_group(&self) -> u16 {
         self.groups
     }
@@ -216,7 +215,7 @@ impl Plan {
         self.groups + 1
     }
 
-    /// The group of modules, without what tells it from others.
+    /// The group of modules, without the bit that marks it.
     pub fn module_group(&self) -> u16 {
         self.groups + 2
     }
@@ -226,52 +225,52 @@ impl Plan {
         (0..self.groups).chain(self.errands.as_ref().map(|errands| errands.group))
     }
 
-    /// What modules do with a message, if they see it.
+    /// The errands, if modules see this message.
     pub fn errands_of(&self, message: &Message) -> Option<&Errands> {
         self.errands.as_deref().filter(|errands| errands.group == message.group)
     }
 
-    /// What the application comes to know of a message.
+    /// What the application learns of a message.
     pub fn fate(&self, message: &Message) -> Fate {
         self.errands_of(message).map_or(Fate::Delivered, |errands| errands.fate(message.id))
     }
 }
 
-/// Which receive got which message.
+/// A receive and the message that it got.
 #[derive(Clone, Copy, Debug)]
 pub struct Match {
     /// Position in the order of posting.
     pub order: u64,
-    /// What the receive wanted.
+    /// The match word of the receive.
     pub word: MatchWord,
-    /// What it insisted on.
+    /// Its mask.
     pub mask: Mask,
     /// The message.
     pub message: u64,
 }
 
-/// One-sided operations on one target, as their origin counts them.
+/// One-sided operations on one target, as counted by their origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
-    /// Sum of accumulates: asked for, and known to be done.
+    /// Sum of accumulates: requested, and known to be done.
     pub added: [u64; 2],
-    /// Puts that raise a counter: asked for, and known to be done.
+    /// Puts that raise a counter: requested, and known to be done.
     pub notified: [u64; 2],
-    /// Increments: asked for, and known to be done.
+    /// Increments: requested, and known to be done.
     pub incremented: [u64; 2],
 }
 
 const ASKED: usize = 0;
 const DONE: usize = 1;
 
-/// Where things are in the region that a rank opens to others.
+/// Offsets in the region that a rank exposes to others.
 const SUM_AT: u64 = 0;
 const NUMBER_AT: u64 = 8;
 const AREAS_AT: u64 = 64;
 /// Bytes that each origin may write at each target.
 pub const AREA_BYTES: u64 = 2048;
 
-/// A rank's program, where it stands, and what it has seen.
+/// A rank's program, its progress, and what it has observed.
 pub struct Script {
     me: u32,
     plan: Rc<Plan>,
@@ -284,28 +283,28 @@ pub struct Script {
     counter: Option<Counter>,
     busy_areas: BTreeSet<u32>,
     dead: BTreeSet<u32>,
-    /// Messages to be taken back when it next wakes.
+    /// Messages to cancel at the next wake-up.
     regretted: Vec<Ticket>,
     finishing: bool,
-    /// Whether it probes again and again for what it has not found, and fetches what is left like that.
+    /// Whether it probes repeatedly for what it has not found, and fetches leftovers that way.
     probing: bool,
-    /// What it has probed for last, in vain.
+    /// What it last probed for in vain.
     missed: Option<(MatchWord, Mask)>,
-    /// For each point-to-point group, messages not received yet, by those whom they need.
+    /// Messages not received yet, for each point-to-point group, by the ranks that they need.
     missing: BTreeMap<u16, BTreeMap<Ranks, u64>>,
-    /// What our module has seen and done.
+    /// The log of our module.
     pub log: Arc<Mutex<Log>>,
-    /// Which receive got which message, in the order of completion.
+    /// Matches, in the order of completion.
     pub matches: Vec<Match>,
     /// Messages, in the order of sending.
     pub sent: Vec<u64>,
     /// One-sided operations, by target.
     pub effects: BTreeMap<u32, Effects>,
-    /// Messages that were taken back for good.
+    /// Number of messages cancelled successfully.
     pub withdrawn: u64,
-    /// Those that were received first, by target.
+    /// Messages received before they could be cancelled, by target.
     pub not_withdrawn: BTreeMap<u32, u64>,
-    /// Messages received before they were taken back, by source.
+    /// Messages received before their sender cancelled them, by source.
     pub got_late: BTreeMap<u32, u64>,
     /// What went wrong.
     pub complaints: Vec<String>,
@@ -376,7 +375,7 @@ impl Script {
         &self.dead
     }
 
-    /// What it still waits for, for a person to read.
+    /// What it still waits for, as text.
     pub fn unfinished(&self) -> String {
         format!(
             "task {} of {}{}, pending {:?}, missing {:?}",
@@ -388,7 +387,7 @@ impl Script {
         )
     }
 
-    /// The sum, the number and the counter that others have changed.
+    /// The sum, the number and the counter that other ranks have changed.
     pub fn changed<V: Variant>(&self, world: &crate::world::World<V, Script>) -> [u64; 3] {
         let memory = world.memory(Peer(self.me));
         let counter = self.counter.map_or(0, |counter| world.nic(Peer(self.me)).counter(counter));
@@ -473,7 +472,7 @@ impl Script {
     ) {
         let source = context.port.memory.lend_filled(len, 7);
         let word = MatchWord::new(self.plan.cancelled_group(), self.me, 1);
-        // What is longer than any message that goes whole has to be received as well.
+        // A message longer than any eager one must be received to complete, too.
         let mode = if len == LATE_BYTES { Mode::Standard } else { Mode::Synchronous };
         let posted = context.nic.post_send(Peer(to), word, source, mode, context.port);
         self.await_end(posted, Pending::Cancelled { to }, context);
@@ -484,7 +483,7 @@ impl Script {
         }
     }
 
-    /// Takes back what was sent to be taken back.
+    /// Cancels the messages that were sent to be cancelled.
     fn take_back<V: Variant>(&mut self, context: &mut Context<'_, V>) {
         for ticket in std::mem::take(&mut self.regretted) {
             context.nic.cancel(ticket, context.port);
@@ -525,7 +524,7 @@ impl Script {
             self.missed = Some((word, mask)).filter(|_| self.probing && !self.finishing);
             return;
         };
-        // What is held is looked for by the first of the two, and may be seen by the second only.
+        // The first of the two asks for held messages; perhaps only the second sees them.
         if seen.is_some_and(|seen| seen != probed) {
             self.complain("a probe saw something else than was taken");
         }
@@ -609,17 +608,17 @@ impl Script {
         }
     }
 
-    /// What we have for everybody, in rank order.
+    /// Our blocks for all ranks, in rank order.
     fn blocks_to_all(&self, index: u16, len: u64) -> Vec<u8> {
         (0..self.plan.size).flat_map(|to| block_bytes(index, self.me, to, len)).collect()
     }
 
-    /// What everybody has for `to`, in rank order.
+    /// The blocks of all ranks for `to`, in rank order.
     fn blocks_of_all(&self, index: u16, to: u32, len: u64) -> Vec<u8> {
         (0..self.plan.size).flat_map(|from| block_bytes(index, from, to, len)).collect()
     }
 
-    /// Checks what a collective has left in our memory.
+    /// Checks the result of a collective in our memory.
     fn check_collective<V: Variant>(&mut self, index: u16, bytes: Span, context: &Context<'_, V>) {
         let found = context.port.memory.bytes(bytes);
         let size = u64::from(self.plan.size);
@@ -648,7 +647,7 @@ impl Script {
     }
 
     fn put<V: Variant>(&mut self, to: u32, len: u64, context: &mut Context<'_, V>) {
-        // One at a time, so that what is read back is known.
+        // One at a time, so that the bytes read back are known.
         if !self.busy_areas.insert(to) {
             return;
         }
@@ -658,7 +657,7 @@ impl Script {
         if notify {
             self.effects.entry(to).or_default().notified[ASKED] += 1;
         }
-        // Everybody opens one counter before anything else, so it has the same index everywhere.
+        // All ranks open one counter before anything else, so it has the same index everywhere.
         let counter = self.counter.filter(|_| notify).map(Counter::index);
         let offset = AREAS_AT + AREA_BYTES * u64::from(self.me);
         let posted =
@@ -709,7 +708,7 @@ impl Script {
     ) {
         match (pending, outcome) {
             (_, Outcome::Failed(Fault::PeerDown(peer))) => {
-                // Whoever is told by a fault before it is told by name believes it, too.
+                // A fault may name a dead peer before `on_peer_down` does: both count.
                 self.dead.insert(peer.0);
                 if let Pending::Put { to, .. } | Pending::ReadBack { to, .. } = pending {
                     self.busy_areas.remove(&to);
@@ -763,7 +762,7 @@ impl Script {
         }
     }
 
-    /// Which message is this, and is it right?
+    /// Identifies a received message and checks it.
     fn check_received<V: Variant>(
         &mut self,
         order: u64,
@@ -803,7 +802,7 @@ impl Script {
             None => message.bytes(),
         };
         let fits = bytes.len().min(found.len());
-        // Without a way out of the loop, many bytes are looked at at once: this is most of what a soak does.
+        // Without an early exit the loop is vectorized: this is most of the work of a soak.
         let untouched = found[fits..].iter().fold(true, |all, &byte| all & (byte == GUARD));
         let intact = found[..fits] == bytes[..fits] && untouched;
         let here = message.target == self.me && plan.fate(message) == Fate::Delivered;
@@ -813,7 +812,7 @@ impl Script {
         self.note_match(message, Match { order, word, mask, message: message.id });
     }
 
-    /// Which message has a trap ended, and is it the one that the receive would have got?
+    /// Identifies the message that a trap has ended, and checks that this receive would have got it.
     fn check_fault(
         &mut self,
         order: u64,
@@ -841,12 +840,12 @@ impl Script {
         self.matches.push(found);
     }
 
-    /// After the last task: fetches what is left, gives up what will not come.
+    /// After the last task: fetches leftovers, cancels receives that no message will match.
     fn finish<V: Variant>(&mut self, context: &mut Context<'_, V>) {
         for group in self.plan.message_groups() {
-            // Nobody can probe for what a trap has ended.
+            // A probe cannot find a message that a trap has ended.
             let probing = self.probing && group < self.plan.groups;
-            // A receive may find its message waiting, so what is wanted changes as we post.
+            // A receive may match at once, so the number wanted changes as we post.
             let word = MatchWord::new(group, 0, 0);
             while !probing && self.open_for_anything(group) < self.wanted(group) {
                 self.receive(word, Mask::ANY_BOTH, LONGEST, true, context);
@@ -866,7 +865,7 @@ impl Script {
         self.pending.values().filter(of_group).count() as u64
     }
 
-    /// Messages that the living still owe us.
+    /// Messages that live ranks still owe us.
     fn wanted(&self, group: u16) -> u64 {
         let dead = ranks(self.dead.iter().copied());
         let missing = self.missing[&group].iter();
@@ -945,7 +944,7 @@ impl<V: Variant> Application<V> for Script {
 
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>) {
         self.dead.insert(peer.0);
-        // A collective without one of its members cannot end.
+        // A collective that lacks a member cannot end.
         let runs: Vec<Ticket> = self
             .pending
             .iter()
@@ -961,7 +960,7 @@ impl<V: Variant> Application<V> for Script {
     }
 }
 
-/// What `from` has for `to` in a collective, which differs from what it has for anybody else.
+/// The block from `from` to `to` in a collective, different for each pair.
 fn block_bytes(index: u16, from: u32, to: u32, len: u64) -> Vec<u8> {
     let id = u64::from(index) << 16 | u64::from(from) << 8 | u64::from(to);
     (0..len).map(|at| pattern(id, at ^ id)).collect()
@@ -976,14 +975,14 @@ fn broadcast_byte(index: u16) -> u8 {
     index.to_le_bytes()[0] ^ 0x5a
 }
 
-/// How often somebody who probes does.
+/// Interval between probes.
 const PROBE_NS: u64 = 300_000;
 
-/// What is in memory that nothing has been written to.
+/// Fill byte of memory that has not been written to.
 const GUARD: u8 = 0xee;
 
-/// What is this long never goes whole.
+/// A message of this length is never eager.
 pub const LATE_BYTES: u64 = 5000;
 
-/// No message is longer.
+/// The longest message.
 pub const LONGEST: u64 = 40_000;

@@ -1,8 +1,9 @@
 //! The soak: random programs under random faults, from one seed, and the oracles that judge them.
 //!
-//! The oracles: MPI's order for each pair and group; every message exactly once, with the right
-//! bytes, or taken back and received by nobody; credit is nobody's but its receiver's and its sender's; every module runs once for each message on its way; nothing leaked; memory within its budget at every step; everybody finishes, or is told
-//! of a death, in bounded virtual time.
+//! The oracles: MPI's order for each pair and group; every message exactly once, with the right bytes, or cancelled and
+//! received by no rank; credit belongs to its receiver and its sender only; every module runs once for each message on
+//! its way; nothing leaked; memory within its budget at every step; every rank finishes, or is told of a death, in
+//! bounded virtual time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,14 +22,14 @@ use crate::script::{
 };
 use crate::world::{Trace, World};
 
-/// What one seed has shown.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
     /// What it was about, in one line.
     pub scenario: String,
-    /// What went wrong; empty if nothing did.
+    /// Violations found; empty if none.
     pub violations: Vec<String>,
     /// Events that happened.
     pub events: u64,
@@ -47,15 +48,15 @@ pub struct Coverage {
     pub collectives: u64,
     /// Frames sent again.
     pub retries: u64,
-    /// Frames that had been there before.
+    /// Frames that arrived again.
     pub repeats: u64,
-    /// Messages that waited for a receive.
+    /// Messages that arrived before their receive.
     pub unexpected: u64,
-    /// Messages that found no room.
+    /// Messages refused for lack of room.
     pub refused: u64,
-    /// Sweeps asked for.
+    /// Sweeps requested.
     pub invited: u64,
-    /// Messages taken back.
+    /// Messages cancelled.
     pub withdrawn: u64,
     /// Ranks killed.
     pub killed: u64,
@@ -63,18 +64,18 @@ pub struct Coverage {
     pub downs: u64,
     /// Peers forgotten.
     pub forgotten: u64,
-    /// Messages that modules ran for.
+    /// Runs of modules for a message.
     pub module_runs: u64,
     /// Messages that modules sent or forwarded.
     pub module_sends: u64,
-    /// Messages that traps ended.
+    /// Messages ended by traps.
     pub module_traps: u64,
-    /// Times that a module took no more messages, since too much of what it sent was on its way.
+    /// Times that a module took no more messages because too much of what it had sent was still in flight.
     pub module_stalls: u64,
 }
 
 impl Coverage {
-    /// Adds what another seed has covered.
+    /// Adds the coverage of another seed.
     pub fn add(&mut self, other: &Coverage) {
         self.messages += other.messages;
         self.collectives += other.collectives;
@@ -94,14 +95,15 @@ impl Coverage {
     }
 }
 
-/// A NIC with another matcher than the one in use.
+/// A NIC with another matcher than the production one.
 pub struct With<M>(std::marker::PhantomData<M>);
 
 impl<M: matcher::Matcher> Variant for With<M> {
     type Matcher = M;
 }
 
-/// Runs one seed on the NIC in use or, for some seeds, on one with another matcher, and tells `trace` what happens.
+/// Runs one seed on the production NIC or, for some seeds, on one with another matcher. `trace` is called with each
+/// event.
 pub fn run(seed: u64, trace: Option<Trace>) -> SeedResult {
     match seed % 8 {
         6 => run_variant::<With<matcher::Alpu>>(seed, trace),
@@ -172,7 +174,7 @@ struct Scenario {
     paused_ns: u64,
 }
 
-/// A frame that its sender has not sent.
+/// A forged frame.
 struct Forged {
     at: u64,
     from: Peer,
@@ -215,7 +217,7 @@ impl Scenario {
             scenario.stops.push((from, until, Peer(random.small(0, size - 1))));
         }
         if random.percent(8) {
-            // Rests long enough for farewells, and then for everybody to be forgotten.
+            // Pauses long enough for farewells, and then for all peers to be forgotten.
             let pause = 2 * scenario.limits.idle_ns_max;
             scenario.paused_ns = PAUSES * pause;
             for tasks in &mut scenario.tasks {
@@ -228,7 +230,7 @@ impl Scenario {
         scenario
     }
 
-    /// Frames of somebody who can send on a network or, if it is a rank of the same node, writes nonsense.
+    /// Frames of an attacker on the network, or garbage from a rank of the same node.
     fn forgeries(&self, random: &mut Random) -> Vec<Forged> {
         let (size, per_node) = (self.plan.size, self.fabric.ranks_per_node);
         let count = if random.percent(30) { random.between(1, 8) } else { 0 };
@@ -260,7 +262,7 @@ impl Scenario {
         forged.collect()
     }
 
-    /// What rank `me` does: its sends, receives of all kinds for what it will get, and the rest.
+    /// The program of rank `me`: its sends, receives of all kinds for its messages, and the rest.
     fn program(&self, me: u32, random: &Random) -> Vec<Task> {
         let mut random = random.split(me.into());
         let plan = &self.plan;
@@ -292,14 +294,14 @@ impl Scenario {
             });
         }
         random.shuffle(&mut tasks);
-        // Collectives may be begun in any order: their instances tell them apart.
+        // Collectives may start in any order: their instances tell them apart.
         for index in 0..plan.collectives.len() {
             let at = random.below(tasks.len() as u64 + 1);
             let task = Task::Collective(u16::try_from(index).expect("few collectives"));
             tasks.insert(usize::try_from(at).expect("an index"), task);
         }
         if plan.errands.is_some() {
-            // Sometimes there are messages before there is a module.
+            // Sometimes messages arrive before the module is loaded.
             let at = if random.percent(30) { random.below(tasks.len() as u64 + 1) } else { 0 };
             tasks.insert(usize::try_from(at).expect("an index"), Task::Load);
         }
@@ -332,7 +334,7 @@ impl Scenario {
         (0..self.plan.size).map(Peer)
     }
 
-    /// By then everybody has finished, or something is wrong.
+    /// The time by which all ranks must have finished.
     fn bound_ns(&self) -> u64 {
         120_000_000_000 + self.paused_ns
     }
@@ -368,7 +370,7 @@ impl Scenario {
     }
 }
 
-/// How often everybody rests, in scenarios with rests.
+/// Number of pauses, in scenarios with pauses.
 const PAUSES: u64 = 4;
 
 fn plan(size: u32, random: &mut Random) -> Plan {
@@ -423,16 +425,16 @@ fn plan(size: u32, random: &mut Random) -> Plan {
     Plan { size, groups, messages, collectives: collectives.collect(), errands: None }
 }
 
-/// Every rank has a module, with bounds of all sizes.
+/// Gives every rank a module, with bounds of all sizes.
 fn add_modules(plan: &mut Plan, limits: &mut Limits, someone_dies: bool, random: &mut Random) {
     limits.module_bytes_max = random.pick(&[16, 300, 4096, 64 << 10]);
     limits.module_sends_max = random.pick(&[1, 3, 64]);
-    // What the dead have sent may arrive when nobody receives it any more. A module that keeps little would
-    // wait for somebody who does.
+    // Messages of dead ranks may arrive when no rank receives them any more. A module with little room would wait for a
+    // receiver for ever.
     let little = !someone_dies && random.percent(50);
     let kept = if little { random.pick(&[0, 300, 5000]) } else { u32::MAX };
     limits.module_kept_bytes_max = kept;
-    // What becomes of a message must not depend on those before it, or nobody could say what is right.
+    // The fate of a message must not depend on earlier ones, or the oracle could not predict it.
     limits.module_traps_max = u32::MAX;
     let first = plan.messages.len() as u64;
     let (messages, errands) = Errands::plan(plan.size, first, plan.module_group(), limits, random);
@@ -460,7 +462,7 @@ fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
     if random.percent(10) {
         return Task::Take { word, mask };
     }
-    // Some are too short for what they will get, but long enough to tell what it was.
+    // Some are too short for their message, but long enough to identify it.
     let room = if random.percent(10) { random.between(8, 100) } else { LONGEST };
     Task::Receive { word, mask, room }
 }
@@ -480,7 +482,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
     };
     let local = rail(random, true);
     let mut remote = rail(random, false);
-    // A rail that loses frames has nothing that writes into memory.
+    // A rail that loses frames has no remote memory access.
     remote.promises.puts = false;
     remote.promises.gets = false;
     Fabric {
@@ -541,7 +543,7 @@ fn rules(size: u32, random: &mut Random) -> Vec<Rule> {
     rules
 }
 
-/// The budget holds at every step, by the books; and now and then the books are audited.
+/// Checks the budget at every step by the counters; and now and then audits the counters.
 fn check_budget<V: Variant>(nic: &Nic<V>, step: u64) -> Option<String> {
     if !nic.is_within_budget() {
         return Some("over its budget".into());
@@ -555,7 +557,7 @@ fn check_budget<V: Variant>(nic: &Nic<V>, step: u64) -> Option<String> {
     (!honest || reserved != holdings.promised).then(|| format!("wrong books: {holdings:?}"))
 }
 
-/// Counting everything takes longer than most steps do.
+/// An audit takes longer than most steps.
 const STEPS_PER_AUDIT: u64 = 16;
 
 fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<String>) {
@@ -572,8 +574,7 @@ fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<Str
     }
 }
 
-/// Takes what is left of dead ranks and of collectives that they spoiled. Without a death nothing
-/// may be left.
+/// Receives what is left of dead ranks and of collectives that they broke. Without a death nothing may be left.
 fn drain<V: Variant>(
     scenario: &Scenario,
     world: &mut World<V, Script>,
@@ -582,8 +583,8 @@ fn drain<V: Variant>(
     let someone_died = !scenario.kills.is_empty();
     let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
     let groups: Vec<u16> = scenario.plan.message_groups().chain(groups).collect();
-    // What is taken makes room for what somebody holds, perhaps in a group that has been looked at; and what is held
-    // is seen by the second look.
+    // Each message received makes room for one that a sender holds, perhaps in a group already visited; and held
+    // messages are seen by the second look.
     let mut idle_looks = 0;
     while idle_looks < 2 {
         idle_looks += 1;
@@ -608,8 +609,8 @@ fn drain<V: Variant>(
     }
 }
 
-/// MPI 5.0 section 3.5: if a receive got a message, every earlier message of the same source and
-/// group that it would have taken has gone to an earlier receive.
+/// MPI 5.0 section 3.5: if a receive got a message, every earlier message of the same source and group that it would
+/// have matched has gone to an earlier receive.
 fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &mut Vec<String>) {
     let ranks = || (0..world.size()).map(Peer);
     let message = |id: u64| &plan.messages[usize::try_from(id).expect("an index")];
@@ -652,7 +653,7 @@ fn check_order<V: Variant>(plan: &Plan, world: &World<V, Script>, violations: &m
     }
 }
 
-/// What keeps a message in order with others: its sender, its group, and the way that it takes.
+/// What messages that keep their order have in common: sender, group, and route.
 fn line_of<'a>(plan: &'a Plan, message: &Message) -> (u32, u16, u32, bool, &'a [u32]) {
     let errand = plan.errands_of(message).map(|errands| errands.errand(message.id));
     let (by_module, route) =
@@ -664,7 +665,7 @@ fn dead<V: Variant>(world: &World<V, Script>) -> Ranks {
     ranks((0..world.size()).filter(|&rank| world.is_dead(Peer(rank))))
 }
 
-/// Modules have seen and done what was planned, and nothing is left of them.
+/// Checks that modules have seen and done what was planned, and that nothing is left of them.
 fn check_modules<V: Variant>(
     scenario: &Scenario,
     world: &mut World<V, Script>,
@@ -708,7 +709,7 @@ fn log<V: Variant>(world: &World<V, Script>, rank: Peer) -> Log {
     world.application(rank).log.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// One-sided operations happen exactly once; those of the dead, at most once.
+/// Checks that one-sided operations happened exactly once; those of dead ranks, at most once.
 fn check_effects<V: Variant>(
     scenario: &Scenario,
     world: &World<V, Script>,
@@ -738,7 +739,7 @@ fn check_effects<V: Variant>(
     }
 }
 
-/// A message that was taken back has reached nobody; one that was not has reached its receiver, once.
+/// Checks that a cancelled message was not received, and that one that could not be cancelled was received once.
 fn check_cancelled<V: Variant>(
     scenario: &Scenario,
     world: &World<V, Script>,
@@ -792,8 +793,8 @@ fn check_leaks<V: Variant>(
     }
 }
 
-/// When all is quiet, nobody may use more at another than that one has set aside for it; and what somebody has set
-/// aside for another has been given in whole portions, and taken from nobody else.
+/// Checks credit in a quiet world: a sender has no more credit than the receiver has reserved for it, and reserved
+/// credit was given in whole portions and taken from no other sender.
 fn check_credit<V: Variant>(
     scenario: &Scenario,
     world: &World<V, Script>,
@@ -814,7 +815,7 @@ fn check_credit<V: Variant>(
                     user.0, giver.0
                 ));
             }
-            // Where messages are refused, credit goes back to the store as it becomes free, in pieces of all sizes.
+            // Where messages are refused, freed credit returns to the store in pieces of any size.
             let portion = scenario.limits.credit_bytes.max(1);
             let given = given + owed;
             let whole = given == 0

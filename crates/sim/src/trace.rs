@@ -1,8 +1,8 @@
-//! What happened, in words that a person can read.
+//! Traces: events as text.
 
 use ferrywire_nic::{Envelope, Fault, Key, Kind, MatchWord, Outcome, Span};
 
-/// How an operation ended.
+/// An outcome as text.
 pub(crate) fn outcome(outcome: Outcome) -> String {
     match outcome {
         Outcome::Done => "is done".into(),
@@ -25,7 +25,7 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
     }
 }
 
-/// What a frame says.
+/// A frame as text.
 pub(crate) fn frame(envelope: &Envelope, payload: usize) -> String {
     let marks = envelope.marks.map_or(String::new(), |marks| {
         let gaps = if marks.also == 0 { String::new() } else { format!(" and {:b}", marks.also) };

@@ -1,8 +1,8 @@
 //! The world: virtual time, a heap of events, and ranks that are values.
 //!
-//! One thread, one seed, no clock but its own: the same seed gives the same history, event by
-//! event. The world moves frames and bytes and calls the NIC; it never matches, orders or
-//! retries anything. What a rank's user does is an [`Application`].
+//! One thread, one seed, and virtual time only: the same seed gives the same history, event by event. The world moves
+//! frames and bytes and calls the NIC; it never matches, orders or retries anything. The program of a rank is an
+//! [`Application`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -19,23 +19,23 @@ use crate::port::{Action, SimPort};
 use crate::random::Random;
 use crate::trace;
 
-/// What runs on a rank: posts work, hears of its end.
+/// The program of a rank: posts operations and is told when they end.
 pub trait Application<V: Variant> {
-    /// Its time has come, as it asked with [`Context::wake_in`] or because the world begins.
+    /// Called at the start, and when a timer of [`Context::wake_in`] expires.
     fn on_wake(&mut self, context: &mut Context<'_, V>);
 
-    /// An operation is over.
+    /// An operation has ended.
     fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>);
 
-    /// A peer is dead, and everybody has been told.
+    /// A peer is dead, and all ranks have been told.
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>);
 }
 
-/// What an application can reach while it runs.
+/// What an application can access while it runs.
 pub struct Context<'a, V: Variant> {
     /// Its NIC.
     pub nic: &'a mut Nic<V>,
-    /// What the NIC acts through; the rank's memory is in it.
+    /// The port of the NIC, with the rank's memory.
     pub port: &'a mut SimPort,
     wake_in: Option<u64>,
 }
@@ -47,23 +47,23 @@ impl<V: Variant> Context<'_, V> {
     }
 }
 
-/// Whoever wants to know what happens in a world.
+/// A function that is called with each event of a world, as text.
 pub type Trace = Box<dyn FnMut(&str)>;
 
 /// A world of ranks that run `A` on NICs of variant `V`.
 pub struct World<V: Variant, A> {
     fabric: Rc<Fabric>,
-    /// What happens to frames.
+    /// Faults on frames.
     pub rules: Vec<Rule>,
-    /// How long it takes until everybody knows of a death.
+    /// Time from a death until all ranks know of it.
     pub detection_ns: u64,
-    /// How much later some may know than others.
+    /// How much later some ranks may learn of it than others.
     pub detection_spread_ns: u64,
-    /// How many of a hundred puts and gets find that the peer's memory cannot be reached any more.
+    /// Percentage of puts and gets after which the peer's memory is unreachable.
     pub refused_percent: u64,
-    /// Who cannot reach whose memory any more.
+    /// Pairs of a rank and a peer whose memory it can no longer reach.
     unreachable: BTreeSet<(Peer, Peer)>,
-    /// Told what happens, line by line, as it happens: a panic takes nothing of it along.
+    /// Called with each event as it happens, so a panic loses nothing.
     pub trace: Option<Trace>,
     ranks: Vec<Rank<V, A>>,
     random: Random,
@@ -79,12 +79,12 @@ struct Rank<V: Variant, A> {
     application: A,
     port: SimPort,
     life: Life,
-    /// When its processor and its way out are free again.
+    /// When its processor and its egress are free again.
     busy_until: u64,
     egress_until: u64,
-    /// Its NIC has something left to do, and will go on with it.
+    /// Whether a turn of its NIC is scheduled to continue pending work.
     turning: bool,
-    /// What came while it was stopped.
+    /// Events that arrived while it was stopped.
     deferred: Vec<Event>,
 }
 
@@ -107,7 +107,7 @@ enum Event {
         to: Peer,
         bytes: Box<[u8]>,
     },
-    /// A frame that its sender has not sent.
+    /// A forged frame.
     Forged {
         from: Peer,
         to: Peer,
@@ -146,7 +146,7 @@ enum Event {
         into: Span,
         ticket: Ticket,
     },
-    /// A put or get finds that the memory cannot be reached any more.
+    /// A put or get finds that the memory is no longer reachable.
     Refused {
         rank: Peer,
         ticket: Ticket,
@@ -162,7 +162,7 @@ enum Event {
         rank: Peer,
         step: StepRef,
     },
-    /// A NIC goes on with what it had left to do.
+    /// A NIC continues pending work.
     Turn {
         rank: Peer,
     },
@@ -227,12 +227,12 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Kills a rank at a moment to come.
+    /// Kills a rank at a future moment.
     pub fn kill_at(&mut self, ns: u64, rank: Peer) {
         self.push(Time(ns), Event::Kill { rank });
     }
 
-    /// Lets a frame of somebody's making reach `to` by the rail `via`, as if it came from `from`.
+    /// Delivers a forged frame to `to` on the rail `via`, as if it came from `from`.
     pub fn forge_at(&mut self, ns: u64, from: Peer, to: Peer, via: RailId, kind: Kind) {
         let mut head = [0; Envelope::BYTES_MAX];
         let len = Envelope { job: JOB, marks: None, kind }.emit(&mut head);
@@ -240,23 +240,23 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.push(Time(ns), Event::Forged { from, to, via, bytes });
     }
 
-    /// Stops a rank between two moments to come.
+    /// Stops a rank between two future moments.
     pub fn stop_between(&mut self, from_ns: u64, until_ns: u64, rank: Peer) {
         self.push(Time(from_ns), Event::Stop { rank });
         self.push(Time(until_ns), Event::Resume { rank });
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> u32 {
         u32::try_from(self.ranks.len()).expect("ranks are counted in 32 bits")
     }
 
-    /// The time.
+    /// The virtual time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn handled(&self) -> u64 {
         self.handled
     }
@@ -286,17 +286,17 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.rank(rank).port.claimed
     }
 
-    /// What a rank may use at another before they have met, in each queue pair.
+    /// Credit of a rank at a peer before first contact, in each queue pair.
     pub fn initial_credit_bytes(&self, from: Peer, to: Peer) -> u32 {
         if from == to { 0 } else { self.fabric.link(from, to).promises.initial_credit_bytes }
     }
 
-    /// Spans of memory that others may read at a rank.
+    /// Number of spans that peers may read at a rank.
     pub fn exposed(&self, rank: Peer) -> usize {
         self.rank(rank).port.exposed.len()
     }
 
-    /// Lets the next event happen; answers the rank that it happened to. None: all is quiet.
+    /// Performs the next event and returns the rank that it happened to. None if there are no more events.
     pub fn step(&mut self) -> Option<Peer> {
         let Reverse(entry) = self.events.pop()?;
         self.now = entry.at;
@@ -306,12 +306,12 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         Some(rank)
     }
 
-    /// Lets everything happen that follows from what has happened.
+    /// Performs events until there are none.
     pub fn run_until_quiet(&mut self) {
         while self.step().is_some() {}
     }
 
-    /// Lets `rank` do something of the caller's choosing now.
+    /// Runs `what` on `rank` now.
     pub fn act<T>(&mut self, rank: Peer, what: impl FnOnce(&mut A, &mut Context<'_, V>) -> T) -> T {
         let result = self.on_rank(rank, |state, context| what(state, context));
         self.after(rank);
@@ -354,7 +354,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 application.on_wake(context);
             }),
             Event::Timer { rank, at } => {
-                // A timer that has been armed anew since is not this one.
+                // A timer that has been rearmed since does not fire.
                 if self.rank(rank).port.armed == Some(at) {
                     let port = &mut self.rank_mut(rank).port;
                     port.armed = None;
@@ -383,7 +383,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             Event::Fetch { by, source, from, key, into, ticket } => {
                 let Rank { nic, port, .. } = self.rank(source);
                 if port.exposed.get(&key.0).is_none_or(|span| from != span.first(from.len)) {
-                    // Whoever is given up reads nothing more. Everybody else reads only what it may.
+                    // A peer that is given up reads nothing more. All others read only what is exposed.
                     assert!(nic.is_down(by), "{by:?} reads what {source:?} has not exposed to it");
                     return;
                 }
@@ -442,7 +442,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Runs something on a rank, as late as its processor allows.
+    /// Runs `what` on a rank as soon as its processor is free.
     fn on_rank<T>(&mut self, rank: Peer, what: impl FnOnce(&mut A, &mut Context<'_, V>) -> T) -> T {
         let costs = self.fabric.costs;
         let now = self.now;
@@ -461,7 +461,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         result
     }
 
-    /// Carries out what a rank's NIC has asked for, and tells its application what is over.
+    /// Carries out what a rank's NIC has asked for, and tells its application what has completed.
     fn after(&mut self, rank: Peer) {
         loop {
             let actions = std::mem::take(&mut self.rank_mut(rank).port.actions);
@@ -486,7 +486,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Puts the rank's timer among the events, if it is not there already.
+    /// Schedules the rank's timer, unless it is scheduled already.
     fn list_timer(&mut self, rank: Peer) {
         let port = &mut self.rank_mut(rank).port;
         if port.armed != port.listed {
@@ -522,7 +522,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Whether `rank` cannot reach the memory of `peer`, now and from now on.
+    /// Whether `rank` cannot reach the memory of `peer`; once true, it stays true.
     fn is_refused(&mut self, rank: Peer, peer: Peer) -> bool {
         if self.refused_percent > 0 && self.random.percent(self.refused_percent) {
             self.unreachable.insert((rank, peer));
@@ -551,8 +551,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.push(at.after(late), Event::Frame { from, to, bytes });
     }
 
-    /// When bytes that leave now are there. They queue at the way out; at the other end they queue
-    /// for the receiver's attention.
+    /// Arrival time of bytes that leave now. They queue at the sender's egress and at the receiver's processor.
     fn arrival(&mut self, from: Peer, to: Peer, bytes: u64) -> Time {
         let link = *self.fabric.link(from, to);
         let costs = self.fabric.costs;
@@ -563,7 +562,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         Time(leaves + link.latency_ns)
     }
 
-    /// A frame leaves the ring that it came by, which may have been full.
+    /// Takes a frame out of its ring, which may have been full.
     fn leave_ring(&mut self, from: Peer, to: Peer) {
         let port = &mut self.rank_mut(from).port;
         let Some(frames) = port.rings.get_mut(&to) else { return };
@@ -573,7 +572,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// What reaches a dead rank is gone, and takes no room.
+    /// Drops an event that reaches a dead rank, and frees its place in the ring.
     fn mark_down(&mut self, event: &Event) {
         if let Event::Frame { from, to, .. } = event
             && self.fabric.link(*from, *to).promises.reliable
@@ -614,7 +613,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
 }
 
 impl Event {
-    /// The rank that it happens to.
+    /// The rank that the event happens to.
     fn rank(&self) -> Peer {
         match *self {
             Event::Frame { to, .. } | Event::Forged { to, .. } | Event::Landed { to, .. } => to,
@@ -655,5 +654,5 @@ impl Ord for Entry {
     }
 }
 
-/// The job that every simulated rank belongs to.
+/// The job of all simulated ranks.
 const JOB: u32 = 0x6665_7272;

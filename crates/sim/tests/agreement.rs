@@ -1,4 +1,4 @@
-//! Agreement, shrinking and revoking among ranks that die, on the NIC of production, against what they promise.
+//! Agreement, shrinking and revoking among ranks that die, on the production NIC.
 //!
 //! A kill is tried at every step of a small world, and at random moments of many others.
 
@@ -15,22 +15,22 @@ use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
-/// The number of the communicator of all.
+/// The number of the communicator of all ranks.
 const NUMBER: u16 = 3;
 
-/// A rank that agrees again and again, and shrinks when it learns that somebody is dead.
+/// A rank that agrees repeatedly, and shrinks when it learns of a death.
 struct Delegate {
     agreement: Agreement,
     group: Group,
     state: Arc<CommState>,
     inbox: Option<(Ticket, Span)>,
-    /// What it brings to each agreement.
+    /// Its contribution to each agreement.
     flags: Vec<u64>,
     decisions: Vec<Decision>,
     promise: Option<Promise>,
-    /// How long it does other things before each.
+    /// How long it pauses before each.
     pauses_ns: Vec<u64>,
-    /// A receive that nobody answers: it ends when the communicator is revoked.
+    /// A receive that no rank sends to: it ends when the communicator is revoked.
     hanging: Option<Ticket>,
     hung: Option<Outcome>,
     revokes_at_ns: Option<u64>,
@@ -79,7 +79,7 @@ impl Delegate {
         self.act(context);
     }
 
-    /// Does what the agreement says, and takes part in the next agreement if the last is over.
+    /// Carries out the actions of the service, and joins the next agreement if the last is over.
     fn act(&mut self, context: &mut Context<'_, Standard>) {
         let me = context.nic.me();
         for action in self.agreement.take_actions() {
@@ -113,7 +113,7 @@ impl Application<Standard> for Delegate {
             self.agreement.on_made(NUMBER, &self.group, &self.state);
             self.listen(context);
             if self.revokes_at_ns.is_some() || self.flags.is_empty() {
-                // Nobody sends it.
+                // No rank sends to it.
                 let wanted = ferrywire_mpi::comm::Comm::new(self.group.clone(), 0, NUMBER);
                 let (word, mask) = {
                     let wanted = wanted.wanted(None, None);
@@ -156,7 +156,7 @@ impl Application<Standard> for Delegate {
     }
 }
 
-/// A world of such ranks, on rails that lose or do not.
+/// A world of such ranks, on lossy or lossless rails.
 fn world(
     seed: u64,
     reliable: bool,
@@ -185,11 +185,11 @@ fn world(
     world
 }
 
-/// What one agreement after the other must have come to, whoever died when.
+/// Checks the decision of each agreement, whichever ranks died and when.
 fn judge(world: &World<Standard, Delegate>, agreements: usize, context: &str) {
     let ranks: Vec<Peer> = (0..world.size()).map(Peer).collect();
     for nth in 0..agreements {
-        // Uniform: also what somebody learned who is dead by now.
+        // Uniform: includes decisions of ranks that have died since.
         let decisions: Vec<(Peer, &Decision)> = ranks
             .iter()
             .filter_map(|&rank| Some((rank, world.application(rank).decisions.get(nth)?)))
@@ -203,10 +203,10 @@ fn judge(world: &World<Standard, Delegate>, agreements: usize, context: &str) {
             assert_eq!(decision, first, "{context}: {rank:?} differs in agreement {nth}");
         }
         let failed: BTreeSet<u32> = first.failed.iter().copied().collect();
-        // Nobody is called dead who lives.
+        // No live rank is reported dead.
         let slandered = failed.iter().find(|&&rank| !world.is_dead(Peer(rank)));
         assert_eq!(slandered, None, "{context}: agreement {nth}");
-        // What all have who took part: those who live all did, and of the others some may have.
+        // The flags of all participants: every live rank took part, and perhaps some of the dead.
         let flags = |rank: &Peer| world.application(*rank).flags[nth];
         let living = ranks.iter().filter(|&&rank| !world.is_dead(rank)).map(flags);
         let all = ranks.iter().map(flags).fold(!0, |all, one| all & one);
@@ -239,7 +239,7 @@ fn all_agree_when_nobody_dies() {
     }
 }
 
-/// Each rank in turn is killed after each event in turn, and a second one some events later.
+/// Kills each rank in turn after each event in turn, and a second rank some events later.
 #[test]
 fn a_kill_at_every_step_leaves_one_decision() {
     let mut runs = 0;
@@ -288,7 +288,7 @@ fn any_number_of_deaths_at_any_time_leaves_one_decision() {
     }
 }
 
-/// Whoever dies before anybody has come is in the decision of all: that is what a shrunk communicator leaves out.
+/// A rank that dies before any has joined is in the decision of all: that is what a shrunk communicator excludes.
 #[test]
 fn the_dead_of_before_are_agreed_on() {
     for seed in 0..runs() / 4 {
@@ -309,7 +309,7 @@ fn the_dead_of_before_are_agreed_on() {
     }
 }
 
-/// Whoever has left in order takes nothing with it that others are at. It takes no part in agreements any more.
+/// A rank that left in order disturbs no running operation, and takes no part in further agreements.
 #[test]
 fn who_has_left_ends_nothing() {
     let group = Group::whole(3);
@@ -326,7 +326,7 @@ fn who_has_left_ends_nothing() {
     assert_eq!((decision.words, decision.failed), (vec![5], vec![1, 2]));
 }
 
-/// If one who lives has heard that a communicator is revoked, all who live do, and what hung in it ends.
+/// If one live rank has heard of a revocation, all live ranks do, and pending operations in the communicator end.
 #[test]
 fn word_of_a_revocation_reaches_all_who_live() {
     for seed in 0..runs() {
@@ -337,7 +337,7 @@ fn word_of_a_revocation_reaches_all_who_live() {
             (0..size).map(|me| Delegate::new(me, &group, Vec::new(), Vec::new())).collect();
         delegates[0].revokes_at_ns = Some(random.below(5_000));
         let mut world = world(seed, random.percent(50), delegates.into_iter());
-        // The one that says it may die in the middle of saying it.
+        // The revoking rank may die while it sends the notices.
         if random.percent(70) {
             world.kill_at(random.below(9_000), Peer(0));
         }
@@ -354,13 +354,13 @@ fn word_of_a_revocation_reaches_all_who_live() {
             let hung = world.application(rank).hung;
             let revoked = hung == Some(Outcome::Failed(Fault::Revoked));
             let bereft = matches!(hung, Some(Outcome::Failed(Fault::PeerDown(_))));
-            // From anybody: whoever is dead might have sent it.
+            // A receive from any source: the dead rank might have sent to it.
             assert!(revoked || bereft || !any && hung.is_none(), "seed {seed}: {rank:?} {hung:?}");
         }
     }
 }
 
-/// How many worlds each test tries; `RUNS` is for more.
+/// Number of worlds for each test; the variable `RUNS` overrides it.
 fn runs() -> u64 {
     std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2000)
 }

@@ -1,7 +1,7 @@
-//! Every collective of `mpi`, on every size of group, against what it must come to.
+//! Every collective of `mpi`, on groups of every size, against its expected result.
 //!
-//! Groups are not the whole job, ranks are not peers, and rails differ: messages that overtake each
-//! other by one-sided transfer, and frames that are lost, repeated and late.
+//! Groups are not the whole job, ranks are not peers, and rails differ: one-sided transfers by which messages overtake
+//! each other, and frames that are lost, repeated and late.
 
 mod common;
 
@@ -94,10 +94,10 @@ fn an_allgather_brings_blocks_in_rank_order_to_everybody() {
     }
 }
 
-/// The block of each rank has a length of its own, and some have none.
+/// Blocks differ in length, and some are empty.
 #[test]
 fn blocks_may_differ_in_length() {
-    // Short ones go other ways than long ones.
+    // Short ones use other algorithms than long ones.
     for (case, root) in cases_with_root(&[6, 150]) {
         let size = case.group.size();
         let len_of = |rank: u32| u64::from(rank * 5 % 7) * case.len;
@@ -119,7 +119,7 @@ fn blocks_may_differ_in_length() {
         let everywhere = case.run(|me, memory| {
             let all = memory.lend_filled(total, GUARD);
             let place = |rank| place(all, rank);
-            // In place: our block is where it belongs.
+            // In place: our block is already where it belongs.
             let mine = place(me.rank);
             memory.bytes_mut(mine).copy_from_slice(&pattern(me.rank, mine.len));
             let work = collective::allgather_blocks_work_bytes(me, place);
@@ -130,7 +130,7 @@ fn blocks_may_differ_in_length() {
     }
 }
 
-/// Where blocks do not lie one behind the other, they go to their places all the same.
+/// Blocks that are not adjacent go to their places too.
 #[test]
 fn blocks_may_lie_anywhere() {
     for case in cases(&[5, 700]) {
@@ -150,7 +150,7 @@ fn blocks_may_lie_anywhere() {
     }
 }
 
-/// What a rank gives to another.
+/// What a rank sends to another.
 fn between(from: u32, to: u32, len: u64) -> Vec<u8> {
     pattern(from * 131 + to, len)
 }
@@ -177,7 +177,7 @@ fn an_alltoall_gives_everybody_what_is_theirs() {
     }
 }
 
-/// Between any two ranks another length, and in place the same both ways.
+/// A different length between any two ranks; in place, the same both ways.
 #[test]
 fn an_alltoall_has_blocks_of_any_length() {
     for case in cases(&[1, 90]) {
@@ -252,7 +252,7 @@ fn a_reduction_comes_to_any_root() {
     }
 }
 
-/// What the functions of so many ranks come to under [`xor`].
+/// The combination of the functions of `size` ranks under [`xor`].
 fn all_xored(size: u32, bytes: u64) -> Vec<u8> {
     let mut result = vec![0; len(bytes)];
     for rank in 0..size {
@@ -262,7 +262,7 @@ fn all_xored(size: u32, bytes: u64) -> Vec<u8> {
     result
 }
 
-/// Exclusive or does not mind the order.
+/// Exclusive or: commutative.
 fn xor() -> ReduceOp {
     let operator = operation::operator(Operation::BitXor, Number::U64).expect("it suits");
     ReduceOp { operator, element_bytes: 8, commutative: true }
@@ -361,14 +361,14 @@ fn a_reduce_scatter_has_blocks_of_any_length() {
     }
 }
 
-/// On a torus with two columns, left and right are the same rank; with one, that is oneself.
+/// On a torus with two columns, left and right are the same rank; with one, they are the rank itself.
 #[test]
 fn neighbours_on_a_torus_get_what_was_sent_their_way() {
     for case in cases(&[0, 7, 600]) {
         let columns = 2 - case.group.size() % 2;
         let rows = case.group.size() / columns;
         let case = Case { group: group(0, rows * columns), ..case };
-        // Left, right, up, down: the way that the message goes, and the one that it comes.
+        // Left, right, up, down: the direction in which a message goes, and the one from which it comes.
         let ways = |rank: u32| {
             let (row, column) = (rank / columns, rank % columns);
             let left = row * columns + (column + columns - 1) % columns;
@@ -399,10 +399,10 @@ fn neighbours_on_a_torus_get_what_was_sent_their_way() {
     }
 }
 
-/// What is long takes another way, without being told.
+/// Long messages use another algorithm, without being told to.
 #[test]
 fn long_messages_arrive_too() {
-    // Longer than what two ranks combine as a whole.
+    // Longer than the messages that two ranks combine whole.
     let long = 300_000;
     for size in [2, 3, 5, 8] {
         for rail in Rail::ALL {
@@ -460,7 +460,7 @@ fn long_messages_arrive_too() {
     }
 }
 
-/// Whoever talks to everybody does not begin with everybody at the same time.
+/// A rank that exchanges with all others does not start with all of them at the same time.
 #[test]
 fn an_alltoall_has_few_receives_open() {
     let case = Case { group: Group::whole(64), len: 8, rail: Rail::Ring };
@@ -486,8 +486,8 @@ fn an_alltoall_has_few_receives_open() {
     assert!((1..=16).contains(&most), "{most} receives were open");
 }
 
-/// A schedule is counted in 16 bits. With as many ranks as an algorithm takes, it still fits; with
-/// more, trees do.
+/// Steps of a schedule are counted in 16 bits. With the most ranks that an algorithm takes, they fit; with more, those
+/// of trees do.
 #[test]
 fn schedules_of_many_ranks_fit() {
     let group = Group::whole(LINEAR_RANKS_MAX);
@@ -534,7 +534,7 @@ fn schedules_of_many_ranks_fit() {
     );
 }
 
-/// One group, one length, one sort of rail.
+/// One group, one length, one kind of rail.
 #[derive(Clone, Debug)]
 struct Case {
     group: Group,
@@ -543,7 +543,7 @@ struct Case {
 }
 
 impl Case {
-    /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
+    /// Runs a schedule on every rank, and returns the bytes that each names.
     fn run(&self, build: impl Fn(Member<'_>, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
         let seed = self.len + 1000 * u64::from(self.group.size());
         let (mut world, mut random) = (self.world(), Random::new(seed));
@@ -562,7 +562,7 @@ impl Case {
         })
     }
 
-    /// Only speed depends on it, so any will do, and each is tried with all else.
+    /// It affects speed only, so every value must work; cases take them in turn.
     fn locality(&self) -> Locality {
         let homes = [Locality::Unknown, Locality::OneNode, Locality::Oversubscribed];
         homes[(len(self.len) + self.group.size() as usize) % homes.len()]
@@ -585,13 +585,13 @@ impl Case {
         (0..self.group.size()).flat_map(|rank| pattern(rank, self.len)).collect()
     }
 
-    /// What the functions of these ranks come to, composed one by one.
+    /// The functions of these ranks, composed one by one.
     fn in_order(&self, ranks: std::ops::Range<u32>) -> Vec<u8> {
         in_order(ranks, self.len)
     }
 }
 
-/// Every size with every length; groups of all forms and all rails in turn.
+/// Every size with every length; all forms of groups and all rails in turn.
 fn cases(lens: &[u64]) -> Vec<Case> {
     let mut cases = Vec::new();
     for size in (1..=33).chain([40, 47, 63, 64]) {

@@ -1,4 +1,4 @@
-//! Every collective between two groups, on rails of all sorts, for every root of either group.
+//! Every collective between two groups, on all kinds of rails, for every root of either group.
 
 mod common;
 
@@ -14,7 +14,7 @@ use ferrywire_sim::world::World;
 fn a_barrier_lets_nobody_go_before_the_others_have_come() {
     for case in cases(&[0]) {
         case.run(|us, _| (inter::barrier(us.sides), Span::EMPTY));
-        // Without the last of one group, nobody of the other is done.
+        // Without the last rank of one group, no rank of the other is done.
         for missing in [Side::Left, Side::Right] {
             let mut world = case.world();
             let last = case.group(missing).size() - 1;
@@ -167,7 +167,7 @@ fn an_alltoall_gives_the_other_group_what_is_theirs() {
 #[test]
 fn an_alltoall_has_blocks_of_any_length() {
     for case in cases(&[1, 300]) {
-        // From a rank of either group to a rank of the other.
+        // From a rank of one group to a rank of the other.
         let len_of = |from: u32, to: u32| u64::from((from + 3 * to) % 5) * case.len;
         let found = case.run(|us, memory| {
             let (rank, theirs) = (us.sides.rank, us.sides.theirs.size());
@@ -234,7 +234,7 @@ fn an_allreduce_brings_what_the_other_group_comes_to() {
 fn a_reduce_scatter_shares_out_what_the_other_group_comes_to() {
     for case in cases(&[0, 8, 600]) {
         let reduce_op = case.rail.reduce_op();
-        // As many bytes in both groups, whatever their sizes; the first rank takes what is left.
+        // Both groups have as many bytes, whatever their sizes; the first rank takes the remainder.
         let blocks = |side: Side| u64::from(case.group(side).size());
         let all_bytes = blocks(Side::Left) * blocks(Side::Right) * case.len;
         for even in [true, false] {
@@ -273,7 +273,7 @@ fn a_reduce_scatter_shares_out_what_the_other_group_comes_to() {
     }
 }
 
-/// Two groups, one length, one sort of rail.
+/// Two groups, one length, one kind of rail.
 #[derive(Debug)]
 struct Case {
     left: Group,
@@ -294,7 +294,7 @@ impl Side {
     }
 }
 
-/// One of those who take part.
+/// One member.
 #[derive(Clone, Copy)]
 struct Us<'a> {
     side: Side,
@@ -302,7 +302,7 @@ struct Us<'a> {
 }
 
 impl Us<'_> {
-    /// The root, which is a rank of a side, as we see it.
+    /// The root, given as a rank of a side, as this member sees it.
     fn root(&self, side: Side, root: u32) -> Root {
         match (self.side == side, self.sides.rank == root) {
             (true, true) => Root::Us,
@@ -311,7 +311,7 @@ impl Us<'_> {
         }
     }
 
-    /// Ours among both groups: those of the right are counted behind any of the left.
+    /// Our number among both groups: those of the right follow all of the left.
     fn number(&self) -> u32 {
         FIRST_OF_RIGHT * u32::from(self.side == Side::Right) + self.sides.rank
     }
@@ -329,7 +329,7 @@ impl Us<'_> {
         pattern(self.number() * 131 + to, len)
     }
 
-    /// What all of the other group have for us, in rank order.
+    /// What all members of the other group have for us, in rank order.
     fn what_others_have(&self, theirs: impl Fn(&Us, &Us) -> Vec<u8>) -> Vec<u8> {
         let Sides { group_id, ours, theirs: others, .. } = self.sides;
         let them = |rank| Us {
@@ -351,7 +351,7 @@ impl Case {
         Sides { group_id: 3, ours: self.group(side), theirs: self.group(side.other()), rank }
     }
 
-    /// Everybody, as they begin: the groups take turns.
+    /// All members in the order in which they begin: the groups take turns.
     fn everybody(&self) -> Vec<(Side, u32)> {
         let ranks = 0..self.left.size().max(self.right.size());
         ranks
@@ -369,7 +369,7 @@ impl Case {
         self.rail.world(self.left.size() + self.right.size() + 1, self.len)
     }
 
-    /// Lets everybody run the schedule that it gets, and answers the bytes that each names.
+    /// Runs a schedule on every member, and returns the bytes that each names.
     fn run(&self, build: impl Fn(Us, &mut Memory) -> (Schedule, Span)) -> Vec<Vec<u8>> {
         let seed = self.len + 1000 * u64::from(self.left.size()) + self.rail as u64;
         let mut random = Random::new(seed);

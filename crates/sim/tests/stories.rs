@@ -1,4 +1,4 @@
-//! Stories that need a world: a flood, and a reduction that its callers do not wait for.
+//! Scenarios that need a world: a flood, and a reduction that its callers do not wait for.
 
 mod common;
 
@@ -34,8 +34,8 @@ fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> 
     World::new(1, fabric, limits, (0..ranks).map(|_| Diary::default()))
 }
 
-/// A rank that does not receive is sent far more than its budget. Its memory stays within it, the
-/// senders wait, and then everything arrives, each sender's messages in order.
+/// A rank that does not receive is sent far more than its budget. Its memory stays within the budget, the senders wait,
+/// and in the end everything arrives, each sender's messages in order.
 #[test]
 fn a_flood_stays_within_the_budget_and_loses_nothing() {
     const SENDERS: u32 = 3;
@@ -95,8 +95,8 @@ fn a_flood_stays_within_the_budget_and_loses_nothing() {
     }
 }
 
-/// Application bypass: inner ranks of a reduction are let go at once, while their children are
-/// late, and make no further call; the sum arrives all the same.
+/// Application bypass: inner ranks of a reduction return at once while their children are late, and make no further
+/// call; the sum arrives nevertheless.
 #[test]
 fn a_reduction_goes_on_without_its_callers() {
     const RANKS: u32 = 16;
@@ -121,8 +121,8 @@ fn a_reduction_goes_on_without_its_callers() {
             (ticket, bytes)
         })
     };
-    // The even ranks, inner ones all but the root, come first; the odd ones, all leaves, come when
-    // everything that can happen without them has happened.
+    // The even ranks, all inner ranks but the root, begin first; the odd ranks, all leaves, begin when everything
+    // possible without them has happened.
     let early: Vec<_> = (0..RANKS).step_by(2).map(|rank| (rank, begin(&mut world, rank))).collect();
     world.run_until_quiet();
     for &(rank, (ticket, _)) in &early[1..] {

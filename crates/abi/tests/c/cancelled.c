@@ -1,11 +1,11 @@
-/* Synchronous messages are taken back: each is cancelled or received, and its sender hears which. */
+/* Cancelling synchronous sends: each is cancelled or received, and its sender learns which. */
 #include "check.h"
 
 enum { SHORT = 1, LONG = 100000, TAG = 5, LAST = 6, ROUNDS = 50 };
 
 static int numbers[LONG];
 
-/* Nobody receives it. */
+/* No rank receives it. */
 static void cancel_in_vain(int to, int count)
 {
     MPI_Request request;
@@ -45,7 +45,7 @@ static void race(int rank, int size, int count)
             CHECK(cancelled);
         }
         CHECK(got == expected);
-        /* A message of the next round must not find a receive of this one. */
+        /* A message of the next round must not match a receive of this one. */
         OK(MPI_Barrier(MPI_COMM_WORLD));
     }
 }

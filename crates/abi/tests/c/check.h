@@ -1,4 +1,4 @@
-/* What the programs have in common: a check that says where it stands, and ends the job. */
+/* Checks that the test programs share: a failed check prints its location and ends the job. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,7 +13,7 @@
             exit(1);                                                                     \
         }                                                                                \
     } while (0)
-
+/* A call that must succeed. */
 /* A call that succeeds. */
 #define OK(call) CHECK((call) == MPI_SUCCESS)
 

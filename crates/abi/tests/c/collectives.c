@@ -1,6 +1,6 @@
-/* Collectives with counts of 32 bits: blocking, begun, and persistent; of elements with and without gaps;
- * in place; within a communicator and across two groups. Elements are pairs, which stand for functions
- * x -> a x + b, and the operation of reductions is their composition, which does not commute. */
+/* Collectives with 32-bit counts: blocking, nonblocking and persistent; of elements with and without gaps;
+ * in place; in intracommunicators and in intercommunicators. Elements are pairs that stand for functions
+ * x -> a x + b, and the operator of reductions is their composition, which does not commute. */
 #include <string.h>
 
 #include "check.h"
@@ -12,12 +12,12 @@
 
 typedef unsigned Cell;
 
-/* How collectives are called now, and where: set by main. */
+/* How collectives are called, and where: set by main. */
 static enum { BLOCKING, BEGUN, PERSISTENT, REPEATED, WAYS } way;
 static int in_place;
 static MPI_Comm comm;
 static int rank, size;
-/* As many as take part on the other side, if there is one; and whether we have the root. */
+/* The size of the remote group, if there is one. */
 static int others;
 
 static MPI_Datatype type;
@@ -56,7 +56,7 @@ static int holds(const Cell *buffer, int at, Cell a, Cell b) {
     return buffer[stride * at] == a && buffer[stride * at + second] == b;
 }
 
-/* Elements first..first+count of what `from` has are at `at` in what we got. */
+/* Elements first..first+count of rank `from` are at `at` in the result. */
 static int got(int at, int from, int first, int count) {
     for (int i = 0; i < count; i++)
         if (!holds(in, at + i, a_of(from, first + i), b_of(from, first + i))) return 0;
@@ -68,7 +68,7 @@ static void fill(int count) {
     for (int at = 0; at < count; at++) put(out, at, a_of(rank, at), b_of(rank, at));
 }
 
-/* Nothing was written between elements, nor behind the last. */
+/* Nothing was written between the elements or after the last. */
 static void clean(int count) {
     for (int at = 0; at < stride * count; at++)
         CHECK(at % stride == 0 || at % stride == second || in[at] == UNTOUCHED);
@@ -105,10 +105,10 @@ static int reduced(int at, int last, int first, int count) {
     return 1;
 }
 
-/* What we give, unless it is where the result goes. */
+/* The send buffer, or MPI_IN_PLACE. */
 static const void *given(void) { return in_place ? MPI_IN_PLACE : (void *)out; }
 
-/* In place, what we give is there already. */
+/* In place, puts the contribution into the receive buffer. */
 static void place(int at, int first, int count) {
     for (int i = 0; in_place && i < count; i++)
         put(in, at + i, a_of(rank, first + i), b_of(rank, first + i));
@@ -134,7 +134,7 @@ static void bcast(int root) {
     clean(EACH);
 }
 
-/* How many elements rank `from` has in the calls where that differs; where they go, with a gap. */
+/* The number of elements of each rank in the calls where they differ; their displacements, with a gap. */
 static int counts[RANKS_MAX], displacements[RANKS_MAX], places[RANKS_MAX], bytes[RANKS_MAX];
 static MPI_Datatype types[RANKS_MAX];
 
@@ -203,7 +203,7 @@ static void alltoall(void) {
     CALL(Alltoall, Ialltoall, given(), EACH, type, in, EACH, type, comm);
     for (int from = 0; from < size; from++) CHECK(got(EACH * from, from, EACH * rank, EACH));
     clean(EACH * size);
-    /* As many to everybody as from everybody: in place that has to be so. */
+    /* Each pair of ranks exchanges the same number of elements, as is required in place. */
     fill(size * EACH);
     for (int at = 0; at < size; at++) {
         counts[at] = (at + rank) % EACH;
@@ -276,7 +276,7 @@ static void scan(void) {
     CHECK(rank == 0 || reduced(0, rank - 1, 0, EACH));
 }
 
-/* An exclusive scan leaves the first nothing: it may have no memory for it, and what it has stays as it is. */
+/* An exclusive scan gives rank 0 no result: it may pass no memory, and what it passes stays unchanged. */
 static void first_gets_nothing(void) {
     int mine = rank + 1, sum = -5;
     CALL(Exscan, Iexscan, &mine, &sum, 1, MPI_INT, MPI_SUM, comm);
@@ -285,7 +285,7 @@ static void first_gets_nothing(void) {
     CHECK(mine == rank + 1 && sum == (rank == 0 ? -5 : rank * (rank + 1) / 2));
 }
 
-/* Nothing at all, from nowhere to nowhere. */
+/* Collectives without data and without buffers. */
 static void nothing(void) {
     int none[RANKS_MAX] = {0};
     CALL(Bcast, Ibcast, NULL, 0, type, 0, comm);
@@ -332,7 +332,7 @@ static void within(void) {
     bottom();
 }
 
-/* Across: what one group gives, the other gets. `low` is the group that has the root. */
+/* Intercommunicators: one group gets what the other contributes. `low` is the group that has the root. */
 static void across(int low) {
     int root = low ? (rank == 0 ? MPI_ROOT : MPI_PROC_NULL) : 0, end;
     int whole = size * others;
@@ -400,7 +400,7 @@ static void across(int low) {
     CALL(Alltoallw, Ialltoallw, out, counts, bytes, types, in, counts, bytes, types, comm);
     for (int from = 0; from < others; from++) CHECK(got(EACH * from, from, EACH * rank, counts[from]));
 
-    /* Both groups share out as many elements as the other has. */
+    /* Each group distributes as many elements as the other group has ranks. */
     fill(whole);
     CALL(Reduce_scatter_block, Ireduce_scatter_block, out, in, others, type, compose, comm);
     CHECK(reduced(0, others - 1, others * rank, others));
@@ -410,7 +410,7 @@ static void across(int low) {
     CHECK(reduced(0, others - 1, rank, counts[rank]));
 }
 
-/* Several at once on one communicator, over in any order; and of a length that is fetched, not sent. */
+/* Several at once on one communicator, complete in any order; of a length that uses rendezvous. */
 static void together(void) {
     enum { LONG = 30000, SORTS = 6 };
     MPI_Request requests[SORTS];
@@ -427,7 +427,7 @@ static void together(void) {
     OK(MPI_Ialltoall(buffers[6], LONG, MPI_INT, buffers[7], LONG, MPI_INT, comm, &requests[3]));
     OK(MPI_Iscan(buffers[8], buffers[9], LONG, MPI_INT, MPI_MAX, comm, &requests[4]));
     OK(MPI_Ireduce_scatter_block(buffers[10], buffers[11], LONG, MPI_INT, MPI_SUM, comm, &requests[5]));
-    /* One that is begun later may be waited for before. */
+    /* A collective that was started later may be waited for first. */
     OK(MPI_Barrier(comm));
     OK(MPI_Wait(&requests[3], MPI_STATUS_IGNORE));
     for (int left = SORTS - 1; left > 0; left--) {
@@ -448,7 +448,7 @@ static void together(void) {
     for (int at = 0; at < 2 * SORTS; at++) free(buffers[at]);
 }
 
-/* In every way, with both sorts of elements. */
+/* In every way, with both kinds of elements. */
 static void everything(MPI_Datatype plain, MPI_Datatype gapped, int low) {
     barrier();
     for (int gaps = 0; gaps < 2; gaps++) {

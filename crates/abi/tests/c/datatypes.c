@@ -1,4 +1,4 @@
-/* Datatypes: by each constructor, with both widths of counts; sent, received, packed, and taken apart. */
+/* Datatypes: by each constructor, with both widths of counts; sent, received, packed, and decoded. */
 #include <string.h>
 
 #include "check.h"
@@ -14,7 +14,7 @@ static void fill(void) {
         for (int column = 0; column < COLUMNS; column++) matrix[row][column] = 100 * row + column;
 }
 
-/* Sends one element round, and packs it: both give the numbers in this order. Frees the type. */
+/* Sends one element round the ring, and packs it: both give the numbers in this order. Frees the type. */
 static void gives(MPI_Datatype type, const int *numbers, int count) {
     int in[ROWS * COLUMNS], packed[ROWS * COLUMNS], back[ROWS][COLUMNS], bytes, position = 0;
     MPI_Request request;
@@ -25,7 +25,7 @@ static void gives(MPI_Datatype type, const int *numbers, int count) {
     CHECK(bytes >= count * (int)sizeof(int));
     OK(MPI_Pack(matrix, 1, type, packed, sizeof packed, &position, MPI_COMM_WORLD));
     CHECK(memcmp(packed, numbers, count * sizeof(int)) == 0);
-    /* What is begun does not need the handle any more. */
+    /* An active operation does not need the handle any more. */
     memset(back, 0, sizeof back);
     OK(MPI_Irecv(back, 1, type, before, 1, MPI_COMM_WORLD, &request));
     OK(MPI_Send(matrix, 1, type, after, 1, MPI_COMM_WORLD));
@@ -78,12 +78,12 @@ static void constructors(void) {
     OK(MPI_Type_free(&column));
     OK(MPI_Type_free(&other));
     gives(type, (int[]){0, 100, 1, 101}, 4);
-    /* One block that does not begin at the buffer is lent from where it is. */
+    /* A contiguous block with an offset is lent from its first byte. */
     OK(MPI_Type_create_struct(1, (int[]){2}, (MPI_Aint[]){24}, (MPI_Datatype[]){MPI_INT}, &type));
     gives(type, (int[]){101, 102}, 2);
 }
 
-/* Addresses instead of a buffer; no buffer where nothing is sent. */
+/* Addresses instead of a buffer, and no buffer for an empty message. */
 static void bottom(void) {
     int one = rank, two = 10 * rank, in[2];
     MPI_Aint places[2];

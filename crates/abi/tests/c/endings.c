@@ -1,5 +1,5 @@
-/* With --on-death continue, a rank that has ended in order is not dead: those who are still in something that it has
-   done its part in go on. */
+/* With --on-death continue, a rank that has finalised is not dead: operations to which it has contributed continue at
+   the other ranks. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 
@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     MPI_Comm again;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &again));
     OK(MPI_Comm_free(&again));
-    /* All others have gone when rank 1 comes, and rank 0 waits for it. */
+    /* All others have left when rank 1 enters, and rank 0 waits for it. */
     if (me == 1) usleep(300000);
     OK(MPI_Reduce(&me, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD));
     if (me == 1) {
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
         OK(MPI_Send(&me, 1, MPI_INT, 0, 7, MPI_COMM_WORLD));
     } else if (me == 0) {
         CHECK(sum == size * (size - 1) / 2);
-        /* From anybody, though some could not send any more. */
+        /* From any source, although some ranks can no longer send. */
         OK(MPI_Recv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         CHECK(got == 1);
         MPI_Group failed;

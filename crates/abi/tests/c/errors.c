@@ -1,4 +1,4 @@
-/* What goes wrong, in the words that a program gets: a line for each, compared with errors.txt. */
+/* Prints the text of every error that a program may get, one per line, to be compared with errors.txt. */
 #include <string.h>
 
 #include "check.h"
@@ -53,7 +53,7 @@ static void arguments(void) {
     WRONG(MPI_Send(numbers, 10, MPI_INT, 1, 5, copy));
     OK(MPI_Comm_set_name(copy, "grid"));
     WRONG(MPI_Send(numbers, 10, MPI_INT, 1, 5, copy));
-    /* A program may wait until a handle is used by nobody else, but not use it. */
+    /* A freed communicator stays alive while a request uses it, but its handle is invalid. */
     OK(MPI_Irecv(numbers, 1, MPI_INT, 0, 5, copy, &request));
     OK(MPI_Comm_free(&copy));
     WRONG(MPI_Send(numbers, 10, MPI_INT, 0, 5, freed));
@@ -89,7 +89,7 @@ static void truncation(void) {
     OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
     WRONG(MPI_Sendrecv(numbers, 2, MPI_INT, 0, 7, other, 1, MPI_INT, 0, 7, world, MPI_STATUS_IGNORE));
 
-    /* One of three. */
+    /* One of three requests fails. */
     OK(MPI_Irecv(other, 1, MPI_INT, 0, 8, world, &requests[0]));
     OK(MPI_Irecv(other + 1, 1, MPI_INT, 0, 9, world, &requests[1]));
     OK(MPI_Irecv(other + 2, 1, MPI_INT, 0, 10, world, &requests[2]));

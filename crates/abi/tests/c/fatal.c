@@ -1,4 +1,4 @@
-/* Errors that nobody handles: the job ends, and says why. fatal rank | truncation | early | late | abort */
+/* Errors without a handler: the job ends, and the reason is printed. fatal rank | truncation | early | late | abort */
 #include <string.h>
 
 #include "check.h"
@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
         if (rank == 1) MPI_Barrier(MPI_COMM_WORLD);
         return 0;
     }
-    /* The other rank waits, until it is ended, too. */
+    /* The other rank waits until it is ended too. */
     MPI_Barrier(MPI_COMM_WORLD);
     return 0;
 }

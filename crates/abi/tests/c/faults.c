@@ -1,4 +1,4 @@
-/* What calls return when a rank dies, and what those who live can do: four ranks, of which the last kills itself. */
+/* What calls return when a rank dies, and how the survivors recover: four ranks, of which the last kills itself. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 
@@ -16,11 +16,11 @@ static int class_of(int code)
     return class;
 }
 
-/* Calls that need the dead rank fail, at every rank; others work. */
+/* Calls that need the dead rank fail at every rank; others work. */
 static void messages(int me)
 {
     int value = me, code = MPI_SUCCESS;
-    /* The barrier ends at all members, also at those that do not talk to the dead one in it. */
+    /* The barrier ends at all members, also at those that exchange no messages with the dead one. */
     while (code == MPI_SUCCESS) code = MPI_Barrier(MPI_COMM_WORLD);
     CHECK(class_of(code) == MPIX_ERR_PROC_FAILED);
     char text[MPI_MAX_ERROR_STRING];
@@ -36,7 +36,7 @@ static void messages(int me)
     CHECK(got == before);
 }
 
-/* Who receives from anybody has to know of the dead first. */
+/* A receive from any source requires that the deaths are acknowledged first. */
 static void wildcards(int me)
 {
     int value = -1, flag = 0, known = -1, next = (me + 1) % DEAD;
@@ -64,10 +64,10 @@ static void wildcards(int me)
     CHECK(known == 0);
     OK(MPIX_Comm_ack_failed(MPI_COMM_WORLD, 1, &known));
     CHECK(known == 1);
-    /* Nobody sends before all have seen that nothing is there. */
+    /* No rank sends before all have seen that nothing is there. */
     flag = 1;
     OK(MPIX_Comm_agree(MPI_COMM_WORLD, &flag));
-    /* The request goes on, and a fresh one waits. */
+    /* The request continues, and a new one waits. */
     OK(MPI_Test(&request, &flag, &status));
     OK(MPI_Send(&me, 1, MPI_INT, next, 2, MPI_COMM_WORLD));
     if (!flag) OK(MPI_Wait(&request, &status));
@@ -78,7 +78,7 @@ static void wildcards(int me)
     CHECK(value == (me + DEAD - 1) % DEAD);
 }
 
-/* One revokes, and all who wait are let go, whatever they wait for. */
+/* One rank revokes, and all waiting calls return, whatever they wait for. */
 static void revoking(int me, MPI_Comm comm)
 {
     int value = 0, flag = 0;
@@ -109,7 +109,7 @@ static void revoking(int me, MPI_Comm comm)
     CHECK(class_of(MPI_Barrier(pairs)) == MPIX_ERR_REVOKED);
     OK(MPIX_Comm_is_revoked(pairs, &flag));
     CHECK(flag);
-    /* What it is made for still works in it. */
+    /* The calls for recovery still work in it. */
     flag = 6 + me % 2;
     OK(MPIX_Comm_agree(pairs, &flag));
     CHECK(flag == 6);
@@ -126,11 +126,11 @@ int main(int argc, char **argv)
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &me));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     CHECK(size == RANKS);
-    /* All are there; it may be dead before all know that. */
+    /* All ranks have joined; one may be dead before all know that. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (me == DEAD) raise(SIGKILL);
     messages(me);
-    /* Not everybody knows of it: all are told so. */
+    /* Not all ranks have acknowledged the death: all are told so. */
     flag = 7 - (me == 1);
     CHECK(class_of(MPIX_Comm_agree(MPI_COMM_WORLD, &flag)) == MPIX_ERR_PROC_FAILED);
     CHECK(flag == 6);

@@ -1,5 +1,5 @@
-/* MPI_Finalize completes what was sent and cannot be waited for any more, however late the receiver is: buffered sends, and
- * sends and collectives whose request was freed. Arguments: what, bytes. */
+/* MPI_Finalize completes sends that the program cannot wait for any more, however late the receiver is: buffered sends,
+ * and sends and collectives whose request was freed. Arguments: what, bytes. */
 #include <string.h>
 #include <unistd.h>
 
@@ -52,12 +52,12 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!strcmp(what, "unmatched")) {
-        /* A receive that nobody will ever answer holds nobody up. */
+        /* A receive without a message does not delay MPI_Finalize. */
         MPI_Request request;
         OK(MPI_Irecv(bytes, count, MPI_BYTE, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &request));
         OK(MPI_Request_free(&request));
     } else if (!strcmp(what, "dead")) {
-        /* Nor does one who died before it received. */
+        /* Nor does a receiver that died. */
         if (rank == 1)
             _exit(3);
         OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));

@@ -1,7 +1,7 @@
-/* A rank that does not receive while another sends it messages without end: nobody's memory grows beyond what
- * is set aside for them, the sender waits, and in the end all are there, in their order.
+/* A rank that does not receive while another keeps sending to it: the memory of neither grows beyond its budget,
+ * the sender waits, and in the end all messages arrive, in order.
  *
- * flood [messages]: the first rank sends that many messages of 1 KB to the second. Each says how much
+ * flood [messages]: the first rank sends that many messages of 1 KB to the second. Each prints how much
  * private memory it had before, at most, and after, and how long it took. */
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,7 +15,7 @@
 #define FLOOD 0
 #define LAST 1
 
-/* Private memory of this process that is written to, in KB. What ranks share is not in it. */
+/* Private dirty memory of this process, in KB. Memory that ranks share is not counted. */
 static long memory(void) {
     static char line[256];
     long sum = 0, number;
@@ -32,7 +32,7 @@ static void fill(unsigned *message, unsigned number) {
     message[0] = number;
 }
 
-/* Sends all in windows, and the last word after them. */
+/* Sends all messages in windows, and then the last one. */
 static long send_all(long messages) {
     static unsigned buffers[WINDOW][BYTES / sizeof(unsigned)];
     static MPI_Request requests[WINDOW];
@@ -51,8 +51,8 @@ static long send_all(long messages) {
     return most;
 }
 
-/* Waits for the last word only, so that everything before it is taken in, until the sender cannot go on: for
- * a while without a call, and for a while with. Then receives all. */
+/* Waits for the last message only, so that those before it arrive until the sender cannot continue: for a while
+ * without calls, then with calls. Then receives all. */
 static long receive_all(long messages) {
     static unsigned expected[BYTES / sizeof(unsigned)], got[BYTES / sizeof(unsigned)];
     struct timespec nap = {0, 20000000};
@@ -66,7 +66,7 @@ static long receive_all(long messages) {
         nanosleep(&nap, NULL);
         if (look < 50) continue;
         OK(MPI_Test(&last, &flag, MPI_STATUS_IGNORE));
-        /* Unless all of them find room. */
+        /* Unless all of them fit. */
         CHECK(!flag || messages < 10000);
     }
     for (long number = 0; number < messages; number++) {

@@ -1,5 +1,5 @@
-/* Children of a rank: what only asks, execs or ends in order goes on; what drives the job is refused with a sentence,
-   by whichever call the child was made; and the rank goes on as if nothing had been. */
+/* Forked children of a rank: queries, exec and a regular exit work; calls that drive the job are refused with a
+   message, whichever system call made the child; and the rank continues unaffected. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -74,13 +74,13 @@ static pid_t by_fork(void)
     return fork();
 }
 
-/* No handler of pthread_atfork runs in such a child. */
+/* pthread_atfork handlers do not run in such a child. */
 static pid_t by_clone(void)
 {
     return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
 
-/* The exit code of a child that does this, and what it says. */
+/* The exit code of a child that runs `does`, and its output. */
 static int child(pid_t (*make)(void), void (*does)(void), char *said, size_t room)
 {
     int ends[2], status = 0;
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
-    /* Errors that are returned do not make a child part of the job. */
+    /* A handler that returns errors does not make a child part of the job. */
     OK(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN));
     OK(MPI_Irecv(&got, 1, MPI_INT, (rank + size - 1) % size, 7, copy, &pending));
     for (int way = 0; way < 2; way++) {

@@ -1,4 +1,4 @@
-/* Who is told of an error, and what its status says. */
+/* Which error handler is called, and the status of an error. */
 #include <string.h>
 
 #include "check.h"
@@ -46,7 +46,7 @@ static void is_truncated(int code, const MPI_Status *status, int tag) {
     CHECK(status->MPI_SOURCE == 0 && status->MPI_TAG == tag);
 }
 
-/* The status of a message that was too long says whose it was, whichever call tells. */
+/* The status of a message that was too long names its source, whichever call reports it. */
 static void truncated(void) {
     int message[4] = {1, 2, 3, 4}, room, index, flag = 0, count, indices[2], code;
     MPI_Request request, requests[2];
@@ -91,7 +91,7 @@ static void truncated(void) {
     CHECK(room == 1);
 }
 
-/* A key may be freed again while an attribute has it, and not afterwards. */
+/* A key can be freed again while an attribute uses it, but not afterwards. */
 static void keys(void) {
     int key, again, value = 7, flag;
     void *got;

@@ -1,4 +1,4 @@
-/* The first program: begins, tells who it is, ends. */
+/* The first program: initialises, prints its rank, finalises. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -1,13 +1,13 @@
-/* Collectives are counted with few bits. None is taken for another, however many there are, whatever stays open, and
-   though a rank finds an error by itself. */
+/* Collectives are counted with few bits. None is mistaken for another, however many there are, whatever stays open, and
+   even if only one rank finds an error. */
 #include "check.h"
 
-/* More than the bits that a collective is counted with. */
+/* More than the instances of collectives. */
 #define MANY 40000
 
 static int rank, size;
 
-/* Persistent collectives may be started in any order, so each has to be known from all others that live. */
+/* Persistent collectives may be started in any order, so each must be distinct from all others that exist. */
 static void persistent_ones_are_told_apart(void) {
     int first = 100, last = 200;
     MPI_Request early, late, gone;
@@ -17,7 +17,7 @@ static void persistent_ones_are_told_apart(void) {
         OK(MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &gone));
         OK(MPI_Request_free(&gone));
         OK(MPI_Bcast_init(&last, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &late));
-        /* This is the one after two to the power of something, where a count comes round. */
+        /* The last one before a multiple of 4096, where a counter may wrap around. */
         if (at % 4096 == 4095) {
             OK(MPI_Start(rank ? &late : &early));
             OK(MPI_Start(rank ? &early : &late));
@@ -33,13 +33,13 @@ static void persistent_ones_are_told_apart(void) {
 }
 
 /* A barrier that rank 1 enters last, and meanwhile more collectives than there are instances. With four ranks, rank 2
-   hears from rank 0 in the barrier only after it has heard from rank 1, and in all broadcasts. */
+   hears from rank 0 in the barrier only after it has heard from rank 1, but in all broadcasts. */
 static void one_stays_open(void) {
     static MPI_Request requests[MANY];
     static int numbers[MANY];
     MPI_Request barrier;
     int over = 1, late = size > 1, nothing = 0;
-    /* Rank 1 depends on messages that come after all of them. */
+    /* Rank 1 waits for messages that are sent after all of them. */
     for (int other = 0; rank == late && other < size; other++) {
         if (other == late) continue;
         OK(MPI_Recv(&nothing, 1, MPI_INT, other, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
@@ -61,7 +61,7 @@ static void one_stays_open(void) {
     OK(MPI_Wait(&barrier, MPI_STATUS_IGNORE));
 }
 
-/* The same where those that come meanwhile are waited for, which is only right among those who have come. */
+/* The same with collectives that wait for all ranks, all of which have entered the barrier. */
 static void one_stays_open_beside_others(void) {
     MPI_Request barrier;
     MPI_Comm comm;
@@ -76,15 +76,15 @@ static void one_stays_open_beside_others(void) {
     OK(MPI_Comm_free(&comm));
 }
 
-/* What follows fits together. */
+/* Later collectives match. */
 static void sums_are_right(MPI_Comm comm) {
     int one = 1, sum = -1;
     OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK(sum == size);
 }
 
-/* An error that only rank 0 finds. The others call what does not wait for it; where there is nothing such, only one
-   rank calls at all. */
+/* An error that only rank 0 finds. The others make calls that do not wait for it; where there is no such call, only
+   one rank calls at all. */
 #define FAILS(call) CHECK((call) != MPI_SUCCESS)
 
 static void errors_of_one_rank_are_counted(void) {
@@ -99,7 +99,7 @@ static void errors_of_one_rank_are_counted(void) {
         displs[at] = at;
         types[at] = rank ? MPI_INT : MPI_DATATYPE_NULL;
     }
-    /* Everybody else only sends, and is done. */
+    /* The other ranks only send, and return. */
     if (rank) OK(MPI_Gather(&value, 1, MPI_INT, NULL, 1, MPI_INT, 0, comm));
     else FAILS(MPI_Gather(&value, 1, MPI_INT, NULL, 1, MPI_INT, 0, comm));
     sums_are_right(comm);
@@ -111,7 +111,7 @@ static void errors_of_one_rank_are_counted(void) {
     else FAILS(MPI_Igather(&value, 1, MPI_INT, all, 1, MPI_DATATYPE_NULL, 0, comm, &request));
     if (rank) OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     sums_are_right(comm);
-    /* A persistent one that is never started. */
+    /* A persistent collective that is never started. */
     if (rank) {
         OK(MPI_Alltoallw_init(all, counts, displs, types, all + 32, counts, displs, types, comm, MPI_INFO_NULL,
                               &request));
@@ -126,7 +126,7 @@ static void errors_of_one_rank_are_counted(void) {
     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK(value == 7);
     OK(MPI_Request_free(&request));
-    /* An error that all find, each by itself. */
+    /* An error that all ranks find. */
     FAILS(MPI_Comm_split(comm, -5, 0, &none));
     FAILS(MPI_Comm_create(comm, MPI_GROUP_NULL, &none));
     FAILS(MPI_Reduce(&value, NULL, 1, MPI_INT, MPI_OP_NULL, 0, comm));

@@ -1,4 +1,4 @@
-/* What ranks have printed before the job ends in another way than by MPI_Finalize.
+/* Output of ranks before the job ends in another way than by MPI_Finalize.
    lastwords abort | error | unsupported | assert | input */
 #define _POSIX_C_SOURCE 200809L
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* Holds the lock of a stream into which nobody writes. */
+/* Holds the lock of a stream that is never written. */
 static void *reads(void *stream) {
     fgetc(stream);
     return stream;
@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
         if (strcmp(what, "error") == 0) MPI_Send(&byte, 1, MPI_BYTE, size, 0, MPI_COMM_WORLD);
         MPI_Abort(MPI_COMM_WORLD, 42);
     }
-    /* The others wait, until they are ended, too. */
+    /* The other ranks wait until they are ended too. */
     MPI_Barrier(MPI_COMM_WORLD);
     return 0;
 }

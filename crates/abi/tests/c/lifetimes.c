@@ -1,4 +1,4 @@
-/* Handles that the program gives back while something still goes on with what they name. */
+/* Handles that the program frees while operations still use their objects. */
 #include <string.h>
 
 #include "check.h"
@@ -18,7 +18,7 @@ static void add(void *in, void *both, int *count, MPI_Datatype *type) {
     combined++;
 }
 
-/* An operator gets the datatype that the reduction was asked for, though it has been freed. */
+/* An operator gets the datatype that the reduction was called with, although it has been freed. */
 static void operators(int rank, int ranks) {
     MPI_Op op;
     MPI_Datatype type, others[8];
@@ -44,7 +44,7 @@ static void operators(int rank, int ranks) {
         CHECK(all[0] == ranks * (ranks - 1) / 2 && all[1] == ranks);
     }
     OK(MPI_Request_free(&request[1]));
-    /* Some rank has combined something, not each. */
+    /* Some rank has combined something, but not every rank. */
     OK(MPI_Allreduce(MPI_IN_PLACE, &combined, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     CHECK(ranks == 1 || combined > 0);
     for (int i = 0; i < 8; i++)
@@ -58,7 +58,7 @@ static void handle(MPI_Comm *comm, int *code, ...) {
     OK(MPI_Error_class(*code, &handled));
 }
 
-/* Errors of a request go where those of its communicator went. */
+/* Errors of a request go to the error handler of its freed communicator. */
 static void freed_communicator(MPI_Errhandler handler, int expected) {
     MPI_Comm comm;
     MPI_Request request;
@@ -95,7 +95,7 @@ static int cancel(void *extra, int complete) {
     return MPI_SUCCESS;
 }
 
-/* A generalised request that is freed lasts, with its handle, until the program completes it. */
+/* A freed generalised request, and its handle, remain until the program completes it. */
 static void general(void) {
     MPI_Request one, kept, two;
     int first = 1, second = 10, flag;

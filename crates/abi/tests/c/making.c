@@ -1,5 +1,5 @@
-/* Communicators that are made at the same time: of groups that overlap, from several at once, by several threads,
-   and to the last number. */
+/* Communicators that are created at the same time: of overlapping groups, from several at once, by several threads,
+   and up to the last number. */
 #include "check.h"
 
 #include <pthread.h>
@@ -10,20 +10,20 @@
 
 static int rank, size;
 
-/* Is late for everybody else. */
+/* Delays this rank. */
 static void compute(double seconds) {
     double until = MPI_Wtime() + seconds;
     while (MPI_Wtime() < until) {}
 }
 
-/* A communicator in which a sum is right has the members that it should, and nobody else gets in. */
+/* Checks by a sum that a communicator has the right members. */
 static void works(MPI_Comm comm, int expected) {
     int sum = -1;
     OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK(sum == expected);
 }
 
-/* We and one other, if there is such a rank. */
+/* A communicator of this rank and another, if there is such a rank. */
 static MPI_Comm with(int other) {
     MPI_Group world, pair;
     MPI_Comm comm;
@@ -37,7 +37,7 @@ static MPI_Comm with(int other) {
     return comm;
 }
 
-/* Rows and columns, all under one tag: in each pair of them somebody is in both. */
+/* Rows and columns, all with the same tag: each row shares a rank with each column. */
 static void groups_overlap(void) {
     for (int round = 0; round < ROUNDS; round++) {
         if (round % size == rank) compute(0.002);
@@ -62,7 +62,7 @@ static void tags_are_told_apart(void) {
     OK(MPI_Group_free(&world));
 }
 
-/* Duplicates of two communicators. Half of the ranks begin with those of the one, half with the other's, and each
+/* Duplicates of two communicators. Half of the ranks begin with those of one, half with those of the other, and each
    waits for them in another order. */
 static void duplicates_at_once(void) {
     MPI_Comm parents[2], comms[2 * EACH];
@@ -90,7 +90,7 @@ static void duplicates_at_once(void) {
     for (int at = 0; at < 2; at++) OK(MPI_Comm_free(&parents[at]));
 }
 
-/* Others are made while duplicates are under way for which a rank is late. */
+/* Others are created while duplicates for which a rank is late are in progress. */
 static void nobody_waits_for_a_late_rank(void) {
     MPI_Comm late[EACH], itself, pair, halves, bridge;
     MPI_Request requests[EACH];
@@ -125,8 +125,8 @@ static void *duplicate(void *argument) {
     return NULL;
 }
 
-/* Rank 0 has one thread, and makes one after the other; others make them at the same time, and so may agree on the
-   second first. */
+/* Rank 0 has one thread and creates one after the other; other ranks create them at the same time, and may agree on
+   the second first. */
 static void threads_make_them_in_any_order(void) {
     MPI_Comm comms[4][2];
     pthread_t threads[4];
@@ -146,7 +146,7 @@ static void threads_make_them_in_any_order(void) {
     for (int at = 0; at < 4; at++) OK(MPI_Comm_free(&comms[at][0]));
 }
 
-/* There is an error when the last number is taken, and not before. */
+/* Creation fails when the last number is taken, and not before. */
 static void numbers_are_used_up(void) {
     static MPI_Comm comms[NUMBERS];
     int count = 0, class;

@@ -1,4 +1,4 @@
-/* What a rank holds before and after a large collective. */
+/* The memory of a rank before and after a large collective. */
 #include <string.h>
 #include <unistd.h>
 

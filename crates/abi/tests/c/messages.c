@@ -1,4 +1,4 @@
-/* Messages with counts of 32 bits: every way to send and to receive one, between neighbours in a ring. */
+/* Messages with 32-bit counts: every way to send and to receive one, between neighbours in a ring. */
 #include <string.h>
 
 #include "check.h"
@@ -9,7 +9,7 @@
 static int rank, size, before, after;
 static int out[COUNT], in[COUNT];
 
-/* What the neighbour before us fills its buffer with, in round `seed`. */
+/* The contents of the message from rank `from` in round `seed`. */
 static int number(int from, int seed, int at) {
     return 1000000 * seed + 1000 * from + at;
 }
@@ -45,14 +45,14 @@ static void blocking(void) {
         MPI_Status status;
         fill(sort);
         OK(MPI_Irecv(in, COUNT, MPI_INT, before, sort, MPI_COMM_WORLD, &request));
-        /* Whoever sends in ready mode knows that the receive is there. */
+        /* A send in ready mode requires that the receive is posted. */
         OK(MPI_Barrier(MPI_COMM_WORLD));
         OK(sends[sort](out, COUNT - sort, MPI_INT, after, sort, MPI_COMM_WORLD));
         OK(MPI_Wait(&request, &status));
         CHECK(request == MPI_REQUEST_NULL);
         came(sort, COUNT - sort, &status);
     }
-    /* A blocking receive, from anybody with any tag. */
+    /* A blocking receive from any source with any tag. */
     MPI_Request request;
     MPI_Status status;
     fill(9);
@@ -134,7 +134,7 @@ static void persistent(void) {
             came(40 + sort, COUNT, &statuses[0]);
             CHECK(requests[0] != MPI_REQUEST_NULL);
         }
-        /* What is not active is over. */
+        /* An inactive request is complete. */
         OK(MPI_Wait(&requests[0], &statuses[0]));
         CHECK(statuses[0].MPI_SOURCE == MPI_ANY_SOURCE && statuses[0].MPI_TAG == MPI_ANY_TAG);
         OK(MPI_Request_free(&requests[0]));
@@ -194,7 +194,7 @@ static void probes(void) {
     came(60, COUNT, NULL);
     do OK(MPI_Improbe(before, 63, MPI_COMM_WORLD, &flag, &message, &status));
     while (!flag);
-    /* It is ours: nobody else finds it. */
+    /* A matched message is not found by another probe. */
     OK(MPI_Iprobe(before, 63, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     CHECK(!flag);
     fill(60);
@@ -204,7 +204,7 @@ static void probes(void) {
     OK(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE));
 }
 
-/* Nobody sends nothing, at once. */
+/* Messages to and from MPI_PROC_NULL are empty and complete at once. */
 static void nobody(void) {
     MPI_Status status;
     MPI_Request requests[3];
@@ -236,7 +236,7 @@ static void nobody(void) {
     for (int at = 0; at < COUNT; at++) CHECK(in[at] == -1);
 }
 
-/* Nothing is a message, too. */
+/* Empty messages. */
 static void nothing(void) {
     MPI_Status status;
     int count;
@@ -244,7 +244,7 @@ static void nothing(void) {
                     &status));
     OK(MPI_Get_count(&status, MPI_INT, &count));
     CHECK(status.MPI_SOURCE == before && count == 0);
-    /* Of less than a whole element there is no number of elements. */
+    /* A part of an element has no count. */
     OK(MPI_Sendrecv(out, 3, MPI_BYTE, after, 80, in, 4, MPI_BYTE, before, 80, MPI_COMM_WORLD,
                     &status));
     OK(MPI_Get_count(&status, MPI_INT, &count));
@@ -291,7 +291,7 @@ static void derived(void) {
     OK(MPI_Type_free(&fields[1]));
 }
 
-/* Buffers for buffered sends: of the process, and of a communicator. */
+/* Buffers for buffered sends: attached to the process, and to a communicator. */
 static void buffers(void) {
     static char room[8 * (COUNT * sizeof(int) + MPI_BSEND_OVERHEAD)];
     MPI_Comm copy;
@@ -317,7 +317,7 @@ static void buffers(void) {
     OK(MPI_Comm_free(&copy));
 }
 
-/* A receive that nobody needs any more, after a while. */
+/* A receive without a message, cancelled after a while. */
 static void cancelled(double seconds) {
     MPI_Request request;
     MPI_Status status;
@@ -381,7 +381,7 @@ int main(int argc, char **argv) {
     OK(MPI_Buffer_flush());
     OK(MPI_Buffer_detach(&address, &bytes));
     CHECK(address == (void *)room && bytes == (int)sizeof room);
-    /* All others have left by then. */
+    /* All other ranks have left by then. */
     if (rank == 0) cancelled(0.2);
     OK(MPI_Finalize());
     return 0;

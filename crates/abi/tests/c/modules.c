@@ -1,4 +1,4 @@
-/* Modules, by ferry.h: loading, using, looking, replacing, unloading, and all that can go wrong with each. */
+/* Modules, by ferry.h: loading, using, inspecting, replacing, unloading, and the errors of each. */
 #include "check.h"
 
 #include <ferry.h>
@@ -33,7 +33,7 @@ static MPI_Comm load(const char *name, const char *code) {
     return comm;
 }
 
-/* The text of an error of which the rest is known to be right. */
+/* Checks a part of the text of an error. */
 static void expect(int error, const char *part) {
     char text[MPI_MAX_ERROR_STRING];
     int length;
@@ -54,7 +54,7 @@ static void echo(void) {
     OK(MPI_Comm_size(comm, &count));
     CHECK(count == size);
 
-    /* Nobody calls anything for the requests that come to it. */
+    /* The receiving rank makes no calls for these requests. */
     for (int i = 0; i < 20; i++) {
         OK(MPI_Send(&i, 1, MPI_INT, next, 6, comm));
         OK(MPI_Recv(&other, 1, MPI_INT, next, 7, comm, MPI_STATUS_IGNORE));
@@ -63,11 +63,11 @@ static void echo(void) {
     OK(Ferry_Module_wait(comm, 3, 20));
     Ferry_Module_stats stats;
     OK(Ferry_Module_get_stats(comm, &stats));
-    /* Requests, and the answers to ours. */
+    /* Requests, and the answers to this rank's requests. */
     CHECK(stats.messages >= 40 && stats.delivered == 20 && stats.consumed == 20 && stats.sent == 20);
     CHECK(stats.bytes >= 160 && stats.faults == 0 && stats.fuel > 0 && stats.last_fault[0] == 0);
 
-    /* Collectives are no business of the module's. */
+    /* Collectives bypass the module. */
     int sum = 1;
     OK(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm));
     CHECK(sum == size);
@@ -78,7 +78,7 @@ static void echo(void) {
     OK(Ferry_Module_list(0, NULL, &count));
     CHECK(count == 2);
 
-    /* Two modules at once: a message goes to that of its communicator. */
+    /* Two modules at once: a message goes to the module of its communicator. */
     OK(MPI_Send(&rank, 1, MPI_INT, next, 6, second));
     OK(MPI_Recv(&other, 1, MPI_INT, before, 6, second, MPI_STATUS_IGNORE));
     CHECK(other == before);
@@ -87,7 +87,7 @@ static void echo(void) {
     OK(Ferry_Module_list(2, listed, &count));
     CHECK(count == 1 && listed[0] == comm);
 
-    /* The new one delivers what the old one answered; what was counted stays. */
+    /* The new module delivers what the old one answered; the statistics are kept. */
     OK(Ferry_Module_replace(comm, DELIVERS, (MPI_Count)strlen(DELIVERS)));
     OK(MPI_Send(&rank, 1, MPI_INT, next, 6, comm));
     OK(MPI_Recv(&other, 1, MPI_INT, before, 6, comm, MPI_STATUS_IGNORE));
@@ -109,7 +109,7 @@ static void faults(void) {
     OK(Ferry_Module_get_stats(comm, &stats));
     CHECK(stats.faults >= 1 && stats.messages >= 1 && strstr(stats.last_fault, "it used all the fuel"));
 
-    /* A probe sees it, and a receive is told. */
+    /* A probe sees the message, and a receive reports the fault. */
     MPI_Status status;
     int count;
     OK(MPI_Send(&number, 1, MPI_INT, next, 10, comm));
@@ -120,7 +120,7 @@ static void faults(void) {
 
     expect(Ferry_Module_wait(comm, 8, 1), "there is no counter 8; modules have counters 0 to 7");
     OK(MPI_Barrier(comm));
-    /* To free it is to unload it, here. */
+    /* Freeing the communicator unloads the module at this rank. */
     OK(MPI_Comm_free(&comm));
 }
 
@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
     echo();
     faults();
     refusals();
-    /* One that nobody unloads goes with the rank. */
+    /* A module that is not unloaded is freed with the rank. */
     load("left", DELIVERS);
     OK(MPI_Finalize());
     return 0;

@@ -1,5 +1,5 @@
-/* What hangs on communicators, requests, statuses, infos and errors, as only C sees it: callbacks of all sorts,
- * the functions that newer ones have replaced, handles as numbers. */
+/* Attributes of communicators, requests, statuses, infos and errors, as far as only C sees them: callbacks of all
+ * kinds, deprecated functions, handles as integers. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -69,13 +69,13 @@ static void attributes(void) {
     CHECK(deletions == 1);
     OK(MPI_Comm_free(&two));
     OK(MPI_Comm_free_keyval(&key));
-    /* The key goes with the last attribute. */
+    /* The key is freed with its last attribute. */
     OK(MPI_Comm_free(&one));
     CHECK(deletions == 2 && key == MPI_KEYVAL_INVALID);
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &flag));
     CHECK(flag && *tag_max >= 32767);
 
-    /* Who refuses to let go of an attribute keeps its communicator. */
+    /* If the callback refuses to delete an attribute, the communicator stays. */
     OK(MPI_Comm_dup(MPI_COMM_SELF, &one));
     OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, refuse, &fixed, NULL));
     OK(MPI_Comm_set_attr(one, fixed, &value));
@@ -116,7 +116,7 @@ static void errors(void) {
     CHECK(errhandler == MPI_ERRHANDLER_NULL);
     code = MPI_Send(&number, 1, MPI_INT, 1000, 0, comm);
     CHECK(code == seen_code && seen_comm == comm && seen_class == MPI_ERR_RANK);
-    /* An error of a request goes to its communicator, too. */
+    /* An error of a request goes to its communicator too. */
     MPI_Request request;
     int rank;
     OK(MPI_Comm_rank(comm, &rank));
@@ -224,10 +224,10 @@ static void numbers(void) {
     OK(MPI_Type_get_true_extent_x(type, &lower, &extent));
     OK(MPI_Type_get_true_extent(type, &low, &wide));
     CHECK(lower == 0 && extent == 16 && low == 0 && wide == 16);
-    /* A handle as a number, and back. */
+    /* A handle as an integer, and back. */
     CHECK(MPI_Type_fromint(MPI_Type_toint(type)) == type);
     CHECK(MPI_Comm_fromint(MPI_Comm_toint(MPI_COMM_WORLD)) == MPI_COMM_WORLD);
-    /* An object keeps its integer, and after it is freed the integer names nothing. */
+    /* An object keeps its integer, which is invalid after the object is freed. */
     MPI_Info info;
     CHECK(MPI_Info_create(&info) == MPI_SUCCESS);
     int number = MPI_Info_toint(info);
@@ -235,7 +235,7 @@ static void numbers(void) {
     CHECK(MPI_Info_fromint(number) == info);
     CHECK(MPI_Info_free(&info) == MPI_SUCCESS);
     CHECK(MPI_Info_fromint(number) == (MPI_Info)0);
-    /* So it is with what an object still had when the program freed it. */
+    /* The same for an object that another object still uses when the program frees it. */
     MPI_Errhandler errhandler;
     MPI_Comm comm;
     OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));

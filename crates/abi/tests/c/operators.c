@@ -1,5 +1,5 @@
-/* A reduction with a user-defined operator on one communicator while everybody waits on another, which may be in
-   another plane: whoever waits runs the operator, however it waits. */
+/* A reduction with a user-defined operator on one communicator while all ranks wait on another, which may be in
+   another plane: a waiting thread runs the operator, however it waits. */
 #include "check.h"
 
 #define ROUNDS 12
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
         }
         if (!rank) CHECK(sum == all);
     }
-    /* The last one, while others make a communicator between two groups or are in MPI_Finalize. */
+    /* The last reduction, while others create an intercommunicator or are in MPI_Finalize. */
     int sum = -1;
     OK(MPI_Reduce(&rank, &sum, 1, MPI_INT, op, 0, comms[0]));
     if (size > 1) {

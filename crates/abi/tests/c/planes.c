@@ -1,5 +1,5 @@
-/* Threads that have a communicator each, and requests of several communicators that are waited for together.
-   Where the machine has cores to spare each of them is in another plane: with one rank on two cores. */
+/* Threads that each have a communicator, and requests of several communicators that are waited for together.
+   Where the machine has cores to spare, each communicator is in another plane: with one rank on two cores. */
 #include "check.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static void *talk(void *argument) {
         for (int at = 0; at < length; at++) out[at] = rank + which + round + at;
         MPI_Request request;
         OK(MPI_Isend(out, length, MPI_INT, after, 1, comm, &request));
-        /* Other threads send the same with the same tag, in their own. */
+        /* Other threads send the same with the same tag, in their communicators. */
         if (round % 2) {
             OK(MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &message, &status));
             OK(MPI_Mrecv(in, length, MPI_INT, &message, &status));
@@ -97,7 +97,7 @@ static void requests_of_several_are_waited_for_together(void) {
     }
     check(in, requests);
 
-    /* Freed while they go on, and taken back. */
+    /* Freed while active, and cancelled. */
     begin(out, in, requests);
     for (int at = COMMS; at < 2 * COMMS; at++) OK(MPI_Request_free(&requests[at]));
     OK(MPI_Waitall(COMMS, requests, statuses));
@@ -134,7 +134,7 @@ static void add(void *from, void *into, int *length, MPI_Datatype *datatype) {
     for (int at = 0; at < *length; at++) ((int *)into)[at] += ((int *)from)[at];
 }
 
-/* The others wait elsewhere while the first needs what their operator gives. */
+/* The others wait on another communicator while the first rank needs their operator to run. */
 static void operators_run_while_all_wait_elsewhere(void) {
     MPI_Op op;
     OK(MPI_Op_create(add, 1, &op));

@@ -1,4 +1,4 @@
-/* Calls that a tool may count. What the library calls inside of them is no call of the program's. */
+/* Calls that a tool may count. Calls that the library makes inside of them do not count. */
 #include "check.h"
 
 int main(int argc, char **argv) {
@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     }
     OK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     CHECK(sum == size * (size - 1) / 2);
-    /* By its other name it is not counted. */
+    /* A call by its other name is not counted. */
     OK(PMPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     OK(MPI_Barrier(MPI_COMM_WORLD));
     OK(MPI_Finalize());

@@ -1,4 +1,4 @@
-/* Numbers go round a ring of all ranks, by each way to send and to receive. */
+/* Passes numbers round a ring of all ranks, by each way to send and to receive. */
 #include "check.h"
 
 #define LENGTH 20000
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
                     MPI_COMM_WORLD, statuses));
     check_from(in, before, statuses, 1);
 
-    /* The counts of 64 bits. */
+    /* 64-bit counts. */
     OK(MPI_Irecv_c(in, LENGTH, MPI_DOUBLE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &requests[0]));
     OK(MPI_Isend_c(out, LENGTH, MPI_DOUBLE, after, 2, MPI_COMM_WORLD, &requests[1]));
     OK(MPI_Waitall(2, requests, statuses));
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     OK(MPI_Request_free(&requests[0]));
     OK(MPI_Request_free(&requests[1]));
 
-    /* By the profiling names. Somebody has to receive first, and nobody can if he is alone. */
+    /* By the profiling names. A synchronous send needs another rank that receives. */
     if (size > 1) {
         if (rank == 0) OK(PMPI_Ssend(out, LENGTH, MPI_DOUBLE, after, 4, MPI_COMM_WORLD));
         OK(PMPI_Recv(in, LENGTH, MPI_DOUBLE, before, 4, MPI_COMM_WORLD, statuses));

@@ -1,4 +1,4 @@
-/* How this process was started, by the number of its program that the command line says. */
+/* How this process was started. The command line says the number of its program. */
 #include <string.h>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-/* Four threads of each rank at once, on communicators of their own and on one that they share: whatever they
- * call, each gets what was meant for it. For an even number of ranks, which make pairs. */
+/* Four threads of each rank at once, on their own communicators and on a shared one: each gets the results of its
+ * own calls. For an even number of ranks, which form pairs. */
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 static int rank, size, mate;
 static MPI_Comm own[THREADS], shared;
 
-/* What rank `from` sends in thread `thread`, as message `number`, at place `at`. */
+/* The word that rank `from` sends in thread `thread`, in message `number`, at index `at`. */
 static int64_t word(int from, int thread, int number, int at) {
     return ((int64_t)from << 48) + ((int64_t)thread << 40) + ((int64_t)number << 20) + at;
 }
 
-/* Lengths differ, so that some messages go at once and some are fetched. */
+/* Lengths differ, so that some messages are eager and some use rendezvous. */
 static int length(int number) { return number % 7 == 6 ? LONG : 1 + number % 50; }
 
 static int64_t *filled(int thread, int number) {
@@ -50,7 +50,7 @@ static void blocking(MPI_Comm comm, int tag, int thread) {
     free(in);
 }
 
-/* A window of receives and sends, over in any order. */
+/* A window of receives and sends, complete in any order. */
 static void windowed(MPI_Comm comm, int tag, int thread) {
     int64_t *in[WINDOW], *out[WINDOW];
     MPI_Request requests[2 * WINDOW];
@@ -94,7 +94,7 @@ static void windowed(MPI_Comm comm, int tag, int thread) {
     for (int at = 0; at < WINDOW; at++) free(in[at]);
 }
 
-/* Matched probes: what one thread has found, no other gets. */
+/* Matched probes: no other thread gets a message that one has matched. */
 static void probed(MPI_Comm comm, int tag, int thread) {
     for (int number = 0; number < ROUNDS; number++) {
         int64_t *out = filled(thread, number), *in;
@@ -119,7 +119,7 @@ static void probed(MPI_Comm comm, int tag, int thread) {
     }
 }
 
-/* Collectives, each thread on a communicator of its own. */
+/* Collectives, each thread on its own communicator. */
 static void collectives(MPI_Comm comm, int thread) {
     for (int round = 0; round < ROUNDS; round++) {
         int64_t sum = 0, all[64], mine = word(rank, thread, round, 0);

@@ -1,5 +1,5 @@
-/* The interface for tools: variables are found, described and read, before, during and after MPI, and say
- * what is so while messages are outstanding. */
+/* The tool interface: variables are found, described and read, before, during and after MPI, and have the
+ * right values while messages are outstanding. */
 #include <string.h>
 
 #include "check.h"
@@ -32,7 +32,7 @@ static unsigned long level(const char *name) {
     return now;
 }
 
-/* Everything that there is has a name by which it is found, a text, and a class that goes with its type. */
+/* Every variable has a name by which it is found, a text, and a class that matches its type. */
 static void descriptions(void) {
     int number, index;
     OK(MPI_T_pvar_get_num(&number));
@@ -51,7 +51,7 @@ static void descriptions(void) {
         CHECK(readonly == continuous && atomic == !continuous);
         OK(MPI_T_pvar_get_index(name, class, &index));
         CHECK(index == at);
-        /* What is too long is cut; the length is that of the whole. */
+        /* A string that is too long is cut; the length returned is that of the whole. */
         OK(MPI_T_pvar_get_info(at, two, &two_len, NULL, NULL, NULL, NULL, NULL, &zero, NULL, NULL, NULL,
                                NULL));
         CHECK(two[0] == name[0] && two[1] == 0 && two_len == name_len && zero == text_len);
@@ -74,7 +74,7 @@ static void descriptions(void) {
     CHECK(MPI_T_cvar_get_index("nobody", &index) == MPI_T_ERR_INVALID_NAME);
 }
 
-/* Every variable is in one category, and every category but the first in the first. */
+/* Every variable is in one category, and every category but the first is in the first. */
 static void categories(void) {
     int number, variables, controls, seen[100] = {0}, found = 0, changed;
     OK(MPI_T_category_get_num(&number));
@@ -114,7 +114,7 @@ static unsigned long control(const char *name) {
     return value;
 }
 
-/* There are none of these, so nothing is a handle of one. */
+/* There are no events, so every handle is invalid. */
 static void events(void) {
     MPI_T_event_registration none = NULL;
     MPI_T_event_instance nothing = NULL;
@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
     CHECK(control("ferrywire_unexpected_bytes_max") == 16 << 20);
     OK(MPI_Barrier(MPI_COMM_WORLD));
 
-    /* Receives that wait. */
+    /* Posted receives. */
     posted = handle_of("ferrywire_posted_receives", MPI_T_PVAR_CLASS_LEVEL);
     CHECK(value(posted) == 0);
     for (int at = 0; at < MESSAGES; at++)
@@ -205,10 +205,10 @@ int main(int argc, char **argv) {
     CHECK(value(posted) == 0);
     OK(MPI_T_pvar_stop(session, frames));
     sent = value(frames);
-    /* Messages to ourselves are not put on a rail. */
+    /* Messages to the rank itself do not go through a rail. */
     CHECK(size == 1 || sent >= MESSAGES);
 
-    /* Messages that nobody has asked for yet. */
+    /* Unexpected messages. */
     for (int at = 0; at < MESSAGES; at++)
         OK(MPI_Isend(bytes, BYTES, MPI_CHAR, next, at, MPI_COMM_WORLD, &requests[at]));
     OK(MPI_Probe(before, MESSAGES - 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     CHECK(level("ferrywire_unexpected_messages") < MESSAGES);
     CHECK(level("ferrywire_unexpected_bytes") < MESSAGES * BYTES);
 
-    /* What is stopped stays, what is set is counted from there, and other sessions do not notice. */
+    /* A stopped counter keeps its value, a written one counts from there, and other sessions are not affected. */
     CHECK(value(frames) == sent);
     sent = 1000;
     OK(MPI_T_pvar_write(session, frames, &sent));

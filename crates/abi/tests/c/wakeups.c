@@ -1,13 +1,13 @@
-/* Of two ranks, one posts receives and is away, the other sends and measures how long that takes; further ranks only make
- * the machine oversubscribed. What the first has posted
- * is then its agent's, and an agent that nobody wakes is as late as the rank is away.
+/* Of two ranks, one posts receives and sleeps; the other sends and measures how long that takes. Further ranks only
+ * make the machine oversubscribed. While the first rank sleeps, its agent handles the receives, and an agent that is
+ * not woken is as late as the rank.
  *
  *     wakeups again COUNT LIMIT_MS            the agent has ended its last operation when 1 MB is posted
  *     wakeups random SECONDS LIMIT_MS [SEED]  posts, pauses and messages at random
  *
- * A machine that is busy is late, too. So a thread in each rank sleeps for a while, again and again, and notes how late it
- * was woken: a send is late if it took longer than the limit while neither of these was late by half of it, and if one of
- * them was, the send says nothing and is counted as such. Exits with 1 if a send was late, or if no send said anything. */
+ * A busy machine is late too. So a thread in each rank sleeps for a while, repeatedly, and records how late it was
+ * woken: a send is late if it took longer than the limit while neither thread was late by half of it. If one was, the
+ * send is counted as inconclusive. Exits with 1 if a send was late, or if all sends were inconclusive. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void pause_us(double us)
     nanosleep(&time, NULL);
 }
 
-/* How late the machine has woken the other thread since it was last asked, in ns. */
+/* How late the machine has woken the other thread since the last query, in ns. */
 static atomic_llong late_ns;
 static atomic_llong due_ns;
 static atomic_int over;
@@ -67,7 +67,7 @@ static double lateness_ms(void)
 static double samples[SAMPLES_MAX];
 static long count, unsaid, lates;
 
-/* A send took so long. */
+/* Records the duration of a send. */
 static void note(double ms, double machine_ms, double limit_ms, const char *what)
 {
     if (count < SAMPLES_MAX)
@@ -100,7 +100,7 @@ static int report(double limit_ms)
     return lates > 0 || unsaid == count;
 }
 
-/* The agent of rank 0 ends a short receive, and has nothing left to do; then 1 MB is posted. */
+/* The agent of rank 0 completes a short receive and has nothing left to do; then 1 MB is posted. */
 static void again(int times, double limit_ms)
 {
     for (int i = 0; i < times; i++) {
@@ -112,7 +112,7 @@ static void again(int times, double limit_ms)
             MPI_Irecv(&word, 1, MPI_INT, 1, SHORT_TAG, pair, &requests[0]);
             pause_us(12e3 + i % 7 * 1e3);
             MPI_Irecv(bytes, LONG, MPI_BYTE, 1, LONG_TAG, pair, &requests[1]);
-            /* A rank that is not woken is as late as this. */
+            /* A rank whose agent is not woken is as late as this. */
             pause_us(20e3 + 6e3 * limit_ms);
             MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
             double late = lateness_ms();
@@ -147,7 +147,7 @@ static int length(unsigned which)
     return which == 0 ? LONG : which < 4 ? 100000 : which < 8 ? 3000 : 8;
 }
 
-/* Both ranks draw the same numbers. Rank 0 posts a batch and is away; rank 1 sends it, one by one, each until it is matched. */
+/* Both ranks draw the same numbers. Rank 0 posts a batch and sleeps; rank 1 sends it one by one, each until matched. */
 static void at_random(double seconds, double limit_ms)
 {
     double end = now_ms() + 1e3 * seconds;

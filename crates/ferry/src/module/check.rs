@@ -111,7 +111,10 @@ impl CheckReport {
             return out::line(format_args!("the module does not start: {why}"));
         }
         out::line("tried with messages of zeros from rank 1 to rank 0 of 2:");
-        out::line(format_args!("{:>8} {:>6} {:>9} {:>6}  outcome", "bytes", "tag", "fuel", "sends"));
+        out::line(format_args!(
+            "{:>8} {:>6} {:>9} {:>6}  outcome",
+            "bytes", "tag", "fuel", "sends"
+        ));
         for Trial { bytes, tag, fuel, sends, ends } in &self.trials {
             out::line(format_args!("{bytes:>8} {tag:>6} {fuel:>9} {sends:>6}  {ends}"));
         }

@@ -1,7 +1,7 @@
-//! The daemon of a job on one of its hosts: it starts the ranks there as the launcher would, and answers to it.
+//! The daemon of a job on one of its hosts: it starts and runs the ranks there on behalf of the launcher.
 //!
-//! It speaks by the input and the output that whatever started it has given it. When the launcher is gone, so is the
-//! input, and everything here ends.
+//! It talks to the launcher by its standard input and output. When the launcher is gone, the input ends, and the daemon
+//! kills its ranks.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::wire::{self, Assignment, FrameKind, Frames, News, Order, VERSION};
 use super::{Beginning, NoJob, begin, sys};
 
-/// Waits for an assignment, and does it.
+/// Waits for an assignment, and runs it.
 pub(crate) fn run() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -31,7 +31,7 @@ fn serve() -> Result<(), String> {
     if io::stdin().is_terminal() {
         return Err(NOT_BY_HAND.into());
     }
-    sys::hide_memory().map_err(|error| format!("cannot keep the secret out of dumps: {error}"))?;
+    sys::hide_memory().map_err(|error| format!("cannot keep the secret out of core dumps: {error}"))?;
     let copy = |descriptor: &dyn AsFd| descriptor.as_fd().try_clone_to_owned().map(File::from);
     let orders = copy(&io::stdin()).map_err(|error| format!("cannot use the input: {error}"))?;
     let news = copy(&io::stdout()).map_err(|error| format!("cannot use the output: {error}"))?;
@@ -42,7 +42,9 @@ fn serve() -> Result<(), String> {
     let Some(assignment) = assignment(&mut launcher.orders)? else { return Ok(()) };
     if assignment.version != VERSION {
         let theirs = assignment.version;
-        return Err(format!("the launcher is of version {theirs}, this daemon of {VERSION}"));
+        return Err(format!(
+            "the launcher has protocol version {theirs}, and this daemon {VERSION}: install the same ferry on both hosts"
+        ));
     }
     let news = launcher.news.try_clone().map_err(|error| error.to_string())?;
     match start(assignment, launcher) {
@@ -58,7 +60,7 @@ fn serve() -> Result<(), String> {
                     .map_or(u32::MAX, |host_address| host_address.frame_bytes_max),
                 providers: job.far.as_ref().map(|far| far.candidates.clone()).unwrap_or_default(),
             };
-            // Told before the first word of a rank is passed on.
+            // Sent before the first output of a rank.
             let _ = wire::say(&news, &started);
             job.run();
             Ok(())
@@ -70,13 +72,13 @@ fn serve() -> Result<(), String> {
     }
 }
 
-/// The first order. None if the launcher has gone before.
+/// The first order. `None` if the launcher is gone, or the job has failed elsewhere.
 fn assignment(orders: &mut Frames) -> Result<Option<Assignment>, String> {
     loop {
         match orders.next() {
             Ok(Some((FrameKind::Words, bytes))) => match wire::understood(&bytes) {
                 Ok(Order::Start(assignment)) => return Ok(Some(*assignment)),
-                // A job that has failed elsewhere before it began here.
+                // The job has failed elsewhere before it began here.
                 Ok(Order::End | Order::Signal(_)) => return Ok(None),
                 _ => return Err(NOT_BY_HAND.into()),
             },
@@ -99,7 +101,7 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
         .map_err(os("use the channel"))?;
     let (number, stdin, fault_tolerant) =
         (assignment.job, assignment.stdin, assignment.fault_tolerant);
-    // Hosts may be containers of one machine, and each reaper looks for its own.
+    // Hosts may be containers of one machine; each reaper looks only for the processes of its own host.
     let mark = format!("{}-{}", assignment.mark, sys::own_pid());
     let network = assignment.network.clone();
     let plan = Plan::assigned(assignment).map_err(NoJob::Plan)?;
@@ -121,4 +123,4 @@ fn start(assignment: Assignment, launcher: Launcher) -> Result<super::job::Job, 
     })
 }
 
-const NOT_BY_HAND: &str = "this is started by `ferry run --hosts`, not by hand";
+const NOT_BY_HAND: &str = "this command is started by `ferry run --hosts`, not by hand";

@@ -1,5 +1,5 @@
-//! What fuzz targets call: each function takes any bytes, and must neither panic nor take memory without limit. There is none
-//! of it in a build that is not for fuzzing.
+//! Entry points of fuzz targets: each function takes any bytes, and must neither panic nor take memory without limit.
+//! Only builds for fuzzing contain them.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use super::wire::{self, FrameKind, Frames, News, Order};
 use super::{host_list, options};
 
-/// What comes over the pipe between launcher and daemon, at either end.
+/// Parses bytes as they come over the pipe between launcher and daemon, in either direction.
 pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
     pipe.set_len(0).and_then(|()| pipe.rewind()).expect("a file");
     pipe.write_all(bytes).and_then(|()| pipe.rewind()).expect("a file");
@@ -24,11 +24,11 @@ pub(crate) fn control(bytes: &[u8], pipe: &mut File) {
     }
 }
 
-/// A command line, its words apart by line ends; and the text of a hostfile.
+/// Parses a command line, one word per line, and the text of a hostfile.
 pub(crate) fn command_line(bytes: &[u8]) {
     let words: Vec<OsString> =
         bytes.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.to_vec())).collect();
-    // Files that a fuzzer names are none of its business.
+    // A fuzzer must not make us read files.
     let names_a_file = |word: &OsString| {
         let word = word.to_string_lossy().into_owned();
         word.contains("file") || word.trim_start_matches('-').starts_with('f')

@@ -1,9 +1,8 @@
-//! The launcher's input, for the ranks that shall read it.
+//! Passes the launcher's standard input to the ranks that read it.
 //!
-//! Where it can be, the input is simply inherited: then exactly what a rank reads is gone from it.
-//! A terminal cannot be inherited, since a rank is not in its foreground, and a copy for all ranks
-//! cannot either. These are fed through pipes so small that more is read only when the last piece
-//! has been taken.
+//! Where possible, a rank inherits the input: then it consumes exactly what it reads. A terminal cannot be
+//! inherited, since a rank is not in its foreground process group, and neither can a copy for all ranks. These
+//! ranks get pipes so small that the launcher reads more only when they have taken the last piece.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, PipeWriter, Read, Result, Write, stdin};
@@ -13,13 +12,13 @@ use std::process::Stdio;
 use super::options::Stdin;
 use super::sys;
 
-/// Not more than fits into a pipe of one page.
+/// How much is read at once: what fits into a pipe of one page.
 const PIECE_BYTES_MAX: usize = 4096;
 
-/// What ranks read that have no input.
+/// The input of ranks that get none of the launcher's.
 pub(super) const NO_INPUT: &str = "/dev/null";
 
-/// The input, and who is fed from it.
+/// The launcher's input, and the pipes of the ranks that read it.
 pub(super) struct Input {
     wanted: Stdin,
     source: Option<File>,
@@ -27,10 +26,10 @@ pub(super) struct Input {
     mouths: Vec<Mouth>,
 }
 
-/// A rank that is fed.
+/// The pipe of a rank that reads the input.
 struct Mouth {
     pipe: PipeWriter,
-    /// Has taken the last piece.
+    /// The rank has taken the last piece.
     hungry: bool,
 }
 
@@ -38,31 +37,31 @@ impl Input {
     pub(super) fn new(wanted: Stdin) -> Input {
         let terminal = stdin().is_terminal();
         let fed = wanted == Stdin::All || terminal;
-        // Started without any input at all is as good as an empty one.
+        // A closed standard input counts as an empty one.
         let source = stdin().as_fd().try_clone_to_owned().ok().map(File::from);
         let source = source.filter(|_| fed && wanted != Stdin::None);
         Input { wanted, source, terminal, mouths: Vec::new() }
     }
 
-    /// The input of a launcher elsewhere, which comes piece by piece.
+    /// The input of a daemon: the launcher sends it piece by piece.
     pub(super) fn fed(wanted: Stdin) -> Input {
         Input { wanted, source: None, terminal: true, mouths: Vec::new() }
     }
 
-    /// What the launcher reads for ranks elsewhere: everything, if there is anybody to read it.
+    /// The input of a launcher whose ranks are on other hosts: it reads all of it, if a rank wants it.
     pub(super) fn for_others(wanted: Stdin) -> Input {
         let source = stdin().as_fd().try_clone_to_owned().ok().map(File::from);
         let source = source.filter(|_| wanted != Stdin::None);
         Input { wanted, source, terminal: stdin().is_terminal(), mouths: Vec::new() }
     }
 
-    /// The source, for whoever has a place for a piece of it.
+    /// The source of [`Input::for_others`], if it may be read.
     pub(super) fn source_for_others(&self) -> Option<BorrowedFd<'_>> {
         let source = self.source.as_ref()?.as_fd();
         (!self.terminal || sys::in_foreground(source)).then_some(source)
     }
 
-    /// The next piece for others; nothing at the end.
+    /// The next piece for ranks on other hosts; `None` at the end.
     pub(super) fn piece_for_others(&mut self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; PIECE_BYTES_MAX];
         let length = self.source.as_mut()?.read(&mut bytes).unwrap_or(0);
@@ -70,18 +69,18 @@ impl Input {
         (length > 0).then_some(bytes)
     }
 
-    /// Whether everybody who is fed has taken the last piece.
+    /// Whether all ranks that read have taken the last piece.
     pub(super) fn is_hungry(&self) -> bool {
         !self.mouths.is_empty() && self.mouths.iter().all(|mouth| mouth.hungry)
     }
 
-    /// What `rank` gets as its input.
+    /// The standard input of `rank`.
     pub(super) fn of_rank(&mut self, rank: u32) -> Result<Stdio> {
         match self.wanted {
             Stdin::All => self.open_mouth(),
             Stdin::Rank(reader) if reader == rank && self.terminal => self.open_mouth(),
             Stdin::Rank(reader) if reader == rank => Ok(Stdio::inherit()),
-            // Opened here: what goes wrong with it is not the fault of the program.
+            // Opened here, so that a failure is not blamed on the program.
             Stdin::Rank(_) | Stdin::None => File::open(NO_INPUT).map(Stdio::from),
         }
     }
@@ -94,15 +93,15 @@ impl Input {
         Ok(Stdio::from(theirs))
     }
 
-    /// The source, when everybody has taken the last piece and it may be read.
+    /// The source, if all ranks have taken the last piece and it may be read.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         let source = self.source.as_ref()?.as_fd();
         let ready = self.is_hungry();
-        // A terminal of which we are in the background is not ours to read.
+        // A background process that reads its terminal is stopped.
         (ready && (!self.terminal || sys::in_foreground(source))).then_some(source)
     }
 
-    /// The pipes that have not been emptied yet, with their places.
+    /// The pipes that are not empty yet, with their indices.
     pub(super) fn busy(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let mouths = self.mouths.iter().enumerate();
         mouths.filter(|(_, mouth)| !mouth.hungry).map(|(at, mouth)| (at, mouth.pipe.as_fd()))
@@ -128,7 +127,7 @@ impl Input {
         }
     }
 
-    /// Everybody gets the piece. Whoever does not read any more is left out from now on.
+    /// Writes the piece to all pipes, and drops those that are closed.
     pub(super) fn feed(&mut self, piece: &[u8]) {
         self.mouths.retain_mut(|mouth| {
             mouth.hungry = false;
@@ -139,7 +138,7 @@ impl Input {
         }
     }
 
-    /// The input is at its end, and so is that of the ranks.
+    /// The input has ended: closes all pipes.
     pub(super) fn close(&mut self) {
         self.source = None;
         self.mouths.clear();

@@ -1,4 +1,4 @@
-//! The life of a job: one loop that waits for signals, output, input, words of ranks and time.
+//! The loop of a job: it waits for signals, output, input, words of ranks and deadlines.
 
 mod close;
 mod fault_tolerance;
@@ -23,23 +23,23 @@ use super::watch::Watch;
 pub(super) use fault_tolerance::FaultTolerance;
 pub(super) use upward::Launcher;
 
-/// From the request to end until the end: SIGTERM, this long, SIGKILL.
+/// How long ranks may take to end after SIGTERM before they get SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// From a signal that asks the job to end, and that its ranks ignore or take their time for, until they are killed.
+/// How long ranks may take to end after a signal from the user before they are killed.
 pub(super) const SIGNAL_GRACE: Duration = Duration::from_secs(10);
 
-/// A signal so soon after another is the same request: `timeout` and closing terminals send theirs to a process, and
-/// to its group.
+/// A signal so soon after another is the same request: `timeout` and closing terminals signal a process and then its
+/// group.
 const SAME_REQUEST: Duration = Duration::from_millis(100);
 
-/// How long a rank that was killed may take before we go without it.
+/// How long a killed rank is waited for.
 const KILLED_MAX: Duration = Duration::from_millis(400);
 
-/// After such a silence, a line without end on a terminal is taken for a question.
+/// After such a silence, an incomplete line on a terminal is taken for a prompt.
 const QUESTION: Duration = Duration::from_millis(100);
 
-/// A reaper that is killed is replaced; beyond this somebody means it.
+/// How many reapers a job starts. One that is killed is replaced; if this many are killed, the job fails.
 const REAPERS_MAX: u32 = 8;
 
 /// Signals that the launcher waits for. All but the first two are passed on to the ranks.
@@ -56,12 +56,12 @@ pub(super) const SIGNALS: &[i32] = &[
     libc::SIGCONT,
 ];
 
-/// Whether a signal asks for the end.
+/// Whether a signal asks the job to end.
 pub(super) fn is_meant_to_end(signal: i32) -> bool {
     matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
 }
 
-/// A signal that asked for the end, and when it first did.
+/// A signal that asked the job to end, and when.
 #[derive(Clone, Copy)]
 pub(super) struct EndRequest {
     pub(super) signal: i32,
@@ -73,18 +73,18 @@ impl EndRequest {
         EndRequest { signal, at: Instant::now() }
     }
 
-    /// Whether another signal, now, is another request.
+    /// Whether a signal now would be another request.
     pub(super) fn is_over(&self) -> bool {
         self.at.elapsed() >= SAME_REQUEST
     }
 
-    /// When the job has to be over.
+    /// When ranks that still run are killed.
     pub(super) fn deadline(&self) -> Instant {
         self.at + SIGNAL_GRACE
     }
 }
 
-/// What the launcher knows about a running job.
+/// A running job: the ranks of this host, and what the launcher or daemon knows about them.
 pub(super) struct Job {
     pub(super) signals: Signals,
     pub(super) reaper: Reaper,
@@ -94,46 +94,46 @@ pub(super) struct Job {
     pub(super) err: Sink,
     /// The number of the job.
     pub(super) number: u32,
-    /// What all its processes have in their environment.
+    /// The mark of the job, which all its processes have in their environment.
     pub(super) mark: String,
     /// Cores that its ranks may use.
     pub(super) cores: u32,
     pub(super) timeout: Option<(Instant, f64)>,
-    /// The first rank that is here, and how many the whole job has.
+    /// The first rank of this host, and the number of ranks in the whole job.
     pub(super) first: u32,
     pub(super) size: u32,
-    /// The launcher, if this is only its daemon on a host.
+    /// The launcher, if this process is its daemon on a host.
     pub(super) launcher: Option<Launcher>,
-    /// The way to other hosts, if there are any.
+    /// The connection to other hosts, if the job has any.
     pub(super) far: Option<Far>,
-    /// If it goes on when ranks die.
+    /// Present if the job continues when ranks die.
     pub(super) fault_tolerant: Option<FaultTolerance>,
     pub(super) course: Course,
 }
 
-/// What ranks of a job on several hosts need of the other hosts.
+/// What the ranks of this host need to know about the other hosts.
 struct Others {
-    /// Where they are.
+    /// The addresses of all hosts.
     directory: Directory,
-    /// The provider of libfabric by which they are reached, if by any.
+    /// The provider of libfabric that connects them; `None` for UDP.
     provider: Option<String>,
-    /// Ranks of all hosts that are on this machine.
+    /// How many ranks run on this machine, those of other hosts on it included.
     neighbours: u32,
 }
 
-/// How far it has come.
+/// How far the job has come.
 pub(super) struct Course {
     phase: Phase,
     failure: Option<Failure>,
     admitted: bool,
-    /// What the launcher of a daemon has been told: that a rank waits, and who has not come.
+    /// What a daemon has told its launcher: that a rank waits, that all have joined, that a rank will not join.
     told_waiting: bool,
     told_joined: bool,
     told_absent: bool,
-    /// The signal that was passed on to the ranks to end them.
+    /// The signal by which the user asked the job to end. It was passed on to the ranks.
     asked: Option<EndRequest>,
     reapers: u32,
-    /// The user knows that a line was too long.
+    /// The user has been told that a line was too long.
     noted_cut: bool,
 }
 
@@ -156,7 +156,7 @@ impl Course {
 #[derive(Clone, Copy)]
 enum Phase {
     Running,
-    /// Asked to end.
+    /// The ranks have got SIGTERM.
     Ending {
         kill_at: Instant,
     },
@@ -165,7 +165,7 @@ enum Phase {
     },
 }
 
-/// What a descriptor of the loop belongs to. Numbers are those of ranks.
+/// What a descriptor of the loop belongs to. Numbers are indices of ranks or pipes.
 #[derive(Clone, Copy)]
 enum JobSource {
     Signals,
@@ -179,7 +179,7 @@ enum JobSource {
 }
 
 impl Job {
-    /// Runs it to its end. Gives the exit code.
+    /// Runs the job to its end. Returns the exit code.
     pub(super) fn run(mut self) -> u8 {
         while self.ranks.iter().any(|rank| rank.ending.is_none()) && !self.is_left() {
             self.turn();
@@ -187,14 +187,14 @@ impl Job {
         self.close()
     }
 
-    /// A rank that does not even die of SIGKILL is not waited for.
+    /// Whether to stop waiting: a rank has not even died of SIGKILL in time.
     fn is_left(&self) -> bool {
         matches!(self.course.phase, Phase::Killed { leave_at } if Instant::now() >= leave_at)
     }
 
     fn turn(&mut self) {
         let ready = self.watched().ready(self.wait_ms());
-        let ready = ready.unwrap_or_else(|error| panic!("waiting for the ranks: {error}"));
+        let ready = ready.unwrap_or_else(|error| panic!("cannot wait for the ranks: {error}"));
         if ready.is_empty() {
             self.show_questions();
         }
@@ -206,19 +206,19 @@ impl Job {
         self.err.poll();
         self.look_at_output();
         if self.out.broken {
-            // Nobody reads it. The ranks learn it as they would from a pipe of their own.
+            // The output is not read any more. The ranks get SIGPIPE, as if they wrote to it themselves.
             self.ranks.iter_mut().for_each(|rank| rank.out = None);
         }
     }
 
-    /// Output that is lost is a failure of the job, as it would be of each rank.
+    /// Fails the job if output was lost, as a rank would that writes itself.
     fn look_at_output(&mut self) {
         if let Some(error) = self.out.trouble.take() {
             self.fail(Failure::NoOutput { error });
         }
     }
 
-    /// All that can wake us.
+    /// The descriptors to wait for.
     fn watched(&self) -> Watch<JobSource> {
         let mut watch = Watch::new();
         watch.read(self.signals.as_fd(), JobSource::Signals);
@@ -248,7 +248,7 @@ impl Job {
         watch
     }
 
-    /// Until when there is nothing to do by itself.
+    /// How long to wait until the next deadline.
     fn wait_ms(&self) -> Option<u64> {
         let phase = match self.course.phase {
             Phase::Running => {
@@ -288,7 +288,7 @@ impl Job {
         }
     }
 
-    /// Says once that a line is too long to be kept whole.
+    /// Tells the user, once, that a line is too long to be kept whole.
     fn note_cut(&mut self, at: usize) {
         let rank = &self.ranks[at];
         let was_cut = |stream: &Option<Stream>| stream.as_ref().is_some_and(|it| it.was_cut);
@@ -297,7 +297,7 @@ impl Job {
             let (rank, most) = (self.number_of(at), LINE_BYTES_MAX >> 20);
             self.err.say(&format!(
                 "ferry run: rank {rank} writes a line of more than {most} MiB, which is passed on in pieces: output of \
-                 other ranks may come between them"
+                 other ranks may appear between them"
             ));
         }
     }
@@ -325,11 +325,11 @@ impl Job {
         while let Some(signal) = self.signals.poll() {
             match signal {
                 libc::SIGCHLD => self.on_children(),
-                // A file or the job's memory may not be so large: the call says so itself.
+                // A file or the job's memory exceeds the limit on file sizes: the failing call reports it.
                 libc::SIGXFSZ => {}
                 libc::SIGTSTP => {
                     self.signal_groups(libc::SIGTSTP);
-                    // We go on with SIGCONT, which is then the next signal here.
+                    // SIGCONT resumes this process, and is then the next signal here.
                     sys::stop_self();
                 }
                 other => self.pass_on(other),
@@ -337,7 +337,7 @@ impl Job {
         }
     }
 
-    /// The ranks get a signal that was for us. The second that asks for the end is a demand.
+    /// Passes a signal on to the ranks. A second request to end kills them.
     fn pass_on(&mut self, signal: i32) {
         match self.course.asked {
             Some(asked) if is_meant_to_end(signal) => {
@@ -353,7 +353,7 @@ impl Job {
         self.signal_groups(signal);
     }
 
-    /// Takes all children that have ended. Several may have, and one signal told of them.
+    /// Reaps all children that have ended: one SIGCHLD may stand for several.
     fn on_children(&mut self) {
         let mut fresh = Vec::new();
         while let Some((pid, ending)) = sys::reap() {
@@ -373,7 +373,7 @@ impl Job {
         self.judge(&fresh);
     }
 
-    /// What a rank said before its end counts, and comes before what we say about it.
+    /// A rank has ended. What it said before is taken in first.
     fn on_ended(&mut self, at: usize, ending: Ending) {
         self.hear(at);
         self.ranks[at].ending = Some(ending);
@@ -394,7 +394,7 @@ impl Job {
         }
     }
 
-    /// All words of one rank.
+    /// Takes in all words of one rank.
     fn hear(&mut self, at: usize) {
         while let Some(rank_socket) = &mut self.ranks[at].rank_socket {
             match rank_socket.poll() {
@@ -419,14 +419,13 @@ impl Job {
                 self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
             }
             Word::Silent(silent) => self.on_silent(silent),
-            // Whoever it was has been told, and says so himself.
+            // The process that was refused has been told, and reports it itself.
             Word::Refused(_) => {}
             Word::Closed => rank.rank_socket = None,
         }
     }
 
-    /// Looks whether all are there, and whether something has gone wrong. `fresh` are the ranks
-    /// whose end was just seen.
+    /// Checks whether all ranks have joined, and whether one has failed. `fresh` are the ranks that have just ended.
     fn judge(&mut self, fresh: &[usize]) {
         self.tell_who_waits();
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
@@ -442,13 +441,13 @@ impl Job {
             return fresh.iter().for_each(|at| self.go_on_without(*at));
         }
         let failures = fresh.iter().filter_map(|at| self.failure_of(*at));
-        // The first of the heaviest: of two deaths at one moment, which was first is not known.
+        // The first of the heaviest: of two deaths at one moment, it is unknown which came first.
         if let Some(failure) = failures.rev().max_by_key(Failure::weight) {
             self.fail(failure);
         }
     }
 
-    /// A rank that will never come, though `waiting` is there.
+    /// The failure of a rank that has ended without joining, while `waiting` has joined.
     fn absent(&self, waiting: usize) -> Option<Failure> {
         let at = self
             .ranks
@@ -458,7 +457,7 @@ impl Job {
         Some(Failure::Absent { rank: self.number_of(at), pid, waiting: self.number_of(waiting) })
     }
 
-    /// What the end of one rank means.
+    /// The failure, if any, that the end of a rank means.
     fn failure_of(&self, at: usize) -> Option<Failure> {
         let rank = &self.ranks[at];
         let (number, pid) = (self.number_of(at), rank.pid);
@@ -472,7 +471,7 @@ impl Job {
         }
     }
 
-    /// All ranks of all hosts have said hello.
+    /// All ranks of all hosts have said hello: creates the segment and sends each rank its join reply.
     fn admit(&mut self, others: Option<Others>) {
         self.course.admitted = true;
         let here = number(self.ranks.len());
@@ -521,7 +520,7 @@ impl Job {
         }
     }
 
-    /// The job has failed. The first failure is the one that counts; it ends everything.
+    /// The job has failed: ends the ranks. The first failure is the one that is reported.
     fn fail(&mut self, failure: Failure) {
         if matches!(self.course.phase, Phase::Running) {
             self.tell_failure(&failure);
@@ -533,7 +532,7 @@ impl Job {
     fn end(&mut self) {
         if matches!(self.course.phase, Phase::Running) {
             self.signal_groups(libc::SIGTERM);
-            // Who is stopped could not hear it.
+            // A stopped process does not receive SIGTERM until it continues.
             self.signal_groups(libc::SIGCONT);
             self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
         }
@@ -568,7 +567,7 @@ impl Job {
         }
     }
 
-    /// The number of a rank in the whole job.
+    /// The rank at index `at`, as the whole job counts.
     fn number_of(&self, at: usize) -> u32 {
         self.first + number(at)
     }
@@ -579,7 +578,7 @@ impl Job {
     }
 }
 
-/// Reads a stream that is ready; forgets it at its end.
+/// Reads a stream that is ready; drops it at its end.
 fn read(stream: &mut Option<Stream>, sink: &mut Sink) {
     if let Some(open) = stream
         && open.poll(sink) == Gave::End
@@ -589,7 +588,7 @@ fn read(stream: &mut Option<Stream>, sink: &mut Sink) {
     }
 }
 
-/// Whether nobody is at the other end any more. Of what he died, we shall hear.
+/// Whether the rank has closed its socket. Its exit status arrives separately.
 fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
@@ -598,7 +597,7 @@ fn number(at: usize) -> u32 {
     u32::try_from(at).expect("ranks are counted in 32 bits")
 }
 
-/// The children that this process has now.
+/// The children of this process.
 fn children() -> Vec<Pid> {
     let own = sys::own_pid();
     match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
@@ -614,7 +613,7 @@ fn children_by_search(own: Pid) -> Vec<Pid> {
     pids.filter(|pid| parent_of(*pid) == Some(own)).collect()
 }
 
-/// From `/proc/PID/stat`: `pid (name) state parent ...`, where the name may hold anything.
+/// The parent of a process, from `/proc/PID/stat`: `pid (name) state parent ...`, where the name may hold anything.
 fn parent_of(pid: Pid) -> Option<Pid> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

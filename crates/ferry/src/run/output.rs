@@ -1,8 +1,8 @@
 //! Output of ranks: whole lines to the launcher's own output, with labels if asked for.
 //!
-//! A line that ranks write at the same time is never mixed with another. Two things come without
-//! their end all the same: what a rank wrote last, and on a terminal a question that waits for an
-//! answer. If another rank writes next, the line is ended first.
+//! Lines that ranks write at the same time are never mixed. An incomplete line is passed on in two cases: at
+//! the end of a stream, and on a terminal if it may be a prompt. If another rank writes next, the incomplete
+//! line is ended first.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,28 +12,28 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::sys;
 use super::wire::{FrameKind, framed};
 
-/// The longest line that is kept until its end comes. A longer one is passed on in pieces, with a note.
+/// The longest line that is kept until it is complete. A longer one is passed on in pieces, with a note.
 pub(super) const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// What may wait to be written. Beyond it ranks are not read, and wait in turn.
+/// How much output may wait to be written. Beyond it, the output of ranks is not read, so that their writes block.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// What fits into a pipe that says it has room: then a write does not block, and is not torn.
+/// How much a pipe takes when `poll` says that it is writable (PIPE_BUF): such a write neither blocks nor is split.
 const WRITE_BYTES_MAX: usize = 4096;
 
-/// One stream of one rank.
+/// The standard output or error of one rank.
 pub(super) struct Stream {
     /// Our end of a pipe or of a terminal.
     pub(super) pipe: File,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     rest: Vec<u8>,
     label: Vec<u8>,
     number: usize,
-    /// A line was too long to be kept.
+    /// A line was longer than [`LINE_BYTES_MAX`].
     pub(super) was_cut: bool,
 }
 
-/// What a read of a stream gave.
+/// What a read of a stream found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Gave {
     Something,
@@ -42,12 +42,12 @@ pub(super) enum Gave {
 }
 
 impl Stream {
-    /// `number` is different for each stream.
+    /// `number` identifies the stream.
     pub(super) fn new(pipe: File, label: String, number: usize) -> Stream {
         Stream { pipe, rest: Vec::new(), label: label.into_bytes(), number, was_cut: false }
     }
 
-    /// Passes on what is there now.
+    /// Reads once, and passes on complete lines.
     pub(super) fn poll(&mut self, sink: &mut Sink) -> Gave {
         let mut bytes = [0; 1 << 16];
         match self.pipe.read(&mut bytes) {
@@ -75,12 +75,12 @@ impl Stream {
         }
     }
 
-    /// Whether the beginning of a line waits for its end.
+    /// Whether an incomplete line is kept.
     pub(super) fn waits(&self) -> bool {
         !self.rest.is_empty()
     }
 
-    /// Writes what is kept, whether or not its end has come.
+    /// Writes what is kept, complete or not.
     pub(super) fn flush(&mut self, sink: &mut Sink) {
         let rest = std::mem::take(&mut self.rest);
         self.write(&rest, sink);
@@ -105,33 +105,33 @@ impl Stream {
     }
 }
 
-/// Where streams are written to, and what waits to be.
+/// A destination of streams, with the bytes that wait to be written to it.
 pub(super) struct Sink {
-    /// The launcher's own output, past the buffer that the library keeps.
+    /// The launcher's own output, without the buffer of the standard library.
     target: File,
-    /// Onto a channel to the launcher, what is written goes in frames of this kind.
+    /// The kind of frames to write, if the target is the channel to the launcher.
     framed: Option<FrameKind>,
     queue: VecDeque<u8>,
-    /// The stream whose line has been begun and not ended.
+    /// The stream whose incomplete line was written last.
     open: Option<usize>,
-    /// Nobody reads it any more, or it cannot be written.
+    /// The reader has closed it, or writing has failed.
     pub(super) broken: bool,
-    /// Why it cannot be written, until somebody asks.
+    /// Why writing failed. The caller takes it.
     pub(super) trouble: Option<Error>,
     pub(super) is_terminal: bool,
-    /// The launcher has no room for it now: it waits here, and what ranks write waits in turn.
+    /// The launcher has no room for output now: it waits here, and the writes of ranks block.
     pub(super) held: bool,
 }
 
 impl Sink {
-    /// A sink onto the launcher's standard output or error.
+    /// A sink for the launcher's standard output or error.
     pub(super) fn new(target: impl AsFd) -> Result<Sink> {
         let target = File::from(target.as_fd().try_clone_to_owned()?);
         let is_terminal = target.is_terminal();
         Ok(Sink::onto(target, None, is_terminal))
     }
 
-    /// A sink onto a channel to the launcher, whose own output is a terminal or is not.
+    /// A sink for the channel to the launcher. `is_terminal` says whether the launcher's own output is a terminal.
     pub(super) fn framed(channel: &File, kind: FrameKind, is_terminal: bool) -> Result<Sink> {
         Ok(Sink::onto(channel.try_clone()?, Some(kind), is_terminal))
     }
@@ -149,7 +149,7 @@ impl Sink {
         }
     }
 
-    /// What the daemon of a host has sent: whole lines, or a piece of one that it may go on with.
+    /// Queues what the daemon of a host has sent: whole lines, or a piece of a line that it may continue.
     pub(super) fn pass_on(&mut self, host: usize, bytes: &[u8]) {
         self.turn_to(host);
         self.open = (bytes.last() != Some(&b'\n')).then_some(host);
@@ -160,8 +160,8 @@ impl Sink {
         self.queue.len() >= QUEUE_BYTES_MAX
     }
 
-    /// Whether those who fill it from elsewhere are to wait, if they did before or did not. Who waits goes on when half
-    /// of it is free, not at the first byte, or they would be told at every turn.
+    /// Whether daemons should hold their output back; `before` says whether they do now. They resume when half of the
+    /// queue is free, not at the first byte, or they would be told at every turn.
     pub(super) fn is_held_back(&self, before: bool) -> bool {
         self.queue.len() >= if before { QUEUE_BYTES_MAX / 2 } else { QUEUE_BYTES_MAX }
     }
@@ -170,12 +170,12 @@ impl Sink {
         self.queue.is_empty()
     }
 
-    /// Whether something waits for its target to take more.
+    /// Whether to wait until the target is writable.
     pub(super) fn wants_to_write(&self) -> bool {
         !self.held && !self.is_empty()
     }
 
-    /// A line of the launcher itself.
+    /// Queues a line of the launcher itself.
     pub(super) fn say(&mut self, text: &str) {
         self.turn_to(usize::MAX);
         self.open = None;
@@ -183,13 +183,13 @@ impl Sink {
         self.queue.push_back(b'\n');
     }
 
-    /// What a terminal does not show but obeys. No line is open then.
+    /// Queues a control sequence for the terminal. The caller has completed its last line.
     pub(super) fn move_cursor(&mut self, sequence: &str) {
         self.queue.extend(sequence.as_bytes());
     }
 
-    /// Ends the line of whoever has begun one, unless it is `number` itself, who may go on with it.
-    /// Says whether that is so.
+    /// Ends the incomplete line of any other stream. Returns whether `number` itself has an incomplete line, which it may
+    /// continue.
     fn turn_to(&mut self, number: usize) -> bool {
         let same = self.open == Some(number);
         if !same && self.open.take().is_some() {
@@ -198,19 +198,20 @@ impl Sink {
         same
     }
 
-    /// Nobody reads it any more: what waits is dropped.
+    /// Drops what waits: the output is not read any more.
     pub(super) fn give_up(&mut self) {
         self.broken = true;
         self.queue.clear();
     }
 
-    /// Writes as much as can be written without waiting.
+    /// Writes as much as the target takes without blocking.
     pub(super) fn poll(&mut self) {
         while self.wants_to_write() && sys::writable(self.as_fd()) {
             let queue = self.queue.make_contiguous();
             let written = match self.framed {
                 None => self.target.write(piece(queue, WRITE_BYTES_MAX)),
-                // The channel is shared, and so is what the launcher writes to: a frame goes whole, and has whole lines.
+                // Several sinks share the channel, and several hosts the launcher's output: a frame is written whole, and
+                // has whole lines.
                 Some(kind) => {
                     let piece = piece(queue, usize::MAX);
                     self.target.write_all(&framed(kind, piece)).map(|()| piece.len())
@@ -222,7 +223,7 @@ impl Sink {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     self.give_up();
-                    // A reader who has seen enough is not trouble.
+                    // A reader that closes the pipe is not an error.
                     self.trouble = Some(error).filter(|why| why.kind() != ErrorKind::BrokenPipe);
                 }
             }
@@ -236,7 +237,7 @@ impl AsFd for Sink {
     }
 }
 
-/// As many whole lines as one write takes; of a longer line, a piece.
+/// As many whole lines as fit into `bytes_max`, or a piece of a longer line.
 fn piece(queue: &[u8], bytes_max: usize) -> &[u8] {
     let most = &queue[..queue.len().min(bytes_max)];
     match most.iter().rposition(|byte| *byte == b'\n') {

@@ -1,32 +1,31 @@
 //! The reaper: a small process that outlives a launcher that is killed, and ends its ranks.
 //!
-//! It is told each process group over a pipe. If the pipe closes without a word, the launcher has
-//! vanished, and the reaper kills every group that it knows, and then whoever left his group but
-//! still has the mark of the job in his environment. See decision 0014.
+//! The launcher sends it each process group over a pipe. If the pipe closes without a last word, the launcher has
+//! vanished: the reaper kills every group that it knows, and then every process that has left its group but still
+//! has the mark of the job in its environment. See decision 0014.
 
 use std::fs::{self, File};
 use std::io::{PipeWriter, Read, Result, Write};
 
 use super::sys::{self, Pid};
 
-/// What the reaper is told: a group to guard, a group to forget by its negative, or that all is
-/// well.
+/// The last word to the reaper. The others are a group to guard, or the negative of a group to forget.
 const ALL_IS_WELL: i32 = 0;
 
-/// The variable in which all processes of a job have its mark.
+/// The environment variable with the mark of the job.
 pub(super) const VARIABLE: &str = "FERRY_JOB";
 
-/// How often processes with the mark are looked for, since each may start another meanwhile.
+/// How often to search for processes with the mark, since each may start another meanwhile.
 const SEARCHES_MAX: usize = 20;
 
-/// The launcher's side.
+/// The launcher's side of the reaper.
 pub(super) struct Reaper {
     pub(super) pid: Pid,
     pipe: PipeWriter,
 }
 
 impl Reaper {
-    /// Starts it, and tells it the groups that there are already.
+    /// Starts a reaper that guards `groups`.
     pub(super) fn start(mark: &str, groups: impl Iterator<Item = Pid>) -> Result<Reaper> {
         let (theirs, pipe) = std::io::pipe()?;
         let pid = sys::fork_apart(&theirs, |pipe| keep(pipe, mark))?;
@@ -37,22 +36,22 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// From now on this group ends with the launcher.
+    /// Makes this group end with the launcher.
     pub(super) fn guard(&mut self, group: Pid) {
         self.tell(group);
     }
 
-    /// The group is empty; its number may soon be somebody else's.
+    /// The group is empty; the kernel may soon reuse its number.
     pub(super) fn forget(&mut self, group: Pid) {
         self.tell(-group);
     }
 
-    /// The job is over and nothing is left. The reaper ends.
+    /// The job is over and no process is left: the reaper ends.
     pub(super) fn dismiss(mut self) {
         self.tell(ALL_IS_WELL);
     }
 
-    /// There will be no job. The reaper ends what has been started, as if we had vanished.
+    /// The job did not start: the reaper ends what has been started, as if the launcher had vanished.
     pub(super) fn end_all(self) {
         let pid = self.pid;
         drop(self);
@@ -60,13 +59,13 @@ impl Reaper {
         while sys::reap().is_some() {}
     }
 
-    /// A reaper that is gone cannot be told. That it is gone is seen elsewhere.
+    /// Sends a word. If the reaper is gone, the loop of the job notices it elsewhere.
     fn tell(&mut self, word: i32) {
         let _ = self.pipe.write_all(&word.to_ne_bytes());
     }
 }
 
-/// The life of the reaper.
+/// What the reaper runs.
 fn keep(mut pipe: File, mark: &str) {
     let mut groups = Groups::default();
     let mut word = [0; 4];
@@ -87,7 +86,7 @@ fn keep(mut pipe: File, mark: &str) {
     }
 }
 
-/// Processes that have the mark of the job. Those of other users cannot be read, and are not ours.
+/// Processes that have the mark of the job. The environment of other users' processes cannot be read; they are not ours.
 fn marked(mark: &str) -> Vec<Pid> {
     let wanted = format!("{VARIABLE}={mark}").into_bytes();
     let has_mark = |pid: &Pid| {
@@ -105,7 +104,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Says whether to go on.
+    /// Takes a word from the launcher. Returns whether to continue.
     fn on_word(&mut self, word: i32) -> bool {
         if word > 1 {
             self.guarded.push(word);

@@ -204,8 +204,8 @@ fn exchange_in_calls(driver: &Driver, other: u32, round: u32) -> Option<()> {
             let bytes = memory::lend(unsafe { &*out });
             let word = MatchWord::new(0, me, round);
             // SAFETY: W1.
-            let outcome = unsafe {
-                driver.perform(|nic, port| {
+            let (_, outcome) = unsafe {
+                driver.post_and_wait(|nic, port| {
                     nic.post_send(Peer(other), word, bytes, Mode::Standard, port)
                 })
             };
@@ -216,8 +216,8 @@ fn exchange_in_calls(driver: &Driver, other: u32, round: u32) -> Option<()> {
             let room = memory::lend_mut(unsafe { &mut *into });
             let word = MatchWord::new(0, other, round);
             // SAFETY: W1.
-            let outcome = unsafe {
-                driver.perform(|nic, port| {
+            let (_, outcome) = unsafe {
+                driver.post_and_wait(|nic, port| {
                     nic.post_receive(Some(Peer(other)), word, Mask::EXACT, room, port)
                 })
             };

@@ -1,9 +1,9 @@
-//! What agreements say to each other, as bytes. All numbers are little-endian.
+//! Messages between agreement services, as bytes. All numbers are little-endian.
 
 use super::{Ballot, Decision, Key};
 use crate::numbers::COMMS_MAX;
 
-/// A message between two agreements.
+/// A message between two agreement services.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Message {
     pub(super) key: Key,
@@ -12,18 +12,18 @@ pub(super) struct Message {
     pub(super) say: Say,
 }
 
-/// What it says.
+/// The content of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Say {
     /// The communicator is revoked.
     Revoked,
-    /// You lead; this is my ballot, and the latest proposal that I have kept, with the rank that made it.
+    /// To the leader: our ballot, and the latest proposal that we have kept, with the rank that made it.
     Joined { ballot: Ballot, kept: Option<(u32, Decision)> },
-    /// I lead; keep this.
+    /// From the leader: its proposal, to be kept.
     Proposed(Decision),
-    /// I have kept it.
+    /// To the leader: we have kept its proposal.
     Accepted,
-    /// It is settled.
+    /// From the leader: the decision.
     Declared(Decision),
 }
 
@@ -67,7 +67,7 @@ impl Message {
         bytes
     }
 
-    /// None: that is no message.
+    /// Parses a message. None if malformed.
     pub(super) fn parse(bytes: &[u8]) -> Option<Message> {
         let mut rest = Reader(bytes);
         let [kind] = rest.take()?;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
-    /// How many items of so many bytes follow: no more than there is room for.
+    /// Reads how many items of `bytes` each follow: no more than there is room for.
     fn count(&mut self, bytes: usize) -> Option<u32> {
         self.u32().filter(|&count| count as usize <= self.0.len() / bytes)
     }

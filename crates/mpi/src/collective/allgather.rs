@@ -1,11 +1,10 @@
-//! Allgather: a block from everybody, for everybody, in rank order.
+//! Allgather: a block from every rank, to every rank, in rank order.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::{LINEAR_RANKS_MAX, Member, assert_linear, block, blocks, bounded, bounded_after, copy};
 
-/// A block from everybody to everybody. `mine` is our block, `all` gets everybody's. `work` has
-/// room for [`allgather_work_bytes`].
+/// Allgather. `mine` is our block, `all` receives all blocks. `work` has room for [`allgather_work_bytes`].
 pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), u64::from(me.size()) * mine.len) {
         AllgatherAlgorithm::Doubling => allgather_doubling(me, mine, all, work),
@@ -13,7 +12,7 @@ pub fn allgather(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     }
 }
 
-/// How much room [`allgather`] needs to work in, for blocks of `len` bytes.
+/// Work space of [`allgather`], for blocks of `len` bytes.
 pub fn allgather_work_bytes(me: Member, len: u64) -> u64 {
     let all_bytes = u64::from(me.size()) * len;
     match choose(me.size(), all_bytes) {
@@ -22,8 +21,8 @@ pub fn allgather_work_bytes(me: Member, len: u64) -> u64 {
     }
 }
 
-/// Like [`allgather`], for blocks that may differ in length: `place` says where each rank's belongs,
-/// and has the same lengths on all ranks. `work` has room for [`allgather_blocks_work_bytes`].
+/// Like [`allgather`], for blocks that may differ in length: `place` gives the place of each rank's block, with the
+/// same lengths on all ranks. `work` has room for [`allgather_blocks_work_bytes`].
 pub fn allgather_blocks(
     me: Member,
     mine: Span,
@@ -36,7 +35,7 @@ pub fn allgather_blocks(
     }
 }
 
-/// How much room [`allgather_blocks`] needs to work in.
+/// Work space of [`allgather_blocks`].
 pub fn allgather_blocks_work_bytes(me: Member, place: impl Fn(u32) -> Span) -> u64 {
     let all_bytes = total(me, place);
     match choose(me.size(), all_bytes) {
@@ -54,7 +53,7 @@ enum AllgatherAlgorithm {
     Ring,
 }
 
-/// Both send the same bytes. Doubling has few rounds and a copy of everything at the end.
+/// Both algorithms send the same bytes. Doubling has few rounds, and copies everything at the end.
 fn choose(size: u32, all_bytes: u64) -> AllgatherAlgorithm {
     match all_bytes > DOUBLING_BYTES_MAX && size <= LINEAR_RANKS_MAX {
         true => AllgatherAlgorithm::Ring,
@@ -62,17 +61,16 @@ fn choose(size: u32, all_bytes: u64) -> AllgatherAlgorithm {
     }
 }
 
-/// The most bytes, of all blocks together, worth a copy to save rounds. A guess until it is
-/// measured.
+/// The most bytes, of all blocks together, for which saving rounds is worth a copy. A guess until it is measured.
 const DOUBLING_BYTES_MAX: u64 = 64 << 10;
 
-/// Allgather by doubling (Bruck): in round k, send all that we have, 2^k blocks at most, to the
-/// rank 2^k behind, and get as many from the rank 2^k ahead. `work` has room for all blocks, since
-/// what we gather begins with our own.
+/// Allgather by doubling (Bruck): in round k, send all that we have, 2^k blocks at most, to the rank 2^k behind, and
+/// receive as many from the rank 2^k ahead. `work` has room for all blocks, since we gather them beginning with our
+/// own.
 pub fn allgather_doubling(me: Member, mine: Span, all: Span, work: Span) -> Schedule {
     let len = mine.len;
     let (mut schedule, have) = double(me, mine, |first, count| blocks(work, first, count, len));
-    // What we have is in rank order, but for where it begins.
+    // What we have gathered is in rank order, but begins with our own block.
     let to_end = me.size() - me.rank;
     for (from, to, count) in [(0, me.rank, to_end), (to_end, 0, me.rank)] {
         let (source, into) = (blocks(work, from, count, len), blocks(all, to, count, len));
@@ -81,11 +79,11 @@ pub fn allgather_doubling(me: Member, mine: Span, all: Span, work: Span) -> Sche
     schedule
 }
 
-/// The same for blocks that may differ in length.
+/// Like [`allgather_doubling`], for blocks that may differ in length.
 fn doubling_blocks(me: Member, mine: Span, place: impl Fn(u32) -> Span, work: Span) -> Schedule {
     let size = me.size();
     let rank_of = |nth: u32| (me.rank + nth) % size;
-    // Where the blocks begin in `work`, ours first, and where the last one ends.
+    // Offsets of the blocks in `work`, ours first, and the end of the last one.
     let mut starts = vec![0];
     for nth in 0..size {
         starts.push(starts[nth as usize] + place(rank_of(nth)).len);
@@ -95,7 +93,7 @@ fn doubling_blocks(me: Member, mine: Span, place: impl Fn(u32) -> Span, work: Sp
         work.part(start, end - start)
     };
     let (mut schedule, have) = double(me, mine, run);
-    // Blocks that lie one behind the other are copied together.
+    // Adjacent blocks are copied together.
     let mut first = 0;
     while first < size {
         let mut into = place(rank_of(first));
@@ -114,8 +112,8 @@ fn follows(span: Span, next: Span) -> bool {
     next.region == span.region && next.offset == span.offset + span.len
 }
 
-/// The rounds of doubling. `run` says where blocks are gathered, counted from ours. Answers the
-/// steps after which we have all of them.
+/// The rounds of doubling. `run` maps blocks, counted from ours, to where they are gathered. Returns the steps after
+/// which we have all of them.
 fn double(me: Member, mine: Span, run: impl Fn(u32, u32) -> Span) -> (Schedule, Vec<StepId>) {
     let mut schedule = me.schedule();
     let size = me.size();
@@ -132,8 +130,8 @@ fn double(me: Member, mine: Span, run: impl Fn(u32, u32) -> Span) -> (Schedule, 
     (schedule, have)
 }
 
-/// Ring allgather: each rank passes on to the right what has come from the left. Blocks may differ
-/// in length: `place` says where each rank's belongs.
+/// Ring allgather: each rank passes on to the right what came from the left. Blocks may differ in length: `place` gives
+/// the place of each rank's block.
 pub fn allgather_ring(me: Member, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
     assert_linear(me);
     let mut schedule = me.schedule();
@@ -142,8 +140,8 @@ pub fn allgather_ring(me: Member, mine: Span, place: impl Fn(u32) -> Span) -> Sc
     schedule
 }
 
-/// Adds the ring to a schedule, after `ready`. We stand at `place`, and `rank_of` says who stands
-/// at any other.
+/// Appends the ring to a schedule, after `ready`. Our position on the ring is `place`; `rank_of` gives the rank at any
+/// position.
 pub(super) fn ring(
     me: Member,
     schedule: &mut Schedule,
@@ -156,8 +154,8 @@ pub(super) fn ring(
     let (right, left) = (rank_of((place + 1) % size), rank_of((place + size - 1) % size));
     let (mut sent, mut got): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
     for round in 0..size - 1 {
-        // Long messages may overtake each other, so rounds that can be open together have subtags
-        // of their own. Subtag 0 is for what comes before the ring.
+        // Long messages may overtake each other, so rounds that can be open together have different subtags. Subtag 0
+        // is for messages before the ring.
         let subtag = u8::try_from(1 + round % 255).expect("a subtag");
         let (giving, getting) = ((place + size - round) % size, (place + size - round - 1) % size);
         let mut after = Vec::from(got.last().map_or(ready, std::slice::from_ref));
@@ -169,6 +167,5 @@ pub(super) fn ring(
     }
 }
 
-/// Rounds of a ring that are open at a time: one arrives while one is passed on. A guess until it
-/// is measured.
+/// Rounds of a ring that are open at a time: one arrives while one is passed on. A guess until it is measured.
 const RING_OPEN_MAX: usize = 2;

@@ -1,19 +1,19 @@
-//! Allreduce: everybody's bytes combined, for everybody.
+//! Allreduce: the combined contributions of all ranks, to all ranks.
 //!
-//! Two algorithms exchange with partners in a core whose size is a power of two. Doubling combines in rank
-//! order, and every rank computes the same expression, so all have the same result to the last bit.
-//! Halving computes each part of the result once, for all.
+//! Two algorithms exchange with partners in a core whose size is a power of two. Doubling combines in rank order, and
+//! every rank computes the same expression, so all have the same result to the last bit. Halving computes each part of
+//! the result once, for all.
 //!
-//! Our contribution is where its caller has it, and may be where the result will be: then one works in
-//! place. If it is elsewhere it is only read, and what comes first may land where the result will be: between
-//! two ranks nothing is copied, then, and there is no need for room to work in.
+//! Our contribution is where the caller has it, and may be where the result goes: then the operation is in place. If it
+//! is elsewhere it is only read, and the first message may land where the result goes: so between two ranks nothing is
+//! copied, and no work space is needed.
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::{FLAT_RANKS_MAX, FLAT_RANKS_MIN, Locality, Member, ReduceOp, block, copy};
 
-/// Everybody's `mine` combined, into everybody's `result`. They may be the same span, and must not
-/// overlap otherwise. `work` has room for [`allreduce_work_bytes`].
+/// Allreduce of every rank's `mine` into every rank's `result`. They may be the same span, and must not overlap
+/// otherwise. `work` has room for [`allreduce_work_bytes`].
 pub fn allreduce(
     me: Member,
     reduce_op: ReduceOp,
@@ -28,7 +28,7 @@ pub fn allreduce(
     }
 }
 
-/// How much room [`allreduce`] needs to work in.
+/// Work space of [`allreduce`].
 pub fn allreduce_work_bytes(me: Member, reduce_op: ReduceOp, mine: Span, result: Span) -> u64 {
     let (core, len) = (Core::of(me.size()), result.len);
     let order = match choose(me, len) {
@@ -40,7 +40,7 @@ pub fn allreduce_work_bytes(me: Member, reduce_op: ReduceOp, mine: Span, result:
     if once && order.lets_read(core, me.rank, mine, result) { 0 } else { len }
 }
 
-/// The same for any reduce_op, and any place of `len` bytes.
+/// The maximum of [`allreduce_work_bytes`] over all operators and spans of `len` bytes.
 pub(super) fn allreduce_work_bytes_max(me: Member, len: u64) -> u64 {
     match choose(me, len) {
         AllreduceAlgorithm::Flat => allreduce_flat_work_bytes(me, len),
@@ -54,8 +54,8 @@ enum AllreduceAlgorithm {
     Halving,
 }
 
-/// Doubling has half the rounds, and sends everything in each of them. Halving sends everything
-/// twice in all. Where ranks share cores, each round is a wake-up, so that short ones have one.
+/// Doubling has half the rounds, and sends everything in each of them. Halving sends everything twice in all. For
+/// oversubscribed ranks each round is a wake-up, so short messages take the algorithm with one.
 fn choose(me: Member, len: u64) -> AllreduceAlgorithm {
     let size = me.size();
     if me.locality == Locality::Oversubscribed
@@ -75,12 +75,12 @@ fn choose(me: Member, len: u64) -> AllreduceAlgorithm {
 const FLAT_BYTES_MAX: u64 = 8 << 10;
 /// The shortest message worth twice the rounds. A guess until it is measured.
 const HALVING_BYTES_MIN: u64 = 16 << 10;
-/// The same between two ranks, where the one round of doubling becomes two: on two busy cores 64 KB took
-/// longer so, 128 KB about as long, 1 MB half as long.
+/// The same between two ranks, where the one round of doubling becomes two: on two busy cores 64 KB took longer that
+/// way, 128 KB about as long, 1 MB half as long.
 const PAIR_BYTES_MIN: u64 = 256 << 10;
 
-/// All send to rank 0, which combines them in rank order, and tells all. `work` has room for
-/// [`allreduce_flat_work_bytes`].
+/// All ranks send to rank 0, which combines the contributions in rank order and sends the result to all. `work` has
+/// room for [`allreduce_flat_work_bytes`].
 pub fn allreduce_flat(
     me: Member,
     reduce_op: ReduceOp,
@@ -109,13 +109,13 @@ pub fn allreduce_flat(
     schedule
 }
 
-/// How much room [`allreduce_flat`] needs to work in, for `len` bytes.
+/// Work space of [`allreduce_flat`], for `len` bytes.
 pub fn allreduce_flat_work_bytes(me: Member, len: u64) -> u64 {
     if me.rank > 0 { 0 } else { u64::from(me.size() - 1) * len }
 }
 
-/// Recursive doubling: in round k, exchange with the partner whose place differs in bit k, and
-/// combine. `work` has room for `result`.
+/// Recursive doubling: in round k, exchange with the partner whose place differs in bit k, and combine. `work` has room
+/// for `result`.
 pub fn allreduce_doubling(
     me: Member,
     reduce_op: ReduceOp,
@@ -133,7 +133,7 @@ pub fn allreduce_doubling(
         let partner = core.rank(place ^ bit);
         let sent = schedule.push(me.send(partner, sum.here), &done);
         let got = schedule.push(me.receive(partner, sum.room), &done);
-        // What is sent may be combined into, or received over in the next round.
+        // The span being sent may be combined into, or received into in the next round.
         let after = if sum.only_reads() { vec![got] } else { vec![sent, got] };
         done = vec![sum.combine(&mut schedule, place & bit != 0, &after)];
     }
@@ -142,9 +142,9 @@ pub fn allreduce_doubling(
     schedule
 }
 
-/// Recursive halving, then doubling (Rabenseifner): in each round partners share what they have to
-/// combine, so that in the end each has its part of the result; then parts are put together, the
-/// same way back. `work` has room for `result`, or for what [`allreduce_work_bytes`] says.
+/// Recursive halving, then doubling (Rabenseifner): in each round partners divide between them what they have to
+/// combine, so that in the end each has its part of the result; then the parts are exchanged back the same way. `work`
+/// has room for `result`, or for [`allreduce_work_bytes`].
 pub fn allreduce_halving(
     me: Member,
     reduce_op: ReduceOp,
@@ -159,7 +159,7 @@ pub fn allreduce_halving(
     let Some(place) = core.place(me.rank) else { return give_and_get(me, schedule, mine, result) };
     let (order, spans) = (CombineOrder::for_halving(reduce_op), Spans { mine, result, work });
     let (mut sum, mut done) = Sum::begin(me, &mut schedule, reduce_op, order, spans);
-    // What we have given away in each round, and get back on the way out.
+    // Parts given away in each round, which we receive back on the way out.
     let mut given: Vec<(u32, Span, StepId)> = Vec::new();
     let mut start = 0;
     for bit in core.bits() {
@@ -180,7 +180,7 @@ pub fn allreduce_halving(
     done.extend(copy(&mut schedule, sum.here, ours, &done));
     while let Some((partner, theirs, sent)) = given.pop() {
         schedule.push(me.send_on(1, partner, ours), &done);
-        // It may land when what was there is sent.
+        // It may land once what was there is sent.
         let after: Vec<StepId> = done.iter().copied().chain([sent]).collect();
         done.push(schedule.push(me.receive_on(1, partner, theirs), &after));
         ours = Span { offset: ours.offset.min(theirs.offset), len: ours.len + theirs.len, ..ours };
@@ -189,8 +189,8 @@ pub fn allreduce_halving(
     schedule
 }
 
-/// The largest power of two of the ranks. The first `2 * extra` ranks pair up: the odd one of each
-/// pair only gives its bytes to the even one, and gets the result from it.
+/// The core: the largest power of two of the ranks. The first `2 * extra` ranks pair up: the odd one of each pair sends
+/// its contribution to the even one, and receives the result from it.
 #[derive(Clone, Copy)]
 struct Core {
     size: u32,
@@ -203,7 +203,7 @@ impl Core {
         Core { size, extra: ranks - size }
     }
 
-    /// Where a rank stands in the core, if it does.
+    /// The place of a rank in the core, if it is in it.
     fn place(self, rank: u32) -> Option<u32> {
         match rank < 2 * self.extra {
             true => rank.is_multiple_of(2).then_some(rank / 2),
@@ -215,44 +215,44 @@ impl Core {
         if place < self.extra { place * 2 } else { place + self.extra }
     }
 
-    /// The bits in which places differ, lowest first: so partners combine runs of ranks that meet.
+    /// The bits in which places differ, lowest first: so partners combine adjacent runs of ranks.
     fn bits(self) -> impl Iterator<Item = u32> {
         (0..self.size.ilog2()).map(|bit| 1 << bit)
     }
 
-    /// The rank outside of the core that is ours to look after.
+    /// The rank outside the core that a rank of the core exchanges with.
     fn ward(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra).then_some(rank + 1)
     }
 
-    /// How often a rank of the core combines something.
+    /// How many combinations a rank of the core performs.
     fn combinations(self, rank: u32) -> u32 {
         self.size.ilog2() + u32::from(self.ward(rank).is_some())
     }
 
-    /// Whether what comes first to a rank of the core is from a higher rank: its ward's, or that of the
-    /// higher one of the first two partners.
+    /// Whether the first contribution that a rank of the core receives is from a higher rank: its ward, or the higher
+    /// one of the first two partners.
     fn begins_with_higher(self, rank: u32) -> bool {
         self.ward(rank).is_some() || self.place(rank).is_some_and(|place| place.is_multiple_of(2))
     }
 }
 
-/// In which order two are combined.
+/// The order in which two contributions are combined.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum CombineOrder {
-    /// As ranks are.
+    /// In rank order.
     OfRanks,
-    /// As it suits us.
+    /// In either order.
     Any,
 }
 
 impl CombineOrder {
-    /// Each part of the result is computed by one rank only.
+    /// Any order for commutative operators, since each part of the result is computed by one rank only.
     fn for_halving(reduce_op: ReduceOp) -> CombineOrder {
         if reduce_op.commutative { CombineOrder::Any } else { CombineOrder::OfRanks }
     }
 
-    /// Whether our contribution can be combined into what comes first: then it is read where it is.
+    /// Whether our contribution can be combined into the first that arrives: then it is read in place.
     fn lets_read(self, core: Core, rank: u32, mine: Span, result: Span) -> bool {
         mine != result && (self == CombineOrder::Any || core.begins_with_higher(rank))
     }
@@ -265,19 +265,19 @@ struct Spans {
     work: Span,
 }
 
-/// The running result, and room for what comes in. They change places when the result ends up in
-/// what has come, which is the way to combine in rank order without a copy.
+/// The running result, and room for what arrives. They swap when the result ends up in what has arrived, which combines
+/// in rank order without a copy.
 struct Sum {
     reduce_op: ReduceOp,
     order: CombineOrder,
     here: Span,
     room: Span,
-    /// Until we have combined something, `here` may be memory that is only read: this takes its place.
+    /// Until the first combination, `here` may be read-only memory: this replaces it afterwards.
     instead: Option<Span>,
 }
 
 impl Sum {
-    /// Begins with our own bytes, and those of the rank that we look after. Answers what to wait for, too.
+    /// Begins with our contribution, and that of our ward. Also returns the steps to wait for.
     fn begin(
         me: Member,
         schedule: &mut Schedule,
@@ -303,21 +303,21 @@ impl Sum {
         vec![self.combine(schedule, false, &[got])]
     }
 
-    /// Whether what is here stays as it is.
+    /// Whether `here` is only read.
     fn only_reads(&self) -> bool {
         self.instead.is_some()
     }
 
-    /// Goes on with a part of it.
+    /// Continues with a part of the result.
     fn keep(&mut self, start: u64, len: u64) {
         self.here = self.here.part(start, len);
         self.room = self.room.part(start, len);
-        // Where nothing comes after the first, there is no room for it.
+        // Where nothing arrives after the first contribution, there is no room to cut.
         let part = |span: Span| if span.len == 0 { span } else { span.part(start, len) };
         self.instead = self.instead.map(part);
     }
 
-    /// Combines what has come from lower or from higher ranks.
+    /// Combines what has arrived from lower or from higher ranks.
     fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
         let into_room = match self.order {
             CombineOrder::OfRanks => !from_lower,
@@ -336,7 +336,7 @@ impl Sum {
     }
 }
 
-/// The part of a rank outside of the core.
+/// The schedule of a rank outside the core.
 fn give_and_get(me: Member, mut schedule: Schedule, mine: Span, result: Span) -> Schedule {
     let given = schedule.push(me.send(me.rank - 1, mine), &[]);
     schedule.push(me.receive(me.rank - 1, result), &[given]);

@@ -1,13 +1,13 @@
-//! Alltoall: a block from everybody to everybody, each a different one.
+//! Alltoall: a different block from every rank to every rank.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::{Member, OPEN_MAX, assert_linear, block, bounded_after, copy};
 
-/// A block from everybody to everybody: block r of `source` goes to rank r, block r of `into` comes
-/// from it. They are the same or do not overlap. `work` has room for [`alltoall_work_bytes`].
+/// Alltoall: block r of `source` goes to rank r, block r of `into` comes from it. The spans are the same or do not
+/// overlap. `work` has room for [`alltoall_work_bytes`].
 ///
-/// Has steps for every rank, so there may be [`super::LINEAR_RANKS_MAX`] at most.
+/// The schedule has steps for every rank, so a group has at most [`super::LINEAR_RANKS_MAX`] members.
 pub fn alltoall(me: Member, source: Span, into: Span, work: Span) -> Schedule {
     assert_eq!(source.len, into.len, "as much goes as comes");
     assert!(source.len.is_multiple_of(me.size().into()), "whole blocks");
@@ -15,15 +15,14 @@ pub fn alltoall(me: Member, source: Span, into: Span, work: Span) -> Schedule {
     alltoall_blocks(me, |rank| block(source, rank, len), |rank| block(into, rank, len), work)
 }
 
-/// How much room [`alltoall`] needs to work in.
+/// Work space of [`alltoall`].
 pub fn alltoall_work_bytes(source: Span, into: Span) -> u64 {
     if source == into { source.len } else { 0 }
 }
 
-/// Pairwise exchange: in round k, send to the rank k ahead, hear from the rank k behind, so that
-/// nobody is everybody's target at the same time. A few rounds are open together. Blocks may differ
-/// in length: `to` and `from` say where those to and from each rank are. `work` has room for
-/// [`alltoall_blocks_work_bytes`].
+/// Pairwise exchange: in round k, send to the rank k ahead and receive from the rank k behind, so that no rank is the
+/// target of all others at the same time. A few rounds are open together. Blocks may differ in length: `to` and `from`
+/// give the places of the blocks to and from each rank. `work` has room for [`alltoall_blocks_work_bytes`].
 pub fn alltoall_blocks(
     me: Member,
     to: impl Fn(u32) -> Span,
@@ -33,7 +32,7 @@ pub fn alltoall_blocks(
     assert_linear(me);
     let mut schedule = me.schedule();
     copy(&mut schedule, to(me.rank), from(me.rank), &[]);
-    // What comes would land on what goes, so that steps aside first.
+    // In place, what arrives would overwrite what is to be sent, so that is copied aside first.
     let mut aside: Option<StepId> = None;
     let mut used_bytes = 0;
     let (mut sent, mut got): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
@@ -52,7 +51,7 @@ pub fn alltoall_blocks(
     }
     for (round, giving) in (1..me.size()).zip(givings) {
         let (ahead, behind) = me.around(round);
-        // Receives first: a message that finds one is not kept.
+        // Receives first: a message that finds its receive posted is not buffered.
         let after = bounded_after(aside.as_slice(), &got, OPEN_MAX);
         let step = schedule.push(me.receive(behind, from(behind)), after);
         got.push(step);
@@ -63,7 +62,7 @@ pub fn alltoall_blocks(
     schedule
 }
 
-/// How much room [`alltoall_blocks`] needs to work in.
+/// Work space of [`alltoall_blocks`].
 pub fn alltoall_blocks_work_bytes(
     me: Member,
     to: impl Fn(u32) -> Span,
@@ -73,7 +72,7 @@ pub fn alltoall_blocks_work_bytes(
     others.filter(|&rank| is_in_place(to(rank), from(rank))).map(|rank| to(rank).len).sum()
 }
 
-/// Whether what comes from a rank goes where what it gets comes from.
+/// Whether the block from a rank arrives where the block to it is sent from.
 fn is_in_place(to: Span, from: Span) -> bool {
     to == from && to.len > 0
 }

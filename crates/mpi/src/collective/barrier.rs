@@ -1,10 +1,10 @@
-//! Barrier: nobody goes on before everybody has come.
+//! Barrier: no rank goes on before all ranks have entered.
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::{FLAT_RANKS_MAX, FLAT_RANKS_MIN, Locality, Member, join};
 
-/// Nobody goes on before everybody has come.
+/// Barrier: no rank goes on before all ranks have entered.
 pub fn barrier(me: Member) -> Schedule {
     match (me.locality, me.size()) {
         (Locality::Oversubscribed, FLAT_RANKS_MIN..=FLAT_RANKS_MAX) => barrier_flat(me),
@@ -12,8 +12,8 @@ pub fn barrier(me: Member) -> Schedule {
     }
 }
 
-/// In round k, tell the rank 2^k ahead, hear from the rank 2^k behind. After ceil(log2(size)) rounds
-/// every rank has heard, through others, of every rank.
+/// Dissemination barrier: in round k, notify the rank 2^k ahead and wait for the rank 2^k behind. After
+/// ceil(log2(size)) rounds every rank has heard, directly or indirectly, from every rank.
 pub fn barrier_dissemination(me: Member) -> Schedule {
     let mut schedule = me.schedule();
     let mut heard: Option<StepId> = None;
@@ -27,7 +27,7 @@ pub fn barrier_dissemination(me: Member) -> Schedule {
     schedule
 }
 
-/// All tell rank 0, and when it has heard from all it tells all: everybody waits once.
+/// Flat barrier: all ranks notify rank 0, which then notifies all: every rank waits once.
 pub fn barrier_flat(me: Member) -> Schedule {
     let mut schedule = me.schedule();
     if me.rank > 0 {

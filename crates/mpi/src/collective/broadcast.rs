@@ -1,11 +1,11 @@
-//! Broadcast: the root's bytes to everybody.
+//! Broadcast: the root's bytes to all ranks.
 
 use ferrywire_nic::{Schedule, Span, StepId};
 
 use super::allgather::ring;
 use super::{FLAT_RANKS_MAX, LINEAR_RANKS_MAX, Locality, Member, pieces, tree};
 
-/// The root's bytes to everybody: as a whole down a tree, or in pieces if they are many.
+/// Broadcast of the root's bytes: whole, down a tree, or in pieces if they are many.
 pub fn broadcast(me: Member, root: u32, bytes: Span) -> Schedule {
     match choose(me, bytes.len) {
         BroadcastAlgorithm::Tree => broadcast_tree(me, root, bytes),
@@ -20,9 +20,9 @@ enum BroadcastAlgorithm {
     Pieces,
 }
 
-/// A tree is fastest to reach everybody, but its root sends everything many times. Pieces send
-/// everything twice, and need as many rounds as there are ranks: each must be worth its round. On
-/// one machine nothing is sent: whoever comes reads it, and waits for nobody but the root.
+/// A tree reaches all ranks soonest, but its root sends everything many times. Pieces send everything twice, and need
+/// as many rounds as there are ranks: each must be worth its round. On one host nothing is sent: each rank reads from
+/// the root, and waits for no other rank.
 fn choose(me: Member, len: u64) -> BroadcastAlgorithm {
     let size = me.size();
     if me.locality != Locality::Unknown && len >= FLAT_BYTES_MIN && size <= FLAT_RANKS_MAX {
@@ -35,14 +35,14 @@ fn choose(me: Member, len: u64) -> BroadcastAlgorithm {
     }
 }
 
-/// The shortest message that everybody reads at the root: what is shorter is sent as it is.
+/// The shortest message that all ranks read at the root: shorter ones are sent eagerly.
 const FLAT_BYTES_MIN: u64 = 16 << 10;
 /// The shortest message that is cut into pieces. A guess until it is measured.
 const PIECES_BYTES_MIN: u64 = 128 << 10;
 /// The shortest piece worth a round. A guess until it is measured.
 const PIECE_BYTES_MIN: u64 = 4 << 10;
 
-/// Binomial broadcast: whoever has the bytes passes them on, to the farthest first.
+/// Binomial broadcast: each rank that has the bytes passes them on, to the farthest child first.
 pub fn broadcast_tree(me: Member, root: u32, bytes: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
@@ -57,7 +57,7 @@ pub fn broadcast_tree(me: Member, root: u32, bytes: Span) -> Schedule {
     schedule
 }
 
-/// Everybody gets it from the root.
+/// Flat broadcast: all ranks receive from the root.
 pub fn broadcast_flat(me: Member, root: u32, bytes: Span) -> Schedule {
     let mut schedule = me.schedule();
     if me.rank != root {
@@ -70,8 +70,8 @@ pub fn broadcast_flat(me: Member, root: u32, bytes: Span) -> Schedule {
     schedule
 }
 
-/// Scatter and allgather: down the tree goes to each rank only what it and those below it are to
-/// hand on, one piece each; then the pieces go round the ring until everybody has all of them.
+/// Scatter and allgather: down the tree each rank receives one piece for itself and one for each rank below it; then
+/// the pieces go round the ring until all ranks have all of them.
 pub fn broadcast_pieces(me: Member, root: u32, bytes: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
@@ -82,7 +82,7 @@ pub fn broadcast_pieces(me: Member, root: u32, bytes: Span) -> Schedule {
         let ours = pieces(relative, tree::subtree(relative, size));
         have = Some(schedule.push(me.receive(rank_of(tree::parent(relative)), ours), &[]));
     }
-    // The ring brings pieces of those below us once more. They may land when ours are sent.
+    // The ring brings the pieces of ranks below us once more. They may land once ours are sent.
     let mut ready: Vec<StepId> = have.into_iter().collect();
     for child in tree::children_far_first(relative, size) {
         let theirs = pieces(child, tree::subtree(child, size));

@@ -1,4 +1,4 @@
-//! Gather: a block from everybody, at the root, in rank order.
+//! Gather: a block from every rank, to the root, in rank order.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
@@ -6,8 +6,8 @@ use super::{
     LINEAR_RANKS_MAX, Member, OPEN_MAX, assert_linear, block, blocks, bounded, copy, tree,
 };
 
-/// A block from everybody to the root. `mine` is our block; `all` has room for everybody's at the
-/// root, and is not looked at elsewhere. `work` has room for [`gather_work_bytes`].
+/// Gather to the root. `mine` is our block; at the root `all` has room for all blocks, elsewhere it is ignored. `work`
+/// has room for [`gather_work_bytes`].
 pub fn gather(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
         GatherAlgorithm::Tree => gather_tree(me, root, mine, all, work),
@@ -15,7 +15,7 @@ pub fn gather(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Sched
     }
 }
 
-/// How much room [`gather`] needs to work in, for blocks of `len` bytes.
+/// Work space of [`gather`], for blocks of `len` bytes.
 pub fn gather_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     match choose(me.size(), len) {
         GatherAlgorithm::Tree => tree_work_bytes(me, root, len),
@@ -28,7 +28,7 @@ pub(super) enum GatherAlgorithm {
     Linear,
 }
 
-/// Up a tree, blocks travel several times, but the root hears from few; what is long travels once.
+/// Up a tree, blocks travel several times, but the root receives few messages; long blocks travel once.
 pub(super) fn choose(size: u32, len: u64) -> GatherAlgorithm {
     match len > TREE_BLOCK_BYTES_MAX && size <= LINEAR_RANKS_MAX {
         true => GatherAlgorithm::Linear,
@@ -36,11 +36,11 @@ pub(super) fn choose(size: u32, len: u64) -> GatherAlgorithm {
     }
 }
 
-/// The longest block that goes by tree. A guess until it is measured.
+/// The longest block that goes up the tree. A guess until it is measured.
 const TREE_BLOCK_BYTES_MAX: u64 = 2 << 10;
 
-/// Linear gather: everybody sends to the root. Blocks may differ in length: at the root `place`
-/// says where each rank's belongs.
+/// Linear gather: all ranks send to the root. Blocks may differ in length: at the root `place` gives the place of each
+/// rank's block.
 pub fn gather_blocks(me: Member, root: u32, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
     assert_linear(me);
     let mut schedule = me.schedule();
@@ -58,7 +58,7 @@ pub fn gather_blocks(me: Member, root: u32, mine: Span, place: impl Fn(u32) -> S
     schedule
 }
 
-/// Binomial gather: each rank sends its block together with those of all below it.
+/// Binomial gather: each rank sends its block together with those of all ranks below it.
 fn gather_tree(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);
@@ -99,7 +99,7 @@ fn gather_tree(me: Member, root: u32, mine: Span, all: Span, work: Span) -> Sche
     schedule
 }
 
-/// How much room [`gather_tree`] and its mirror image need.
+/// Work space of [`gather_tree`] and of its mirror image, the tree scatter.
 pub(super) fn tree_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     let (relative, rank_of) = me.relative_to(root);
     let size = me.size();
@@ -114,13 +114,13 @@ pub(super) fn tree_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     u64::from(ranks) * len
 }
 
-/// If a run of `count` ranks from `from` goes past the last rank: how many come before that. One
-/// child of the root at most has such a run.
+/// If a run of `count` ranks from `from` goes past the last rank: how many come before that. At most one child of the
+/// root has such a run.
 pub(super) fn wrapped(from: u32, count: u32, size: u32) -> Option<u32> {
     (from + count > size).then_some(size - from)
 }
 
-/// A wrapped run in its two halves: the part of `run`, and its place among `all`.
+/// A wrapped run in its two halves: each a part of `run`, with its place in `all`.
 pub(super) fn halves(
     run: Span,
     all: Span,

@@ -1,9 +1,8 @@
-//! Collectives between two groups (MPI 5.0 §6.2.3): what one group contributes, the other gets.
+//! Collectives between two groups (MPI 5.0 §6.2.3): each group receives what the other contributes.
 //!
-//! Made of those within a group. Where there is a root, it and the other group are a group of their
-//! own for the time being, with the root first. Where there is none, rank 0 of each group speaks for
-//! it: contributions come together there, the two exchange, and the results go out from there. Only
-//! an alltoall has nobody to speak for anybody.
+//! Built from the collectives within a group. Where there is a root, the root and the other group form a temporary
+//! group with the root first. Where there is no root, rank 0 of each group acts for it: contributions are collected
+//! there, the two exchange, and the results are distributed from there. Only alltoall has no such rank.
 //!
 //! | collective | algorithm |
 //! |---|---|
@@ -17,7 +16,7 @@
 //! | [`allreduce`] | reduction within, exchange, broadcast within |
 //! | [`reduce_scatter`], [`reduce_scatter_block`] | reduction within, exchange, scatter within |
 //!
-//! Reductions are in rank order, whatever the operator. No span that we contribute is written to.
+//! Reductions are in rank order for every operator. Contributed spans are never written to.
 
 use ferrywire_nic::{MatchWord, Schedule, Span, Step, StepId};
 
@@ -29,32 +28,32 @@ use super::{
 };
 use crate::group::Group;
 
-/// Who takes part, as one of them sees it.
+/// The two groups of a collective, as one member sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
     /// The group id under which the collective's messages travel, in both groups.
     pub group_id: u16,
     /// Our group.
     pub ours: &'a Group,
-    /// The other group, which has no member of ours.
+    /// The other group, disjoint from ours.
     pub theirs: &'a Group,
     /// Our rank in our group.
     pub rank: u32,
 }
 
-/// Who is the root, as one of those who take part sees it.
+/// The root, as one member sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Root {
-    /// We are: `MPI_ROOT`.
+    /// This rank: `MPI_ROOT`.
     Us,
-    /// Another one of our group, so that we have nothing to do: `MPI_PROC_NULL`.
+    /// Another rank of our group, so this rank does nothing: `MPI_PROC_NULL`.
     Ours,
     /// This rank of the other group.
     Theirs(u32),
 }
 
 impl<'a> Sides<'a> {
-    /// Us among our own.
+    /// This rank as a member of its own group.
     fn within(self) -> Member<'a> {
         Member {
             group_id: self.group_id,
@@ -69,8 +68,8 @@ impl<'a> Sides<'a> {
         self.rank == 0
     }
 
-    /// A schedule of messages across. Each group counts the ranks of the other behind its own, so
-    /// that messages across are told from those within.
+    /// A schedule of messages between the groups. Each group numbers the ranks of the other after its own, which keeps
+    /// these messages apart from those within a group.
     fn schedule(self) -> Schedule {
         let (ours, theirs) = (self.ours.size(), self.theirs.size());
         assert!(self.rank < ours, "rank {} of {ours}", self.rank);
@@ -87,8 +86,8 @@ impl<'a> Sides<'a> {
         Step::Receive { from: self.theirs.peer_of(from), rank, into, subtag: 0 }
     }
 
-    /// At our first rank, when `ready`: `given` to their first rank, and as much from it. Answers
-    /// what to wait for.
+    /// At our first rank, when `ready`: sends `given` to their first rank, and receives as much from it. Returns the
+    /// steps to wait for.
     fn exchange(
         self,
         schedule: &mut Schedule,
@@ -108,8 +107,8 @@ impl<'a> Sides<'a> {
         assert!(ranks <= LINEAR_RANKS_MAX, "{ranks} ranks, and steps for {LINEAR_RANKS_MAX}");
     }
 
-    /// The group of a root and all members of the group that it is not in, and our rank there. None:
-    /// we have nothing to do.
+    /// The group of the root and all members of the group that it is not in, and our rank there. None if we are not in
+    /// it.
     fn rooted(self, root: Root) -> Option<(Group, u32)> {
         let (first, others, rank) = match root {
             Root::Us => (self.ours.peer_of(self.rank), self.theirs, 0),
@@ -120,7 +119,8 @@ impl<'a> Sides<'a> {
         Some((Group::of(&members), rank))
     }
 
-    /// What the group of the root and the others do, if we are of it. There the root is rank 0.
+    /// The schedule that `build` returns for the group of the root, as rank 0, and the others; empty if we are not in
+    /// it.
     fn with_root(self, root: Root, build: impl FnOnce(Member) -> Schedule) -> Schedule {
         match self.rooted(root) {
             Some((group, rank)) => build(Member {
@@ -135,7 +135,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Everybody waits for everybody in the other group.
+/// Barrier: every rank waits for all ranks of the other group.
 pub fn barrier(us: Sides) -> Schedule {
     let mut schedule = us.schedule();
     let nothing = Span::EMPTY;
@@ -146,14 +146,13 @@ pub fn barrier(us: Sides) -> Schedule {
     schedule
 }
 
-/// The root's bytes to everybody in the other group.
+/// Broadcast of the root's bytes to the other group.
 pub fn broadcast(us: Sides, root: Root, bytes: Span) -> Schedule {
     us.with_root(root, |me| super::broadcast(me, 0, bytes))
 }
 
-/// A block of `len` bytes from everybody in the other group to the root. `mine` is our block, if we
-/// are in that group; `all` has room for everybody's at the root. `work` has room for
-/// [`gather_work_bytes`].
+/// Gather of a block of `len` bytes from each rank of the other group to the root. `mine` is our block, if we are in
+/// that group; at the root `all` has room for all blocks. `work` has room for [`gather_work_bytes`].
 pub fn gather(us: Sides, root: Root, len: u64, mine: Span, all: Span, work: Span) -> Schedule {
     let mut schedule = us.schedule();
     match (root, choose(us.with_root_size(root), len)) {
@@ -176,13 +175,12 @@ pub fn gather(us: Sides, root: Root, len: u64, mine: Span, all: Span, work: Span
     schedule
 }
 
-/// How much room [`gather`] needs to work in.
+/// Work space of [`gather`].
 pub fn gather_work_bytes(us: Sides, root: Root, len: u64) -> u64 {
     tree_work_bytes(us, root, len, super::gather_work_bytes(us.within(), 0, len))
 }
 
-/// Like [`gather`], for blocks that may differ in length: at the root `place` says where each rank's
-/// belongs.
+/// Like [`gather`], for blocks that may differ in length: at the root `place` gives the place of each rank's block.
 pub fn gather_blocks(us: Sides, root: Root, mine: Span, place: impl Fn(u32) -> Span) -> Schedule {
     us.with_root(root, |me| {
         let mine = if me.rank == 0 { Span::EMPTY } else { mine };
@@ -190,8 +188,8 @@ pub fn gather_blocks(us: Sides, root: Root, mine: Span, place: impl Fn(u32) -> S
     })
 }
 
-/// A block of `len` bytes from the root to everybody in the other group. `all` has everybody's at
-/// the root; `mine` gets ours, if we are in that group. `work` has room for [`scatter_work_bytes`].
+/// Scatter of a block of `len` bytes from the root to each rank of the other group. At the root `all` has all blocks;
+/// `mine` receives ours, if we are in that group. `work` has room for [`scatter_work_bytes`].
 pub fn scatter(us: Sides, root: Root, len: u64, all: Span, mine: Span, work: Span) -> Schedule {
     let mut schedule = us.schedule();
     match (root, choose(us.with_root_size(root), len)) {
@@ -212,13 +210,12 @@ pub fn scatter(us: Sides, root: Root, len: u64, all: Span, mine: Span, work: Spa
     schedule
 }
 
-/// How much room [`scatter`] needs to work in.
+/// Work space of [`scatter`].
 pub fn scatter_work_bytes(us: Sides, root: Root, len: u64) -> u64 {
     tree_work_bytes(us, root, len, super::scatter_work_bytes(us.within(), 0, len))
 }
 
-/// Like [`scatter`], for blocks that may differ in length: at the root `place` says where each
-/// rank's is.
+/// Like [`scatter`], for blocks that may differ in length: at the root `place` gives the place of each rank's block.
 pub fn scatter_blocks(us: Sides, root: Root, place: impl Fn(u32) -> Span, mine: Span) -> Schedule {
     us.with_root(root, |me| {
         let mine = if me.rank == 0 { Span::EMPTY } else { mine };
@@ -226,7 +223,7 @@ pub fn scatter_blocks(us: Sides, root: Root, place: impl Fn(u32) -> Span, mine: 
     })
 }
 
-/// Places of the other group where a root, which has none, comes before them.
+/// Places in a group where the root, which has no block, precedes the other group.
 fn behind_root(place: impl Fn(u32) -> Span) -> impl Fn(u32) -> Span {
     move |rank| rank.checked_sub(1).map_or(Span::EMPTY, &place)
 }
@@ -242,7 +239,7 @@ fn tree_work_bytes(us: Sides, root: Root, len: u64, within: u64) -> u64 {
 }
 
 impl Sides<'_> {
-    /// How many the root and the group that it is not in are.
+    /// Size of the root together with the group that it is not in.
     fn with_root_size(self, root: Root) -> u32 {
         match root {
             Root::Us | Root::Ours => 1 + self.theirs.size(),
@@ -257,16 +254,15 @@ impl Sides<'_> {
     }
 }
 
-/// A block from everybody to everybody in the other group. `mine` is our block, `all` gets all of
-/// theirs, which may have another length.
+/// Allgather between the groups. `mine` is our block; `all` receives all of theirs, which may have another length.
 pub fn allgather(us: Sides, mine: Span, all: Span) -> Schedule {
     assert!(all.len.is_multiple_of(us.theirs.size().into()), "whole blocks");
     let len = all.len / u64::from(us.theirs.size());
     across_and_within(us, mine, all, |rank| block(all, rank, len)).0
 }
 
-/// Like [`allgather`], for blocks that may differ in length: `place` says where the block of each of
-/// the other group belongs. `work` has room for [`allgather_blocks_work_bytes`].
+/// Like [`allgather`], for blocks that may differ in length: `place` gives the place of each block of the other group.
+/// `work` has room for [`allgather_blocks_work_bytes`].
 pub fn allgather_blocks(
     us: Sides,
     mine: Span,
@@ -284,13 +280,13 @@ pub fn allgather_blocks(
     schedule
 }
 
-/// How much room [`allgather_blocks`] needs to work in.
+/// Work space of [`allgather_blocks`].
 pub fn allgather_blocks_work_bytes(us: Sides, place: impl Fn(u32) -> Span) -> u64 {
     (0..us.theirs.size()).map(|rank| place(rank).len).sum()
 }
 
-/// The first rank of each group gathers from the other, and passes it on to its own. Who gathers is
-/// the one who knows how long the blocks are.
+/// The first rank of each group gathers from the other and broadcasts to its own: the gathering rank is the one that
+/// knows the lengths of the blocks.
 fn across_and_within(
     us: Sides,
     mine: Span,
@@ -313,8 +309,8 @@ fn across_and_within(
     (schedule, done)
 }
 
-/// A block from everybody to everybody in the other group, each a different one: block r of `source`
-/// goes to their rank r, block r of `into` comes from it. They do not overlap.
+/// Alltoall between the groups: block r of `source` goes to their rank r, block r of `into` comes from it. The spans do
+/// not overlap.
 pub fn alltoall(us: Sides, source: Span, into: Span) -> Schedule {
     let theirs = u64::from(us.theirs.size());
     assert!(source.len.is_multiple_of(theirs), "whole blocks go");
@@ -323,11 +319,11 @@ pub fn alltoall(us: Sides, source: Span, into: Span) -> Schedule {
     alltoall_blocks(us, |rank| block(source, rank, to), |rank| block(into, rank, from))
 }
 
-/// Like [`alltoall`], for blocks that may differ in length: `to` and `from` say where those to and
-/// from each of their ranks are.
+/// Like [`alltoall`], for blocks that may differ in length: `to` and `from` give the places of the blocks to and from
+/// each of their ranks.
 ///
-/// Pairwise as within a group, as if both were as large as the larger: who has no partner in a round
-/// sits it out.
+/// Pairwise as within a group, as if both groups had the size of the larger: a rank without a partner in a round skips
+/// it.
 pub fn alltoall_blocks(
     us: Sides,
     to: impl Fn(u32) -> Span,
@@ -353,8 +349,8 @@ pub fn alltoall_blocks(
     schedule
 }
 
-/// Everybody's bytes in the other group combined, at the root. `bytes` holds our contribution, or
-/// at the root the result. `work` has room for [`reduce_work_bytes`].
+/// Reduction of the other group's bytes, at the root. `bytes` holds our contribution, or at the root the result. `work`
+/// has room for [`reduce_work_bytes`].
 pub fn reduce(us: Sides, root: Root, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = us.schedule();
     match root {
@@ -372,7 +368,7 @@ pub fn reduce(us: Sides, root: Root, reduce_op: ReduceOp, bytes: Span, work: Spa
     schedule
 }
 
-/// How much room [`reduce`] needs to work in, for `len` bytes.
+/// Work space of [`reduce`], for `len` bytes.
 pub fn reduce_work_bytes(us: Sides, root: Root, reduce_op: ReduceOp, len: u64) -> u64 {
     match root {
         Root::Us | Root::Ours => 0,
@@ -380,9 +376,8 @@ pub fn reduce_work_bytes(us: Sides, root: Root, reduce_op: ReduceOp, len: u64) -
     }
 }
 
-/// Everybody's bytes in the other group combined, for everybody in ours. `mine` is our contribution,
-/// `into` gets the result; as many bytes on both sides. `work` has room for
-/// [`allreduce_work_bytes`].
+/// Allreduce: each rank receives the combined contributions of the other group. `mine` is our contribution, `into`
+/// receives the result; both sides contribute as many bytes. `work` has room for [`allreduce_work_bytes`].
 pub fn allreduce(us: Sides, reduce_op: ReduceOp, mine: Span, into: Span, work: Span) -> Schedule {
     assert_eq!(mine.len, into.len, "as much goes as comes");
     let mut schedule = us.schedule();
@@ -392,15 +387,14 @@ pub fn allreduce(us: Sides, reduce_op: ReduceOp, mine: Span, into: Span, work: S
     schedule
 }
 
-/// How much room [`allreduce`] needs to work in, for `len` bytes.
+/// Work space of [`allreduce`], for `len` bytes.
 pub fn allreduce_work_bytes(us: Sides, reduce_op: ReduceOp, len: u64) -> u64 {
     us.reduce_to_first_work_bytes(reduce_op, len)
 }
 
-/// Everybody's bytes in the other group combined, and shared out in our group: block r goes to our
-/// rank r. `lens` has the length of each block of our group; `all`, our contribution, is for the
-/// other group, whose blocks are as long in all. `mine` gets our block. `work` has room for
-/// [`reduce_scatter_work_bytes`].
+/// Reduce-scatter: the combined contributions of the other group, divided among our group: block r goes to our rank r.
+/// `lens` has the length of each block of our group; `all`, our contribution, is for the other group, whose blocks have
+/// the same total length. `mine` receives our block. `work` has room for [`reduce_scatter_work_bytes`].
 pub fn reduce_scatter(
     us: Sides,
     reduce_op: ReduceOp,
@@ -420,12 +414,12 @@ pub fn reduce_scatter(
     schedule
 }
 
-/// How much room [`reduce_scatter`] needs to work in, for `len` bytes in all.
+/// Work space of [`reduce_scatter`], for `len` bytes in all.
 pub fn reduce_scatter_work_bytes(us: Sides, reduce_op: ReduceOp, len: u64) -> u64 {
     len + us.reduce_to_first_work_bytes(reduce_op, len)
 }
 
-/// Like [`reduce_scatter`], with blocks as long as `mine` for our group.
+/// Like [`reduce_scatter`], with blocks of the length of `mine` for our group.
 pub fn reduce_scatter_block(
     us: Sides,
     reduce_op: ReduceOp,
@@ -437,8 +431,8 @@ pub fn reduce_scatter_block(
 }
 
 impl Sides<'_> {
-    /// Our group's bytes combined in rank order, at its first rank. Answers where they are there, and
-    /// the step after which we have done our part.
+    /// Reduces our group's bytes in rank order, at its first rank. Returns where the result is there, and the step
+    /// after which our part is done.
     fn reduce_to_first(
         self,
         schedule: &mut Schedule,
@@ -450,7 +444,7 @@ impl Sides<'_> {
             let reduce = super::reduce(self.within(), 0, reduce_op, bytes, work);
             return (bytes, schedule.push(start(reduce), &[]));
         }
-        // Where the contribution of the first was is the result, and ours is not to be written to.
+        // The result replaces the contribution of the first rank, and contributions must not be written to.
         let (result, work) = (work.part(0, bytes.len), rest(work, bytes.len));
         let copied = schedule.push(Step::Copy { source: bytes, into: result }, &[]);
         let reduce = super::reduce(self.within(), 0, reduce_op, result, work);

@@ -1,26 +1,25 @@
-//! Neighbourhoods: each rank gives to some and gets from some, as the topology of its group says.
+//! Neighbourhood collectives: each rank sends to some ranks and receives from some, as its topology says.
 
 use ferrywire_nic::{Schedule, Span};
 
 use super::Member;
 
-/// One way between two ranks, as one of them sees it.
+/// An edge between two ranks, as one of them sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
     /// The rank at the other end. It may be ours.
     pub rank: u32,
-    /// Which of several from the one to the other, alike at both ends: in a graph, its number among
-    /// them; on a grid, the dimension and the direction that it leads in.
+    /// Tells apart several edges from one rank to the other, with the same value at both ends: in a graph, its number
+    /// among them; on a grid, its dimension and direction.
     pub subtag: u8,
-    /// What goes or comes.
+    /// The bytes to send, or where to receive.
     pub bytes: Span,
 }
 
-/// Gives what belongs to each of `gives`, and gets each of `gets`. Neighbours are few, so all begin
-/// at once.
+/// Sends along each of `gives` and receives along each of `gets`. Neighbours are few, so all start at once.
 pub fn neighbourhood(me: Member, gives: &[Edge], gets: &[Edge]) -> Schedule {
     let mut schedule = me.schedule();
-    // Receives first: a message that finds one is not kept.
+    // Receives first: a message that finds its receive posted is not buffered.
     for edge in gets {
         schedule.push(me.receive_on(edge.subtag, edge.rank, edge.bytes), &[]);
     }
@@ -30,11 +29,10 @@ pub fn neighbourhood(me: Member, gives: &[Edge], gets: &[Edge]) -> Schedule {
     schedule
 }
 
-/// Exchange with the two neighbours on a ring: `bytes` goes both ways, `from_left` and
-/// `from_right` get theirs.
+/// Exchange with the two neighbours on a ring: `bytes` goes both ways; `from_left` and `from_right` receive theirs.
 pub fn neighbours(me: Member, bytes: Span, from_left: Span, from_right: Span) -> Schedule {
     let (right, left) = me.around(1);
-    // On a ring of two both neighbours are the same rank, and only the subtag tells which way.
+    // On a ring of two, both neighbours are the same rank, and only the subtag gives the direction.
     let edge = |subtag, rank, bytes| Edge { rank, subtag, bytes };
     neighbourhood(
         me,

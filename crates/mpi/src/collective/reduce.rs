@@ -1,4 +1,4 @@
-//! Reduction: everybody's bytes combined, at the root.
+//! Reduction: the combined contributions of all ranks, at the root.
 
 use ferrywire_nic::{Schedule, Span, Step};
 
@@ -6,12 +6,11 @@ use super::gather::gather_blocks;
 use super::reduce_scatter::{pairwise, pairwise_work_bytes};
 use super::{LINEAR_RANKS_MAX, Member, ReduceOp, pieces, rest, start, tree};
 
-/// Everybody's bytes combined, at `root`. `bytes` holds our contribution, and at the root the
-/// result. `work` has room for [`reduce_work_bytes`].
+/// Reduction to `root`. `bytes` holds our contribution, and at the root the result. `work` has room for
+/// [`reduce_work_bytes`].
 ///
-/// Our bytes are copied there first; then the caller is released and may go on, and what is late is
-/// combined as it arrives, without it. Only the root's caller has to wait, since it wants the
-/// result.
+/// Our bytes are first copied to `work`; then the call may return, and late contributions are combined as they arrive,
+/// without the caller. Only the root's caller waits, since it needs the result.
 pub fn reduce(me: Member, root: u32, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     match choose(me.size(), root, reduce_op, bytes.len) {
         ReduceAlgorithm::Tree { top } => climb(me, top, root, reduce_op, bytes, work),
@@ -19,7 +18,7 @@ pub fn reduce(me: Member, root: u32, reduce_op: ReduceOp, bytes: Span, work: Spa
     }
 }
 
-/// How much room [`reduce`] needs to work in, for `len` bytes.
+/// Work space of [`reduce`], for `len` bytes.
 pub fn reduce_work_bytes(me: Member, root: u32, reduce_op: ReduceOp, len: u64) -> u64 {
     match choose(me.size(), root, reduce_op, len) {
         ReduceAlgorithm::Tree { top } => {
@@ -35,9 +34,9 @@ enum ReduceAlgorithm {
     Pieces,
 }
 
-/// Up a tree, everything travels as often as the tree is high, and its top combines as often. Pieces
-/// travel twice, are combined by everybody, and need as many rounds as there are ranks: each must be
-/// worth its round. A tree is in rank order if its top is rank 0.
+/// Up a tree, everything travels as often as the tree is high, and its top combines as often. Pieces travel twice, are
+/// combined by all ranks, and need as many rounds as there are ranks: each must be worth its round. A tree combines in
+/// rank order if its top is rank 0.
 fn choose(size: u32, root: u32, reduce_op: ReduceOp, len: u64) -> ReduceAlgorithm {
     let worth_it = len >= PIECES_BYTES_MIN && len / u64::from(size) >= PIECE_BYTES_MIN;
     match worth_it && (PIECES_RANKS_MIN..=LINEAR_RANKS_MAX).contains(&size) {
@@ -50,11 +49,11 @@ fn choose(size: u32, root: u32, reduce_op: ReduceOp, len: u64) -> ReduceAlgorith
 const PIECES_BYTES_MIN: u64 = 128 << 10;
 /// The shortest piece worth a round. A guess until it is measured.
 const PIECE_BYTES_MIN: u64 = 4 << 10;
-/// The fewest ranks whose tree is higher than twice. A guess until it is measured.
+/// The fewest ranks whose tree is higher than two. A guess until it is measured.
 const PIECES_RANKS_MIN: u32 = 5;
 
-/// Binomial reduction: up the tree to `top`, and from there to `root` if that is another. `work` has
-/// room for our running result and for one contribution of each child.
+/// Binomial reduction: up the tree to `top`, and from there to `root` if that is another rank. `work` has room for our
+/// running result and for one contribution of each child.
 fn climb(
     me: Member,
     top: u32,
@@ -75,7 +74,7 @@ fn climb(
     for (child, nth) in tree::children(relative, me.size()).zip(1..) {
         let part = work.part(nth * len, len);
         let arrived = schedule.push(me.receive(rank_of(child), part), &[]);
-        // The child and those below it come after us, so we are combined into them.
+        // The child and the ranks below it follow ours, so our result is combined into theirs.
         combined = schedule.push(reduce_op.step(result, part), &[combined, arrived]);
         result = part;
     }
@@ -93,8 +92,8 @@ fn climb(
     schedule
 }
 
-/// Reduce-scatter and gather: each rank combines its piece of everybody's bytes, in rank order, and
-/// gives it to the root. `work` has room for [`reduce_pieces_work_bytes`].
+/// Reduce-scatter and gather: each rank combines its piece of all contributions, in rank order, and sends it to the
+/// root. `work` has room for [`reduce_pieces_work_bytes`].
 pub fn reduce_pieces(
     me: Member,
     root: u32,
@@ -117,7 +116,7 @@ pub fn reduce_pieces(
     schedule
 }
 
-/// How much room [`reduce_pieces`] needs to work in, for `len` bytes.
+/// Work space of [`reduce_pieces`], for `len` bytes.
 pub fn reduce_pieces_work_bytes(me: Member, reduce_op: ReduceOp, len: u64) -> u64 {
     let whole = Span { len, ..Span::EMPTY };
     let longest = pieces(whole, reduce_op.element_bytes, me.size(), 0, 1);

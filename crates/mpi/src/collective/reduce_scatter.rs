@@ -1,11 +1,11 @@
-//! Reduce-scatter: everybody's blocks combined, each for one rank.
+//! Reduce-scatter: the combined blocks of all ranks, one to each rank.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::allreduce::{allreduce, allreduce_work_bytes_max};
 use super::{LINEAR_RANKS_MAX, Member, ReduceOp, assert_linear, block, bounded, copy, rest, start};
 
-/// Block r of everybody's `all` combined, into `mine` of rank r. `work` has room for
+/// Reduce-scatter: block r of every rank's `all`, combined, into `mine` of rank r. `work` has room for
 /// [`reduce_scatter_block_work_bytes`].
 ///
 /// `mine` may be our block of `all`, and must not overlap another.
@@ -25,13 +25,13 @@ pub fn reduce_scatter_block(
     }
 }
 
-/// How much room [`reduce_scatter_block`] needs to work in, for blocks of `len` bytes.
+/// Work space of [`reduce_scatter_block`], for blocks of `len` bytes.
 pub fn reduce_scatter_block_work_bytes(me: Member, len: u64) -> u64 {
     work_bytes(me, u64::from(me.size()) * len, len)
 }
 
-/// Like [`reduce_scatter_block`], for blocks that may differ in length: `lens` has that of each
-/// rank's, alike on all ranks. `work` has room for [`reduce_scatter_work_bytes`].
+/// Like [`reduce_scatter_block`], for blocks that may differ in length: `lens` has the length of each rank's block, the
+/// same on all ranks. `work` has room for [`reduce_scatter_work_bytes`].
 pub fn reduce_scatter(
     me: Member,
     reduce_op: ReduceOp,
@@ -51,12 +51,12 @@ pub fn reduce_scatter(
     }
 }
 
-/// How much room [`reduce_scatter`] needs to work in.
+/// Work space of [`reduce_scatter`].
 pub fn reduce_scatter_work_bytes(me: Member, lens: &[u64]) -> u64 {
     work_bytes(me, lens.iter().sum(), lens[me.rank as usize])
 }
 
-/// Where blocks of these lengths are in the span of all.
+/// The places of blocks of these lengths in the span of all.
 pub(super) fn places(all: Span, lens: &[u64]) -> Vec<Span> {
     let mut start = 0;
     let place = |&len: &u64| {
@@ -79,8 +79,8 @@ enum ReduceScatterAlgorithm {
     Pairwise,
 }
 
-/// Who combines everything has few rounds, and gets more than it wants. Pairwise, nobody does, and
-/// there are as many rounds as ranks.
+/// Combining everything at every rank takes few rounds, and receives more than is needed. Pairwise receives only what
+/// is needed, in as many rounds as there are ranks.
 fn choose(size: u32, all_bytes: u64) -> ReduceScatterAlgorithm {
     match all_bytes > WHOLE_BYTES_MAX && size <= LINEAR_RANKS_MAX {
         true => ReduceScatterAlgorithm::Pairwise,
@@ -88,12 +88,11 @@ fn choose(size: u32, all_bytes: u64) -> ReduceScatterAlgorithm {
     }
 }
 
-/// The most bytes, of all blocks together, that everybody combines to save rounds. A guess until it
-/// is measured.
+/// The most bytes, of all blocks together, that every rank combines to save rounds. A guess until it is measured.
 const WHOLE_BYTES_MAX: u64 = 4 << 10;
 
-/// Allreduce of everything, of which we keep `ours`. `work` has room for the result and for what that
-/// needs.
+/// Allreduce of everything, of which we keep `ours`. `work` has room for the result and for the work space of the
+/// allreduce.
 fn reduce_scatter_whole(
     me: Member,
     reduce_op: ReduceOp,
@@ -111,12 +110,12 @@ fn reduce_scatter_whole(
     schedule
 }
 
-/// Pairwise: in round k, give the rank k ahead its block, get a contribution to ours from the rank
-/// k behind. So the lower ranks come first, from the next to rank 0, and go before ours one by one;
-/// then the higher ones, from the last to the next, which are combined apart and put behind.
+/// Pairwise: in round k, send the rank k ahead its block, and receive a contribution to ours from the rank k behind. So
+/// the lower ranks come first, from the next lower one down to rank 0, and are prepended to ours one by one; then the
+/// higher ones, from the last down to the next higher, which are combined separately and appended.
 ///
-/// `place` says where each rank's block is in our memory. Has steps for every rank, so there may be
-/// [`super::LINEAR_RANKS_MAX`] at most.
+/// `place` gives the place of each rank's block in our memory. The schedule has steps for every rank, so a group has at
+/// most [`super::LINEAR_RANKS_MAX`] members.
 pub(super) fn pairwise(
     me: Member,
     reduce_op: ReduceOp,
@@ -130,7 +129,7 @@ pub(super) fn pairwise(
     let higher = block(work, 0, len);
     let mut lower = copy(&mut schedule, place(me.rank), mine, &[]);
     let mut sent: Vec<StepId> = Vec::new();
-    // The last step that has used what came in each round.
+    // The last step that used what arrived in each round.
     let mut used: Vec<StepId> = Vec::new();
     for round in 1..size {
         let (ahead, behind) = me.around(round);
@@ -159,7 +158,7 @@ pub(super) fn pairwise(
     schedule
 }
 
-/// How much room [`pairwise`] needs to work in, if our block has `len` bytes.
+/// Work space of [`pairwise`], if our block has `len` bytes.
 pub(super) fn pairwise_work_bytes(len: u64) -> u64 {
     (1 + SLOTS as u64) * len
 }

@@ -1,14 +1,14 @@
-//! Scans: at each rank, what the ranks up to it have contributed, combined.
+//! Scans: at each rank, the combined contributions of all ranks up to it.
 //!
-//! In round k each rank passes what it has combined, 2^k contributions at most, to the rank 2^k
-//! ahead. What arrives comes from lower ranks, so rank order costs nothing.
+//! In round k each rank sends what it has combined, 2^k contributions at most, to the rank 2^k ahead. What arrives
+//! comes from lower ranks, so rank order costs nothing.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::{Member, ReduceOp, copy};
 
-/// `bytes` holds our contribution, and then those of all ranks up to ours combined. `work` has room
-/// for as many.
+/// Inclusive scan. `bytes` holds our contribution, and then the combined contributions of all ranks up to ours. `work`
+/// has room for as many bytes.
 pub fn scan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let part = work.part(0, bytes.len);
@@ -24,8 +24,8 @@ pub fn scan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedul
     schedule
 }
 
-/// Like [`scan`], without our own contribution. Rank 0 keeps its bytes as they are. `work` has room
-/// for [`exscan_work_bytes`].
+/// Like [`scan`], without our own contribution. On rank 0 `bytes` stays as it is. `work` has room for
+/// [`exscan_work_bytes`].
 pub fn exscan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let len = bytes.len;
@@ -36,7 +36,7 @@ pub fn exscan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Sched
         if me.rank < reach {
             continue;
         }
-        // The first to arrive is the result so far.
+        // The first contribution to arrive is the result so far.
         let result = match reach {
             1 => Step::Copy { source: part, into: bytes },
             _ => reduce_op.step(part, bytes),
@@ -48,7 +48,7 @@ pub fn exscan(me: Member, reduce_op: ReduceOp, bytes: Span, work: Span) -> Sched
     schedule
 }
 
-/// How much room [`exscan`] needs to work in, for `len` bytes.
+/// Work space of [`exscan`], for `len` bytes.
 pub fn exscan_work_bytes(len: u64) -> u64 {
     2 * len
 }
@@ -58,7 +58,7 @@ fn reaches(me: Member) -> impl Iterator<Item = u32> {
     (0..32).map(|bit| 1 << bit).take_while(move |&reach| reach < size)
 }
 
-/// One round: `value` to the rank ahead and `part` from the rank behind, where there are such.
+/// One round: sends `value` to the rank ahead and receives `part` from the rank behind, where these exist.
 fn pass_on(
     me: Member,
     schedule: &mut Schedule,

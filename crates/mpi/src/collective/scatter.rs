@@ -1,12 +1,12 @@
-//! Scatter: a block to everybody, from the root. A gather, backwards.
+//! Scatter: a block from the root to every rank. The reverse of a gather.
 
 use ferrywire_nic::{Schedule, Span, Step, StepId};
 
 use super::gather::{GatherAlgorithm, choose, halves, tree_work_bytes, wrapped};
 use super::{Member, OPEN_MAX, assert_linear, block, blocks, bounded, copy, tree};
 
-/// A block to everybody from the root. `all` has everybody's in rank order at the root, and is
-/// not looked at elsewhere; `mine` gets ours. `work` has room for [`scatter_work_bytes`].
+/// Scatter from the root. At the root `all` has all blocks in rank order, elsewhere it is ignored; `mine` receives
+/// ours. `work` has room for [`scatter_work_bytes`].
 pub fn scatter(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Schedule {
     match choose(me.size(), mine.len) {
         GatherAlgorithm::Tree => scatter_tree(me, root, all, mine, work),
@@ -16,7 +16,7 @@ pub fn scatter(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Sche
     }
 }
 
-/// How much room [`scatter`] needs to work in, for blocks of `len` bytes.
+/// Work space of [`scatter`], for blocks of `len` bytes.
 pub fn scatter_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     match choose(me.size(), len) {
         GatherAlgorithm::Tree => tree_work_bytes(me, root, len),
@@ -24,8 +24,8 @@ pub fn scatter_work_bytes(me: Member, root: u32, len: u64) -> u64 {
     }
 }
 
-/// Linear scatter: the root sends to everybody. Blocks may differ in length: at the root `place`
-/// says where each rank's is.
+/// Linear scatter: the root sends to all ranks. Blocks may differ in length: at the root `place` gives the place of
+/// each rank's block.
 pub fn scatter_blocks(me: Member, root: u32, place: impl Fn(u32) -> Span, mine: Span) -> Schedule {
     assert_linear(me);
     let mut schedule = me.schedule();
@@ -42,7 +42,7 @@ pub fn scatter_blocks(me: Member, root: u32, place: impl Fn(u32) -> Span, mine: 
     schedule
 }
 
-/// Binomial scatter: each rank gets its block together with those of all below it.
+/// Binomial scatter: each rank receives its block together with those of all ranks below it.
 fn scatter_tree(me: Member, root: u32, all: Span, mine: Span, work: Span) -> Schedule {
     let mut schedule = me.schedule();
     let (relative, rank_of) = me.relative_to(root);

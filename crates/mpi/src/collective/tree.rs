@@ -1,6 +1,6 @@
-//! The binomial tree: the parent of a rank is the rank without its lowest bit.
+//! The binomial tree: the parent of a rank is the rank with its lowest set bit cleared.
 //!
-//! Ranks are counted from the root, so the root is 0. A rank and all below it are a run of ranks.
+//! Ranks are counted from the root, so the root is 0. A rank and all ranks below it are a contiguous run.
 
 /// The children of a rank, nearest first.
 pub(super) fn children(relative: u32, size: u32) -> impl Iterator<Item = u32> {
@@ -13,7 +13,7 @@ pub(super) fn children(relative: u32, size: u32) -> impl Iterator<Item = u32> {
         .filter(move |&child| child < size)
 }
 
-/// The children of a rank, farthest first: the one with the most below it.
+/// The children of a rank, farthest first: the one with the most ranks below it.
 pub(super) fn children_far_first(relative: u32, size: u32) -> impl Iterator<Item = u32> {
     let near: Vec<u32> = children(relative, size).collect();
     near.into_iter().rev()
@@ -24,7 +24,7 @@ pub(super) fn parent(relative: u32) -> u32 {
     relative & (relative - 1)
 }
 
-/// How many ranks a rank and all below it are.
+/// The number of ranks in the subtree of a rank, itself included.
 pub(super) fn subtree(relative: u32, size: u32) -> u32 {
     match relative {
         0 => size,

@@ -1,31 +1,31 @@
-//! Basic types: the numbers, characters and bytes that every datatype is made of.
+//! Basic types: the numbers, characters and bytes that all datatypes consist of.
 
-/// What a basic type is.
+/// The kind of a basic type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BasicKind {
-    /// An integer with a sign.
+    /// A signed integer.
     Signed,
-    /// An integer without one.
+    /// An unsigned integer.
     Unsigned,
-    /// A float of IEEE 754; 2 bytes are a half, 16 a quadruple.
+    /// An IEEE 754 float; with 2 bytes a half, with 16 a quadruple.
     Float,
     /// C's `long double`: 80 bits in 16 bytes on x86-64, a quadruple elsewhere.
     Extended,
     /// Two floats of half the size.
     Complex,
-    /// Two of C's `long double`.
+    /// Two C `long double`.
     ExtendedComplex,
-    /// True or false: zero is false.
+    /// A truth value: zero is false.
     Logical,
     /// A character; 4 bytes are C's `wchar_t`.
     Character,
     /// A byte without meaning.
     Byte,
-    /// What `MPI_Pack` has made.
+    /// Output of `MPI_Pack`.
     Packed,
 }
 
-/// A type that cannot be taken apart: what it is, and its sizes here and in external32.
+/// A type that cannot be decomposed: its kind, and its sizes here and in external32.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Basic {
     sort: BasicKind,
@@ -34,37 +34,37 @@ pub struct Basic {
 }
 
 impl Basic {
-    /// One that is as long in external32 as it is here.
+    /// A basic type with the same size in external32.
     pub const fn new(sort: BasicKind, bytes: u8) -> Basic {
         Basic { sort, bytes, external_bytes: bytes }
     }
 
-    /// The same with another size in external32.
+    /// The same type with another size in external32.
     pub(super) const fn outside(self, external_bytes: u8) -> Basic {
         Basic { external_bytes, ..self }
     }
 
-    /// What it is.
+    /// Its kind.
     pub const fn sort(self) -> BasicKind {
         self.sort
     }
 
-    /// How many bytes one has.
+    /// Its size.
     pub const fn bytes(self) -> u64 {
         self.bytes as u64
     }
 
-    /// How many bytes one has in external32.
+    /// Its size in external32.
     pub const fn external_bytes(self) -> u64 {
         self.external_bytes as u64
     }
 
-    /// Addresses at which a compiler puts it are multiples of this.
+    /// The alignment that a C compiler gives it.
     pub const fn align(self) -> u64 {
         self.part_bytes()
     }
 
-    /// Bytes of a number in it: half of it for the complex, which are two.
+    /// Bytes of a number in it: half of its size for complex types, which are two numbers.
     pub const fn part_bytes(self) -> u64 {
         match self.sort {
             BasicKind::Complex | BasicKind::ExtendedComplex => self.bytes() / 2,
@@ -73,7 +73,7 @@ impl Basic {
     }
 }
 
-/// What a predefined type is, for whoever computes with it.
+/// The content of a predefined type, for code that computes with it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Predefined {
     /// One basic type.

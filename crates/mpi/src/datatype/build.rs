@@ -1,4 +1,4 @@
-//! The constructors. Each checks its arguments, says what they mean to shapes, and remembers them.
+//! The constructors. Each checks its arguments, builds the shape, and records the arguments.
 
 use super::Datatype;
 use super::error::Error;
@@ -12,7 +12,7 @@ impl Datatype {
         Datatype::made(Recipe::Dup { of: self.clone() }, self.shape().clone())
     }
 
-    /// `count` of them, each where the extent of the last ends.
+    /// `count` elements, one extent apart.
     pub fn contiguous(&self, count: i64) -> Result<Datatype, Error> {
         let shape = self.shape().row(natural(count)?)?;
         Ok(Datatype::made(Recipe::Contiguous { count, of: self.clone() }, shape))
@@ -32,7 +32,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Hvector { count, blocklength, stride, of }, shape))
     }
 
-    /// Blocks of such lengths, so many extents away.
+    /// Blocks of these lengths, at displacements in extents.
     pub fn indexed(&self, blocklengths: &[i64], displacements: &[i64]) -> Result<Datatype, Error> {
         let away = displacements.iter().map(|&displacement| self.extents(displacement));
         let shape = self.scattered(blocklengths.iter().copied(), away)?;
@@ -40,7 +40,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Indexed { blocklengths, displacements, of: self.clone() }, shape))
     }
 
-    /// Blocks of such lengths, so many bytes away.
+    /// Blocks of these lengths, at displacements in bytes.
     pub fn hindexed(&self, blocklengths: &[i64], displacements: &[i64]) -> Result<Datatype, Error> {
         let away = displacements.iter().map(|&displacement| i128::from(displacement));
         let shape = self.scattered(blocklengths.iter().copied(), away)?;
@@ -49,7 +49,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Hindexed { blocklengths, displacements, of }, shape))
     }
 
-    /// Blocks of one length, so many extents away.
+    /// Blocks of one length, at displacements in extents.
     pub fn indexed_block(
         &self,
         blocklength: i64,
@@ -62,7 +62,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::IndexedBlock { blocklength, displacements, of }, shape))
     }
 
-    /// Blocks of one length, so many bytes away.
+    /// Blocks of one length, at displacements in bytes.
     pub fn hindexed_block(
         &self,
         blocklength: i64,
@@ -75,8 +75,8 @@ impl Datatype {
         Ok(Datatype::made(Recipe::HindexedBlock { blocklength, displacements, of }, shape))
     }
 
-    /// Blocks of such lengths and types, so many bytes away. Lists that are not equally long are a
-    /// bug of the caller.
+    /// Blocks of these lengths and types, at displacements in bytes. Lists of different lengths are a bug of the
+    /// caller.
     pub fn structure(
         blocklengths: &[i64],
         displacements: &[i64],
@@ -94,7 +94,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Struct { blocklengths, displacements, of: of.into() }, shape))
     }
 
-    /// A part of an array. Lists that are not equally long are a bug of the caller.
+    /// A part of an array. Lists of different lengths are a bug of the caller.
     pub fn subarray(
         &self,
         sizes: &[i64],
@@ -121,8 +121,8 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Subarray { sizes, subsizes, starts, order, of }, shape))
     }
 
-    /// What the process `rank` of a grid of `size` processes holds of an array that they share. The
-    /// ranks of the grid count the last dimension fastest, whatever the order of the array.
+    /// The part of a distributed array that process `rank` in a grid of `size` processes holds. Grid ranks count the
+    /// last dimension fastest, for both orders of the array.
     pub fn darray(
         &self,
         size: i32,
@@ -141,13 +141,13 @@ impl Datatype {
         Ok(Datatype::made(Recipe::Darray { size, rank, dimensions, order, of }, shape))
     }
 
-    /// The same with other bounds.
+    /// The same type with other bounds.
     pub fn resized(&self, lower: i64, extent: i64) -> Result<Datatype, Error> {
         let shape = self.shape().bounded(i128::from(lower), i128::from(extent))?;
         Ok(Datatype::made(Recipe::Resized { lower, extent, of: self.clone() }, shape))
     }
 
-    /// So many extents in bytes.
+    /// `count` extents in bytes.
     fn extents(&self, count: i64) -> i128 {
         i128::from(count) * i128::from(self.extent())
     }
@@ -158,7 +158,7 @@ impl Datatype {
         self.shape().row(blocklength)?.repeated(count, stride)
     }
 
-    /// Blocks of such lengths, so many bytes away.
+    /// Blocks of these lengths, at displacements in bytes.
     fn scattered(
         &self,
         blocklengths: impl ExactSizeIterator<Item = i64>,
@@ -172,12 +172,12 @@ impl Datatype {
     }
 }
 
-/// A number that counts something.
+/// A count, which must not be negative.
 fn natural(count: i64) -> Result<u64, Error> {
     u64::try_from(count).map_err(|_| Error::NegativeCount)
 }
 
-/// The dimensions of an array, the one whose index moves fastest first.
+/// The dimensions of an array, fastest-moving index first.
 fn fastest_first(count: usize, order: Order) -> Result<Vec<usize>, Error> {
     match (count, order) {
         (0, _) => Err(Error::Dimensions),
@@ -186,7 +186,7 @@ fn fastest_first(count: usize, order: Order) -> Result<Vec<usize>, Error> {
     }
 }
 
-/// Elements of one dimension: `times` a run of `length`, each `step` further than the last.
+/// Elements of one dimension: `times` a run of `length`, each `step` after the previous one.
 struct Run {
     start: i64,
     length: i64,
@@ -194,10 +194,10 @@ struct Run {
     step: i64,
 }
 
-/// A part of an array, made dimension by dimension.
+/// A part of an array, built dimension by dimension.
 struct Array {
     shape: Shape,
-    /// Bytes from an index of the next dimension to the following one.
+    /// Bytes between neighbouring indices of the next dimension.
     stride: i128,
 }
 
@@ -206,7 +206,7 @@ impl Array {
         Array { shape: of.shape().clone(), stride: i128::from(of.extent()) }
     }
 
-    /// Takes such runs of the next dimension, which has `size` elements.
+    /// Selects these runs of the next dimension, which has `size` elements.
     fn select(&mut self, size: i64, runs: &[Run]) -> Result<(), Error> {
         let mut shapes = Vec::new();
         for run in runs {
@@ -224,13 +224,13 @@ impl Array {
         i64::try_from(self.stride).map(|_| ()).map_err(|_| Error::TooLarge)
     }
 
-    /// The part, with the bounds of the whole.
+    /// The selected part, with the bounds of the whole array.
     fn finish(self) -> Result<Shape, Error> {
         self.shape.bounded(0, self.stride)
     }
 }
 
-/// Where a rank is in the grid of the processes that share an array.
+/// The coordinates of a rank in the process grid.
 fn coordinates(size: i32, rank: i32, dimensions: &[Dimension]) -> Result<Vec<i64>, Error> {
     let grid = dimensions.iter().try_fold(1_i64, |grid, dimension| {
         Some(dimension.processes).filter(|&count| count > 0)?;
@@ -271,7 +271,7 @@ fn share(dimension: &Dimension, coordinate: i64) -> Result<Vec<Run>, Error> {
     let left = (size - start).max(0);
     let times = left / step + i64::from(left % step >= block);
     let whole = Run { start, length: block, times, step };
-    // Less than a block may be left for who comes last.
+    // The last block may be shorter.
     let used = times.saturating_mul(step);
     let rest =
         Run { start: start.saturating_add(used), length: (left - used).max(0), times: 1, step: 0 };

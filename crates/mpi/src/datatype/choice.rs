@@ -1,4 +1,4 @@
-//! Predefined types that are found by what they are, not by name.
+//! Predefined types, found by their properties instead of their names.
 
 use super::Datatype;
 use super::basic::{Basic, BasicKind, Predefined};
@@ -6,7 +6,7 @@ use super::error::Error;
 use super::recipe::Recipe;
 use super::shape::Shape;
 
-/// The class of a type of Fortran, numbered as in the standard's ABI.
+/// A Fortran type class, numbered as in the standard's ABI.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TypeClass {
     /// `LOGICAL`.
@@ -19,8 +19,8 @@ pub enum TypeClass {
     Complex = 194,
 }
 
-/// Floats, from small to large: decimal digits, decimal exponents, what they are, and their bytes.
-/// That of 80 bits is a kind of its own where C's `long double` is it.
+/// Floats, from small to large: decimal digits, decimal exponents, kind, and bytes. The 80-bit float is a kind of its
+/// own where C's `long double` has that form.
 const FLOATS: [(i32, i32, BasicKind, u8); 4] = [
     (6, 37, BasicKind::Float, 4),
     (15, 307, BasicKind::Float, 8),
@@ -32,7 +32,7 @@ const FLOATS: [(i32, i32, BasicKind, u8); 4] = [
 const INTEGERS: [(i32, u8); 5] = [(2, 1), (4, 2), (9, 4), (18, 8), (38, 16)];
 
 impl Datatype {
-    /// The named type of a class of Fortran that has so many bytes.
+    /// The named Fortran type of a class that has this size.
     pub fn match_size(class: TypeClass, bytes: u64) -> Result<Datatype, Error> {
         let prefix = match class {
             TypeClass::Logical => "MPI_LOGICAL",
@@ -43,14 +43,14 @@ impl Datatype {
         Datatype::by_name(&format!("{prefix}{bytes}")).ok_or(Error::Size)
     }
 
-    /// The smallest float of Fortran with so many digits and so wide a range of exponents.
+    /// The smallest Fortran real with this precision and exponent range.
     pub fn f90_real(precision: Option<i32>, range: Option<i32>) -> Result<Datatype, Error> {
         let (sort, bytes) = float(precision, range)?;
         let shape = Shape::one(Basic::new(sort, bytes));
         Ok(Datatype::made(Recipe::F90Real { precision, range }, shape))
     }
 
-    /// Two of them.
+    /// The complex counterpart of [`Datatype::f90_real`].
     pub fn f90_complex(precision: Option<i32>, range: Option<i32>) -> Result<Datatype, Error> {
         let (sort, bytes) = match float(precision, range)? {
             (BasicKind::Extended, bytes) => (BasicKind::ExtendedComplex, 2 * bytes),
@@ -60,7 +60,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::F90Complex { precision, range }, shape))
     }
 
-    /// The smallest integer of Fortran with so many digits.
+    /// The smallest Fortran integer with this many digits.
     pub fn f90_integer(range: i32) -> Result<Datatype, Error> {
         let found = INTEGERS.iter().find(|(digits, _)| (0..=*digits).contains(&range));
         let (_, bytes) = found.ok_or(Error::Precision)?;
@@ -68,7 +68,7 @@ impl Datatype {
         Ok(Datatype::made(Recipe::F90Integer { range }, shape))
     }
 
-    /// The pair of such a value and such an index: the named one where there is one.
+    /// The pair type of a value and an index: the named one if it exists.
     pub fn value_index(value: &Datatype, index: &Datatype) -> Result<Datatype, Error> {
         let named = match (value.name(), index.name()) {
             (Some("MPI_FLOAT"), Some("MPI_INT")) => Some("MPI_FLOAT_INT"),
@@ -104,7 +104,7 @@ impl Datatype {
     }
 }
 
-/// The smallest float that has all that is asked for.
+/// The smallest float with the requested precision and range.
 fn float(precision: Option<i32>, range: Option<i32>) -> Result<(BasicKind, u8), Error> {
     let enough = |asked: Option<i32>, has: i32| asked.is_none_or(|asked| asked <= has);
     let sensible = precision.is_some() || range.is_some();

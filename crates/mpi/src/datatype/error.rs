@@ -1,28 +1,28 @@
-//! What can be wrong with the arguments of a constructor.
+//! Errors in the arguments of a constructor.
 
 use std::fmt;
 
-/// Why there is no such datatype, or no such conversion.
+/// Why a datatype or a conversion is impossible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Error {
     /// A count or a block length below zero.
     NegativeCount,
-    /// An array without dimensions, or one that does not have a positive size in each.
+    /// An array without dimensions, or with a size that is not positive.
     Dimensions,
     /// A part that does not lie inside its array.
     Outside,
     /// A distribution that does not cover its dimension, has no room for its processes, or leaves a
     /// dimension whole that several processes share.
     Distribution,
-    /// A rank that is not in the grid, or a grid that does not have as many processes as said.
+    /// A rank outside the grid, or a grid with a different number of processes.
     Grid,
-    /// No type has so many digits or so wide a range, or neither was asked for.
+    /// No type has this precision or range, or neither was given.
     Precision,
     /// No predefined type of that class has that size.
     Size,
-    /// Not types of which a value and an index can be made.
+    /// Types that cannot form a pair of value and index.
     Pair,
-    /// The type does not fit into the numbers by which addresses are counted.
+    /// The type does not fit into the range of addresses.
     TooLarge,
     /// A value that its external form cannot hold.
     Unrepresentable,

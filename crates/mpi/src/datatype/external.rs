@@ -1,4 +1,4 @@
-//! external32: the form of data that all machines agree on. Big-endian, and without gaps.
+//! external32: the portable data representation. Big-endian, and without gaps.
 //!
 //! MPI 5.0 §14.5.2. C's `long` has 4 bytes there and `wchar_t` 2, so a value may not fit; `long
 //! double` has 16 bytes, of which 112 bits are fraction.
@@ -7,16 +7,16 @@ use super::basic::{Basic, BasicKind};
 use super::error::Error;
 use super::{Datatype, Memory};
 
-/// Elements are converted in batches of about so many bytes.
+/// Elements are converted in batches of about this many bytes.
 const BATCH_BYTES: u64 = 1 << 16;
 
 impl Datatype {
-    /// Bytes of `count` elements in external32; none if they cannot be counted.
+    /// Bytes of `count` elements in external32. None on overflow.
     pub fn external_size(&self, count: u64) -> Option<u64> {
         self.shape().signature.external_bytes.checked_mul(count)
     }
 
-    /// Packs `count` elements for all machines. `into` has the room that they need and no more.
+    /// Packs `count` elements in external32 into `into`, which has exactly the bytes that they need.
     pub fn pack_external<M: Memory + ?Sized>(
         &self,
         count: u64,
@@ -44,8 +44,8 @@ impl Datatype {
         })
     }
 
-    /// Unpacks up to `count` elements from external32. Fewer bytes fill what they reach; a basic
-    /// type that is cut short is left alone.
+    /// Unpacks up to `count` elements from external32. Fewer bytes fill what they reach; a basic type that is cut short
+    /// is left unchanged.
     pub fn unpack_external<M: Memory + ?Sized>(
         &self,
         count: u64,
@@ -78,7 +78,7 @@ impl Datatype {
         })
     }
 
-    /// Calls `f` with where a batch of elements begins and how many it has.
+    /// Calls `f` with the offset of each batch of elements and its length.
     fn batches(
         &self,
         count: u64,
@@ -103,7 +103,7 @@ fn length(bytes: u64) -> usize {
     usize::try_from(bytes).expect("what is in memory has a length")
 }
 
-/// Puts a number of this machine into the form of all machines.
+/// Converts a native number to external32.
 fn to_external(basic: Basic, native: &[u8], into: &mut [u8]) -> Result<(), Error> {
     let parts = length(basic.part_bytes());
     for (native, into) in native.chunks(parts).zip(into.chunks_mut(parts)) {
@@ -116,7 +116,7 @@ fn to_external(basic: Basic, native: &[u8], into: &mut [u8]) -> Result<(), Error
         if cfg!(target_endian = "little") {
             number.reverse();
         }
-        // The upper bytes go if they say nothing that the lower ones do not.
+        // The upper bytes may be dropped if they only extend the lower ones.
         let (gone, kept) = number.split_at(number.len() - into.len());
         let filler = filler(basic, kept);
         if gone.iter().any(|&byte| byte != filler) {
@@ -127,7 +127,7 @@ fn to_external(basic: Basic, native: &[u8], into: &mut [u8]) -> Result<(), Error
     Ok(())
 }
 
-/// Puts a number in the form of all machines into that of this one.
+/// Converts a number from external32 to the native form.
 fn from_external(basic: Basic, outside: &[u8], into: &mut [u8]) {
     let parts = length(basic.part_bytes());
     for (outside, into) in outside.chunks(parts).zip(into.chunks_mut(parts)) {
@@ -143,7 +143,7 @@ fn from_external(basic: Basic, outside: &[u8], into: &mut [u8]) {
     }
 }
 
-/// The byte that widens a big-endian number without changing it.
+/// The byte that extends a big-endian number without changing its value.
 fn filler(basic: Basic, number: &[u8]) -> u8 {
     let negative =
         basic.sort() == BasicKind::Signed && number.first().is_some_and(|&byte| byte >= 128);
@@ -155,23 +155,23 @@ fn is_x87(basic: Basic) -> bool {
     extended && cfg!(target_arch = "x86_64")
 }
 
-/// Bits of the fraction of a quadruple that the 80-bit form has no room for.
+/// Bits of a quadruple's fraction that the 80-bit form has no room for.
 const FRACTION_BITS_LOST: u32 = 112 - 63;
 
-/// From 80 bits to 128, both little-endian. Nothing is lost: sign and exponent are alike, and the
-/// bit before the point, which only the 80-bit form writes down, follows from the exponent.
+/// Converts 80 bits to 128, both little-endian. The conversion is exact: sign and exponent are the same, and the
+/// integer bit, which only the 80-bit form stores, follows from the exponent.
 fn quadruple_of_x87(number: &mut [u8]) {
     let bytes: [u8; 16] = number.try_into().expect("sixteen bytes");
     let bits = u128::from_le_bytes(bytes);
     let (head, mantissa) = (bits >> 64 & 0xffff, bits & u128::from(u64::MAX));
     let (fraction, whole) = (mantissa & u128::from(u64::MAX >> 1), mantissa >> 63);
-    // A number with the smallest exponent but a bit before the point is written with the next one.
+    // A number with the smallest exponent whose integer bit is set is stored with the next exponent.
     let head = if head & 0x7fff == 0 { head | whole } else { head };
     let bits = head << 112 | fraction << FRACTION_BITS_LOST;
     number.copy_from_slice(&bits.to_le_bytes());
 }
 
-/// From 128 bits to 80, both little-endian; to the nearest, or the even one of two.
+/// Converts 128 bits to 80, both little-endian; rounds to nearest, ties to even.
 fn x87_of_quadruple(number: &mut [u8]) {
     let bytes: [u8; 16] = number.try_into().expect("sixteen bytes");
     let bits = u128::from_le_bytes(bytes);
@@ -179,7 +179,7 @@ fn x87_of_quadruple(number: &mut [u8]) {
     let lost = bits & ((1 << FRACTION_BITS_LOST) - 1);
     let mut kept = bits >> FRACTION_BITS_LOST;
     let half = 1 << (FRACTION_BITS_LOST - 1);
-    // A carry out of the fraction raises the exponent, as it should; a NaN stays one.
+    // A carry out of the fraction raises the exponent, as it should; a NaN stays a NaN.
     if special {
         kept |= u128::from(lost != 0);
     } else if lost > half || lost == half && kept & 1 == 1 {
@@ -195,7 +195,7 @@ fn x87_of_quadruple(number: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// A buffer from its address on.
+    /// A buffer that begins at its address.
     struct Buffer(Vec<u8>);
 
     impl Memory for Buffer {
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// One element in external32, and what comes back from there.
+    /// One element in external32, and the result of converting it back.
     fn there_and_back(name: &str, native: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Error> {
         let datatype = Datatype::by_name(name).expect("it is predefined");
         let mut external = vec![0; length(datatype.external_size(1).expect("small"))];

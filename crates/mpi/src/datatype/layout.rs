@@ -1,50 +1,50 @@
-//! The compact form: where the bytes of one element are, in the order in which they are packed.
+//! Layouts: where the bytes of an element are, in the order of packing.
 //!
-//! A layout is a nest of loops with blocks at the bottom. It knows nothing of basic types: blocks
-//! that touch are one block, whatever they hold, and a vector with a million blocks is one loop.
+//! A layout is a nest of loops with blocks at the bottom. It knows nothing of basic types: adjacent blocks are one
+//! block, whatever they hold, and a vector with a million blocks is one loop.
 //!
-//! Offsets wrap. That the bytes of a type have addresses is checked where bounds are made; sums on
-//! the way there may leave the range and come back.
+//! Offsets wrap. Bounds are checked where they are made, so that all bytes of a type have addresses; intermediate sums
+//! may leave the range and return.
 
 use std::sync::Arc;
 
 use super::Memory;
 
-/// Bytes without a gap.
+/// Contiguous bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Block {
     pub(crate) offset: i64,
     pub(crate) bytes: u64,
 }
 
-/// Where bytes are. A clone costs no more than a counter.
+/// Offsets of bytes. A clone costs at most a reference count.
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
     Empty,
     Block(Block),
-    /// What most small structs with a gap are.
+    /// Two blocks, as in most small structs with a gap.
     Two([Block; 2]),
-    /// Blocks of one length, one stride apart.
+    /// Blocks of one length at a constant stride.
     Strided {
         first: Block,
         count: u64,
         stride: i64,
     },
-    /// The same again and again.
+    /// A layout repeated at a constant stride.
     Loop {
         offset: i64,
         count: u64,
         stride: i64,
         each: Arc<Layout>,
     },
-    /// Blocks without a rule.
+    /// Irregular blocks.
     Blocks(Arc<[Block]>),
-    /// One after the other.
+    /// Layouts one after the other.
     Sequence(Arc<[Layout]>),
 }
 
 impl Layout {
-    /// It `count` times, each `stride` further than the last.
+    /// The layout `count` times, each `stride` after the previous one.
     pub(crate) fn repeated(&self, count: u64, stride: i64) -> Layout {
         self.merged(count, stride).unwrap_or_else(|| Layout::Loop {
             offset: 0,
@@ -54,7 +54,7 @@ impl Layout {
         })
     }
 
-    /// The same as [`Layout::repeated`], where that takes no new loop.
+    /// Like [`Layout::repeated`], if it needs no new loop.
     fn merged(&self, count: u64, stride: i64) -> Option<Layout> {
         // Modulo 2^64, as all offsets are.
         let goes_on = |inner: u64, step: i64| step.wrapping_mul(inner.cast_signed()) == stride;
@@ -80,7 +80,7 @@ impl Layout {
         }
     }
 
-    /// It `by` bytes further.
+    /// The layout moved by `by` bytes.
     pub(crate) fn shifted(&self, by: i64) -> Layout {
         let moved =
             |block: &Block| Block { offset: block.offset.wrapping_add(by), bytes: block.bytes };
@@ -104,7 +104,7 @@ impl Layout {
         }
     }
 
-    /// All of them, one after the other.
+    /// All parts, one after the other.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Layout>) -> Layout {
         let mut joined: Vec<Layout> = Vec::new();
         for part in parts {
@@ -129,7 +129,7 @@ impl Layout {
         }
     }
 
-    /// The bytes, if they have no gap.
+    /// The bytes, if they are contiguous.
     pub(crate) fn block(&self) -> Option<Block> {
         match self {
             Layout::Empty => Some(Block { offset: 0, bytes: 0 }),
@@ -138,7 +138,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of memory that it shares with its clones, besides its own few words.
+    /// Heap bytes, shared with its clones.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Layout::Empty | Layout::Block(_) | Layout::Two(_) | Layout::Strided { .. } => 0,
@@ -150,7 +150,7 @@ impl Layout {
         }
     }
 
-    /// Packs `count` elements, each `extent` further than the last, the first at `base`.
+    /// Packs `count` elements, each `extent` after the previous one, the first at `base`.
     #[inline]
     pub(crate) fn pack<M: Memory + ?Sized>(
         &self,
@@ -265,7 +265,7 @@ impl Layout {
     }
 }
 
-/// The best form for blocks of which none touches the next.
+/// The most compact form for blocks of which no two are adjacent.
 fn of_blocks(blocks: &[Block]) -> Layout {
     let away = |pair: &[Block]| pair[1].offset.wrapping_sub(pair[0].offset);
     let (first, stride) = (blocks[0], away(&blocks[..2]));
@@ -279,12 +279,12 @@ fn of_blocks(blocks: &[Block]) -> Layout {
     }
 }
 
-/// Whether one block goes on where the other ends.
+/// Whether `next` begins where `block` ends.
 fn touch(block: &Block, next: &Block) -> bool {
     block.offset.wrapping_add(block.bytes.cast_signed()) == next.offset
 }
 
-/// Calls `f` for each of `count` bases, `stride` apart, while there are bytes.
+/// Calls `f` for each of `count` bases, `stride` apart, while bytes are left.
 #[inline]
 fn each_while(
     base: i64,
@@ -302,14 +302,14 @@ fn each_while(
     }
 }
 
-/// The next bytes to be filled. Too few are a bug of the caller.
+/// The next `bytes` to fill. Too little room is a bug of the caller.
 #[inline]
 fn take_mut<'a>(room: &mut &'a mut [u8], bytes: u64) -> &'a mut [u8] {
     let bytes = usize::try_from(bytes).expect("what is in memory has a length");
     room.split_off_mut(..bytes).expect("there is room for these elements and no more")
 }
 
-/// The next `bytes`, or as many as there are.
+/// The next `bytes`, or as many as are left.
 #[inline]
 fn take<'a>(from: &mut &'a [u8], bytes: u64) -> &'a [u8] {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(from.len());
@@ -318,7 +318,7 @@ fn take<'a>(from: &mut &'a [u8], bytes: u64) -> &'a [u8] {
     taken
 }
 
-/// Loads blocks of `bytes` each, `stride` apart. Short ones of usual lengths are single moves.
+/// Loads blocks of `bytes` each, `stride` apart. Short blocks of common lengths are single moves.
 #[inline]
 fn gather<M: Memory + ?Sized>(from: &M, offset: i64, bytes: u64, stride: i64, into: &mut [u8]) {
     match bytes {

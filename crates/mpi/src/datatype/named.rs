@@ -1,7 +1,7 @@
-//! The predefined types: a table in the order of their handles, made when the program is compiled.
+//! The predefined types: a table in the order of their handles, built at compile time.
 //!
-//! Sizes are those of C on 64-bit Linux, and of Fortran compilers there. What a compiler may lack,
-//! like `INTEGER*16`, is here all the same: its bytes can travel.
+//! Sizes are those of C on 64-bit Linux, and of Fortran compilers there. Types that a compiler may lack, like
+//! `INTEGER*16`, are included: their bytes can be sent.
 
 use super::basic::{Basic, BasicKind};
 use super::recipe::Recipe;
@@ -11,7 +11,7 @@ use super::{Datatype, Definition, Source};
 const BYTE: Basic = Basic::new(BasicKind::Byte, 1);
 const PACKED: Basic = Basic::new(BasicKind::Packed, 1);
 const CHARACTER: Basic = Basic::new(BasicKind::Character, 1);
-// MPI 5.0 §14.5.2 gives these fewer bytes in external32 than they have here.
+// MPI 5.0 §14.5.2 gives these fewer bytes in external32 than they have natively.
 const WIDE: Basic = Basic::new(BasicKind::Character, 4).outside(2);
 const LONG: Basic = signed(8).outside(4);
 const UNSIGNED_LONG: Basic = unsigned(8).outside(4);
@@ -38,7 +38,7 @@ const fn logical(bytes: u8) -> Basic {
     Basic::new(BasicKind::Logical, bytes)
 }
 
-/// The table, and where in it a handle is.
+/// The table of named types, and the position of each handle in it.
 macro_rules! named {
     ($($handle:literal $name:ident $shape:expr,)*) => {
         const HANDLES: &[u16] = &[$($handle),*];
@@ -126,7 +126,7 @@ named! {
 /// The smallest handle of a datatype.
 const FIRST: u16 = 0x200;
 
-/// For each handle, where it is in the table, or past its end.
+/// For each handle, its position in the table, or a position past the end.
 static PLACES: [usize; 256] = {
     let mut places = [usize::MAX; 256];
     let mut place = 0;
@@ -138,25 +138,25 @@ static PLACES: [usize; 256] = {
 };
 
 impl Datatype {
-    /// The predefined type that has this handle in the standard's ABI. `MPI_DATATYPE_NULL` is none.
+    /// The predefined type of a handle in the standard's ABI. None for `MPI_DATATYPE_NULL`.
     #[inline]
     pub fn named(handle: usize) -> Option<Datatype> {
         let place = *PLACES.get(handle.checked_sub(usize::from(FIRST))?)?;
         Some(Datatype(Source::Named(DEFINITIONS.get(place)?)))
     }
 
-    /// The predefined type that is called so, like `"MPI_INT"`.
+    /// The predefined type of a name, like `"MPI_INT"`.
     pub fn by_name(name: &str) -> Option<Datatype> {
         let mut all = Datatype::all_named();
         all.find(|datatype| datatype.name() == Some(name))
     }
 
-    /// All predefined types that have a name, in the order of their handles.
+    /// All named predefined types, in the order of their handles.
     pub fn all_named() -> impl Iterator<Item = Datatype> {
         DEFINITIONS.iter().map(|definition| Datatype(Source::Named(definition)))
     }
 
-    /// Its name, if it is predefined and has one.
+    /// The name, if the type is predefined and has one.
     pub fn name(&self) -> Option<&'static str> {
         match self.recipe() {
             Recipe::Named { name, .. } => Some(name),
@@ -164,7 +164,7 @@ impl Datatype {
         }
     }
 
-    /// Its handle in the standard's ABI, if it is predefined and has a name.
+    /// The handle in the standard's ABI, if the type is predefined and has a name.
     pub fn handle(&self) -> Option<u16> {
         match self.recipe() {
             Recipe::Named { handle, .. } => Some(*handle),

@@ -1,8 +1,8 @@
-//! How a datatype was made, for `MPI_Type_get_envelope` and `MPI_Type_get_contents`.
+//! How a datatype was constructed, for `MPI_Type_get_envelope` and `MPI_Type_get_contents`.
 
 use super::Datatype;
 
-/// What a missing number is called in the arguments of a constructor.
+/// `MPI_UNDEFINED`: a missing number among the arguments of a constructor.
 pub const UNDEFINED: i32 = -32766;
 
 /// A constructor and its arguments.
@@ -107,31 +107,31 @@ pub enum Order {
 /// How the processes of a grid share a dimension of an array.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Distribution {
-    /// Not at all: it has one process.
+    /// Not distributed: it has one process.
     Whole = 16,
-    /// One block each.
+    /// One block for each process.
     Block = 17,
     /// Blocks in turn.
     Cyclic = 18,
 }
 
-/// A dimension of an array that is shared.
+/// A dimension of a distributed array.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dimension {
     /// Elements of the whole array.
     pub size: i64,
-    /// How they are shared.
+    /// How they are distributed.
     pub distribution: Distribution,
-    /// Elements of a block; none for as many as it takes.
+    /// Elements of a block; None for the default size.
     pub block: Option<i32>,
-    /// Processes of the grid.
+    /// Processes along this dimension of the grid.
     pub processes: i32,
 }
 
-/// What a block size is called that was left to us.
+/// `MPI_DISTRIBUTE_DFLT_DARG`: the default block size.
 const DEFAULT_BLOCK: i32 = 19;
 
-/// The name of a constructor, numbered as in the standard's ABI.
+/// A constructor, numbered as in the standard's ABI.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(missing_docs, reason = "they are called what the standard calls them")]
 pub enum Combiner {
@@ -154,7 +154,7 @@ pub enum Combiner {
     ValueIndex = 117,
 }
 
-/// How wide the counts were with which a constructor was called.
+/// The width of the counts that a constructor was called with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counts {
     /// `int`, and `MPI_Aint` for displacements in bytes.
@@ -163,7 +163,7 @@ pub enum Counts {
     Large,
 }
 
-/// The arguments of a constructor in the order of the standard.
+/// The arguments of a constructor, in the standard's order.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// Of type `int`.
@@ -172,11 +172,11 @@ pub struct Contents {
     pub addresses: Vec<i64>,
     /// Of type `MPI_Count`.
     pub large_counts: Vec<i64>,
-    /// The types of which it was made.
+    /// The types that it was constructed from.
     pub datatypes: Vec<Datatype>,
 }
 
-/// The sort of an argument, by which its place depends on the width of counts.
+/// The kind of an argument: where it goes depends on it and on the width of counts.
 #[derive(Clone, Copy)]
 enum ContentsKind {
     /// An integer in both forms.
@@ -211,8 +211,8 @@ impl Recipe {
         }
     }
 
-    /// The arguments, laid out as the calls with such counts return them. None if one is too large
-    /// for an `int`. A type that was made with small counts has the small form in both calls.
+    /// The arguments, laid out as the calls with these counts return them. None if one is too large for an `int`. A
+    /// type that was constructed with small counts has the small form in both calls.
     pub fn contents(&self, counts: Counts) -> Option<Contents> {
         let mut contents = Contents::default();
         let mut fits = true;
@@ -232,7 +232,7 @@ impl Recipe {
         fits.then_some(contents)
     }
 
-    /// The types of which it was made.
+    /// The types that it was constructed from.
     pub fn datatypes(&self) -> Vec<Datatype> {
         match self {
             Recipe::Named { .. }
@@ -255,7 +255,7 @@ impl Recipe {
         }
     }
 
-    /// Calls `f` for each number among the arguments, in the order of the standard.
+    /// Calls `f` for each number among the arguments, in the standard's order.
     fn each_argument(&self, f: &mut impl FnMut(ContentsKind, i64)) {
         let length = |list: &[i64]| i64::try_from(list.len()).unwrap_or(i64::MAX);
         let mut all =
@@ -324,7 +324,7 @@ impl Recipe {
 mod tests {
     use super::*;
 
-    /// Integers and addresses of the small form, integers and large counts of the large one.
+    /// Integers and addresses of the small form; integers and large counts of the large one.
     fn forms(datatype: &Datatype) -> [(Vec<i32>, Vec<i64>); 2] {
         let form = |counts| datatype.recipe().contents(counts).expect("small numbers");
         let (small, large) = (form(Counts::Small), form(Counts::Large));
@@ -374,7 +374,7 @@ mod tests {
         assert!(large.recipe().contents(Counts::Small).is_none());
         let contents = large.recipe().contents(Counts::Large).expect("it fits");
         assert_eq!(contents.large_counts, [1 << 40]);
-        // What is made of it still knows.
+        // A type constructed from it keeps that information.
         let of = large.dup().recipe().datatypes();
         assert_eq!(of[0].counts(), Counts::Large);
         assert_eq!(byte.with_large_counts().counts(), Counts::Small);

@@ -1,7 +1,6 @@
-//! What one element of a datatype is: which basic types, where, and how far it reaches.
+//! The shape of an element: its basic types, their places, and its bounds.
 //!
-//! All constructors are made of four operations on shapes: to repeat, to move, to join, to set
-//! bounds.
+//! All constructors use four operations on shapes: repeat, move, join, and set bounds.
 
 use super::basic::Basic;
 use super::error::Error;
@@ -16,20 +15,20 @@ pub(crate) struct Shape {
     pub(crate) bounds: Bounds,
 }
 
-/// How far an element reaches.
+/// The bounds of an element.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) lower: i64,
     pub(crate) upper: i64,
     pub(crate) true_lower: i64,
     pub(crate) true_upper: i64,
-    /// Somebody has set the bounds. What is made of it looks at set bounds only, and is not padded.
+    /// The bounds were set explicitly. Types made from it consider set bounds only, and are not padded.
     set: bool,
     /// The strictest alignment of its basic types; zero if it has none.
     align: u64,
 }
 
-/// A shape `count` times without a gap between their extents, the first at `displacement`.
+/// A shape repeated `count` times, one extent apart, the first at `displacement`.
 pub(crate) struct Part<'a> {
     pub(crate) displacement: i128,
     pub(crate) count: u64,
@@ -40,7 +39,7 @@ impl Bounds {
     const NOTHING: Bounds =
         Bounds { lower: 0, upper: 0, true_lower: 0, true_upper: 0, set: false, align: 0 };
 
-    /// From one element to the next.
+    /// Distance from one element to the next.
     pub(crate) fn extent(&self) -> i64 {
         self.upper - self.lower
     }
@@ -66,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// What C makes of a struct of these two.
+    /// The C struct of these two.
     pub(crate) const fn pair(value: Basic, index: Basic) -> Shape {
         let at = value.bytes().next_multiple_of(index.align());
         let end = at + index.bytes();
@@ -83,7 +82,7 @@ impl Shape {
         Shape { signature: Signature::pair(value, index), layout, bounds }
     }
 
-    /// It `count` times, each `stride` bytes further than the last.
+    /// The shape `count` times, each `stride` bytes after the previous one.
     pub(crate) fn repeated(&self, count: u64, stride: i128) -> Result<Shape, Error> {
         match count {
             0 => return Ok(Shape::NOTHING),
@@ -98,17 +97,17 @@ impl Shape {
         Ok(Shape { signature, layout: self.layout.repeated(count, stride), bounds })
     }
 
-    /// It `count` times, each where the extent of the last ends.
+    /// The shape `count` times, one extent apart.
     pub(crate) fn row(&self, count: u64) -> Result<Shape, Error> {
         self.repeated(count, i128::from(self.bounds.extent()))
     }
 
-    /// It `by` bytes further.
+    /// The shape moved by `by` bytes.
     pub(crate) fn shifted(&self, by: i128) -> Result<Shape, Error> {
         Shape::joined(&[Part { displacement: by, count: 1, shape: self }])
     }
 
-    /// Rows of it, each so long and so far away. Takes a list only if the rows follow no rule.
+    /// Rows of the shape: lengths and displacements. Needs a list only if the rows are irregular.
     pub(crate) fn scattered(&self, rows: &[(u64, i128)]) -> Result<Shape, Error> {
         if let [(count, first), (_, second), ..] = rows
             && rows.windows(2).all(|pair| pair[1].1 - pair[0].1 == second - first)
@@ -123,7 +122,7 @@ impl Shape {
             reach.add_row(&self.bounds, fit(displacement)?, count, extent);
             elements = elements.checked_add(count).ok_or(Error::TooLarge)?;
         }
-        // Only now is it certain that the bytes can be counted.
+        // Only here is it certain that the byte counts do not overflow.
         let (bounds, signature) = (reach.bounds()?, self.signature.repeated(elements)?);
         let layouts = rows.map(|&(count, displacement)| {
             Ok(self.layout.repeated(count, extent).shifted(fit(displacement)?))
@@ -146,7 +145,7 @@ impl Shape {
         Ok(Shape { signature, layout: Layout::joined(layouts), bounds })
     }
 
-    /// The same with these bounds.
+    /// The shape with these bounds.
     pub(crate) fn bounded(&self, lower: i128, extent: i128) -> Result<Shape, Error> {
         fit(extent)?;
         let (lower, upper) = (fit(lower)?, fit(lower + extent)?);
@@ -155,10 +154,10 @@ impl Shape {
     }
 }
 
-/// From where to where.
+/// A lower and an upper end.
 type Stretch = Option<(i128, i128)>;
 
-/// Bounds in the making, in numbers that do not overflow.
+/// Bounds under construction, in numbers that do not overflow.
 #[derive(Default)]
 struct Reach {
     set: Stretch,
@@ -168,7 +167,7 @@ struct Reach {
 }
 
 impl Reach {
-    /// Such an element `count` times, at least once.
+    /// Adds `count` elements with these bounds, at least one.
     fn add_row(&mut self, bounds: &Bounds, displacement: i64, count: u64, stride: i64) {
         let first = i128::from(displacement);
         self.add(bounds, first);
@@ -191,8 +190,8 @@ impl Reach {
         self.align = self.align.max(bounds.align);
     }
 
-    /// MPI 5.0 §5.1.6: bounds that were set count alone; where none were, the extent is rounded up
-    /// to what the strictest basic type needs.
+    /// MPI 5.0 §5.1.6: explicitly set bounds count alone; where there are none, the extent is rounded up to the
+    /// strictest alignment of the basic types.
     fn bounds(&self) -> Result<Bounds, Error> {
         let padded = self.unset.map(|(lower, upper)| {
             let align = i128::from(self.align);

@@ -1,14 +1,14 @@
-//! The basic types of an element, in the order in which they are packed, without their places.
+//! Signatures: the basic types of an element, in the order of packing, without their places.
 //!
-//! What a message holds does not depend on where it came from, so a count of basic types and a
-//! conversion to external32 need this and the packed bytes only.
+//! The content of a message does not depend on where it came from, so counting basic types and converting to external32
+//! need only this and the packed bytes.
 
 use std::sync::Arc;
 
 use super::basic::Basic;
 use super::error::Error;
 
-/// Basic types in an order, and sums over them. A clone costs no more than a counter.
+/// A sequence of basic types, and sums over them. A clone costs at most a reference count.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     pub(crate) bytes: u64,
@@ -20,18 +20,18 @@ pub(crate) struct Signature {
 #[derive(Clone, Debug)]
 enum Form {
     Empty,
-    /// As many of one sort as there are basics.
+    /// `basics` times the same basic type.
     Run(Basic),
     /// A value and an index.
     Pair(Basic, Basic),
-    /// The same again and again.
+    /// A signature repeated.
     Repeat(Arc<Signature>),
-    /// One after the other.
+    /// Signatures one after the other.
     Sequence(Arc<[Signature]>),
 }
 
 impl Signature {
-    /// Nothing.
+    /// No basic types.
     pub(crate) const EMPTY: Signature =
         Signature { bytes: 0, external_bytes: 0, basics: 0, form: Form::Empty };
 
@@ -55,7 +55,7 @@ impl Signature {
         }
     }
 
-    /// It `count` times.
+    /// The signature `count` times.
     pub(crate) fn repeated(&self, count: u64) -> Result<Signature, Error> {
         let form = match (&self.form, count) {
             (Form::Empty, _) | (_, 0) => return Ok(Signature::EMPTY),
@@ -69,7 +69,7 @@ impl Signature {
         Ok(Signature { bytes, external_bytes, basics: times(self.basics)?, form })
     }
 
-    /// All of them, one after the other.
+    /// All parts, one after the other.
     pub(crate) fn joined(parts: impl IntoIterator<Item = Signature>) -> Result<Signature, Error> {
         let mut joined: Vec<Signature> = Vec::new();
         for part in parts {
@@ -93,7 +93,7 @@ impl Signature {
         matches!(self.form, Form::Run(own) if own == basic)
     }
 
-    /// Adds the sums of `other` to its own.
+    /// Adds the sums of `other` to ours.
     fn absorb(&mut self, other: &Signature) -> Result<(), Error> {
         let sum = |a: u64, b: u64| a.checked_add(b).ok_or(Error::TooLarge);
         self.bytes = sum(self.bytes, other.bytes)?;
@@ -111,7 +111,7 @@ impl Signature {
         }
     }
 
-    /// How many basic types the first `bytes` of the element hold; none if they end inside one.
+    /// Number of basic types in the first `bytes` of the element. None if they end inside one.
     pub(crate) fn basics_in(&self, bytes: u64) -> Option<u64> {
         let whole = |size: u64| bytes.is_multiple_of(size).then(|| bytes / size);
         match &self.form {
@@ -141,7 +141,7 @@ impl Signature {
         }
     }
 
-    /// How many bytes the first `basics` basic types of the element take.
+    /// Bytes of the first `basics` basic types of the element.
     pub(crate) fn bytes_of(&self, basics: u64) -> u64 {
         match &self.form {
             Form::Empty => 0,
@@ -183,7 +183,7 @@ impl Signature {
         }
     }
 
-    /// Bytes of memory that it shares with its clones, besides its own few words.
+    /// Heap bytes, shared with its clones.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.form {
             Form::Empty | Form::Run(_) | Form::Pair(..) => 0,

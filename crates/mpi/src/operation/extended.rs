@@ -1,19 +1,18 @@
-//! Floats of 80 bits, the `long double` of C on this sort of machine, in 16 bytes.
+//! 80-bit floats, C's `long double` on x86-64, in 16 bytes.
 //!
-//! Rust has no such type, so sums and products are done in integers: rounded to the nearest, and to
-//! the even one of two that are as near, as the machine does it. That is slow, and only that.
+//! Rust has no such type, so sums and products are computed with integers: rounded to nearest, ties to even, as the
+//! hardware does. That is slow, but exact.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
 
-/// One such float.
+/// An 80-bit float.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extended {
     negative: bool,
-    /// 0 for zero and for what is too small for a leading one, [`EXPONENT_MAX`] for what is no
-    /// number of finite size.
+    /// 0 for zero and subnormal numbers, [`EXPONENT_MAX`] for infinities and NaN.
     exponent: u16,
-    /// The digits, with a leading one unless the exponent is 0.
+    /// The significand, with a leading one unless the exponent is 0.
     digits: u64,
 }
 
@@ -22,16 +21,16 @@ const EXPONENT_MAX: u16 = 0x7fff;
 const BIAS: i32 = 0x3fff;
 const LEADING_ONE: u64 = 1 << 63;
 const SIGN: u16 = 0x8000;
-/// The mark of a NaN that may be computed with.
+/// The mark of a quiet NaN.
 const QUIET: u64 = 1 << 62;
-/// What makes no sense.
+/// The result of an invalid operation.
 const NAN: Extended =
     Extended { negative: true, exponent: EXPONENT_MAX, digits: LEADING_ONE | QUIET };
-/// Bits below the digits of an exact result that is still to be rounded.
+/// Bits below the significand of an exact result that is still to be rounded.
 const GUARD_BITS: u32 = 62;
 
 impl Extended {
-    /// Digits in 8 bytes, sign and exponent in 2, and 6 that say nothing.
+    /// Significand in 8 bytes, sign and exponent in 2, and 6 bytes of padding.
     pub(super) fn from_ne_bytes(bytes: [u8; 16]) -> Extended {
         let [digits, head] = [0, 8].map(|at| u128::from_le_bytes(bytes) >> (at * 8));
         let [digits, head] = [digits & u128::from(u64::MAX), head & 0xffff];
@@ -45,7 +44,7 @@ impl Extended {
         (u128::from(head) << 64 | u128::from(self.digits)).to_le_bytes()
     }
 
-    /// Also what has an exponent and no leading one, which no machine makes.
+    /// Whether it is NaN. Includes numbers with an exponent but no leading one, which no hardware produces.
     pub(super) fn is_nan(self) -> bool {
         let leads = self.digits & LEADING_ONE != 0;
         match self.exponent {
@@ -71,13 +70,13 @@ impl Extended {
         Extended { digits: self.digits | LEADING_ONE | QUIET, exponent: EXPONENT_MAX, ..self }
     }
 
-    /// The exponent of the leading digit, be it one or not.
+    /// The exponent of the leading bit, whether it is set or not.
     fn scale(self) -> i32 {
         i32::from(self.exponent.max(1))
     }
 
-    /// The float nearest to an exact result: `exact` has its leading digit [`GUARD_BITS`] above the
-    /// place that it has in digits, if its exponent is `scale`.
+    /// The float nearest to an exact result: the leading bit of `exact` is [`GUARD_BITS`] above its place in the
+    /// significand, if its exponent is `scale`.
     fn nearest(negative: bool, scale: i32, exact: u128) -> Extended {
         if exact == 0 {
             return Extended { negative, exponent: 0, digits: 0 };
@@ -92,7 +91,7 @@ impl Extended {
         let mut digits = match u32::try_from(shift) {
             Err(_) => exact << shift.unsigned_abs(),
             Ok(0) => exact,
-            // About half of the smallest that there is, and less.
+            // About half of the smallest number, and less.
             Ok(128) => u128::from(exact > 1 << 127),
             Ok(129..) => 0,
             Ok(shift) => {
@@ -134,7 +133,7 @@ impl Add for Extended {
         }
         let distance = (large.scale() - small.scale()).unsigned_abs();
         let [more, less] = [large, small].map(|float| u128::from(float.digits) << GUARD_BITS);
-        // Of what is shifted out, it matters only whether it was nothing.
+        // Of the bits shifted out, only whether all were zero matters.
         let shifted = less.checked_shr(distance).unwrap_or(0);
         let lost = shifted.checked_shl(distance).unwrap_or(0) != less;
         let less = shifted | u128::from(lost);
@@ -154,7 +153,7 @@ impl Sub for Extended {
     type Output = Extended;
 
     fn sub(self, other: Extended) -> Extended {
-        // The sign of NaN says nothing.
+        // The sign of a NaN has no meaning.
         self + Extended { negative: !other.negative, ..other }
     }
 }
@@ -227,7 +226,7 @@ pub(super) mod tests {
         Extended { negative: head & SIGN != 0, exponent: head & EXPONENT_MAX, digits }
     }
 
-    /// Two floats, their sum and their product, as a machine that has them came to.
+    /// Two floats, their sum and their product, as computed by hardware.
     #[test]
     fn long_floats_come_to_what_a_machine_says() {
         let table = [
@@ -314,7 +313,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Where 53 digits are enough for the exact result, both must come to the same.
+    /// Where 53 digits hold the exact result, both must agree.
     #[test]
     fn short_floats_come_to_what_rust_says() {
         let short = [0.0, -0.0, 1.0, -1.5, 3.25, 1e5, -7e8, 0.1, f32::MAX, 1.5e-40].map(f64::from);

@@ -1,4 +1,4 @@
-//! What the tests of worlds have in common: rails, bytes that tell whose they are, and a diary.
+//! Shared by the tests of worlds: rails, bytes that identify their owner, and an application that records.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, compose, reduce_op};
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
-/// Does nothing by itself, and writes down what it is told.
+/// An application that does nothing but record completions.
 #[derive(Default)]
 pub(crate) struct Diary {
     pub(crate) told: Vec<(Ticket, Outcome)>,
@@ -30,12 +30,12 @@ impl Application<Standard> for Diary {
     fn on_peer_down(&mut self, _: Peer, _: &mut Context<'_, Standard>) {}
 }
 
-/// What carries the frames.
+/// The kind of rail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rail {
     /// Loses nothing, and is soon full.
     Ring,
-    /// Writes and reads memory of the peer: long messages may overtake each other.
+    /// Has remote memory access: long messages may overtake each other.
     OneSided,
     /// Loses, repeats and delays.
     Rough,
@@ -44,7 +44,7 @@ pub(crate) enum Rail {
 impl Rail {
     pub(crate) const ALL: [Rail; 3] = [Rail::Ring, Rail::OneSided, Rail::Rough];
 
-    /// A world of so many ranks on such rails.
+    /// A world of `ranks` ranks on such rails.
     pub(crate) fn world(self, ranks: u32, seed: u64) -> World<Standard, Diary> {
         let one_sided = matches!(self, Rail::OneSided);
         let promises = Promises {
@@ -73,13 +73,13 @@ impl Rail {
         world
     }
 
-    /// An operator whose order matters, which is slow on most rails.
+    /// A non-commutative operator, which is slow on most rails.
     pub(crate) fn reduce_op(self) -> ReduceOp {
         reduce_op(if matches!(self, Rail::OneSided) { COMPOSE } else { COMPOSE_LATER })
     }
 }
 
-/// Lets every process run the schedule that it gets, and answers the bytes that each names.
+/// Runs a schedule on every process, and returns the bytes that each names.
 pub(crate) fn run(
     world: &mut World<Standard, Diary>,
     random: &mut Random,
@@ -87,14 +87,14 @@ pub(crate) fn run(
     mut build: impl FnMut(usize, &mut Memory) -> (Schedule, Span),
 ) -> Vec<Vec<u8>> {
     let mut order: Vec<(usize, Peer)> = peers.enumerate().collect();
-    // One comes when all that can happen without it has happened.
+    // One process starts when everything possible without it has happened.
     let last = order.remove(len(random.below(order.len() as u64)));
     let mut begun: Vec<(usize, Peer, Posted, Span)> = Vec::new();
     for (nth, peer) in order.into_iter().chain([last]) {
         if nth == last.0 {
             world.run_until_quiet();
         }
-        // Some are late, and find that others have begun.
+        // Some start late, after others.
         if random.percent(30) {
             for _ in 0..random.below(100) {
                 world.step();
@@ -121,14 +121,14 @@ pub(crate) fn run(
     results.collect()
 }
 
-/// Groups whose ranks are their peers, and groups whose ranks are not.
+/// Groups whose ranks equal their peers, and groups whose ranks do not.
 pub(crate) fn group(form: usize, size: u32) -> Group {
     let members: Vec<Peer> = match form {
         0 => return Group::whole(size),
         1 => (0..size).rev().map(Peer).collect(),
         2 => (0..size).map(|rank| Peer(5 + rank)).collect(),
         3 => (0..size).map(|rank| Peer(2 + 3 * rank)).collect(),
-        // No rule: odd ones first, even ones after them, backwards.
+        // Irregular: odd ones first, then even ones, backwards.
         _ => (0..size)
             .filter(|rank| rank % 2 == 1)
             .chain((0..size).filter(|rank| rank % 2 == 0).rev())
@@ -143,13 +143,13 @@ pub(crate) fn lend(memory: &mut Memory, bytes: Vec<u8>) -> Span {
     Span::new(memory.lend(bytes), 0, len)
 }
 
-/// Bytes that tell whose they are and where.
+/// Bytes that identify their owner and their offset.
 pub(crate) fn pattern(whose: u32, len: u64) -> Vec<u8> {
     let byte = |at: u64| (u64::from(whose) * 167 + at * 31 + (at >> 7)).to_le_bytes()[0] | 1;
     (0..len).map(byte).collect()
 }
 
-/// Functions for [`COMPOSE`], which tell whose they are and where.
+/// Functions for [`COMPOSE`] that identify their owner and their offset.
 pub(crate) fn functions(whose: u32, len: u64) -> Vec<u8> {
     let part = |at: u64| u64::from(whose) * 2_654_435_761 + at * 40_503 + 3;
     (0..len / 4).flat_map(|at| part(at).to_le_bytes().into_iter().take(4)).collect()
@@ -159,10 +159,10 @@ pub(crate) fn len(bytes: u64) -> usize {
     usize::try_from(bytes).expect("it fits the machine")
 }
 
-/// What stands where nothing has been written.
+/// Fill byte of memory that has not been written to.
 pub(crate) const GUARD: u8 = 0;
 
-/// What the functions of these ranks come to, composed one by one.
+/// The functions of these ranks, composed one by one.
 pub(crate) fn in_order(ranks: std::ops::Range<u32>, len: u64) -> Vec<u8> {
     let mut ranks = ranks.rev();
     let mut result = functions(ranks.next().expect("at least one"), len);

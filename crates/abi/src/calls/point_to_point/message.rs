@@ -1,7 +1,7 @@
 //! Blocking sends and receives.
 //!
-//! The path of a message: [`send`] → `Comm::send` of the runtime → `Driver::perform` → `Nic::post_send` →
-//! `Port::transmit` → `Rail::send`.
+//! The path of a short message is in `docs/ARCHITECTURE.md`; after [`send_message`] comes `Comm::send_blocking` of the
+//! runtime.
 //!
 //! Invariants, cited below by number.
 //!   I1. A blocking call borrows its buffers until it returns, and returns when the operation is complete.
@@ -23,19 +23,19 @@ entries! {
     fn MPI_Send / MPI_Send_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send(buf, count, datatype, dest, tag, comm, Mode::Standard)
+        send_message(buf, count, datatype, dest, tag, comm, Mode::Standard)
     }
 
     fn MPI_Ssend / MPI_Ssend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
+        send_message(buf, count, datatype, dest, tag, comm, Mode::Synchronous)
     }
 
     fn MPI_Rsend / MPI_Rsend_c (
         buf: Choice, count: Size, datatype: MPI_Datatype, dest: PeerRank, tag: MessageTag, comm: MPI_Comm,
     ) on comm {
-        send(buf, count, datatype, dest, tag, comm, Mode::Ready)
+        send_message(buf, count, datatype, dest, tag, comm, Mode::Ready)
     }
 
     fn MPI_Recv / MPI_Recv_c (
@@ -64,7 +64,7 @@ entries! {
 
 /// Sends, and waits until the buffer may be used again.
 #[inline]
-fn send(
+fn send_message(
     buf: Choice,
     count: impl Wide,
     datatype: MPI_Datatype,
@@ -84,6 +84,6 @@ fn send(
     let mut outgoing = Outgoing::new(data);
     let source = outgoing.load();
     // SAFETY: I1.
-    let outcome = unsafe { comm.runtime().send(to, source, mode) };
+    let outcome = unsafe { comm.runtime().send_blocking(to, source, mode) };
     sent(outcome).map_err(|failure| failure.during(call(bytes)))
 }

@@ -1,4 +1,4 @@
-/* Makes a machine look as if it had sixteen cores, so that communicators are in several planes. */
+/* Makes the machine appear to have sixteen cores, so that communicators are in several planes. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <string.h>

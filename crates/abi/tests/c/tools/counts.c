@@ -1,4 +1,4 @@
-/* A tool that is loaded before the library: counts calls on their way, and says so at the end. */
+/* A profiling tool that is loaded before the library: counts calls, and prints the counts at the end. */
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype da
     return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
-/* Programs speak to tools through this one: here, a level and a word. */
+/* The call by which programs talk to tools: here, a level and a word. */
 int MPI_Pcontrol(const int asked, ...) {
     va_list rest;
     va_start(rest, asked);
