@@ -1,15 +1,15 @@
-//! The rules of the house that a compiler does not hold: which crate may import which, what the
-//! core may not know, and what no source file may contain.
+//! Rules that a compiler does not enforce: which crate may import which, what the core may not know, and what no source
+//! file may contain.
 //!
-//! Each rule is one test, and each failure says the rule, its reason and the place. Manifests and
-//! sources are read as text, line by line: a rule that needs a full parser is too clever for here.
+//! Each rule is one test, and each failure prints the rule, its reason and the place. Manifests and sources are read as
+//! text, line by line: a rule that needs a full parser does not belong here.
 #![allow(missing_docs)]
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every crate, by folder, and the crates of ours that it may import. A crate that is not in the table is a failure.
+/// Every crate, by folder, and those of our crates that it may import. A crate missing from the table is a failure.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("nic", &[]),
     ("mpi", &["nic"]),
@@ -20,19 +20,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("abi", &["mpi", "host", "modules", "runtime"]),
     ("ferry", &["nic", "mpi", "host", "modules", "ferrywire", "sim"]),
     ("sim", &["nic", "mpi", "modules"]),
-    // Names it in what it generates.
+    // The generated code names it.
     ("ferrywire/derive", &["ferrywire"]),
     ("host/loom", &[]),
     ("modules/engine", &["nic", "modules"]),
     ("modules/sdk", &[]),
 ];
 
-/// What its tests may import besides. The stories of the core run the collectives that there are, instead of writing them a
-/// second time; modules are tested in jobs, and in the simulator.
+/// What the tests of a crate may import in addition. The tests of the core run the existing collectives instead of
+/// writing them a second time; modules are tested in jobs, and in the simulator.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] =
     &[("nic", &["mpi"]), ("modules/engine", &["mpi", "ferrywire", "sim"])];
 
-/// Crates that the core may depend on, at most.
+/// The most dependencies of the core.
 const NIC_DEPENDENCIES_MAX: usize = 2;
 
 #[test]
@@ -66,7 +66,7 @@ fn crates_import_only_what_the_table_allows() {
                 breaches.push(format!("tests of {} import {import}", krate.name));
             }
         }
-        // A manifest is not the only way to an import: a path would do as well.
+        // A manifest is not the only way to import: a path works as well.
         for (place, line) in krate.code() {
             for (other, _) in ALLOWED {
                 let named = names_crate(&line, &package(other));
@@ -249,7 +249,7 @@ fn a_crate_names_one_type_by_each_name() {
     for krate in crates() {
         let mut known: HashMap<String, String> = HashMap::new();
         for (place, line) in krate.code() {
-            // Types inside of functions and traits are indented, and nobody else sees them.
+            // Types inside functions and traits are indented, and not visible outside.
             let Some(name) = defined_type(&line) else { continue };
             if let Some(other) = known.insert(name.to_string(), place.clone()) {
                 breaches.push(format!("{place}: {name} is the name of another type at {other}"));
@@ -259,7 +259,7 @@ fn a_crate_names_one_type_by_each_name() {
     hold("a reader who searches for a type finds one, so no two of a crate share a name", breaches);
 }
 
-/// Named functions between a call of the user and the rail, at most.
+/// The most named functions between a user's call and the rail.
 const PATH_MAX: usize = 7;
 
 #[test]
@@ -282,7 +282,7 @@ fn the_path_of_a_short_message_is_what_the_architecture_says() {
             line.contains(&format!("fn {name} ")) || line.contains(&format!("fn {name}("))
         };
         assert_eq!(text.lines().filter(defines).count(), 1, "definitions of {name} in {file}");
-        // What the front asks for travels down as a closure, so that any earlier file may have the call.
+        // The front's request travels down as a closure, so any earlier file may have the call.
         let calls = |(_, file): &(&str, &str)| {
             let text = fs::read_to_string(repository().join(file)).expect(file);
             text.lines().any(|line| line.contains(&format!("{name}(")) && !defines(&line))
@@ -309,7 +309,7 @@ fn settings_are_read_at_the_top_only() {
     );
 }
 
-/// One crate of ours, as text.
+/// One of our crates, as text.
 struct Crate {
     name: String,
     folder: PathBuf,
@@ -317,15 +317,15 @@ struct Crate {
 }
 
 impl Crate {
-    /// The crate in a folder of `crates/`, if there is one.
+    /// The crate in a folder of `crates/`, if it exists.
     fn at(name: &str) -> Option<Crate> {
         let folder = repository().join("crates").join(name);
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
         Some(Crate { name: name.to_string(), folder, manifest })
     }
 
-    /// The crates of ours that the manifest names. Tests may import no more than the code: a
-    /// crate whose tests need a higher one is tested in the wrong place.
+    /// Those of our crates that the manifest names. Tests may import no more than the code: a crate whose tests need a
+    /// higher one is tested in the wrong place.
     fn own_imports(&self) -> Vec<String> {
         self.own_among(&self.dependencies(&["dependencies", "build-dependencies"]))
     }
@@ -334,8 +334,7 @@ impl Crate {
         names.iter().filter_map(|name| folder_of(name)).filter(|name| *name != self.name).collect()
     }
 
-    /// Names of the packages in the given tables of the manifest, including those that a target
-    /// has for itself.
+    /// Names of the packages in the given tables of the manifest, including target-specific ones.
     fn dependencies(&self, tables: &[&str]) -> Vec<String> {
         let mut names = Vec::new();
         let mut inside = false;
@@ -380,8 +379,8 @@ impl Crate {
         found
     }
 
-    /// Every line of code with its place, comments cut off. Test modules stand at the bottom of a
-    /// file, so the code of a file ends where they begin.
+    /// Every line of code with its place, without comments. Test modules are at the bottom of a file, so the code of a
+    /// file ends where they begin.
     fn code(&self) -> impl Iterator<Item = (String, String)> {
         self.sources().into_iter().filter(|(path, _)| !is_test(path)).flat_map(|(path, text)| {
             let mut lines = Vec::new();
@@ -400,7 +399,7 @@ impl Crate {
     }
 }
 
-/// The name of the type that a line defines, if it begins such a definition.
+/// The name of the type that a line defines, if it begins a definition.
 fn defined_type(line: &str) -> Option<&str> {
     if line.starts_with(' ') {
         return None;
@@ -411,12 +410,12 @@ fn defined_type(line: &str) -> Option<&str> {
     matches!(keyword, "struct" | "enum" | "union" | "trait" | "type").then(|| words.next())?
 }
 
-/// Fails with the rule and all the places that break it.
+/// Fails with the rule and all places that violate it.
 fn hold(rule: &str, breaches: Vec<String>) {
     assert!(breaches.is_empty(), "{rule}. Broken here:\n  {}", breaches.join("\n  "));
 }
 
-/// The crates of ours that exist, those inside of others included.
+/// All our crates, nested ones included.
 fn crates() -> Vec<Crate> {
     let mut found = Vec::new();
     for name in folders_in("") {
@@ -431,7 +430,7 @@ fn crates() -> Vec<Crate> {
     found
 }
 
-/// Names of folders from `crates/`.
+/// Names of folders, relative to `crates/`.
 fn folders_in(name: &str) -> Vec<String> {
     let entries = fs::read_dir(repository().join("crates").join(name)).expect("a folder");
     let inner = entries.filter_map(|entry| {
@@ -466,7 +465,7 @@ fn package(folder: &str) -> String {
     }
 }
 
-/// The folder of a package of ours.
+/// The folder of one of our packages.
 fn folder_of(package_name: &str) -> Option<String> {
     let row = ALLOWED.iter().find(|(folder, _)| package(folder) == package_name);
     row.map(|(folder, _)| folder.to_string())
@@ -479,7 +478,7 @@ fn renamed(line: &str) -> Option<&str> {
     rest.split('"').nth(1)
 }
 
-/// Every `.rs` file below `folder`, its path told from the root of the repository.
+/// Every `.rs` file below `folder`, with its path from the root of the repository.
 fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).expect("a source folder can be read") {
         let path = entry.expect("a source folder can be listed").path();
@@ -516,7 +515,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The line without what stands between quotes: text for people may use any word.
+/// The line without string literals: text for people may use any word.
 fn without_strings(line: &str) -> String {
     line.split('"').step_by(2).collect::<Vec<_>>().join(" ")
 }
@@ -526,8 +525,8 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Whether the line names `path` as the beginning of a path: `std` in `std::fmt`, in `::std::fmt`
-/// and in `extern crate std;`, not in `no_std` nor in `other::std::fmt`.
+/// Whether the line names `path` as the beginning of a path: `std` in `std::fmt`, in `::std::fmt` and in `extern crate
+/// std;`, not in `no_std` nor in `other::std::fmt`.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].strip_suffix("::").unwrap_or(&line[..at]);

@@ -1,7 +1,7 @@
-/* bare udp|tcp half|stream BYTES ROUNDS [ADDRESS]: what the network does without an MPI. With an address it is the side that begins.
+/* bare udp|tcp half|stream BYTES ROUNDS [ADDRESS]: the network without an MPI. With an address, this side begins.
  *
- * Both sides ask their socket again and again, as an MPI does that has a core to itself, and stay on a core each. Datagrams
- * that the network loses end it: give it a network that loses none. Prints what speed.c prints: "speed FIGURE". */
+ * Both sides poll their socket, like an MPI with a core to itself, and are pinned to a core each. A lost datagram hangs
+ * it: use a network that loses none. Prints what speed.c prints: "speed FIGURE". */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static void must(int good, const char *what)
     }
 }
 
-/* A socket that is connected with the other side's. */
+/* A socket that is connected to the other side. */
 static int meet(int datagrams, const char *address)
 {
     int kind = datagrams ? SOCK_DGRAM : SOCK_STREAM, on = 1;
@@ -44,7 +44,7 @@ static int meet(int datagrams, const char *address)
             must(tries < 500, "connect");
             usleep(10000);
         }
-        /* The other side may not be there yet. */
+        /* The other side may not have started yet. */
         char answer;
         for (int tries = 0; datagrams && recv(fd, &answer, 1, MSG_DONTWAIT) < 0; tries++) {
             must(tries < 500, "no answer");

@@ -1,4 +1,4 @@
-"""How a program is compiled and started on several hosts, which are network namespaces: on Ferrywire, and on its peers over TCP."""
+"""Compiles and starts a program on several hosts, which are network namespaces: on Ferrywire, and on peers over TCP."""
 
 import pathlib
 import shlex
@@ -8,10 +8,10 @@ import subprocess
 from network import FERRY
 
 PEERS = pathlib.Path.home() / ".cache" / "ferrywire-peers"
-# Where MPICH has its own libfabric.
+# MPICH's own libfabric.
 MPICH_FABRIC = PEERS / "mpich" / "lib" / "mpich"
-# `ssh HOST COMMAND`, as the peers call it, with options before the host. Open MPI waits for ever for itself where hosts
-# have one name, which namespaces of networks do not change.
+# `ssh HOST COMMAND`, as the peers call it, with options before the host. Open MPI hangs if hosts share a name, which
+# network namespaces do not change.
 RSH = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
@@ -20,7 +20,7 @@ exec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"
 
 
 class Way:
-    """A library: how a job of a program is started on hosts, with as many ranks on each."""
+    """A library: how a job of a program is started on hosts, with equally many ranks on each."""
 
     def __init__(self, name, program, words, settings=None, rsh=None):
         self.name, self.program, self.words, self.settings = name, program, words, settings or {}
@@ -28,13 +28,13 @@ class Way:
 
     def command(self, hosts, *arguments, each=1):
         words = [str(word) for word in [*self.words(hosts, each), "-n", each * len(hosts), self.program, *arguments]]
-        # Launchers of peers have to be on a host, too, to be reached from the others.
+        # Launchers of peers must run on a host, too, to be reachable from the others.
         return [self.rsh, hosts[0], f"exec {shlex.join(words)}"] if self.rsh else words
 
 
 def ways(folder, source, rails=False, peers="all"):
-    """Each library that is here, with the program compiled for it; ours also without sealing and over libfabric, if asked for all
-    its rails; no peers, if so asked."""
+    """Each installed library, with the program compiled for it; ours also unsealed and over libfabric if `rails`;
+    without peers if `peers` says so."""
     rsh = folder / "rsh"
     rsh.write_text(RSH)
     rsh.chmod(0o755)
@@ -61,7 +61,7 @@ def ways(folder, source, rails=False, peers="all"):
     if rails:
         found.append(Way("insecure", ours, ferry("--insecure")))
     if rails and (MPICH_FABRIC.exists() or shutil.which("fi_info")):
-        # By the same library as MPICH, if that is here: they differ much.
+        # With the same libfabric as MPICH, if installed: versions differ much.
         settings = {"LD_LIBRARY_PATH": str(MPICH_FABRIC)} if MPICH_FABRIC.exists() else {}
         found.append(Way("libfabric", ours, ferry("--rail", "fabric:tcp"), settings))
     if peers == "none":

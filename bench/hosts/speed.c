@@ -1,10 +1,11 @@
-/* speed half|stream|rate BYTES ROUNDS: how fast messages go between two halves of all ranks, which are on two hosts.
+/* speed half|stream|rate BYTES ROUNDS: speed of messages between the two halves of all ranks, which are on two hosts.
  *
- *     half     there and back between ranks 0 and 1; microseconds of half of that, the mean, as fi_pingpong counts
- *     stream   windows of messages from rank 0 to rank 1, each window answered by an empty message; MB in a second
- *     rate     the same by all pairs of a rank in the lower half and its partner in the upper half; thousand messages in a second
+ *     half     a round trip between ranks 0 and 1, halved; mean in microseconds, as fi_pingpong counts
+ *     stream   windows of messages from rank 0 to rank 1, each window answered by an empty message; MB per second
+ *     rate     the same by all pairs of a rank in the lower half and its partner in the upper half; thousand messages
+ *              per second
  *
- * Ranks stay on a core each, in turn. Prints one figure. */
+ * Ranks are pinned to the cores in turn. Prints one figure. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

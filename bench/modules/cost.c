@@ -1,10 +1,10 @@
 /* The instructions of a message: run by `cost`, which counts those of send_one at rank 0 and of receive_one at
  * rank 1.
  *
- * Messages have arrived when they are received, so that nobody waits while it is counted. Rank 1 sleeps until then, and
- * takes them from their ring when it receives. Or it polls, as a busy program does; then it has taken them already,
- * and what is counted is to match them. With a module loaded, only this can be counted: while the rank sleeps, the
- * agent takes messages.
+ * Messages have arrived when they are received, so that no wait is counted. Rank 1 sleeps until then, and takes them
+ * from their ring when it receives. Or it polls, as a busy program does; then it has taken them already, and only
+ * matching is counted. With a module loaded, only this can be counted: while the rank sleeps, the agent takes the
+ * messages.
  *
  *     cost sleeps|polls                 ordinary messages
  *     cost sleeps|polls MODULE          the same, with a module loaded on another communicator
@@ -22,7 +22,7 @@ enum { ROUNDS = 20, BATCH = 16, WARM_UP = 4 };
 
 typedef int load_module(MPI_Comm, const char *, const void *, MPI_Count, MPI_Comm *);
 
-/* Looked up, so that a library without modules can be counted, too. */
+/* Looked up at run time, so that a library without modules can be counted, too. */
 static MPI_Comm with_module(const char *path) {
     static char code[1 << 20];
     FILE *file = fopen(path, "rb");
@@ -42,7 +42,7 @@ static MPI_Comm with_module(const char *path) {
     return comm;
 }
 
-/* What is counted, and nothing else. */
+/* Only these calls are counted. */
 __attribute__((noinline)) void send_one(double *number, MPI_Comm comm) {
     MPI_Send(number, 1, MPI_DOUBLE, 1, 2, comm);
 }
@@ -51,7 +51,7 @@ __attribute__((noinline)) void receive_one(double *number, MPI_Comm comm) {
     MPI_Recv(number, 1, MPI_DOUBLE, 0, 2, comm, MPI_STATUS_IGNORE);
 }
 
-/* Rank 0 begins when rank 1 has received all, and nothing else is under way. */
+/* Rank 0 begins when rank 1 has received everything, and nothing else is in flight. */
 static void meet(int rank) {
     if (rank == 1) MPI_Send(NULL, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
     else MPI_Recv(NULL, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,18 +1,17 @@
-/* What modules are good for: broadcasts whose inner ranks are late, and answers of ranks that compute.
+/* The benefit of modules: broadcasts whose inner ranks are late, and answers of ranks that compute.
  *
  *     effect broadcast BROADCAST.wasm [-i ITERATIONS] [-max US] [-b BYTES]    any number of ranks
  *     effect echo ECHO.wasm [-i ITERATIONS] [-busy US]                        two ranks
  *     effect pingpong NOOP.wat [-i ITERATIONS]                                two ranks
  *
- * broadcast has the shape of the document's: a barrier, a delay at each rank that is random up to -max, a broadcast
- * from rank 0, and a delay to a common end. It is done by a tree of receives and sends of the application, by
- * MPI_Bcast, and by the module. Told are the time in the call, which is what the document calls CPU utilisation, since
- * its hosts poll (call_us, of all ranks; inner_call_us, of the inner ranks of the tree); the CPU time of the whole
- * process of inner ranks, with the agent that drives the NIC (inner_cpu_us); and how late the last rank has its bytes,
- * counted from when it and the root were there (late_us).
+ * broadcast: a barrier, a random delay of up to -max at each rank, a broadcast from rank 0, and a delay to a common
+ * end. It is done by a tree of receives and sends in the application, by MPI_Bcast, and by the module. Printed are the
+ * time in the call, which on hosts that poll is the CPU utilisation (call_us, of all ranks; inner_call_us, of the inner
+ * ranks of the tree); the CPU time of the whole process of inner ranks, with the agent that drives the NIC
+ * (inner_cpu_us); and how late the last rank has its bytes, counted from when it and the root had arrived (late_us).
  *
- * echo asks a rank that computes for -busy at a time and looks for requests in between, and then one that has a
- * module, and never looks.
+ * echo asks a rank that computes for -busy at a time and polls for requests in between, and then one that has a module
+ * and never polls.
  *
  * pingpong is half a round trip of 8 bytes, with a module that delivers everything and without. */
 #include "load.h"
@@ -78,7 +77,7 @@ static void ask(const char *how, MPI_Comm comm, int iterations) {
     free(took);
 }
 
-/* Computes, and looks for requests in between; for as long as the other side asks. */
+/* Computes, and polls for requests in between, for as long as the other side asks. */
 static void compute(int looking, int iterations, double busy) {
     MPI_Request over;
     int done = 0, answered = 0;
@@ -122,7 +121,7 @@ static double half(MPI_Comm comm, int iterations) {
     return (now_ns() - began) / iterations / 2;
 }
 
-/* Messages without and with a module, in turn, since the machine changes by the minute. */
+/* Messages without and with a module alternate, since the machine changes by the minute. */
 static void pingpong(MPI_Comm module, int iterations) {
     enum { ROUNDS = 41 };
     double without[ROUNDS], with[ROUNDS], more[ROUNDS];

@@ -3,10 +3,10 @@
  *     hostile CALM.wat HOSTILE.wat ECHO.wasm [-t SECONDS]
  *
  * Rank 2 sends to the bad module of another rank as fast as it can, first CALM and then HOSTILE. Meanwhile others
- * do their work, and count:
+ * work, and count:
  *   apart     ranks 0 and 1 exchange ordinary messages, and the bad module is at rank 3
- *   together  rank 0 asks the echo module of rank 1, where the bad one is, too
- * Told is the rate of each, what the hostile module came to, and the memory of its rank. */
+ *   together  rank 0 asks the echo module of rank 1, which has the bad one, too
+ * Prints the rate of each, the statistics of the hostile module, and the memory of its rank. */
 #include "load.h"
 
 enum { ASK = 4, OVER = 9 };
@@ -19,7 +19,7 @@ static double resident_kb(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Exchanges with rank 1 until the time is over; how many. Rank 1 answers, or its module does. */
+/* Number of exchanges with rank 1 until the time is over. Rank 1 answers, or its module does. */
 static long ask(MPI_Comm comm, int answer, double until) {
     long count = 0;
     double number = 0;
@@ -51,7 +51,7 @@ static double rate(MPI_Comm bad, int target, MPI_Comm echo, double seconds) {
     if (rank_ == 1 && target != 1) answer();
     if (rank_ == 1 && target == 1) MPI_Recv(NULL, 0, MPI_BYTE, 0, OVER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; rank_ == 2 && now_ns() < until; i++) {
-        /* No faster than a busy program, or there would be no processor left to measure with. */
+        /* No faster than a busy program, or no processor would be left to measure with. */
         MPI_Send(&number, 1, MPI_DOUBLE, target, 2, bad);
         if (i % 16 == 15) sleep_until(now_ns() + 1e6);
     }
@@ -68,8 +68,8 @@ int main(int argc, char **argv) {
     for (int target = 3; target >= 1; target -= 2) {
         enum { ROUNDS = 31 };
         double before = resident_kb(), calm_rates[ROUNDS], attacked_rates[ROUNDS];
-        /* In turn, since the machine changes by the minute; the traps that keep a module from running are over soon, so
-         * it is new in each round. */
+        /* They alternate, since the machine changes by the minute; a module that traps soon stops running, so it is
+         * loaded again in each round. */
         for (int round = 0; round < ROUNDS; round++) {
             calm_rates[round] = rate(calm, target, echo, seconds);
             MPI_Comm hostile_anew = round == 0 ? hostile : load("hostile", argv[2]);

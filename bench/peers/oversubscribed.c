@@ -1,4 +1,4 @@
-/* Many ranks on few cores: who waits has to make room for who is waited for.
+/* More ranks than cores: a rank that waits must yield to the one that it waits for.
  *
  *   ring ranks=N us=         a token of 8 bytes once around
  *   allreduce ranks=N us=    one double, sum

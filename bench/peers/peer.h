@@ -1,7 +1,7 @@
-/* What the programs of this folder share: clocks, pinning, repetition, and how a figure is printed.
+/* Shared by the programs of this folder: clocks, pinning, repetition, and printing of figures.
  *
- * A figure is one line, `name key=value ... unit=value`: the pairs before the last say which case
- * it is, the last is what was measured, and its key is the unit. `--quick` repeats less. */
+ * A figure is one line, `name key=value ... unit=value`: the pairs before the last identify the case, the last is the
+ * measurement, and its key is the unit. `--quick` repeats less. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -43,7 +43,7 @@ static inline void sleep_to(double at_ns)
         ;
 }
 
-/* Ranks that have a core each stay on it. More ranks than cores are left to the scheduler. */
+/* Pins each rank to a core if there are enough. Otherwise the scheduler decides. */
 static void pin(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -82,7 +82,7 @@ static inline double median(double *values, int count)
     return (low + high) / 2;
 }
 
-/* Nanoseconds of one of the `count` things that `work` does with `what`: the median of the rounds. */
+/* Nanoseconds for one of the `count` operations that `work` does with `what`: the median of the rounds. */
 typedef void work_fn(int what, int count);
 static inline double typical_ns(work_fn *work, int what, int count)
 {
@@ -96,7 +96,7 @@ static inline double typical_ns(work_fn *work, int what, int count)
     return median(took, self.rounds);
 }
 
-/* Both have come here, and what each sent the other before has come, too. */
+/* Returns when both ranks are here, and have received what the other sent before. */
 static inline void meet(int other)
 {
     enum { HERE = 30001 };
@@ -104,7 +104,7 @@ static inline void meet(int other)
                  MPI_STATUS_IGNORE);
 }
 
-/* Prints a figure, on rank 0 alone. A function, so that every rank works its arguments out. */
+/* Prints a figure, on rank 0 only. A function, so that every rank evaluates its arguments. */
 __attribute__((format(printf, 1, 2))) static inline void figure(const char *format, ...)
 {
     if (self.rank != 0)

@@ -1,9 +1,9 @@
 /* Two ranks: what an 8-byte message costs when queues are long.
  *
- *   posted source=exact|any depth=D ns=   half a round trip, D receives posted before the one that
+ *   posted source=exact|any depth=D ns=   half a round trip, with D receives posted before the one that
  *                                         matches, from the same rank or from any
- *   unexpected depth=D ns=                half a round trip, D messages waiting that nobody wants yet
- *   arrived depth=D ns=                   MPI_Recv alone of a message that stands behind those D */
+ *   unexpected depth=D ns=                half a round trip, with D messages in the unexpected queue
+ *   arrived depth=D ns=                   MPI_Recv alone of a message that is queued behind those D */
 #include "peer.h"
 
 enum { BYTES = 8, DEPTH_MAX = 16384, WANTED = DEPTH_MAX + 1, BATCH = 100 };
@@ -11,7 +11,7 @@ enum { BYTES = 8, DEPTH_MAX = 16384, WANTED = DEPTH_MAX + 1, BATCH = 100 };
 static char here[BYTES], there[BYTES];
 static MPI_Request waiting[DEPTH_MAX], leaving[DEPTH_MAX], batch[BATCH];
 
-/* Each receive is posted before the message that it is for is asked for. */
+/* Each receive is posted before its message is requested. */
 static void posted_trips(int other, int count)
 {
     MPI_Request next;
@@ -66,7 +66,7 @@ static double arrived_ns(int other)
         for (int i = 0; i < BATCH; i++)
             MPI_Isend(here, BYTES, MPI_BYTE, other, WANTED, EVERYONE, &batch[i]);
         meet(other);
-        meet(other); /* Now the other one has stopped working, too. */
+        meet(other); /* Now the other rank has stopped, too. */
         double from = wall_ns();
         for (int i = 0; i < BATCH; i++)
             MPI_Recv(there, BYTES, MPI_BYTE, other, WANTED, EVERYONE, MPI_STATUS_IGNORE);

@@ -1,7 +1,7 @@
 /* Does a reduction keep its callers busy while some of them are late?
  *
- * Each time, every rank sleeps for up to 5 ms, calls MPI_Reduce of 4 doubles to rank 0, and sleeps
- * until all are surely done. A library that waits by polling burns the lateness of others.
+ * In each iteration, every rank sleeps for up to 5 ms, calls MPI_Reduce of 4 doubles to rank 0, and sleeps until all
+ * are surely done. A library that waits by polling burns CPU time while others are late.
  *
  *   skew ranks=N cpu_us=       processor time of the caller inside one call, mean of all but the root
  *   skew-wall ranks=N us=      how long they were inside
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 
     double mine[3] = { inside[0], inside[1], job }, all[3];
     if (self.rank == 0)
-        mine[0] = mine[1] = 0; /* The root has to wait for the last one anyway. */
+        mine[0] = mine[1] = 0; /* The root must wait for the last rank anyway. */
     MPI_Reduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, 0, EVERYONE);
     double per_rank = 1e3 * calls * (self.ranks - 1);
     figure("skew ranks=%d cpu_us=%.2f", self.ranks, all[0] / per_rank);

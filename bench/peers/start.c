@@ -1,4 +1,4 @@
-/* Starts and ends, nothing else. Whoever launches it times the whole.
+/* Starts and ends, nothing else. The launching script times the whole.
  *
  *   init ranks=N ms=       MPI_Init, on rank 0
  *   finalize ranks=N ms=   MPI_Finalize, on rank 0 */

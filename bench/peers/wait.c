@@ -1,12 +1,12 @@
-/* Two ranks: what it costs to be blocked in MPI_Recv, and how soon the message is noticed.
+/* Two ranks: the cost of being blocked in MPI_Recv, and the wake-up latency.
  *
- *   blocked seconds=2 cpu_ms=   processor time of the process that waits, all its threads
+ *   blocked seconds=2 cpu_ms=   CPU time of the waiting process, all its threads
  *   wake us=                    from before MPI_Send to after MPI_Recv, after waits of 20 ms */
 #include "peer.h"
 
 enum { WAKES_MAX = 50 };
 
-/* One clock for both: they are on one machine. */
+/* One clock for both: they are on one host. */
 static double wait_for(double ns, double *cpu_ns)
 {
     double sent;

@@ -1,4 +1,4 @@
-//! Any packet may come to the socket on which a rank joins its job.
+//! Any packet on the socket by which a rank joins its job.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,9 @@
-//! The command line of the launcher and a hostfile may be anything.
+//! Any command line of the launcher, and any hostfile.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The launcher is a program without a library, so its sources are a part of this one.
+// The launcher is a program without a library, so its sources are included here.
 #[allow(dead_code, unused_imports, unsafe_code, reason = "a part of it is fuzzed")]
 #[path = "../../crates/ferry/src/fuzzed.rs"]
 mod ferry;

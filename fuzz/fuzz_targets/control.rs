@@ -1,4 +1,4 @@
-//! Anything may come over the pipe between the launcher and its agents.
+//! Any bytes on the control channel between the launcher and its daemons.
 #![no_main]
 
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::fs::File;
 
 use libfuzzer_sys::fuzz_target;
 
-// The launcher is a program without a library, so its sources are a part of this one.
+// The launcher is a program without a library, so its sources are included here.
 #[allow(dead_code, unused_imports, unsafe_code, reason = "a part of it is fuzzed")]
 #[path = "../../crates/ferry/src/fuzzed.rs"]
 mod ferry;

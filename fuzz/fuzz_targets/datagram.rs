@@ -1,4 +1,4 @@
-//! Any datagram may come to the port of a rank.
+//! Any datagram at the port of a rank.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any memory may be handed over as the list of hosts.
+//! Any memory as the list of hosts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

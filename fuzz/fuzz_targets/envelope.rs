@@ -1,5 +1,4 @@
-//! Any bytes may arrive as a frame: none may cause a panic, and what the parser accepts is exactly
-//! what it would have been sent as.
+//! Any bytes as a frame: none may cause a panic, and an envelope that the parser accepts is emitted as the same bytes.
 #![no_main]
 
 use ferrywire_nic::Envelope;

@@ -1,5 +1,5 @@
-//! Any frames may reach a NIC that has things open, on rails of both sorts and from anybody: none may cause a panic,
-//! and none may touch a span that nobody has lent.
+//! Any frames to a NIC with open operations, on rails of both kinds and from any peer: none may cause a panic, and none
+//! may touch a span that is not lent.
 #![no_main]
 
 mod played;

@@ -1,4 +1,4 @@
-//! Any word may stand on the kvs of a launcher: those of hosts, that of the job, the map of ranks.
+//! Any value in the KVS of a launcher: those of hosts, that of the job, the map of ranks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes: as a module they are taken or refused, and one that is taken starts and answers, or is stopped.
+//! Any bytes as a module: they are accepted or refused, and an accepted module starts and answers, or is stopped.
 //!
 //! The engine is linked, not loaded, so that the fuzzer sees into it.
 #![no_main]
@@ -21,13 +21,13 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let mut hook = Sender { payload: *b"0123456789" };
-    // Both answer or trap; what matters is that they come back.
+    // Both answer or trap; what matters is that they return.
     let _ = module.on_message(&mut hook);
     let _ = module.on_counter(1, &mut hook);
     assert!(module.fuel_used() <= 3 * budget.fuel);
 });
 
-/// A hook that lets a module do all there is.
+/// A hook that allows a module everything.
 struct Sender {
     payload: [u8; 10],
 }
@@ -46,7 +46,7 @@ impl Hook for Sender {
     }
 
     fn send(&mut self, _to: u32, _tag: u32, bytes: &[u8]) -> Result<(), Trap> {
-        // They are all there, as the sanitizer sees.
+        // The sanitizer checks that all of them can be read.
         std::hint::black_box(bytes.to_vec());
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! What the target `frames` reads its input as: events of one byte and a length each, which happen to a NIC that has
-//! things open.
+//! How the target `frames` reads its input: events of one byte and a length each, for a NIC with open operations.
 
 #[path = "../../crates/nic/tests/common/lent.rs"]
 pub mod lent;
@@ -9,7 +8,7 @@ use lent::{Lent, OPEN, OPEN_BYTES, Use};
 
 pub const JOB: u32 = 7;
 
-/// A NIC, and the only world that it knows.
+/// A NIC and its port.
 pub struct Player {
     pub nic: Nic,
     pub port: Lent,
@@ -24,9 +23,9 @@ impl Player {
         Player { nic, port: Lent::new(reliable), pending: Vec::new() }
     }
 
-    /// The first event of `input` happens. What is left of it, unless that was all.
+    /// Performs the first event of `input`, and returns the rest. None at the end.
     ///
-    /// Bytes that arrive are given the right job, since what is not ours is dropped before it is looked at.
+    /// Frames get the right job, since those of other jobs are dropped before they are parsed.
     pub fn play<'a>(&mut self, input: &'a [u8]) -> Option<&'a [u8]> {
         let Player { nic, port, pending } = self;
         let [what, len, rest @ ..] = input else { return None };

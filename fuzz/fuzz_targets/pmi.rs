@@ -1,4 +1,4 @@
-//! A launcher may answer anything over PMI.
+//! Any answer of a launcher over PMI.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A neighbour may write anything into a ring in shared memory.
+//! Any bytes that a peer writes into a ring in shared memory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Writes the seeds of all targets: what really goes over their wires.
+//! Writes the seeds of all targets: real traffic.
 //!
 //!     RUSTFLAGS='--cfg fuzzing' cargo run --manifest-path fuzz/Cargo.toml --bin seeds
 
@@ -23,9 +23,9 @@ fn main() {
     }
 }
 
-/// What two NICs say to each other, for both targets that read frames.
+/// The traffic between two NICs, for both targets that read frames.
 fn frames() -> Vec<(&'static str, Vec<u8>)> {
-    // A long message comes before its receive, and after it; short ones, also synchronous and withdrawn; puts.
+    // A long message before its receive, and after it; short ones, also synchronous and cancelled; puts.
     let stories: [&[(u8, &[u8])]; 5] = [
         &[(1, &[SEND, 9]), (0, &[RECEIVE, 9])],
         &[(0, &[SEND_SYNCHRONOUS, 21]), (1, &[RECEIVE, 21]), (0, &[SEND, 33])],
@@ -44,7 +44,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         for story in stories {
             let (input, frames) = told(story, reliable);
             seeds.push(("frames", input));
-            // One of each kind and sort of rail is enough for who looks at a single frame.
+            // For the target that reads single frames, one of each kind and rail is enough.
             let new = frames.into_iter().filter(|frame| kinds.insert((reliable, frame[4])));
             seeds.extend(new.collect::<Vec<_>>().into_iter().map(|frame| ("envelope", frame)));
         }
@@ -52,12 +52,12 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     seeds
 }
 
-/// Two NICs, to whom these events happen. What the first one lives through, as input of the target, and all frames.
+/// Runs a story on two NICs. Returns the events of the first one, as input of the target, and all frames.
 fn told(story: &[(u8, &[u8])], reliable: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut players = [0, 1].map(|me| Player::new(Peer(me), reliable));
     players.iter_mut().for_each(|player| player.port.sent = Some(Vec::new()));
     let (mut input, mut all) = (vec![u8::from(!reliable)], Vec::new());
-    // Two ticks at the end, for acknowledgements that wait.
+    // Two ticks at the end, for delayed acknowledgements.
     let ticks = [(0, &[TICK, 2][..]), (1, &[TICK, 2]), (0, &[TICK, 20]), (1, &[TICK, 20])];
     for (whom, event) in story.iter().copied().chain(ticks) {
         happen(&mut players[usize::from(whom)], whom, event, &mut input);
@@ -84,7 +84,7 @@ fn told(story: &[(u8, &[u8])], reliable: bool) -> (Vec<u8>, Vec<Vec<u8>>) {
     (input, all)
 }
 
-/// An event happens, which the other one is the peer of.
+/// Performs an event whose peer is the other NIC.
 fn happen(player: &mut Player, whom: u8, event: &[u8], input: &mut Vec<u8>) {
     let mut event = event.to_vec();
     event[0] |= (1 - whom) << 4;

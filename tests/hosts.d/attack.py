@@ -1,4 +1,4 @@
-"""Strangers send what no rank may accept to the port of a job, while it runs."""
+"""Attackers send datagrams that no rank may accept to the port of a running job."""
 
 import ctypes
 import os
@@ -13,13 +13,13 @@ from network import FERRY, RELEASE, ROOT, compiled, found_processes, ip, run
 
 PORT = 47000
 RANKS = 4
-# How long the job is watched without an attack, short or long; and with one at most.
+# How long the job is watched without an attack, short or long; and the most with one.
 QUIET_SECONDS = {True: 1, False: 5}
 ATTACK_SECONDS = 1800
-# What a rank or a daemon may grow by while it is attacked.
+# The most that a rank or a daemon may grow under attack.
 GROWTH_KB_MAX = 4096
-# Attackers send from ports that only root has, and ranks to no port but that of the job: whatever leaves for another one is an answer
-# to somebody who is not of the job, from whichever port; so is any message of the network.
+# Attackers send from ports that only root has, and ranks send to the port of the job only: any packet to another port
+# answers a stranger; so does any ICMP message.
 COUNTERS = f"""
 add table inet attack
 add chain inet attack in {{ type filter hook input priority 0; }}
@@ -38,7 +38,7 @@ def attack(network, folder, count, report):
     over, short = folder / "attack-is-over", count < 1_000_000
 
     def command(seconds):
-        # Two ranks on each host, so that there are slots to confuse.
+        # Two ranks on each host, so that local ranks can be confused.
         words = ["--port-range", f"{PORT}-{PORT}", program, seconds, 0, over]
         return network.command(RANKS, *words, hosts=network.hosts[:2], rail="udp")
 
@@ -74,12 +74,12 @@ def attack(network, folder, count, report):
         grown = last.own_kb(kind) - first.own_kb(kind)
         report.tell(f"attack: memory of each {kind}", grown <= GROWTH_KB_MAX,
                     f"{grown:+} KB, now {last.own_kb(kind)} KB of its own, {last.most_kb(kind)} KB in all at any time")
-    # Frames of another slot in a train are a reason to have none joined, but not if they are repeats.
+    # Frames of another local rank in a batch switch GRO off for the socket, unless they are repeats.
     report.tell("attack: sockets where trains are joined", last.joining == first.joining > 0, f"{last.joining} of {first.joining}")
 
 
 def impostors(network, folder, count, report):
-    """In a job that is not sealed, somebody who hears it speaks in the names of the ranks of the victim's own host."""
+    """In an unsealed job, an attacker that hears the traffic forges frames of ranks on the victim's own host."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
     over = folder / "impostors-are-over"
     words = ["--insecure", "--port-range", f"{PORT}-{PORT}", program, ATTACK_SECONDS, 0, over]
@@ -102,7 +102,7 @@ def impostors(network, folder, count, report):
 
 
 def besiege(network, count, report):
-    """Half of it by one who hears the job, and a quarter each by a stranger and one with the address of a host."""
+    """Half of the attacks come from one that hears the job, a quarter each from a stranger and from a host address."""
     victim, stranger = network.hosts[0], network.hosts[2]
     ways = {"a stranger": (stranger, count // 4, []),
             "one with the address of a host": (stranger, count // 4, ["as", "10.78.0.2"]),
@@ -126,7 +126,7 @@ def besiege(network, count, report):
 
 
 class Look:
-    """What is to be seen of a job at one moment."""
+    """The observable state of a job at one moment."""
 
     def __init__(self, pids):
         self.memory = {kind: [memory(pid) for pid in numbers] for kind, numbers in pids.items()}
@@ -141,7 +141,7 @@ class Look:
 
 
 def when_there(beginning, count, parent=None):
-    """The processes whose command line begins so, when they are that many and have had time to settle."""
+    """The processes whose command line begins with this, once there are `count` and they have settled."""
     until = time.monotonic() + 30
     while len(found_processes(beginning, parent)) < count and time.monotonic() < until:
         time.sleep(0.05)
@@ -155,33 +155,33 @@ def goodput(said):
 
 
 def disguise(host, address):
-    """Gives a host an address of another one, to send from: nobody is told, so that what is for the other still gets there."""
+    """Gives a host the address of another one to send from, unannounced, so that the other still gets its packets."""
     ip("netns", "exec", host, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1", "net.ipv4.conf.all.arp_announce=2")
     ip("-n", host, "addr", "replace", f"{address}/32", "dev", "lo")
 
 
 def counters(host, words):
-    """Says this to the packet filter of a host; the numbers of packets that it tells."""
+    """Runs a command of a host's packet filter; returns the packet counters that it prints."""
     done = subprocess.run(["ip", "netns", "exec", host, "nft", "-f", "-"], input=words, text=True, check=True,
                           stdout=subprocess.PIPE)
     return [int(number) for number in re.findall(r"counter packets (\d+)", done.stdout)]
 
 
 def memory(pid):
-    """KB that are a process's own, and the most that it has had of all sorts."""
+    """KB of private memory of a process, and its peak of all memory."""
     told = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() + pathlib.Path(f"/proc/{pid}/status").read_text()
     return [int(re.search(rf"{key}:\s+(\d+)", told).group(1)) for key in ("Private_Dirty", "VmHWM")]
 
 
 def found_full(pid):
-    """How many datagrams have found a socket full, on the host of a process."""
+    """Number of datagrams dropped at full sockets, on the host of a process."""
     table = pathlib.Path(f"/proc/{pid}/net/snmp").read_text().splitlines()
     names, values = [line.split() for line in table if line.startswith("Udp:")]
     return int(values[names.index("RcvbufErrors")])
 
 
 def joins(pid):
-    """How many sockets of a process there are at the port for which the kernel hands trains over in one piece."""
+    """Number of sockets of a process at the port for which GRO is on."""
     table = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]]
     wanted = {f"socket:[{words[9]}]" for words in table if words[1].endswith(f":{PORT:04X}")}
     numbers = [int(entry.name) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if os.readlink(entry) in wanted]

@@ -1,4 +1,4 @@
-"""Cables that are pulled, and put in again."""
+"""Cables that are pulled and reconnected."""
 
 import random
 import subprocess
@@ -9,15 +9,15 @@ from deaths import SUM_MICROSECONDS, Survivor, spread
 from network import JOB_SECONDS, ROOT, compiled
 from roads import arrived
 
-# Silence that is taken for death, and how long afterwards it has to have been said.
+# Silence after which a host is taken for dead, and how long afterwards it must have been reported.
 SILENCE_SECONDS = 10
 NOTICED_SECONDS = 15
-# Sums that take longer than it takes to pull a cable.
+# Sums that take longer than pulling a cable.
 SUMS = 300
 
 
 def cuts(network, folder, count, longest, seed, report):
-    """Pulls a cable after the other for less than the silence that is taken for death. The job goes on as if nothing were."""
+    """Pulls one cable after the other for less than the silence that counts as death. The job goes on undisturbed."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
     dice, before = random.Random(seed), time.monotonic()
     plan = [(dice.uniform(0.05, 0.5), dice.randrange(len(network.hosts)), dice.uniform(0.1, longest)) for _ in range(count)]
@@ -41,7 +41,7 @@ def cuts(network, folder, count, longest, seed, report):
 
 
 def long_cut(network, folder, report):
-    """Pulls a cable for good: the job ends, and says what it takes the silence for."""
+    """Pulls a cable for good: the job ends, and reports the silence as the reason."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
     job = subprocess.Popen(network.command(len(network.hosts), program, 60), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     job.stdout.readline()
@@ -49,7 +49,7 @@ def long_cut(network, folder, report):
     with network.cut(1):
         try:
             said, _ = job.communicate(timeout=SILENCE_SECONDS + NOTICED_SECONDS)
-            # By datagrams, and by libfabric.
+            # Over UDP, and over libfabric.
             silences = ("acknowledged anything", "answered")
             told = any(f"cannot be reached: it has not {what} for {SILENCE_SECONDS} s" in said for what in silences)
             good = job.returncode != 0 and told
@@ -62,7 +62,7 @@ def long_cut(network, folder, report):
 
 
 def survived_cut(network, folder, report):
-    """The same, where survivors go on: all but those on the host that cannot be reached."""
+    """The same, with --on-death continue: all survivors go on, except those on the unreachable host."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "shrink.c")
     ranks = 2 * len(network.hosts)
     with Survivor(network.command(ranks, "--on-death", "continue", program, SUMS, SUM_MICROSECONDS), ranks) as job:

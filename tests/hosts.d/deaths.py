@@ -8,14 +8,14 @@ import time
 
 from network import FERRY, JOB_SECONDS, ROOT, compiled, found_processes, parent_of
 
-# How soon everything has to be gone after a kill.
+# The most time until everything is gone after a kill.
 GONE_SECONDS = 5
-# How many sums survivors do, and how long they rest after each: together longer than anybody waits before a kill.
+# Number of sums, and the pause after each: together longer than the longest wait before a kill.
 SUMS = 800
 SUM_MICROSECONDS = 1000
-# How long ranks are stopped: well below the ten seconds after which silence is taken for death.
+# How long ranks are stopped: well below the ten seconds of silence that count as death.
 STOP_SECONDS = 3
-# How soon survivors have found each other, at the latest.
+# The most time until survivors go on.
 GO_ON_SECONDS = 10
 
 
@@ -43,7 +43,7 @@ def kills(network, folder, count, report):
 
 
 def survivals(network, folder, count, seed, report):
-    """Kills parts of jobs that go on without them. All who live have to finish, with the same sums."""
+    """Kills parts of jobs that go on without them. All survivors must finish, with the same sums."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "shrink.c")
     dice, noticed, again = random.Random(seed), [], []
     where = "on hosts" if network else "on one machine"
@@ -61,7 +61,7 @@ def survivals(network, folder, count, seed, report):
                 dead = {rank for rank, pid in job.pids.items() if parent_of(pid) == daemon}
                 victims = [daemon]
             else:
-                # Sometimes another one, while the others are about to go on.
+                # Sometimes a second rank, while the others are about to go on.
                 dead = set(dice.sample(sorted(job.pids), dice.choice([1, 1, 2])))
                 victims = [job.pids[rank] for rank in sorted(dead)]
             moment = time.monotonic_ns()
@@ -70,7 +70,7 @@ def survivals(network, folder, count, seed, report):
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
-                    # It was done before.
+                    # It had finished before.
                     dead -= {rank for rank in dead if job.pids[rank] == pid}
             wrong = job.judged(dead, ranks, SUMS)
             left = found_processes(str(program)) + found_processes(f"{FERRY}\0daemon")
@@ -93,7 +93,7 @@ def survivals(network, folder, count, seed, report):
 
 
 def stops(network, folder, report):
-    """Stops all ranks of a host for a while. That is no death."""
+    """Stops all ranks of a host for a while, which does not count as death."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "shrink.c")
     ranks = 2 * len(network.hosts)
     command = network.command(ranks, "--on-death", "continue", program, SUMS, SUM_MICROSECONDS)
@@ -111,7 +111,7 @@ def stops(network, folder, report):
 
 
 class Survivor:
-    """A job of tests/hosts.d/shrink.c, all of whose ranks have begun."""
+    """A job of tests/hosts.d/shrink.c, with all ranks started."""
 
     def __init__(self, command, ranks):
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -133,13 +133,13 @@ class Survivor:
         self.process.wait()
 
     def moments(self, what):
-        """Rank and moment of each line that says so."""
+        """Rank and time of each line with this word."""
         lines = [line.split() for line in self.said.splitlines() if line.startswith(f"shrink {what} ")]
         skip = 1 + len(what.split())
         return [(int(words[skip]), int(words[skip + 1])) for words in lines]
 
     def judged(self, dead, ranks, sums):
-        """What is wrong, in words, when the job is over and these ranks were killed."""
+        """What is wrong, as text, when the job is over and these ranks were killed."""
         try:
             rest, _ = self.process.communicate(timeout=JOB_SECONDS)
         except subprocess.TimeoutExpired:
@@ -150,7 +150,7 @@ class Survivor:
         self.said += rest
         done = {rank: sums for rank, sums in self.moments("done")}
         living = set(range(ranks)) - dead
-        # Whoever was about to leave may have been done before it was killed.
+        # A rank about to leave may have finished before it was killed.
         codes = {0} if not dead else {3} if not dead & set(done) else {0, 3, 137}
         if self.process.returncode not in codes:
             return f"exit code {self.process.returncode}"
@@ -160,7 +160,7 @@ class Survivor:
 
 
 def spread(milliseconds):
-    """The middle and the end of what was measured."""
+    """Median and maximum."""
     if not milliseconds:
         return "none"
     ordered = sorted(milliseconds)

@@ -1,4 +1,4 @@
-"""Who may join a job: what can be knocked at while it starts, and what becomes of those who knock."""
+"""Which processes may join a job: what listens while it starts, and what becomes of forged joins."""
 
 import pathlib
 import re
@@ -12,12 +12,12 @@ MPIEXEC = pathlib.Path.home() / ".cache" / "ferrywire-peers" / "mpich" / "bin" /
 STARTS = 3
 # One that any user can run.
 PYTHON = "/usr/bin/python3" if pathlib.Path("/usr/bin/python3").exists() else sys.executable
-# How long a rank under mpiexec is late, while others wait for it with their door open.
+# How late a rank under mpiexec is, while others wait for it with the join socket open.
 LATE_SECONDS = 2
-# How long all of that may take.
+# The most time for all of that.
 JOIN_SECONDS = 60
 
-# The other host is there for a while before this one.
+# Delays this host, so that the other one starts first.
 LATE_RSH = """#!/bin/sh
 case $1 in {late}) sleep 0.3 ;; esac
 exec ip netns exec "$@"
@@ -33,14 +33,14 @@ def doors(network, folder, report):
 
 
 def nothing_listens(network, folder, report):
-    """Under `ferry run` there is nothing to join at: no socket but that of frames, from the start to the end."""
+    """Under `ferry run` nothing listens for joins: the only sockets are those of frames, from start to end."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
     rsh = folder / "late_rsh"
     rsh.write_text(LATE_RSH.format(late=network.hosts[1]))
     rsh.chmod(0o755)
     with Watch(network.hosts[:2]) as watch:
         known, found, looks = watch.listeners(), set(), 0
-        # A look has to be able to find something.
+        # Check that a search can find something.
         decoy = subprocess.Popen(["ip", "netns", "exec", network.hosts[0], sys.executable, "-c", DECOY], stdout=subprocess.PIPE)
         decoy.stdout.readline()
         seen = watch.listeners() - known
@@ -60,7 +60,7 @@ def nothing_listens(network, folder, report):
 
 
 def forged_joins(network, folder, report):
-    """The first rank of a host has a door for the others, if mpiexec has started them: a stranger stands before it."""
+    """Under mpiexec the first rank of a host has a join socket for the others: a stranger tries to join there."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
     host = network.hosts[0]
     late = ["sh", "-c", f"sleep {LATE_SECONDS}; exec {program} 1"]
@@ -82,13 +82,13 @@ def forged_joins(network, folder, report):
 
 
 def as_nobody(host, source, *words):
-    """A program in Python, as another user on a host. It may not be able to read this folder, so it is given the text."""
+    """A Python program as another user on a host. It is given as text, since that user may not read this folder."""
     return ["ip", "netns", "exec", host, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
             PYTHON, "-c", source, *map(str, words)]
 
 
 class Watch:
-    """What listens in some network namespaces, by a process in each that does nothing else."""
+    """What listens in some network namespaces, observed by an idle process in each."""
 
     def __init__(self, hosts):
         self.hosts = hosts
@@ -106,7 +106,7 @@ class Watch:
     def listeners(self):
         found = set()
         for process in [*self.inside, None]:
-            # The launcher is in the namespace that we are in.
+            # The launcher is in our own namespace.
             folder = pathlib.Path(f"/proc/{process.pid if process else 'self'}/net")
             for name in ("tcp", "tcp6"):
                 table = [line.split() for line in (folder / name).read_text().splitlines()[1:]]
@@ -125,8 +125,8 @@ print("ready", flush=True)
 time.sleep(60)
 """
 
-# Goes to every door there is, again and again: says who it is not, says too little, too much, the same twice, or nothing
-# at all, and keeps what is not closed, until its input ends. Counts what it is told.
+# Connects to every join socket repeatedly: claims a false identity, sends too little, too much, the same twice, or
+# nothing, and keeps connections that are not closed, until its input ends. Counts the answers.
 STRANGER = r"""
 import os, resource, select, socket, struct, sys
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -1,5 +1,5 @@
-/* idle SECONDS: ranks exchange messages, and then nothing happens: the even ones are away, the odd ones wait for a message. Prints what share of
- * a core the rank that took most took meanwhile, in percent. */
+/* idle SECONDS: ranks exchange messages, and then nothing happens: even ranks sleep, odd ranks wait for a message.
+ * Prints the highest share of a core that a rank took meanwhile, in percent. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* lossy SECONDS [PAUSE [FILE]]: a ring of messages of many lengths, there and back, each checked byte by byte; then what arrived.
+/* lossy SECONDS [PAUSE [FILE]]: a ring of messages of many lengths, both ways, each checked byte by byte; prints the
+ * goodput.
  *
- * Whatever the network does, no byte may be wrong, and messages keep their order. All ranks are connected when it says
- * that it begins; then they rest for PAUSE seconds, in which the network can be made worse. It is over after so many seconds,
- * or as soon as there is such a file. */
+ * Whatever the network does, no byte may be wrong, and messages keep their order. All ranks are connected when it
+ * prints that it begins; then they pause for PAUSE seconds, in which the network can be made worse. It ends after
+ * SECONDS, or as soon as FILE exists. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ int main(int argc, char **argv) {
             bytes += length;
             messages++;
         }
-        /* All stop in the same round, when one thinks that it is time. */
+        /* All stop in the same round, when one finds that time is up. */
         int mine = MPI_Wtime() - begun > seconds || (argc > 3 && access(argv[3], F_OK) == 0);
         MPI_Allreduce(&mine, &over, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     }

@@ -1,5 +1,6 @@
-/* many NS: how long after the moment NS all ranks are out of MPI_Init and a barrier, have talked to their neighbours, and to
- * all; and what each has then: open files, and memory of its own beyond what it had before MPI_Init. */
+/* many NS: how long after the moment NS all ranks are out of MPI_Init and a barrier, have exchanged with their
+ * neighbours, and with all; and what each has then: open files, and private memory beyond what it had before
+ * MPI_Init. */
 #include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@ enum { MOMENTS = 3, FIGURES = 3 * MOMENTS, LONG_BYTES = 100000 };
 
 static double files(void) {
     DIR *folder = opendir("/proc/self/fd");
-    int count = -3; /* Itself, and two that are none. */
+    int count = -3; /* Itself, "." and "..". */
     while (folder && readdir(folder)) count++;
     if (folder) closedir(folder);
     return count;
@@ -39,7 +40,7 @@ static void look(double *figures, int moment) {
 
 int main(int argc, char **argv) {
     static unsigned char out[LONG_BYTES], in[LONG_BYTES];
-    /* So that they are ours from the beginning. */
+    /* So that the pages are private from the beginning. */
     memset(out, 1, sizeof out), memset(in, 1, sizeof in);
     began_ns = argc > 1 ? atof(argv[1]) : 0;
     before_kb = own_kb();

@@ -1,4 +1,4 @@
-"""Many ranks on several hosts: how soon they are there, and that a rank takes no more where there are more."""
+"""Many ranks on several hosts: how soon they start, and that a rank needs no more when there are more ranks."""
 
 import re
 import time
@@ -7,10 +7,10 @@ from network import ROOT, Network, compiled, run
 
 HOSTS = 8
 RANKS = [8, 16, 32, 64]
-# Hosts with a rank each, and how long one more may take on a machine that is all of them.
+# Numbers of hosts with one rank each, and the most time per host on one machine that is all of them.
 WIDE = [2, 16, 64]
 MS_PER_HOST_MAX = 40
-# How much more a rank may have for each rank more that there is.
+# The most memory that a rank may need for each further rank.
 KB_PER_RANK_MAX = 4
 
 
@@ -40,7 +40,7 @@ def many(folder, rail, quick, report):
 
 
 def wide(folder, rail, report):
-    """Many hosts with a rank each: what the launcher has to do for one more."""
+    """Many hosts with one rank each: the launcher's cost per host."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
     with Network(WIDE[-1], rail, name="fn") as network:
         for hosts in WIDE:

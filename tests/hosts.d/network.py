@@ -1,4 +1,4 @@
-"""Hosts as network namespaces, jobs on them, and what became of those: what all tests and benchmarks of several hosts use."""
+"""Hosts as network namespaces, and jobs on them, for all tests and benchmarks with several hosts."""
 
 import contextlib
 import os
@@ -10,15 +10,15 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release"
 FERRY = RELEASE / "ferry"
-# How long a job may take.
+# The most time for a job.
 JOB_SECONDS = 120
 
 
 class Network:
-    """Hosts as network namespaces, on a bridge, with addresses of IPv4 or, with `six`, only of IPv6. What is made here goes with it.
+    """Hosts as network namespaces on a bridge, with IPv4 addresses or, with `six`, only IPv6. Removed at the end.
 
     A virtual cable carries up to 64 KB in one piece, which only a receiver would cut. With `one_by_one` the sender
-    does, and packets are as long as on a wire."""
+    cuts it, and packets are as long as on a wire."""
 
     def __init__(self, count, rail=None, one_by_one=False, name="fw", six=False):
         self.rail, self.one_by_one, self.six = rail, one_by_one, six
@@ -41,13 +41,13 @@ class Network:
 
     def __exit__(self, *_):
         for number, host in enumerate(self.hosts, 1):
-            # Connections that nobody answers keep a namespace for minutes, and with it its end of the cable.
+            # Unanswered connections keep a namespace alive for minutes, and with it its end of the cable.
             ip("link", "del", f"{self.bridge}v{number}", check=False)
             ip("netns", "del", host, check=False)
         ip("link", "del", self.bridge, check=False)
 
     def lose(self, percent):
-        """From now on, so many percent of what arrives at each host is dropped."""
+        """Drops this percentage of the packets that arrive at each host, until changed."""
         for host in self.hosts:
             rules = ["flush ruleset"]
             if percent:
@@ -58,7 +58,7 @@ class Network:
 
     @contextlib.contextmanager
     def cut(self, at):
-        """Pulls the cable of a host, for as long as this lasts."""
+        """Pulls the cable of a host for the duration of the context."""
         cable = f"{self.bridge}v{at + 1}"
         ip("link", "set", cable, "down")
         try:
@@ -67,9 +67,9 @@ class Network:
             ip("link", "set", cable, "up")
 
     def react(self, name):
-        """How TCP of all hosts reacts to loss from now on."""
+        """Sets the congestion control of TCP on all hosts."""
         for number, host in enumerate(self.hosts, 1):
-            # By the route: the setting for all of a namespace takes only what the machine allows to everybody.
+            # By the route: the setting of a namespace takes only what the machine allows to all users.
             route = ["10.78.0.0/24", "dev", "eth0", "proto", "kernel", "scope", "link", "src", f"10.78.0.{number}"]
             ip("-n", host, "route", "change", *route, "congctl", name)
 
@@ -79,7 +79,7 @@ class Network:
         return sum(int(subprocess.run(["ip", "netns", "exec", host, *count], capture_output=True, check=True).stdout) for host in self.hosts)
 
     def sweep(self):
-        """Kills all that still runs on the hosts."""
+        """Kills everything that still runs on the hosts."""
         for host in self.hosts:
             left = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout
             for pid in map(int, left.split()):
@@ -89,14 +89,14 @@ class Network:
                     pass
 
     def command(self, ranks, *words, hosts=None, rail=None):
-        """The job as one starts it."""
+        """The command line of a job."""
         names, rail = ",".join(hosts or self.hosts), rail or self.rail
         rail = ["--rail", rail] if rail else []
         return [str(FERRY), "run", "--rsh", "ip netns exec", *rail, "--hosts", names, "-n", str(ranks), *map(str, words)]
 
 
 class Road(Network):
-    """Two hosts whose cables end in a third namespace, where crates/host/examples/proxy.rs hands packets on while it runs."""
+    """Two hosts whose cables end in a third namespace, where crates/host/examples/proxy.rs forwards packets."""
 
     def __init__(self, rail=None):
         super().__init__(2, rail, one_by_one=True)
@@ -119,7 +119,7 @@ class Road(Network):
 
     @contextlib.contextmanager
     def drive(self, seed, **rules):
-        """Hands packets on as these rules say. What became of them is in the list that this gives, when it is over."""
+        """Forwards packets by these rules. The returned list has the counts when it is over."""
         words = [word for name, number in rules.items() for word in (f"--{name}", str(number))]
         proxy = subprocess.Popen(["ip", "netns", "exec", self.middle, RELEASE / "examples" / "proxy", "to1", "to2", "--seed", str(seed), *words],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -131,7 +131,7 @@ class Road(Network):
 
 
 class Cable:
-    """Two hosts with a cable between them, for benchmarks. What is made here goes with it."""
+    """Two hosts with a cable between them, for benchmarks. Removed at the end."""
 
     def __init__(self):
         mark = f"fwb{os.getpid() % 100000}"
@@ -159,8 +159,8 @@ def ip(*words, check=True):
 
 
 def address(host, number):
-    """Gives a host that has its end of a cable an address, and opens both ways out of it."""
-    # One of IPv6 is not to be tried out first, which takes a second.
+    """Gives a host at the end of a cable an address, and enables its interfaces."""
+    # Skip duplicate address detection of IPv6, which takes a second.
     of_six = ":" in number
     ip("-n", host, "addr", "add", f"{number}/{64 if of_six else 24}", "dev", "eth0", *(["nodad"] if of_six else []))
     ip("-n", host, "link", "set", "eth0", "up")
@@ -177,7 +177,7 @@ class Report:
 
 
 def run(command, report, limit=JOB_SECONDS):
-    """Whether a job ended well, how long it took, and what it printed."""
+    """Whether a job succeeded, how long it took, and its output."""
     begun = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
@@ -203,13 +203,13 @@ def parent_of(pid):
 
 
 def found_processes(beginning, parent=None):
-    """Processes whose command line begins so, of one parent if it is given."""
+    """Processes whose command line begins with this, of one parent if it is given."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 line = (entry / "cmdline").read_bytes().decode(errors="replace")
-                # What has died, and whose parent has not looked, is not there any more.
+                # Zombies do not count.
                 state, above = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
             except OSError:
                 continue

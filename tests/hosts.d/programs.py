@@ -1,4 +1,4 @@
-"""Programs whose answers are known, on several hosts, by each rail."""
+"""Programs with known results, on several hosts, on each rail."""
 
 import json
 import pathlib
@@ -9,10 +9,10 @@ from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
-# The one for shared memory is for hosts that are one machine, as these are.
+# The provider for shared memory works because these hosts are one machine.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]
 SHARED = pathlib.Path("/dev/shm")
-# How long nothing happens, and the share of a core that a rank may take meanwhile, on a machine that does other things.
+# Idle time, and the share of a core that a rank may take meanwhile, on a machine that has other work.
 IDLE_SECONDS = 1
 IDLE_PERCENT_MAX = 5
 
@@ -36,7 +36,7 @@ def programs(network, folder, report):
 
 
 def idle(network, folder, report):
-    """Ranks between which nothing happens take no time, be they away or waiting."""
+    """Idle ranks take no CPU time, whether sleeping outside MPI or waiting in it."""
     program = compiled(folder, ROOT / "tests" / "hosts.d" / "idle.c")
     for ranks in (2, 2 * len(network.hosts)):
         good, _, said = run(network.command(ranks, program, IDLE_SECONDS), report)
@@ -46,7 +46,7 @@ def idle(network, folder, report):
 
 
 def six(folder, rails, report):
-    """Hosts that have no addresses but those of IPv6."""
+    """Hosts with IPv6 addresses only."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "messages.c")
     with Network(2, name="f6", six=True) as network:
         for rail in rails:
@@ -59,7 +59,7 @@ def six(folder, rails, report):
 
 
 def providers():
-    """What libfabric can do messages by here, without its layers."""
+    """The providers of libfabric that support messages here, without layered ones."""
     there = subprocess.run([FERRY, "info", "--json"], capture_output=True, text=True, check=True).stdout
     return {name.split(";")[0] for name in json.loads(there)["fabric"]["providers"]}
 
@@ -77,7 +77,7 @@ def fabric(network, folder, report, names):
             for ranks in (2, len(network.hosts) + 2):
                 good, seconds, _ = run(network.command(ranks, program, rail=rail), report)
                 report.tell(f"{name}, {ranks} ranks, {rail}", good, f"{seconds:.2f} s")
-    # The provider for shared memory leaves a file for each rank (decision 0026), named by its process.
+    # The provider for shared memory leaves a file for each rank (decision 0026), named after its process.
     for file in set(SHARED.iterdir()) - before:
         if re.fullmatch(r"\d+:\d+:\d+", file.name):
             file.unlink()
@@ -88,7 +88,7 @@ def fabric(network, folder, report, names):
 
 
 def unsealed(network, folder, there, report):
-    """What is not sealed is said to be so when the job begins, and nothing else is; who insists on sealing gets no such job."""
+    """A job that is not sealed says so when it begins, and only then; with sealing required, it is refused."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
     rails = ["auto", "udp", *(["fabric:tcp"] if "tcp" in there else [])]
     for rail in rails:

@@ -2,7 +2,7 @@
 
 from network import ROOT, Road, compiled, run
 
-# What becomes of packets, of a thousand.
+# Fates of packets, per thousand.
 BAD = {"late": 100, "depth": 32, "repeated": 100, "lost": 20}
 ROADS = {"reordering": {"late": 100, "depth": 32}, "repetition": {"repeated": 100, "depth": 32}, "all, and loss of 2 %": BAD}
 
@@ -18,7 +18,7 @@ def losses(network, folder, rates, report):
 
 
 def bad_roads(folder, rail, seconds, seed, report):
-    """Two hosts with a road between them on which packets overtake each other, and come twice."""
+    """Two hosts on a network that reorders and duplicates packets."""
     lossy = compiled(folder, ROOT / "tests" / "hosts.d" / "lossy.c")
     others = [compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / f"{name}.c") for name in ("messages", "collectives")]
     with Road(rail) as road:
@@ -33,11 +33,11 @@ def bad_roads(folder, rail, seconds, seed, report):
 
 
 def befell(told, rules):
-    """Whether each rule was applied to a packet at least."""
+    """Whether each rule was applied to at least one packet."""
     counts = dict(word.split("=") for word in told)
     return all(int(counts.get(name, 0)) > 0 for name in rules if name != "depth")
 
 
 def arrived(said):
-    """What lossy says of itself in the end."""
+    """The summary line of lossy."""
     return "".join(line for line in said.splitlines() if line.startswith("lossy ranks="))

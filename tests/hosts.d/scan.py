@@ -1,9 +1,9 @@
-"""Looks for secrets wherever this user can look. Run as another user than the job's, with the text on its command line:
+"""Looks for secrets wherever this user can read. Run as another user than the job's, with the text on its command line:
 
     python3 -c "$(cat scan.py)" SINCE FOLDER... <needles
 
-`needles` is JSON: names and forms of secrets, in hexadecimal digits. Files are read that were changed after SINCE, which is
-when the secrets were drawn. What was looked at, and what was found, is printed as JSON.
+`needles` is JSON: names and forms of secrets, in hexadecimal digits. Only files changed after SINCE are read, which is
+when the secrets were drawn. Prints counts of what was read, and what was found, as JSON.
 """
 
 import json
@@ -14,7 +14,7 @@ import stat
 import sys
 
 BYTES_MAX = 64 << 20
-# What a process shows of itself, to whom it shows it.
+# What a process shows of itself to users with the right to read it.
 SHOWN = ["cmdline", "environ", "maps", "auxv", "comm", "status", "stack", "syscall", "mountinfo"]
 
 
@@ -28,7 +28,7 @@ def main():
 
     def read(path, what):
         try:
-            # A pipe or a device could be waited at for ever.
+            # Opening a pipe or a device could block for ever.
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
                 text = file.read(BYTES_MAX)
         except OSError:
@@ -65,7 +65,7 @@ def main():
 
 
 def conversations(tally):
-    """What those say first who listen at a socket of this machine."""
+    """The first bytes that each listening socket of this machine sends."""
     with open("/proc/net/unix") as table:
         names = {line.split()[7] for line in table if len(line.split()) > 7}
     for name in sorted(names):

@@ -1,4 +1,4 @@
-"""What another user can find out about a running job: nothing. And who hears the network: as little."""
+"""What another user can find out about a running job, and what a tap on the network can: nothing."""
 
 import base64
 import contextlib
@@ -19,13 +19,13 @@ SECONDS_MAX = 60
 # Where else another user would look.
 FOLDERS = ["/dev/shm", "/dev/mqueue", "/tmp", "/var/tmp", "/run"]
 
-# What reaches a host, and writes down what is said to the daemon there.
+# Reaches a host, and records what the launcher sends to the daemon there.
 LISTENING_RSH = """#!/bin/sh
 umask 077
 tee "{folder}/$1" | ip netns exec "$@"
 """
 
-# Tells whoever comes to its socket what it has read.
+# Sends what it has read to each client of its socket.
 BLABS = """
 import socket
 told = bytes.fromhex(input())
@@ -38,7 +38,7 @@ while True:
     rank.send(told)
 """
 
-# What mpiexec reaches a host by: it has addresses for hosts.
+# Reaches a host for mpiexec, which names hosts by address.
 RSH = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 host={mark}-${{1##*.}}
@@ -48,7 +48,7 @@ exec ip netns exec "$host" sh -c "$*"
 
 
 def secrets(network, folder, report):
-    # A folder of the user, which others may look into, as homes often are.
+    # A folder of the user that others may look into, like many home directories.
     with tempfile.TemporaryDirectory(prefix="ferrywire-secrets-") as home:
         home = pathlib.Path(home)
         home.chmod(0o755)
@@ -64,7 +64,7 @@ def secrets(network, folder, report):
 
 
 def on_hosts(network, folder, home, program, report):
-    """The secret is learnt from the pipe to a daemon, which only root and the user himself can read."""
+    """Learns the secret from the pipe to a daemon, which only root and the user can read."""
     heard = folder / "heard"
     heard.mkdir(mode=0o700)
     rsh = script(home / "listening_rsh", LISTENING_RSH.format(folder=heard))
@@ -81,7 +81,7 @@ def on_hosts(network, folder, home, program, report):
                 time.sleep(0.2)
         packets = b"".join(tap.packets)
         leaked, understood = is_in(packets, secret), is_in(packets, job.whispered)
-        # Not sealed, it has to be found: so the tap hears it.
+        # Unsealed traffic must be found: that shows that the tap works.
         good = not leaked and understood == bool(options) and len(packets) > 1000
         report.tell(f"secrets: on the network {' '.join(options)}", good,
                     f"{len(packets)} bytes heard; the secret is {'' if leaked else 'not '}there, "
@@ -89,7 +89,7 @@ def on_hosts(network, folder, home, program, report):
 
 
 def under_mpiexec(network, folder, home, program, report):
-    """The secret is on the kvs of mpiexec, so it is in that program's memory."""
+    """The secret is in the KVS of mpiexec, and so in the memory of that program."""
     rsh = script(home / "mpiexec_rsh", RSH.format(mark=network.bridge))
     command = ["ip", "netns", "exec", network.hosts[0], MPIEXEC, "-iface", "eth0", "-launcher", "ssh", "-launcher-exec", rsh,
                "-hosts", "10.78.0.1,10.78.0.2", "-ppn", "1", "-n", "2", program]
@@ -106,7 +106,7 @@ def under_mpiexec(network, folder, home, program, report):
 
 
 def decoys(network, home, report):
-    """Secrets that anybody can find, each in another place, are found; one that nobody else may read is not."""
+    """Secrets that anybody can find, each in another place, are found; one that no other user may read is not."""
     begun = time.time() - 1
     decoy = {name: os.urandom(32) for name in ("file", "memory", "argument", "environment", "socket", "closed")}
     (home / "open").write_text(f"the key is {base64.b64encode(decoy['file']).decode()}\n")
@@ -137,7 +137,7 @@ def decoys(network, home, report):
 
 
 def tell(network, home, report, where, begun, needles, good=True):
-    """Another user looks, on both hosts and where the launcher is. They have the same files."""
+    """Searches as another user, on both hosts and where the launcher is. They share their files."""
     told = [scan(host, begun, needles, []) for host in network.hosts[:2]]
     told.append(scan(None, begun, needles, [*FOLDERS, home, os.getcwd()]))
     found = sorted({line for one in told for line in one["found"]})
@@ -150,7 +150,7 @@ def tell(network, home, report, where, begun, needles, good=True):
 
 def scan(host, begun, needles, folders):
     words = as_nobody(host or "", (ROOT / "tests" / "hosts.d" / "scan.py").read_text(), begun, *folders)
-    # Without a host it is the namespace that we are in.
+    # Without a host, in our own namespace.
     words = words if host else words[words.index("setpriv"):]
     text = json.dumps([(name, form.hex()) for name, needle in needles for form in forms_of(needle)])
     done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=SECONDS_MAX)
@@ -160,14 +160,14 @@ def scan(host, begun, needles, folders):
 
 
 def forms_of(needle):
-    """Half of it in whatever way it may be written: that would be too much, too."""
+    """Half of the secret in every encoding: finding half would be too much."""
     forms = []
     for half in (needle[:16], needle[16:]):
         numbers = [str(byte) for byte in half]
         texts = [half.hex(), half.hex().upper(), ",".join(numbers), ", ".join(numbers)]
         forms += [half, *(text.encode() for text in texts)]
     for before in range(3):
-        # What stands before it shifts the letters. The first and the last ones depend on neighbours.
+        # What precedes it shifts the letters. The first and the last letters depend on neighbours.
         text = base64.b64encode(bytes(before) + needle).rstrip(b"=")[4:-2]
         forms += [text, text.replace(b"+", b"-").replace(b"/", b"_")]
     return forms
@@ -178,7 +178,7 @@ def is_in(text, needle):
 
 
 class Job:
-    """A job of tests/hosts.d/whisper.c, which has said something."""
+    """A job of tests/hosts.d/whisper.c that has printed its secret."""
 
     def __init__(self, command, home):
         self.over, self.begun = home / "over", time.time() - 1
@@ -202,7 +202,7 @@ class Job:
 
 
 class Tap:
-    """All that passes a cable."""
+    """Captures all traffic on a cable."""
 
     def __init__(self, cable):
         self.cable, self.packets, self.over = cable, [], False
@@ -227,7 +227,7 @@ class Tap:
 
 
 def memory(pid):
-    """All that a process can write to and nobody shares, piece by piece."""
+    """All private writable memory of a process, piece by piece."""
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as bytes_of:
         for line in maps:
             place, rights = line.split()[:2]

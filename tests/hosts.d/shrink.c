@@ -2,8 +2,8 @@
  *
  *     shrink ITERATIONS [MICROSECONDS]
  *
- * When a sum fails, whoever notices revokes the communicator, and those who live go on in what is left of it, from
- * the last sum that all of them have. In the end all must have done as many, with the same result.
+ * When a sum fails, each rank that notices revokes the communicator, and the survivors shrink it and go on from the
+ * last sum that all of them have. In the end all must have done as many sums, with the same result.
  *
  * Each rank prints the moments, by CLOCK_MONOTONIC in nanoseconds, of its first error after each death and of going on:
  *
@@ -38,14 +38,14 @@ static void fail(int rank, const char *what, int code)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* A sum after the other, until all are done or one fails. */
+/* Sums until all are done or one fails. */
 static int add_up(int me, MPI_Comm comm, int *done, int iterations, int pause)
 {
     static double value[LONGEST], sum[LONGEST];
     int size;
     MPI_Comm_size(comm, &size);
     for (; *done < iterations; ++*done) {
-        /* Short ones and long ones, which go other ways. */
+        /* Short and long ones, which use different algorithms. */
         int count = *done % 8 == 7 ? LONGEST : *done % 3 == 0 ? 600 : 1;
         for (int at = 0; at < count; at++) value[at] = *done + at;
         int code = MPI_Allreduce(value, sum, count, MPI_DOUBLE, MPI_SUM, comm);
@@ -58,7 +58,7 @@ static int add_up(int me, MPI_Comm comm, int *done, int iterations, int pause)
     return MPI_SUCCESS;
 }
 
-/* Leaves out the dead, until all who live have found each other. Answers the first sum that not all of them have. */
+/* Excludes the dead, until all survivors agree. Returns the first sum that not all of them have. */
 static int go_on(int me, MPI_Comm *comm, int done)
 {
     for (;;) {
@@ -70,7 +70,7 @@ static int go_on(int me, MPI_Comm *comm, int done)
         int least, size;
         int all = MPI_Allreduce(&done, &least, 1, MPI_INT, MPI_MIN, left) == MPI_SUCCESS;
         if (!all) MPIX_Comm_revoke(left);
-        /* Another one may die at any moment: all go on, or all try again. */
+        /* Another rank may die at any moment: all go on, or all try again. */
         MPIX_Comm_agree(left, &all);
         if (all) {
             MPI_Comm_size(left, &size);

@@ -1,4 +1,4 @@
-"""Jobs by real ssh, and what a person sees of hosts that are slow or cannot be reached."""
+"""Jobs by real ssh, and the output for hosts that are slow or cannot be reached."""
 
 import os
 import pathlib
@@ -11,10 +11,11 @@ import time
 from deaths import Survivor
 from network import FERRY, ROOT, compiled, found_processes, run
 
-# How soon it has to be told that a host cannot be reached: it is tried three times.
+# The most time until an unreachable host is reported: it is tried three times.
 SSH_SECONDS = 20
 
-# How soon a job has to end whose cable is cut, and what is left of it when the cable is back: the kernel tells it by and by.
+# The most time until a job whose cable is cut ends, and until its remains end when the cable is back: the kernel's
+# retries decide.
 CUT_SECONDS = 30
 HEALED_SECONDS = 60
 CUT_SUMS = 800
@@ -29,7 +30,7 @@ PasswordAuthentication no
 PermitRootLogin prohibit-password
 """
 
-# What a user has: names of his own, and what is known of the hosts' keys. `changed` has another one than it had.
+# The user's ssh configuration: aliases, and known host keys. `changed` has a different key from before.
 SSH = """\
 Host near
     HostName {near}
@@ -58,7 +59,7 @@ def ssh(network, folder, report):
     if not sshd or not shutil.which("ssh"):
         print("no sshd: jobs by ssh are not tested")
         return
-    # Where sshd keeps its unprivileged part.
+    # The directory of sshd's unprivileged part.
     pathlib.Path("/run/sshd").mkdir(exist_ok=True)
     folder = folder / "ssh"
     folder.mkdir(mode=0o700)
@@ -98,7 +99,7 @@ def by_ssh(network, folder, report):
     good, seconds, _ = run(command("near,far"), report)
     report.tell("ssh: aliases of the user's configuration", good, f"{seconds:.2f} s")
 
-    # A ferry of which the other hosts know nothing: they do not see this mount.
+    # A ferry that the other hosts do not have: they do not see this mount.
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     hidden = ["unshare", "--mount", "sh", "-ec", 'mount --bind "$1" "$2"; shift 2; exec "$@"', "sh",
@@ -110,14 +111,14 @@ def by_ssh(network, folder, report):
         ("nobody there", command("near,off"), ["cannot reach off", "No route to host"]),
         ("another host key", command("near,changed"), ["cannot reach changed", "Host key verification failed"]),
         ("no ferry there", hidden + command("near,far", elsewhere / "ferry"),
-         ["cannot start the daemon on ", "No such file or directory", "the same ferry must be there"]),
+         ["cannot start the daemon on ", "No such file or directory", "install the same ferry there"]),
     ]
     for name, words, wanted in trials:
         begun = time.monotonic()
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=SSH_SECONDS)
             said = done.stderr
-            # The host, the step and ssh's own words; and the command, so that one can try it.
+            # The host, the step and ssh's own message; and the command, so that a user can try it.
             missing = [text for text in [*wanted, f"`ssh -F {folder}/config"] if text not in said]
             good = done.returncode == 1 and not missing
         except subprocess.TimeoutExpired:
@@ -129,8 +130,8 @@ def by_ssh(network, folder, report):
 
 
 def cut_off(network, folder, report):
-    """Pulls a cable that ssh goes by as well as messages do. The launcher cannot tell the other side anything: it ends, or goes on,
-    and so does the other side when it is back, or notices before."""
+    """Pulls a cable that carries both ssh and messages. The launcher cannot reach the other side: it ends, or goes on,
+    and the other side does the same when it is reconnected, or notices before."""
     lossy, shrink = (compiled(folder, ROOT / "tests" / "hosts.d" / f"{name}.c") for name in ("lossy", "shrink"))
     ferry = ["ip", "netns", "exec", network.hosts[0], str(FERRY), "run", "--rsh", f"ssh -F {folder}/config", "--hosts", "near,far",
              "-n", "4"]
@@ -155,7 +156,7 @@ def cut_off(network, folder, report):
     report.tell("ssh: cut off, survivors go on", not wrong, wrong)
     if report.verbose or wrong:
         print(job.said[-3000:])
-    # The launcher's connections were closed while nobody could hear it.
+    # The launcher's connections were closed while the host was cut off.
     healed = time.monotonic()
     while (left := found_processes(f"{FERRY}\0daemon")) and time.monotonic() < healed + HEALED_SECONDS:
         time.sleep(0.1)
@@ -175,16 +176,16 @@ exec ip netns exec "$@"
 
 
 def tables(network, folder, report):
-    """A job whose last host is slow to reach, and one whose last host is not reached at all, on a terminal and off it."""
+    """A job whose last host is slow, and one whose last host is unreachable, with a terminal and without."""
     program = compiled(folder, ROOT / "crates" / "abi" / "tests" / "c" / "hello.c")
     first, slow, bad = network.hosts[0], network.hosts[-1], "nowhere"
     rsh = folder / "slow_rsh"
     rsh.write_text(SLOW_RSH.format(slow=slow, bad=bad))
     rsh.chmod(0o755)
-    for other, wanted, code in ((slow, f"is connected to by {rsh}", 0), (bad, "is tried again after try 2", 1)):
+    for other, wanted, code in ((slow, f"is being connected by {rsh}", 0), (bad, "was not reached in try 2", 1)):
         command = [str(FERRY), "run", "--rsh", str(rsh), "--hosts", f"{first},{other}", "-n", "2", str(program)]
         ended, shown = on_terminal(command)
-        # What is drawn last stays only if the job has failed.
+        # The last drawing stays only if the job has failed.
         screen = shown.rsplit("\x1b[J", 1)[-1]
         good = ended == code and "has joined" in shown and wanted in shown
         good = good and ("has joined" in screen) == bool(code)
@@ -196,7 +197,7 @@ def tables(network, folder, report):
 
 
 def on_terminal(command):
-    """The exit code of a command, and all that it writes to a terminal of its own."""
+    """The exit code of a command, and all that it writes to its own terminal."""
     pid, terminal = pty.fork()
     if not pid:
         os.execv(command[0], command)
@@ -205,7 +206,7 @@ def on_terminal(command):
         try:
             piece = os.read(terminal, 4096)
         except OSError:
-            piece = b""  # So Linux says that nobody has the other side any more.
+            piece = b""  # Linux reports the closed other side this way.
         if not piece:
             break
         shown += piece

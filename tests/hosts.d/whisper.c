@@ -1,5 +1,5 @@
-/* whisper FILE: rank 0 draws 32 bytes, prints them in hexadecimal digits, and tells them to all, again and again, until there
- * is such a file. */
+/* whisper FILE: rank 0 draws 32 bytes, prints them in hexadecimal digits, and broadcasts them repeatedly, until FILE
+ * exists. */
 #include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>

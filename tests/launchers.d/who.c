@@ -1,9 +1,9 @@
-// Says who it is, for tests/launchers.
+// Prints its rank, for tests/launchers.
 //
-//     who            each rank prints "rank R of N", and the sum of all ranks is right; then how many share its
-//                    memory, and which program of the job it runs, -1 if nobody says
+//     who            each rank prints "rank R of N", and the sum of all ranks is checked; then how many ranks share its
+//                    memory, and its MPI_APPNUM, -1 if unset
 //     who abort      the last rank calls MPI_Abort with 7, while the others wait
-//     who leave F    the process that makes the file F ends with 3 before MPI_Init
+//     who leave F    the process that creates the file F ends with 3 before MPI_Init
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -12,7 +12,7 @@
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
-    // Which rank a process is to be is not known before MPI_Init, so the first to come leaves.
+    // The rank of a process is not known before MPI_Init, so the first process leaves.
     if (strcmp(what, "leave") == 0 && open(argv[2], O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0)
         return 3;
 

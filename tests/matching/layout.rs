@@ -1,8 +1,8 @@
-//! Random datatypes, and beside each the plain list of the bytes that it means.
+//! Random datatypes, each with a plain list of its bytes.
 //!
-//! All types of a communicator have the same signature: some number of *units*, and a unit is a few
-//! basic types. So whatever a wildcard catches fits the type that catches it, and only the places of
-//! the bytes and their number differ.
+//! All types of a communicator have the same signature: some number of *units*, and a unit is a few basic types. So
+//! every message that a wildcard receives fits the type of the receive; only the places of the bytes and their number
+//! differ.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use std::ops::Range;
 use ferrywire_mpi::datatype::{Datatype, Memory, Order};
 use ferrywire_sim::random::Random;
 
-/// Basic types, and how many bytes each has.
+/// Basic types, with their sizes.
 pub(crate) type Unit = Vec<(&'static str, i64)>;
 
-/// A unit of eight bytes at least: messages carry their number in their first eight.
+/// A unit of at least eight bytes: messages carry their number in their first eight.
 pub(crate) fn unit(random: &mut Random) -> Unit {
     let mut unit = Unit::new();
     while unit_bytes(&unit) < 8 || random.percent(40) {
@@ -35,13 +35,13 @@ const BASICS: &[(&str, i64)] = &[
     ("MPI_INT64_T", 8),
 ];
 
-/// A datatype, and what it means.
+/// A datatype, and the bytes that it means.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) datatype: Datatype,
-    /// How many units an element has.
+    /// Units of an element.
     pub(crate) units: u64,
-    /// Where each byte of an element is, in the order of packing.
+    /// The offset of each byte of an element, in packing order.
     offsets: Vec<i64>,
     lower: i64,
     upper: i64,
@@ -54,7 +54,7 @@ impl Layout {
         Layout::of_unit(unit, &in_order, |_| 0).resized(0, unit_bytes(unit).cast_signed())
     }
 
-    /// Any places, nested up to three times. Those of some bytes may be the same.
+    /// A random layout, nested up to three times. Bytes may overlap.
     pub(crate) fn random(unit: &Unit, random: &mut Random) -> Layout {
         if random.percent(25) {
             return Layout::dense(unit);
@@ -74,7 +74,7 @@ impl Layout {
         layout
     }
 
-    /// The same for `count` elements that will be written to: no two bytes have the same place.
+    /// A random layout of `count` elements for writing: bytes do not overlap.
     pub(crate) fn random_apart(unit: &Unit, units: u64, random: &mut Random) -> Elements {
         let layout = Layout::random(unit, random);
         let elements = Elements { count: units.div_ceil(layout.units), layout };
@@ -89,7 +89,7 @@ impl Layout {
         }
     }
 
-    /// A unit whose parts lie in memory in this order, with gaps between them.
+    /// A unit whose parts are in this order in memory, with gaps between them.
     fn of_unit(unit: &Unit, in_memory: &[usize], mut gap: impl FnMut(usize) -> i64) -> Layout {
         let mut places = vec![0; unit.len()];
         let mut end = 0;
@@ -114,7 +114,7 @@ impl Layout {
         self.upper - self.lower
     }
 
-    /// One of the constructors around it.
+    /// The type wrapped in a random constructor.
     fn wrapped(&self, random: &mut Random) -> Layout {
         let mut number =
             |low: i64, high: i64| low + signed(random.below((high - low).cast_unsigned()));
@@ -160,7 +160,7 @@ impl Layout {
         self.placed(made.expect("small"), blocks)
     }
 
-    /// Blocks of so many of it, so many bytes away.
+    /// Blocks of the type: lengths, and displacements in bytes.
     fn placed(&self, datatype: Datatype, blocks: Vec<(i64, i64)>) -> Layout {
         let extent = self.extent();
         let each = |(length, at): (i64, i64)| (0..length).map(move |k| at + k * extent);
@@ -176,7 +176,7 @@ impl Layout {
     }
 }
 
-/// Some elements of a type: what a send or a receive is given.
+/// Some elements of a type, for a send or a receive.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements {
     pub(crate) layout: Layout,
@@ -184,7 +184,7 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// Where each byte is, in the order of packing, from the address of the buffer.
+    /// The offset of each byte, in packing order, from the address of the buffer.
     pub(crate) fn places(&self) -> Vec<i64> {
         let extent = self.layout.extent();
         let element = |k: i64| self.layout.offsets.iter().map(move |offset| k * extent + offset);
@@ -196,7 +196,7 @@ impl Elements {
         self.layout.offsets.len() as u64 * self.count
     }
 
-    /// Memory that has them and a little more on either side.
+    /// Memory for them, with a margin on either side.
     pub(crate) fn room(&self, byte: impl Fn(usize) -> u8) -> Room {
         let places = self.places();
         let first = places.iter().min().copied().unwrap_or(0);
@@ -207,12 +207,12 @@ impl Elements {
     }
 }
 
-/// Memory of a user, which begins `start` bytes from the address of a buffer.
+/// Memory of an application, which begins `start` bytes from the address of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Room {
     pub(crate) start: i64,
     pub(crate) bytes: Vec<u8>,
-    /// Somebody has tried to read or write beyond it.
+    /// Whether an access was out of bounds.
     pub(crate) strayed: Cell<bool>,
 }
 
@@ -221,7 +221,7 @@ impl Room {
         usize::try_from(offset - self.start).expect("inside the room")
     }
 
-    /// Where so many bytes are, if all of them are inside.
+    /// The range of these bytes, if all of them are inside.
     fn inside(&self, offset: i64, len: usize) -> Option<Range<usize>> {
         let start = usize::try_from(offset - self.start).ok();
         let range = start.map(|start| start..start + len);

@@ -1,5 +1,5 @@
-//! Random programs of MPI - communicators of all sorts, datatypes, wildcards, probes, cancels,
-//! collectives - against a model that knows nothing but lists, in two worlds.
+//! Random MPI programs - all kinds of communicators, datatypes, wildcards, probes, cancels, collectives - against a
+//! model of plain lists, in two worlds.
 //!
 //!     cargo test -p ferrywire-tests --test matching
 //!     RUNS=5000 cargo test -p ferrywire-tests --test matching -- --nocapture
@@ -30,7 +30,7 @@ fn programs_run_as_the_model_says_in_the_simulator() {
     run_seeds("the_simulator", simulator::run::<Standard>);
 }
 
-/// A model that finds nothing wrong is worth something only if it finds what is.
+/// A model that finds nothing wrong proves something only if it finds planted bugs.
 #[test]
 fn planted_bugs_are_found() {
     type Run = Box<dyn Fn(u64) -> (Vec<String>, Coverage) + RefUnwindSafe>;
@@ -50,7 +50,7 @@ fn planted_bugs_are_found() {
         ("groups that overlap name senders alike", Box::new(simulator::run_with_ranks_as_sources)),
     ];
     for (what, run) in bugs {
-        // A NIC that panics has been caught, too.
+        // A panic of the NIC counts as found, too.
         let is_missed = |seed: &u64| catch_unwind(|| run(*seed)).is_ok_and(|(w, _)| w.is_empty());
         let seed = (0..RUNS).find(|seed| !is_missed(seed));
         println!("{what}: found by seed {seed:?}");
@@ -73,5 +73,5 @@ fn run_seeds(world: &str, run: impl Fn(u64) -> (Vec<String>, Coverage)) {
     println!("{} programs in {world}: {coverage:?}", seeds.end - seeds.start);
 }
 
-/// Programs in each world, if nobody says how many.
+/// Number of programs in each world by default.
 const RUNS: u64 = 300;

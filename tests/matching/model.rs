@@ -1,12 +1,11 @@
-//! What MPI says of a program, in plain lists, and whether what has been seen agrees with it.
+//! The model: what MPI allows a program to observe, in plain lists.
 //!
-//! With wildcards several matchings are legal. MPI 5.0 §3.5 has two rules: a message goes to no receive
-//! while an older one that wants it is open, and a receive gets no message while an older one of the
-//! same sender that it wants is pending. So what has been seen is played again to plain lists of
-//! receives and messages, one match at a time, each when the rules allow it; whichever order they
-//! allow will do, since a match only ever makes others possible. If some never become possible, the
-//! matching is wrong. What goes to different receives may overtake: a message for which there was no
-//! room is still with its sender while a younger one is received.
+//! With wildcards several matchings are legal. MPI 5.0 §3.5 has two rules: a message does not match a receive while an
+//! older receive that matches is open, and a receive does not match a message while an older matching one of the same
+//! sender is pending. So the observed matches are replayed on plain lists of receives and messages, one at a time, each
+//! as soon as the rules allow it; any order that they allow will do, since a match only ever makes others possible. If
+//! some never become possible, the matching is wrong. Messages to different receives may overtake: a message that was
+//! refused for lack of room is still with its sender while a younger one is received.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +22,7 @@ pub(crate) struct Coverage {
     pub(crate) truncated: usize,
     pub(crate) cancelled: usize,
     pub(crate) collectives: usize,
-    /// What the NICs counted.
+    /// Counted by the NICs.
     pub(crate) unexpected: u64,
     pub(crate) refused: u64,
     pub(crate) retries: u64,
@@ -41,7 +40,7 @@ impl Coverage {
         self.retries += other.retries;
     }
 
-    /// Adds what a NIC has counted.
+    /// Adds the statistics of a NIC.
     pub(crate) fn count(&mut self, stats: &Stats) {
         self.unexpected += stats.unexpected;
         self.refused += stats.refused;
@@ -49,7 +48,7 @@ impl Coverage {
     }
 }
 
-/// What is wrong with what the processes have seen.
+/// Violations in what the processes have observed.
 pub(crate) fn judge(plan: &Plan, logs: &[Log]) -> (Vec<String>, Coverage) {
     let mut wrong: Vec<String> = logs.iter().flat_map(|log| log.complaints.clone()).collect();
     let mut coverage = Coverage { collectives: plan.collectives.len(), ..Coverage::default() };
@@ -76,7 +75,7 @@ pub(crate) fn judge(plan: &Plan, logs: &[Log]) -> (Vec<String>, Coverage) {
             if let Some(message) = message {
                 check_synchronous(message, receive, &logs[message.from as usize], &mut wrong);
             }
-            // One that was taken back in time is as if it had never been.
+            // A receive that was cancelled in time counts as never posted.
             if message.is_some() || !receive.withdrawn {
                 let place = (receive.phase, receive.pattern.comm);
                 boxes.entry(place).or_default().push(Caught { receive, message });
@@ -100,13 +99,13 @@ pub(crate) fn judge(plan: &Plan, logs: &[Log]) -> (Vec<String>, Coverage) {
     (wrong, coverage)
 }
 
-/// A receive that counts, and what it got.
+/// A receive that counts, and the message that it got.
 struct Caught<'a> {
     receive: &'a Receive,
     message: Option<&'a Message>,
 }
 
-/// All members know a communicator by the same number, and no process has two by the same at a time.
+/// Checks that all members have the same number for a communicator, and no process uses a number twice at a time.
 fn check_numbers(plan: &Plan, logs: &[Log], wrong: &mut Vec<String>) {
     for (index, comm) in plan.comms.iter().enumerate().skip(1) {
         let mut numbers = comm.members().map(|member| logs[member as usize].numbers.get(&index));
@@ -123,7 +122,7 @@ fn check_numbers(plan: &Plan, logs: &[Log], wrong: &mut Vec<String>) {
     }
 }
 
-/// The message that a receive got, if any; and whether it is that one, to the byte.
+/// Finds the message that a receive got, if any, and checks its bytes.
 fn check_received<'a>(
     plan: &'a Plan,
     process: u32,
@@ -209,7 +208,7 @@ fn check_synchronous(message: &Message, receive: &Receive, sender: &Log, wrong: 
     }
 }
 
-/// Whether these receives can have got what they did.
+/// Whether these matches are possible together.
 fn check_order(plan: &Plan, logs: &[Log], caught: &[Caught]) -> Result<(), String> {
     let source_of = |message: &Message| plan.comms[message.comm].rank_of(message.from);
     let wants = |receive: usize, message: &Message| {
@@ -219,7 +218,7 @@ fn check_order(plan: &Plan, logs: &[Log], caught: &[Caught]) -> Result<(), Strin
         let sent = &logs[message.from as usize].sent;
         sent.iter().position(|&id| id == message.id).unwrap_or(usize::MAX)
     };
-    /// A match that has not been played again.
+    /// A match that has not been replayed yet.
     struct Left<'a> {
         receive: usize,
         message: &'a Message,

@@ -1,10 +1,9 @@
-//! A random program of MPI for a few ranks, all of it from a seed.
+//! A random MPI program for a few ranks, derived from a seed.
 //!
-//! A program has phases. In a phase ranks make communicators, post sends, receives and collectives in
-//! any order, probe, and take receives back; nothing of that waits for anything but collectives that
-//! all members call in the same order. Then they fetch what their receives have not caught, give up
-//! receives that nobody has satisfied, and meet in a barrier. So every program ends, whatever the
-//! wildcards catch.
+//! A program has phases. In a phase ranks create communicators, post sends, receives and collectives in any order,
+//! probe, and cancel receives; only collectives wait, and all members call these in the same order. Then the ranks
+//! fetch the messages that their receives have not matched, cancel receives that no message has matched, and enter a
+//! barrier. So every program ends, whatever the wildcards match.
 
 use ferrywire_mpi::group::Want;
 use ferrywire_nic::Mode;
@@ -12,14 +11,14 @@ use ferrywire_sim::random::Random;
 
 use crate::layout::{Elements, Layout, Room, Unit, unit, unit_bytes};
 
-/// What everybody does.
+/// The program of all ranks.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) size: u32,
-    /// Whether ranks make communicators at the same time, each in its own order. If not, one after the other, and all
-    /// under one tag.
+    /// Whether ranks create communicators concurrently, each in its own order. If not, they do so one after the other,
+    /// all under one tag.
     pub(crate) at_once: bool,
-    /// The first has everybody.
+    /// The first contains all ranks.
     pub(crate) comms: Vec<CommPlan>,
     pub(crate) messages: Vec<Message>,
     pub(crate) collectives: Vec<Collective>,
@@ -27,26 +26,26 @@ pub(crate) struct Plan {
     pub(crate) phases: Vec<Vec<Vec<Task>>>,
 }
 
-/// A communicator, as somebody knows it who sees all processes.
+/// A communicator, with all its members.
 #[derive(Debug)]
 pub(crate) struct CommPlan {
-    /// The one that it is made from.
+    /// The communicator that it is created from.
     pub(crate) parent: usize,
     pub(crate) how: How,
-    /// Its members in rank order; of one between two groups, those of the first.
+    /// Its members in rank order; of an inter-communicator, those of the first group.
     pub(crate) left: Vec<u32>,
-    /// The second group, or none.
+    /// The second group, or empty.
     pub(crate) right: Vec<u32>,
-    /// What its messages are made of.
+    /// The unit of its messages.
     pub(crate) unit: Unit,
-    /// The longest message in units.
+    /// The longest message, in units.
     pub(crate) units_max: u64,
-    /// The phases in which it lives.
+    /// The phases in which it exists.
     first: usize,
     last: usize,
 }
 
-/// How a communicator is made. Ranks are those of the parent.
+/// How a communicator is created. Ranks are those of the parent.
 #[derive(Clone, Debug)]
 pub(crate) enum How {
     World,
@@ -59,7 +58,7 @@ pub(crate) enum How {
     Select {
         ranks: Vec<u32>,
     },
-    /// Between these and those.
+    /// An inter-communicator of these two groups.
     Between {
         left: Vec<u32>,
         right: Vec<u32>,
@@ -81,7 +80,7 @@ impl CommPlan {
         if self.left.contains(&process) { &self.left } else { &self.right }
     }
 
-    /// Those to whom `process` writes.
+    /// The group that `process` sends to.
     pub(crate) fn targets_of(&self, process: u32) -> &[u32] {
         match self.is_inter() && self.left.contains(&process) {
             true => &self.right,
@@ -104,7 +103,7 @@ pub(crate) struct Message {
     pub(crate) comm: usize,
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Messages without bytes have one of their own.
+    /// Messages without bytes have a unique tag.
     pub(crate) tag: u32,
     pub(crate) mode: Mode,
     pub(crate) elements: Elements,
@@ -122,14 +121,14 @@ impl Message {
         room
     }
 
-    /// Its bytes, picked one by one.
+    /// Its bytes, collected one by one.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let room = self.room();
         self.elements.places().into_iter().map(|place| room.bytes[room.at(place)]).collect()
     }
 }
 
-/// What a receive or a probe asks for. Nothing stands for any.
+/// What a receive or a probe matches. None stands for any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern {
     pub(crate) comm: usize,
@@ -138,25 +137,25 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether a message with this source and tag is one.
+    /// Whether a message with this source and tag matches.
     pub(crate) fn matches(&self, source: u32, tag: u32) -> bool {
         self.from.is_none_or(|from| from == source) && self.tag.is_none_or(|wanted| wanted == tag)
     }
 }
 
-/// A collective of the members of a communicator.
+/// A collective on a communicator.
 #[derive(Debug)]
 pub(crate) struct Collective {
     pub(crate) comm: usize,
     pub(crate) kind: Kind,
-    /// Whether those who call it wait for its end.
+    /// Whether the call waits for the end.
     pub(crate) blocking: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Barrier,
-    /// Of this process.
+    /// From this process.
     Broadcast {
         root: u32,
         len: u64,
@@ -165,16 +164,16 @@ pub(crate) enum Kind {
     Allreduce {
         numbers: u64,
     },
-    /// Blocks of differing lengths, up to about this.
+    /// Blocks of different lengths, up to about this.
     Alltoall {
         len: u64,
     },
 }
 
-/// One thing that a process does.
+/// One operation of a process.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
-    /// Makes a communicator with its other members.
+    /// Creates a communicator together with its other members.
     Make(usize),
     Free(usize),
     Send(usize),
@@ -182,11 +181,11 @@ pub(crate) enum Task {
         pattern: Pattern,
         into: Elements,
     },
-    /// Takes back some receive that is still open.
+    /// Cancels one of the open receives.
     Cancel {
         choice: u64,
     },
-    /// Looks, and takes what it sees.
+    /// Probes, and receives the message found.
     Take {
         pattern: Pattern,
         into: Elements,
@@ -236,7 +235,7 @@ impl Plan {
         (0..self.comms.len()).filter(|&comm| lives(&self.comms[comm])).collect()
     }
 
-    /// One communicator more, or several of one split.
+    /// Adds a communicator, or several of one split.
     fn make(&mut self, phase: usize, random: &mut Random) {
         let within: Vec<usize> = self.alive(phase);
         let within: Vec<usize> =
@@ -284,20 +283,20 @@ impl Plan {
         };
         for (how, left, right) in made {
             let last = if random.percent(30) { phase } else { usize::MAX };
-            // Who is made of one that is freed lives on.
+            // A communicator outlives its parent.
             let (unit, units_max, first) = (unit(random), 1, phase);
             self.comms.push(CommPlan { parent, how, left, right, unit, units_max, first, last });
         }
     }
 
-    /// What a process does first: ends of communicators of the phase before, then new ones.
+    /// The first operations of a process: frees communicators of the previous phase, then creates new ones.
     fn makes_and_ends(&self, phase: usize, before: usize, process: u32) -> Vec<Task> {
         let is_in = |comm: usize| self.comms[comm].members().any(|member| member == process);
         let ended = (0..before).filter(|&comm| self.comms[comm].last.wrapping_add(1) == phase);
         let ends = ended.filter(|&comm| comm > 0 && is_in(comm)).map(Task::Free);
         let mut made: Vec<usize> = (before..self.comms.len()).filter(|&comm| is_in(comm)).collect();
         if self.at_once {
-            // Duplicates of one communicator are made in the same order by all, and what is made of a new one later.
+            // All ranks duplicate a communicator in the same order; children of a new one follow it.
             let is_free = |&comm: &usize| {
                 let CommPlan { parent, how, .. } = &self.comms[comm];
                 *parent < before && !matches!(how, How::Dup)
@@ -310,7 +309,7 @@ impl Plan {
         ends.chain(made.into_iter().map(Task::Make)).collect()
     }
 
-    /// Sends, receives, collectives, for each process.
+    /// Sends, receives and collectives, for each process.
     fn phase(&mut self, phase: usize, random: &mut Random) -> Vec<Vec<Task>> {
         let mut tasks: Vec<Vec<Task>> = vec![Vec::new(); self.size as usize];
         let earlier = self.messages.len();
@@ -336,7 +335,7 @@ impl Plan {
                 self.add_collective(comm, random);
                 let new = self.collectives.len() - 1;
                 for member in self.comms[comm].members().map(|member| member as usize) {
-                    // Behind all collectives before it: their order is the same everywhere.
+                    // After all previous collectives: their order is the same everywhere.
                     let is_earlier = |task: &Task| matches!(task, Task::Collective(_));
                     let after = tasks[member].iter().rposition(is_earlier).map_or(0, |at| at + 1);
                     let at = random.between(after as u64, tasks[member].len() as u64);
@@ -395,13 +394,13 @@ impl Plan {
         self.collectives.push(Collective { comm, kind, blocking: random.percent(50) });
     }
 
-    /// Whether there is a phase in which both communicators live.
+    /// Whether both communicators exist in the same phase.
     pub(crate) fn overlap(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.comms[one], &self.comms[other]);
         one.first <= other.last && other.first <= one.last
     }
 
-    /// One line for a person.
+    /// A description in one line.
     pub(crate) fn describe(&self) -> String {
         format!(
             "{} ranks, {} communicators, {} phases, {} messages, {} collectives",
@@ -414,8 +413,8 @@ impl Plan {
     }
 }
 
-/// A receive or a probe for a message, which may get another one; and now and then a receive that
-/// nobody will satisfy.
+/// A receive or a probe for a message, which may match another one; and now and then a receive that no message will
+/// match.
 fn receives_for(
     comm: &CommPlan,
     message: &Message,
@@ -449,7 +448,7 @@ fn receives_for(
     tasks
 }
 
-/// A byte of something with this number, unlike its neighbours and those of others.
+/// A byte of something with this number, different from its neighbours and from those of others.
 pub(crate) fn pattern(id: u64, at: u64) -> u8 {
     (id.wrapping_mul(167).wrapping_add(at.wrapping_mul(31)) ^ (at >> 7)).to_le_bytes()[0]
 }

@@ -1,5 +1,5 @@
-//! One process of a program: does what the plan says on whatever machine it is given, and writes down
-//! what came of it. It judges nothing but collectives; the rest is for the model.
+//! One process of a program: performs its plan on any machine, and records the results. It checks collectives only; the
+//! model checks the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,44 +17,44 @@ use ferrywire_nic::{Mode, Nic, Outcome, Peer, Port, Posted, Schedule, Span, Tick
 use crate::layout::{Elements, Layout, Room, unit_bytes};
 use crate::plan::{Collective, CommPlan, How, Kind, Message, Pattern, Plan, Task, pattern};
 
-/// What a world gives to one of its processes.
+/// What a world provides to one of its processes.
 pub(crate) trait Machine {
     type Variant: Variant;
     type Port: Port;
 
-    /// Memory that stays where it is until the world ends.
+    /// Lends memory that stays in place until the world ends.
     fn lend(&mut self, bytes: Vec<u8>) -> Span;
 
-    /// What is there now. Nothing that is in progress may write to it.
+    /// The present bytes of a span. No operation in progress may write to it.
     fn bytes(&self, span: Span) -> &[u8];
 
-    /// Asks the NIC for something. All spans are from [`Machine::lend`].
+    /// Calls the NIC. All spans are from [`Machine::lend`].
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic<Self::Variant>, &mut Self::Port) -> T) -> T;
 }
 
-/// What a process does next.
+/// When a process continues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Next {
-    /// More.
+    /// At once.
     Again,
-    /// The same once more, after a while.
+    /// With the same task, after a while.
     Later,
-    /// Nothing before an operation ends.
+    /// When an operation ends.
     Idle,
-    /// Nothing ever.
+    /// Never: it is finished.
     Over,
 }
 
-/// What one process has seen.
+/// What one process has observed.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Messages in the order of sending.
     pub(crate) sent: Vec<usize>,
-    /// When synchronous sends were known to be over.
+    /// When synchronous sends were seen to complete.
     pub(crate) synchronous: BTreeMap<usize, u64>,
     /// Receives in the order of posting.
     pub(crate) receives: Vec<Receive>,
-    /// Numbers of communicators, in the order of making.
+    /// Numbers of communicators, in the order of creation.
     pub(crate) numbers: BTreeMap<usize, u16>,
     /// What went wrong.
     pub(crate) complaints: Vec<String>,
@@ -66,9 +66,9 @@ pub(crate) struct Receive {
     pub(crate) phase: usize,
     pub(crate) pattern: Pattern,
     pub(crate) into: Elements,
-    /// Before it was posted.
+    /// Time before it was posted.
     pub(crate) posted_at: u64,
-    /// Taken back while messages may have been on their way.
+    /// Cancelled while messages may have been in flight.
     pub(crate) withdrawn: bool,
     pub(crate) end: Option<End>,
 }
@@ -77,14 +77,14 @@ pub(crate) struct Receive {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) outcome: Outcome,
-    /// The memory of the user then.
+    /// The application's memory at that time.
     pub(crate) room: Room,
 }
 
-/// A bug in how communicators are made, to see whether it is found.
+/// A planted bug in the creation of communicators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Planted {
-    /// Messages of an agreement name their senders by their ranks in the group that is being made.
+    /// Messages of an agreement name their senders by their ranks in the new group.
     RanksAsSources,
 }
 
@@ -92,20 +92,20 @@ pub(crate) enum Planted {
 pub(crate) struct Player {
     me: u32,
     plan: Arc<Plan>,
-    /// Counts moments of all processes.
+    /// Counts moments across all processes.
     clock: Arc<AtomicU64>,
     phase: usize,
     next: usize,
     stage: Stage,
-    /// Whether it waits for something in the middle of its tasks.
+    /// Whether a task is waiting for an operation.
     blocked: bool,
-    /// Whether it fetches what is left by probing for it.
+    /// Whether it fetches leftover messages by probing.
     probing: bool,
     planted: Option<Planted>,
     numbers: Arc<Numbers>,
     comms: BTreeMap<usize, (Comm, Option<Claim>)>,
     pending: BTreeMap<Ticket, Pending>,
-    /// Messages of this phase that have not come, by communicator.
+    /// Messages of this phase that have not arrived, by communicator.
     missing: BTreeMap<usize, u64>,
     pub(crate) log: Log,
 }
@@ -122,7 +122,7 @@ enum Pending {
     Send {
         message: usize,
     },
-    /// Where the bytes go: into the memory of the user, or beside it.
+    /// Where the bytes go: directly into the application's memory, or into a buffer.
     Receive {
         number: usize,
         landing: Landing,
@@ -132,7 +132,7 @@ enum Pending {
         index: usize,
         result: Span,
     },
-    /// A number for a communicator.
+    /// Agreement on the number of a communicator.
     Number {
         comm: usize,
         promise: NumberPromise,
@@ -181,7 +181,7 @@ impl Player {
         self.pending.keys().copied().collect()
     }
 
-    /// What it waits for, for a person to read.
+    /// What it waits for, as text.
     pub(crate) fn describe(&self) -> String {
         format!(
             "rank {} is stuck: phase {}, task {}, {:?}, pending {:?}, missing {:?}, complaints {:?}",
@@ -195,7 +195,7 @@ impl Player {
         )
     }
 
-    /// Does one thing, if there is one to do.
+    /// Performs one operation, if one is possible.
     pub(crate) fn advance(&mut self, machine: &mut impl Machine) -> Next {
         if self.blocked {
             return Next::Idle;
@@ -225,7 +225,7 @@ impl Player {
         }
     }
 
-    /// An operation is over.
+    /// An operation has ended.
     pub(crate) fn conclude(
         &mut self,
         ticket: Ticket,
@@ -254,8 +254,8 @@ impl Player {
         }
     }
 
-    /// Agrees on a number with all members. A duplicate is made by everybody of its parent, and so counts as one of its
-    /// collectives; others are made by some, under a tag.
+    /// Agrees on a number with all members. All members of the parent create a duplicate, so that counts as one of its
+    /// collectives; other communicators are created by some members, under a tag.
     fn make(&mut self, comm: usize, machine: &mut impl Machine) {
         let made = &self.plan.comms[comm];
         let parent = &self.comms[&made.parent].0;
@@ -281,7 +281,7 @@ impl Player {
         self.start(schedule, instance, Pending::Number { comm, promise }, machine);
     }
 
-    /// Whether a task has to wait for communicators that are being made.
+    /// Whether a task must wait for communicators that are being created.
     fn must_wait(&self, task: &Task) -> bool {
         let making = self.pending.values().any(|pending| matches!(pending, Pending::Number { .. }));
         making
@@ -348,7 +348,7 @@ impl Player {
         self.await_end(posted, Pending::Receive { number, landing, any }, machine);
     }
 
-    /// Whether there was something to take.
+    /// Probes and receives. Returns whether there was a message.
     fn take(
         &mut self,
         pattern: Pattern,
@@ -364,7 +364,7 @@ impl Player {
             }
             return false;
         };
-        // What is held is looked for by the first of the two, and may be seen by the second only.
+        // The first of the two asks for held messages; perhaps only the second sees them.
         if seen.is_some_and(|seen| seen != probed) {
             self.complain(format!("a probe saw {seen:?}, and {probed:?} was taken"));
         }
@@ -386,7 +386,7 @@ impl Player {
         self.log.receives.len() - 1
     }
 
-    /// Takes back one of the receives that are open.
+    /// Cancels one of the open receives.
     fn withdraw(&mut self, choice: u64, machine: &mut impl Machine) {
         let open: Vec<(Ticket, usize)> = self
             .pending
@@ -494,7 +494,7 @@ impl Player {
         }
     }
 
-    /// What a collective should have left in our memory.
+    /// The expected result of a collective in our memory.
     fn expected(&self, index: usize) -> Option<Vec<u8>> {
         let collective = &self.plan.collectives[index];
         let comm = &self.plan.comms[collective.comm];
@@ -617,8 +617,8 @@ impl Player {
         }
     }
 
-    /// After the last task of a phase: fetches what is left, gives up what will not come, meets
-    /// the others.
+    /// After the last task of a phase: fetches leftover messages, cancels receives that no message will match, enters
+    /// the barrier.
     fn drain(&mut self, machine: &mut impl Machine) -> Next {
         let comms: Vec<usize> = self.missing.keys().copied().collect();
         let mut found = false;
@@ -627,7 +627,7 @@ impl Player {
             if self.probing && self.missing[&comm] > 0 {
                 found |= self.take(anything, None, machine);
             }
-            // A receive may find its message waiting, so what is missing changes as we post.
+            // A receive may match at once, so the number missing changes as we post.
             while !self.probing && self.open_for_anything(comm) < self.missing[&comm] {
                 let plan = &self.plan.comms[comm];
                 let layout = Layout::dense(&plan.unit);
@@ -662,7 +662,7 @@ impl Player {
         self.pending.values().filter(is_open).count() as u64
     }
 
-    /// Takes back what is open: nobody sends to it any more.
+    /// Cancels open receives: no message will match them any more.
     fn give_up(&mut self, comm: usize, machine: &mut impl Machine) {
         let of_comm = |pending: &Pending| match pending {
             Pending::Receive { number, .. } => self.log.receives[*number].pattern.comm == comm,
@@ -678,7 +678,7 @@ impl Player {
     fn count_missing(&mut self) {
         self.missing.clear();
         let alive = |message: &&Message| message.to == self.me && message.phase == self.phase;
-        // A communicator in which nothing comes has receives to give up, too.
+        // A communicator without messages has receives to cancel, too.
         for comm in 0..self.plan.comms.len() {
             self.missing.insert(comm, 0);
         }
@@ -696,7 +696,7 @@ impl Player {
     }
 }
 
-/// Our group in a communicator to be made, the other if there is one, and whether ours is the first.
+/// Our group in a new communicator, the remote one if any, and whether ours is the first.
 fn groups(parent: &Comm, plan: &CommPlan, me: u32) -> (Group, Option<Group>, bool) {
     match &plan.how {
         How::World => unreachable!("nobody makes the world"),
@@ -716,8 +716,8 @@ fn groups(parent: &Comm, plan: &CommPlan, me: u32) -> (Group, Option<Group>, boo
     }
 }
 
-/// Memory to receive into, and the span for the NIC: the place itself if the bytes lie there as they
-/// come, else room for the packed form.
+/// Memory to receive into, and the span for the NIC: the memory itself if its bytes are contiguous and in order, else a
+/// buffer for the packed form.
 fn landing(into: &Elements, machine: &mut impl Machine) -> (Landing, Span) {
     let room = into.room(|_| GUARD);
     match into.layout.datatype.one_block(into.count) {
@@ -739,18 +739,18 @@ fn of_u64(operation: Operation) -> ReduceOp {
     ReduceOp { operator, element_bytes: 8, commutative: true }
 }
 
-/// What one process has for another in a collective.
+/// What one process sends to another in a collective.
 fn block(index: usize, from: u32, to: u32, len: u64) -> Vec<u8> {
     let id = (index as u64) << 16 | u64::from(from) << 8 | u64::from(to);
     (0..len).map(|at| pattern(id, at ^ id)).collect()
 }
 
-/// Blocks differ in length, and both ends know how.
+/// The length of a block: blocks differ, and both ends know how.
 fn block_len(from: u32, to: u32, len: u64) -> u64 {
     len * u64::from((from + 2 * to) % 3) / 2
 }
 
-/// What a process has to add.
+/// The contribution of a process.
 fn contribution(index: usize, process: u32, numbers: u64) -> Vec<u8> {
     let number = |at| (index as u64 + u64::from(process) + at) * 0x1_0000_0001;
     (0..numbers).flat_map(|at| number(at).to_le_bytes()).collect()
@@ -764,5 +764,5 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).expect("it fits the machine")
 }
 
-/// What stands where nothing has been written.
+/// Fill byte of memory that has not been written to.
 pub(crate) const GUARD: u8 = 0xa5;

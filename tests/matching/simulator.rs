@@ -1,5 +1,4 @@
-//! The program in the simulator: rails that lose, repeat and delay, little memory, ranks that stand
-//! still for a while.
+//! The program in the simulator: rails that lose, repeat and delay, little memory, ranks that stop for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,12 +15,12 @@ use crate::model::{Coverage, judge};
 use crate::plan::Plan;
 use crate::player::{Machine, Next, Planted, Player};
 
-/// What is wrong with this seed, and what it has exercised.
+/// Runs a seed; returns the violations, and what it has exercised.
 pub(crate) fn run<V: Variant>(seed: u64) -> (Vec<String>, Coverage) {
     run_planted::<V>(seed, None)
 }
 
-/// The same, when senders are named as they must not be.
+/// The same with a planted bug: messages name their senders by rank.
 pub(crate) fn run_with_ranks_as_sources(seed: u64) -> (Vec<String>, Coverage) {
     run_planted::<Standard>(seed, Some(Planted::RanksAsSources))
 }
@@ -73,7 +72,7 @@ fn run_planted<V: Variant>(seed: u64, planted: Option<Planted>) -> (Vec<String>,
 struct Rank {
     player: Player,
     random: Random,
-    /// It waits for the end of an operation.
+    /// Whether it waits for an operation to end.
     idle: bool,
     over: bool,
 }
@@ -135,7 +134,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
         promises: Promises {
             rail: RailId(u8::from(!reliable)),
             reliable,
-            // A rail that loses frames has nothing that writes into memory.
+            // A rail that loses frames has no remote memory access.
             puts: reliable && random.percent(50),
             gets: reliable && random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
@@ -186,7 +185,7 @@ fn rules(random: &mut Random) -> Vec<Rule> {
     ]
 }
 
-/// How often somebody who probes does.
+/// Interval between probes.
 const PROBE_NS: u64 = 300_000;
-/// By then everybody has finished, or something is wrong.
+/// The time by which all ranks must have finished.
 const BOUND_NS: u64 = 120_000_000_000;

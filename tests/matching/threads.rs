@@ -1,4 +1,4 @@
-//! The program with ranks as threads, on the rail that there really is.
+//! The program with ranks as threads, on the real rail.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,8 +17,8 @@ use crate::model::{Coverage, judge};
 use crate::plan::Plan;
 use crate::player::{Log, Machine, Next, Player};
 
-/// What is wrong with this seed, and what it has exercised. Ends the process if it takes too long:
-/// whoever waits for ever cannot be joined.
+/// Runs a seed; returns the violations, and what it has exercised. Ends the process if it takes too long: a thread that
+/// waits for ever cannot be joined.
 pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
     let (done, wait) = mpsc::channel::<()>();
     let world = thread::spawn(move || {
@@ -26,7 +26,7 @@ pub(crate) fn run(seed: u64) -> (Vec<String>, Coverage) {
         run_unwatched(seed)
     });
     if wait.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
-        // Not `eprintln`, which the test harness would keep to itself.
+        // Not `eprintln`, which the test harness would capture.
         let _ = writeln!(std::io::stderr(), "seed {seed} waits for ever");
         std::process::abort();
     }
@@ -118,8 +118,8 @@ impl Machine for ThreadMachine<'_> {
     }
 
     fn ask<T>(&mut self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
-        // SAFETY: all spans are of memory that is lent here until the rank has left, and that nobody
-        // reads before the operation is over.
+        // SAFETY: all spans are of memory that is lent here until the rank has left, and that is not read before the
+        // operation is over.
         unsafe { self.driver.submit(ask) }
     }
 }

@@ -1,1 +1,1 @@
-//! Nothing here: the tests are beside.
+//! Empty: the package consists of tests.

@@ -1,4 +1,4 @@
-//! `ferry bench`: one file for each thing that is measured.
+//! `ferry bench`: measures Ferrywire, alone and beside other MPIs.
 
 mod bare;
 mod callgrind;
@@ -24,21 +24,21 @@ use compare::Comparison;
 pub(crate) enum Bench {
     /// Time and instructions of one post and match, by queue, mix, position and depth.
     Match(matching::MatchOptions),
-    /// Latency, rate, bandwidth and long queues between two ranks, beside other MPIs and the bare
+    /// Latency, message rate, bandwidth and long queues between two ranks, beside other MPIs and the bare
     /// machine.
     Pingpong(compare::CompareOptions),
     /// Many ranks on few cores, beside other MPIs.
     Oversubscribed(compare::CompareOptions),
     /// What a reduction costs its callers while some of them are late, beside other MPIs.
     Skew(compare::CompareOptions),
-    /// What it costs to wait for a message, and how soon it is noticed, beside other MPIs.
+    /// What it costs to wait for a message, and how soon its arrival is noticed, beside other MPIs.
     Wait(compare::CompareOptions),
     /// How long a job takes to start and end, beside other MPIs.
     Start(compare::CompareOptions),
     /// Measures the machine itself, for `pingpong`.
     #[command(hide = true)]
     Bare(bare::BareOptions),
-    /// A rank of our own column.
+    /// A rank of Ferrywire's own measurements.
     #[command(hide = true)]
     Worker(worker::Worker),
     /// The second process of `bare`.

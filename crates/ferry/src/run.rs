@@ -65,7 +65,7 @@ Starts the ranks of a job, on this machine or on several.
 Usage: ferry run [options] program [arguments] [: [options] program [arguments]]...
        mpiexec and mpirun are other names of ferry run
 
-Options:
+Options, with defaults in parentheses:
 ";
 
 const MORE_HELP: &str = "

@@ -250,7 +250,7 @@ fn without_standard_streams() {
         job.args(["-c", &script]).arg(&test.ferry);
         let ended = test.run(job);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
-        let line = "ferry run: what the ranks print cannot be written: No space left";
+        let line = "ferry run: cannot write the output of the ranks: No space left";
         assert!(ended.err.starts_with(line), "{}", ended.err);
     }
 }

@@ -44,6 +44,8 @@ pub enum JoinError {
     Version,
     /// The memory that ranks share cannot be created or mapped.
     Memory(io::Error),
+    /// The job is on several hosts, and this program was built without support for that.
+    NoHosts,
     /// The job has chosen libfabric, which does not work here.
     Fabric(NoFabric),
 }
@@ -70,6 +72,11 @@ impl fmt::Display for JoinError {
             JoinError::Memory(error) => {
                 write!(f, "the memory that ranks share cannot be had: {error}")
             }
+            JoinError::NoHosts => write!(
+                f,
+                "the job is on several hosts, and this program was built without support for that: build it with the \
+                 feature `hosts` of the crate `ferrywire`"
+            ),
             JoinError::Fabric(error) => error.fmt(f),
         }
     }
@@ -138,6 +145,9 @@ pub(crate) fn network(
     socket: Option<OwnedFd>,
 ) -> Result<Option<Net>, JoinError> {
     let Some(network) = &member.network else { return Ok(None) };
+    if cfg!(not(feature = "hosts")) {
+        return Err(JoinError::NoHosts);
+    }
     let (Some(directory), Some(socket)) = (directory, socket) else {
         return Err(JoinError::Bootstrap(BootstrapError::NoSegment));
     };

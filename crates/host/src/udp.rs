@@ -21,6 +21,7 @@ pub const AROUND_BYTES: u32 = 40 + 8 + (seal::HEADER_BYTES + seal::TAG_BYTES) as
 
 pub mod address;
 mod call;
+#[cfg_attr(not(feature = "hosts"), path = "udp/no_cipher.rs")]
 mod cipher;
 mod connected;
 pub mod group;

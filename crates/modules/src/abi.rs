@@ -1,16 +1,15 @@
-//! The boundary between the client and the engine library: all that the two have to agree on.
+//! The boundary between the client and the engine library: all that the two must agree on.
 //!
-//! The library exports one function, [`ENTRY`], which answers a [`Table`] of functions. The first word of the table is
-//! the version of this file, in every version; whoever changes anything below changes [`VERSION`].
-//! Nothing that one side allocates is freed by the other: text goes through a [`Sink`], and what the engine
-//! makes goes back to it to be released.
+//! The library exports one function, [`ENTRY`], which returns a [`Table`] of functions. The first word of the table is
+//! the version of this file, in every version; any change below changes [`VERSION`]. Memory that one side allocates is
+//! never freed by the other: text goes through a [`Sink`], and objects of the engine are returned to it for release.
 //!
 //! Invariants, cited by number where they are relied on:
 //!   B1. A `Message` and the hook behind its `context` live until the call that they are given to has returned, and
-//!       nobody else touches them until then.
-//!   B2. A `RawCode` or `RawInstance` is what `compile` or `start` answered, not null and not yet released.
+//!       nothing else accesses them until then.
+//!   B2. A `RawCode` or `RawInstance` was returned by `compile` or `start`, is not null and not yet released.
 //!   B3. An instance runs one call at a time. Code may be used by many threads at once.
-//!   B4. Pointer and length that travel together name that many readable bytes, until the call returns.
+//!   B4. A pointer and the length passed with it name that many readable bytes, until the call returns.
 
 use core::ffi::{CStr, c_void};
 
@@ -18,110 +17,110 @@ use ferrywire_nic::Trap;
 
 use crate::Budget;
 
-/// The version of all that is below.
+/// The version of everything below.
 pub const VERSION: u32 = 1;
 
-/// The file that the engine is in.
+/// The file name of the engine.
 pub const LIBRARY: &str = "libferry_modules.so";
 
-/// The one symbol that the library has to have.
+/// The symbol that the library must export.
 pub const ENTRY: &CStr = c"ferry_module_engine";
 
-/// The type of [`ENTRY`]. The table that it answers is never freed or changed.
+/// The type of [`ENTRY`]. The table that it returns is never freed or changed.
 pub type Entry = unsafe extern "C" fn() -> *const Table;
 
-/// What the engine can do.
+/// The functions of the engine.
 #[repr(C)]
 pub struct Table {
-    /// [`VERSION`], as the engine was built. It is read before anything else is believed.
+    /// [`VERSION`], as the engine was built. It is checked before anything else is used.
     pub version: u32,
-    /// Makes code of `.wasm` bytes or `.wat` text. Null: refused, and the sink has been told why.
+    /// Compiles `.wasm` bytes or `.wat` text. Null if refused; the sink has received the reason.
     pub compile: unsafe extern "C" fn(
         bytes: *const u8,
         len: usize,
         budget: *const Budget,
         why_not: *const Sink,
     ) -> *mut RawCode,
-    /// Tells what is known of code; the sinks are given one name at a time.
+    /// Describes code; the sinks receive one name at a time.
     pub facts: unsafe extern "C" fn(
         code: *const RawCode,
         imports: *const Sink,
         exports: *const Sink,
     ) -> RawFacts,
-    /// Makes a live module of code. Null: refused, and the sink has been told why. The callbacks
-    /// are kept, and have to be there as long as the instance is.
+    /// Starts a live module. Null if refused; the sink has received the reason. The callbacks are kept, and must live
+    /// as long as the instance.
     pub start: unsafe extern "C" fn(
         code: *const RawCode,
         callbacks: *const Callbacks,
         why_not: *const Sink,
     ) -> *mut RawInstance,
-    /// Runs a module for a message. Answers [`DELIVER`], [`CONSUME`] or a trap's number.
+    /// Runs a module for a message. Returns [`DELIVER`], [`CONSUME`] or a trap's number.
     pub on_message: unsafe extern "C" fn(instance: *mut RawInstance, message: *mut Message) -> i32,
-    /// Runs a module for a counter. Answers [`DONE`] or a trap's number.
+    /// Runs a module for a counter. Returns [`DONE`] or a trap's number.
     pub on_counter: unsafe extern "C" fn(
         instance: *mut RawInstance,
         counter: u32,
         message: *mut Message,
     ) -> i32,
-    /// All the fuel that a module has used.
+    /// The total fuel that a module has used.
     pub fuel_used: unsafe extern "C" fn(instance: *const RawInstance) -> u64,
-    /// Takes code back.
+    /// Releases code.
     pub release_code: unsafe extern "C" fn(code: *mut RawCode),
-    /// Takes an instance back.
+    /// Releases an instance.
     pub release_instance: unsafe extern "C" fn(instance: *mut RawInstance),
 }
 
-/// Compiled code, as the client sees it: nothing.
+/// Compiled code, opaque to the client.
 #[repr(C)]
 pub struct RawCode {
     _opaque: [u8; 0],
 }
 
-/// A live module, as the client sees it: nothing.
+/// A live module, opaque to the client.
 #[repr(C)]
 pub struct RawInstance {
     _opaque: [u8; 0],
 }
 
-/// What a module is called for. It is made anew for each call, and holds what nearly every module asks for, so
-/// that to answer does not need a call back.
+/// The message that a module is called for. It is built for each call, and holds what nearly every module reads, so
+/// that no callback is needed.
 #[repr(C)]
 pub struct Message {
-    /// The rank that the module runs at.
+    /// The rank that the module runs on.
     pub rank: u32,
-    /// How many ranks its group has.
+    /// The number of ranks in its group.
     pub size: u32,
-    /// The rank that the message says it is from.
+    /// The source in the message's match word.
     pub sender: u32,
     /// The tag of the message.
     pub tag: u32,
-    /// The bytes of the message, or null: then they may have moved since, and [`Callbacks::payload`] tells
-    /// where they are. The engine writes null here after each callback that could move them.
+    /// The bytes of the message. If null, they may have moved, and [`Callbacks::payload`] returns where they are. The
+    /// engine writes null here after each callback that could move them.
     pub payload: *const u8,
-    /// How many bytes the message has.
+    /// The length of the message.
     pub len: usize,
     /// The first argument of all callbacks.
     pub context: *mut c_void,
 }
 
-/// Bytes that may be changed.
+/// Mutable bytes.
 #[repr(C)]
 pub struct Bytes {
-    /// Where they are.
+    /// Their address.
     pub start: *mut u8,
-    /// How many they are.
+    /// Their number.
     pub len: usize,
 }
 
-/// What the engine may ask of the client while a module runs. `context` is the one of the message; what
-/// answers `i32` answers [`DONE`] or a trap's number.
+/// Functions that the engine may call while a module runs. `context` is that of the message; those that return `i32`
+/// return [`DONE`] or a trap's number.
 #[repr(C)]
 pub struct Callbacks {
-    /// The bytes of the message, to be read only.
+    /// The bytes of the message, read-only.
     pub payload: unsafe extern "C" fn(context: *mut c_void) -> Bytes,
-    /// The bytes of the message, to be changed.
+    /// The bytes of the message, mutable.
     pub payload_mut: unsafe extern "C" fn(context: *mut c_void) -> Bytes,
-    /// Sends the message on.
+    /// Forwards the message.
     pub forward: unsafe extern "C" fn(context: *mut c_void, to: u32) -> i32,
     /// Sends bytes.
     pub send: unsafe extern "C" fn(
@@ -139,40 +138,40 @@ pub struct Callbacks {
     pub now: unsafe extern "C" fn(context: *mut c_void) -> u64,
 }
 
-/// Where text goes that the other side wants to keep.
+/// Receives text from the other side.
 #[repr(C)]
 pub struct Sink {
     /// The first argument of `take`.
     pub context: *mut c_void,
-    /// Is given the bytes of a text, which it copies.
+    /// Called with the bytes of a text, which it copies.
     pub take: unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, len: usize),
 }
 
 /// The numbers among the facts.
 #[repr(C)]
 pub struct RawFacts {
-    /// What the memory has when the module starts.
+    /// Initial size of the memory.
     pub memory_bytes_min: u64,
-    /// What it may grow to.
+    /// Maximum size of the memory.
     pub memory_bytes_max: u64,
     /// The length of the WebAssembly.
     pub wasm_bytes: u64,
     /// The length of the machine code.
     pub machine_bytes: u64,
-    /// How long it took to make the one of the other.
+    /// Compile time.
     pub compile_ns: u64,
 }
 
 /// The message goes to the application.
 pub const DELIVER: i32 = 0;
 
-/// The message ends here.
+/// The message ends in the module.
 pub const CONSUME: i32 = 1;
 
-/// What was asked for is done.
+/// The request succeeded.
 pub const DONE: i32 = 0;
 
-/// The number of a trap: negative, so that it is no verdict.
+/// The number of a trap: negative, to differ from every verdict.
 pub fn number_of(trap: Trap) -> i32 {
     match trap {
         Trap::Fuel => -1,
@@ -194,7 +193,7 @@ pub fn number_of(trap: Trap) -> i32 {
     }
 }
 
-/// The trap of a number. A number that is none is the engine's mistake, and is called so.
+/// The trap of a number. An invalid number is a fault of the engine, and is reported as such.
 pub fn trap_of(number: i32) -> Trap {
     match number {
         -1 => Trap::Fuel,

@@ -1,13 +1,13 @@
-//! What ranks that load a module together have to agree on.
+//! What ranks that load a module together must agree on.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::Trouble;
 
-/// Finds out whether all ranks could start a module, and of the same code; else it says why not. All ranks must
-/// call it, and nobody goes on before everybody has.
+/// Checks that all ranks could start a module, and from the same code; otherwise returns why not. Collective: all ranks
+/// call it, and none returns before all have called.
 ///
-/// `least` gives the least of the numbers of all ranks, place by place.
+/// `least` returns the minimum over all ranks, element by element.
 pub fn agree<E>(
     rank: u32,
     trouble: Option<&Trouble>,
@@ -23,19 +23,19 @@ pub fn agree<E>(
         return Ok(Err(trouble.to_string()));
     }
     if troubled != NOBODY {
-        return Ok(Err(format!("rank {troubled} could not, and says why")));
+        return Ok(Err(format!("rank {troubled} failed; its own error says why")));
     }
     if smallest == !largest {
         return Ok(Ok(()));
     }
-    // The first rank that has the smallest print and the first that has not: one of them is rank 0.
+    // The first rank with the smallest fingerprint and the first without: one of them is rank 0.
     let mut first = [0, NOBODY, NOBODY];
     first[if print == smallest { 1 } else { 2 }] = rank;
     let [_, with, without] = least(first)?;
-    Ok(Err(format!("rank {} passed other code than rank 0", with.max(without))))
+    Ok(Err(format!("rank {} passed different code from rank 0", with.max(without))))
 }
 
-/// A number that tells code from other code, to those who run the same program.
+/// A hash of code, comparable among ranks that run the same program.
 fn fingerprint(code: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(code);
@@ -51,7 +51,7 @@ mod tests {
     use super::agree;
     use crate::{BadSetting, Trouble};
 
-    /// What ranks find out that load these codes; no code is a rank that has trouble.
+    /// The results at ranks that load these codes; None is a rank that has failed.
     fn outcomes(codes: &[Option<&[u8]>]) -> Vec<Result<(), String>> {
         let kvs = [const { Mutex::new([u64::MAX; 3]) }; 2];
         let all_here = Barrier::new(codes.len());
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn a_rank_with_other_code_is_named() {
-        let why = Err("rank 2 passed other code than rank 0".to_owned());
+        let why = Err("rank 2 passed different code from rank 0".to_owned());
         assert_eq!(outcomes(&[Some(b"a"), Some(b"a"), Some(b"b"), Some(b"c")]), vec![why; 4]);
     }
 
     #[test]
     fn a_rank_that_could_not_is_named_to_the_others() {
         let outcomes = outcomes(&[Some(b"a"), None, Some(b"b")]);
-        let named = Err("rank 1 could not, and says why".to_owned());
+        let named = Err("rank 1 failed; its own error says why".to_owned());
         assert_eq!((&outcomes[0], &outcomes[2]), (&named, &named));
         assert!(outcomes[1].is_err() && outcomes[1] != named);
     }

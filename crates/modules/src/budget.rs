@@ -1,21 +1,21 @@
-//! How much a module may use, and the settings that say so.
+//! Limits of a module, and the settings for them.
 
 use core::fmt;
 
-/// How much one module may use. It crosses the boundary to the engine as it is.
+/// Limits of one module. The engine receives it as it is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Budget {
-    /// Fuel for one message: about one instruction each, and more for what moves bytes or sends.
+    /// Fuel for one message: about one unit per instruction, and more for moving bytes and sending.
     pub fuel: u64,
-    /// The memory that it may grow to.
+    /// The most memory.
     pub memory_bytes: u64,
-    /// CPU time for one message. Fuel is what stops a module; this is for what fuel misjudges, and it is
-    /// looked at every few milliseconds only.
+    /// CPU time for one message. Fuel is the main limit; this catches what fuel underestimates, and is checked every
+    /// few milliseconds only.
     pub time_ns: u64,
-    /// The longest WebAssembly, or text of it, that is compiled.
+    /// The longest WebAssembly, binary or text, that is compiled.
     pub code_bytes: u64,
-    /// The entries that its table may have.
+    /// The most entries of its table.
     pub table_elements: u64,
 }
 
@@ -32,13 +32,13 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The budget that settings ask for; the default where they say nothing.
+    /// Reads the budget from settings; defaults where they are unset.
     pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Budget, BadSetting> {
         let number = |name: &'static str, unit: u64, default: u64| match get(name) {
             None => Ok(default),
             Some(value) => match value.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(unit))
             {
-                // Nothing runs on nothing: a zero here is a mistake, not a wish.
+                // No module runs with zero: it is a mistake, not a request.
                 None | Some(0) => Err(BadSetting { name, value }),
                 Some(number) => Ok(number),
             },
@@ -54,18 +54,18 @@ impl Budget {
     }
 }
 
-/// A setting that is no number, or one that makes no sense.
+/// A setting that is not a number, or not a useful one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BadSetting {
     /// Its name.
     pub name: &'static str,
-    /// What it was set to.
+    /// Its value.
     pub value: String,
 }
 
 impl fmt::Display for BadSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is \"{}\"; it has to be a number above zero", self.name, self.value)
+        write!(f, "{} is \"{}\"; it must be a number above zero", self.name, self.value)
     }
 }
 

@@ -23,14 +23,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this process. The first call looks for the library and loads it; `FERRY_MODULE_ENGINE`
-    /// among the settings names it.
+    /// The engine of this process. The first call finds and loads the library; the setting `FERRY_MODULE_ENGINE` names
+    /// it.
     pub fn open(settings: impl Fn(&str) -> Option<String>) -> Result<&'static Engine, Unavailable> {
         static OPENED: OnceLock<Engine> = OnceLock::new();
         if let Some(engine) = OPENED.get() {
             return Ok(engine);
         }
-        // Two threads may both get here: the loader answers both with the same library.
+        // Two threads may both get here: the loader returns the same library to both.
         let engine = Engine { table: find::find(settings)? };
         Ok(OPENED.get_or_init(|| engine))
     }
@@ -40,13 +40,13 @@ impl Engine {
         Ok(Engine { table: find::load(path)? })
     }
 
-    /// An engine that is linked with the program, as tests have it.
+    /// An engine that is linked with the program, as in tests.
     pub fn linked(table: &'static Table) -> Engine {
         assert!(table.version == abi::VERSION, "client and engine are built from one tree");
         Engine { table }
     }
 
-    /// Makes code of `.wasm` bytes or `.wat` text. This takes milliseconds.
+    /// Compiles `.wasm` bytes or `.wat` text. This takes milliseconds.
     pub fn compile(&self, bytes: &[u8], budget: &Budget) -> Result<Code, Refusal> {
         let mut texts = Vec::new();
         let why_not = sink(&mut texts);
@@ -61,21 +61,21 @@ impl Engine {
     }
 }
 
-/// Compiled code. To clone it is cheap, and any thread may start it.
+/// Compiled code. Cloning is cheap, and any thread may start it.
 #[derive(Clone)]
 pub struct Code {
     held: Arc<Held>,
 }
 
 impl Code {
-    /// Makes a live module: its memory is fresh, and its `on_load` has run, if it has one.
+    /// Starts a live module with fresh memory, and runs its `on_load`, if it has one.
     ///
-    /// No message is there yet. A module that asks for one while it loads, be it only for its rank, is refused.
+    /// There is no message yet. A module that asks for a property of one while it loads, even its rank, is refused.
     pub fn start(&self) -> Result<Instance, Refusal> {
         let table = self.held.table;
         let mut texts = Vec::new();
         let why_not = sink(&mut texts);
-        // SAFETY: B2, as `held` lives; the callbacks are there for good; the sink outlives the call.
+        // SAFETY: B2, as `held` lives; the callbacks are static; the sink outlives the call.
         let raw = unsafe {
             (table.start)(self.held.raw.as_ptr(), &raw const CALLBACKS, &raw const why_not)
         };
@@ -85,7 +85,7 @@ impl Code {
         }
     }
 
-    /// What is known of it.
+    /// Describes the code.
     pub fn facts(&self) -> Facts {
         let mut imports = Vec::new();
         let mut exports = Vec::new();
@@ -117,26 +117,26 @@ impl fmt::Debug for Code {
     }
 }
 
-/// What is known of code.
+/// A description of code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Facts {
-    /// What it asks of the NIC, as `ferry.rank`.
+    /// Its imports, as `ferry.rank`.
     pub imports: Vec<String>,
-    /// What it offers.
+    /// Its exports.
     pub exports: Vec<String>,
-    /// What its memory has when it starts.
+    /// Initial size of its memory.
     pub memory_bytes_min: u64,
-    /// What its memory may grow to: its own limit or the budget's, whichever is less.
+    /// Maximum size of its memory: its own limit or the budget's, whichever is less.
     pub memory_bytes_max: u64,
     /// The length of the WebAssembly.
     pub wasm_bytes: u64,
     /// The length of the machine code.
     pub machine_bytes: u64,
-    /// How long it took to compile.
+    /// Compile time.
     pub compile_ns: u64,
 }
 
-/// Why the engine does not take a module, for the user to read. The sentence is about the module: "it ...".
+/// Why the engine refuses a module, as text for the user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refusal {
     reason: String,
@@ -204,7 +204,7 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// The engine's code, given back when the last clone goes.
+/// The engine's code, released with the last clone.
 struct Held {
     table: &'static Table,
     raw: NonNull<RawCode>,
@@ -217,13 +217,13 @@ unsafe impl Sync for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: B2, and nobody has it any more.
+        // SAFETY: B2, and it is not used again.
         unsafe { (self.table.release_code)(self.raw.as_ptr()) };
     }
 }
 
-/// What a module is called for. The context is where the reference to the hook is, since a reference
-/// to a trait object does not fit into one pointer.
+/// The message that a module is called for. Its context points to the reference to the hook, since a reference to a
+/// trait object does not fit into one pointer.
 fn message_of(hook: &mut &mut dyn Hook) -> Message {
     let ferrywire_nic::Message { rank, size, sender, tag, payload } = hook.message();
     Message {

@@ -1,8 +1,8 @@
-//! Where the engine library is, and what is said when it is nowhere.
+//! Finds and loads the engine library.
 //!
 //! Invariants:
 //!   L1. Texts given to the dynamic loader end with a zero byte: they are `CString`s and `CStr`s.
-//!   L2. The library is never closed, so what it points to is there for good.
+//!   L2. The library is never closed, so what it points to stays valid.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
@@ -14,29 +14,29 @@ use std::path::{Path, PathBuf};
 
 use crate::abi::{ENTRY, Entry, LIBRARY, Table, VERSION};
 
-/// Why there is no engine.
+/// Why no engine is available.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Unavailable {
-    /// It is at none of these places.
+    /// The library is at none of these places.
     Missing {
-        /// Where it was looked for, in this order.
+        /// The places searched, in this order.
         looked: Vec<PathBuf>,
     },
-    /// There is a file, and the dynamic loader does not take it.
+    /// The file exists, but the dynamic loader rejects it.
     Broken {
         /// The file.
         path: PathBuf,
-        /// What the loader says.
+        /// The loader's message.
         reason: String,
     },
-    /// Somebody else could have put the file there.
+    /// Another user could have put the file there.
     NotOurs {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// It is an engine, but of another version of Ferrywire.
+    /// The engine belongs to another version of Ferrywire.
     Version {
         /// The file.
         path: PathBuf,
@@ -63,13 +63,13 @@ impl fmt::Display for Unavailable {
             ),
             Unavailable::NotOurs { path, reason } => write!(
                 f,
-                "modules need the library {LIBRARY}, but {} is not loaded, since {reason}: install one that only you or \
-                 root can change",
+                "modules need the library {LIBRARY}, but {} is not safe to load: {reason}; install one that \
+                 only you or root can change",
                 path.display()
             ),
             Unavailable::Version { path, found } => write!(
                 f,
-                "the module engine {} speaks version {found}, and version {VERSION} is needed; {INSTALL}",
+                "the module engine {} has interface version {found}, but version {VERSION} is needed; {INSTALL}",
                 path.display()
             ),
         }
@@ -80,9 +80,9 @@ impl core::error::Error for Unavailable {}
 
 /// The engine's table, from the first place that has the library.
 ///
-/// A setting names the only place, but not in a program with rights that who started it does not have. Otherwise it is
-/// looked for next to the file that this code is part of, our library or a program that has it inside, and then
-/// wherever the dynamic loader looks.
+/// A setting names the only place, but is ignored in a program with more rights than the user that started it.
+/// Otherwise the search begins next to the file that contains this code, our library or a program that links it
+/// statically, and continues wherever the dynamic loader looks.
 pub(crate) fn find(
     settings: impl Fn(&str) -> Option<String>,
 ) -> Result<&'static Table, Unavailable> {
@@ -100,7 +100,7 @@ pub(crate) fn find(
     }
     let plain = PathBuf::from(LIBRARY);
     match load(&plain) {
-        // The loader does not say whether it found nothing or something bad; nearly always it is nothing.
+        // The loader does not tell a missing file from a bad one; it is nearly always a missing one.
         Err(Unavailable::Broken { .. }) => {
             looked.push(plain);
             Err(Unavailable::Missing { looked })
@@ -122,31 +122,31 @@ pub(crate) fn load(path: &Path) -> Result<&'static Table, Unavailable> {
     // SAFETY: L1; `library` was just opened.
     let symbol = unsafe { libc::dlsym(library, ENTRY.as_ptr()) };
     if symbol.is_null() {
-        return Err(broken(format!("it has no {}", ENTRY.to_string_lossy())));
+        return Err(broken(format!("it does not export {}", ENTRY.to_string_lossy())));
     }
-    // SAFETY: who exports a function of this name gives it this type; L2 keeps it there.
+    // SAFETY: a library that exports a function of this name gives it this type; L2 keeps it there.
     let entry = unsafe { core::mem::transmute::<*mut c_void, Entry>(symbol) };
-    // SAFETY: it takes nothing and does nothing but answer.
+    // SAFETY: it takes no arguments and only returns the table.
     let table = unsafe { entry() };
     if table.is_null() {
-        return Err(broken("it has no table of functions".to_string()));
+        return Err(broken("its function table is null".to_string()));
     }
     // SAFETY: the version is the first word of the table in all versions.
     let found = unsafe { ptr::read(table.cast::<u32>()) };
     if found != VERSION {
         return Err(Unavailable::Version { path: path.to_path_buf(), found });
     }
-    // SAFETY: a table of our version has our layout, and is there for good (L2).
+    // SAFETY: a table of our version has our layout, and stays valid (L2).
     Ok(unsafe { &*table })
 }
 
-/// The places near the file that has this code in it.
+/// The places near the file that contains this code.
 fn beside(own: &Path) -> Vec<PathBuf> {
     let Some(folder) = own.parent() else { return Vec::new() };
     let mut near = vec![folder.join(LIBRARY)];
     if let Some(above) = folder.parent() {
         near.push(above.join("lib").join(LIBRARY));
-        // Where the build puts tests and examples, one folder below the libraries.
+        // The build puts tests and examples one folder below the libraries.
         if ["deps", "examples"].iter().any(|name| folder.ends_with(name)) {
             near.push(above.join(LIBRARY));
         }
@@ -154,8 +154,8 @@ fn beside(own: &Path) -> Vec<PathBuf> {
     near
 }
 
-/// Who can change the file could change our own code, too: it belongs to us, to root or to the owner of that, and not
-/// everybody may write to it, or replace it.
+/// Checks that only users that could also change our own code can change the file: it belongs to us, to root or to the
+/// owner of our code, and is not writable or replaceable by everybody.
 fn check_owner(path: &Path, own: Option<&Path>) -> Result<(), Unavailable> {
     let not_ours = |reason| Unavailable::NotOurs { path: path.to_path_buf(), reason };
     let facts = |path: &Path| std::fs::metadata(path).map_err(|error| not_ours(error.to_string()));
@@ -167,15 +167,15 @@ fn check_owner(path: &Path, own: Option<&Path>) -> Result<(), Unavailable> {
         return Err(not_ours(format!("it belongs to user {}", file.uid())));
     }
     if file.mode() & OTHERS_WRITE != 0 {
-        return Err(not_ours("everybody may write to it".to_string()));
+        return Err(not_ours("every user can write to it".to_string()));
     }
     if folder.mode() & OTHERS_WRITE != 0 && folder.mode() & STICKY == 0 {
-        return Err(not_ours("everybody may replace it".to_string()));
+        return Err(not_ours("every user can replace it".to_string()));
     }
     Ok(())
 }
 
-/// Whether the environment comes from somebody with fewer rights.
+/// Whether the environment comes from a user with fewer rights.
 fn is_privileged() -> bool {
     // SAFETY: it takes a number.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -190,13 +190,13 @@ fn own_object() -> Option<PathBuf> {
         dli_sname: ptr::null(),
         dli_saddr: ptr::null_mut(),
     };
-    // SAFETY: it looks the address up, whatever it is, and writes to `info` only.
+    // SAFETY: it looks up any address, and writes to `info` only.
     let found: c_int = unsafe { libc::dladdr(here as *const c_void, &raw mut info) };
     if found == 0 {
         return None;
     }
     let path = PathBuf::from(copied(info.dli_fname)?);
-    // For the application itself this is how it was called, which need not be a path.
+    // For the application itself this is the name that it was started by, which need not be a path.
     let path = match path.is_absolute() {
         true => path,
         false => std::fs::read_link("/proc/self/exe").ok()?,
@@ -206,13 +206,12 @@ fn own_object() -> Option<PathBuf> {
 }
 
 fn loader_says() -> String {
-    // SAFETY: it takes nothing, and answers null or a text that stays until the next call on this thread.
+    // SAFETY: it takes no arguments, and returns null or a text that is valid until the next call on this thread.
     let text = unsafe { libc::dlerror() };
-    copied(text)
-        .map_or("no reason is known".to_string(), |text| text.to_string_lossy().into_owned())
+    copied(text).map_or("unknown reason".to_string(), |text| text.to_string_lossy().into_owned())
 }
 
-/// A copy of a text of the loader's.
+/// Copies a text of the loader.
 fn copied(text: *const c_char) -> Option<OsString> {
     if text.is_null() {
         return None;
@@ -222,7 +221,7 @@ fn copied(text: *const c_char) -> Option<OsString> {
     Some(OsString::from_vec(text.to_bytes().to_vec()))
 }
 
-/// What of a file's mode lets everybody write, and what of a folder's lets nobody replace the files of others.
+/// The mode bit that lets everybody write, and the one that keeps users from replacing files of others in a folder.
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 

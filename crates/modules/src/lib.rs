@@ -1,10 +1,10 @@
 //! User code on the NIC: the client of the module engine.
 //!
-//! A module is WebAssembly that runs when a message has come for it. What compiles and runs it is a library of
-//! its own, `libferry_modules.so`, loaded when the first module is: it carries a compiler, and a job without
-//! modules neither waits for it nor pays for it. This crate finds that library ([`Engine::open`]), hands it
-//! bytes ([`Engine::compile`]) and makes live modules of the result ([`Code::start`]), which the NIC knows as
-//! [`ferrywire_nic::Module`]s. What the two libraries say to each other is in [`abi`].
+//! A module is WebAssembly that runs when a message arrives for it. It is compiled and run by a separate library,
+//! `libferry_modules.so`, which is loaded with the first module: it contains a compiler, and a job without modules
+//! neither waits for it nor pays for it. This crate finds that library ([`Engine::open`]), passes it bytes
+//! ([`Engine::compile`]) and starts live modules ([`Code::start`]), which the NIC knows as [`ferrywire_nic::Module`]s.
+//! The interface between the two libraries is in [`abi`].
 
 pub mod abi;
 mod agree;
@@ -21,8 +21,8 @@ pub use fault::ModuleFault;
 pub use find::Unavailable;
 pub use start::{Trouble, start};
 
-/// How clang makes a module: no library, no entry, a small stack that traps where it ends, and no
-/// instruction that an old engine would not know.
+/// Options of clang for a module: no library, no entry, a small stack that traps on overflow, and only instructions
+/// that every engine knows.
 pub const CLANG_FLAGS: &[&str] = &[
     "--target=wasm32",
     "-mcpu=mvp",

@@ -1,4 +1,4 @@
-//! From code to a live module in one step, for those who load one.
+//! From code to a live module in one step.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use ferrywire_nic::Module;
 
 use crate::{BadSetting, Budget, Engine, Refusal, Unavailable};
 
-/// Why there is no live module.
+/// Why no module was started.
 #[derive(Debug)]
 pub enum Trouble {
-    /// A setting makes no sense.
+    /// A setting is invalid.
     Setting(BadSetting),
-    /// There is no engine.
+    /// No engine is available.
     Engine(Unavailable),
-    /// The engine does not take the code.
+    /// The engine refuses the code.
     Code(Refusal),
 }
 
-/// Makes a live module of code, within the budget that settings give.
+/// Starts a live module from code, with the budget of the settings.
 pub fn start(
     code: &[u8],
     settings: impl Fn(&str) -> Option<String>,

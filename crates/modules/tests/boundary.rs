@@ -1,6 +1,6 @@
-//! Finding the engine library, and what is said when it is not what is wanted.
+//! Finding the engine library, and the errors when it is not the right one.
 //!
-//! None of these tests needs the engine to be built.
+//! None of these tests needs a built engine.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn a_library_of_another_version_is_told_apart() {
     let error = refused(&path);
     assert_eq!(error, Unavailable::Version { path: path.clone(), found: 999 });
     let text = error.to_string();
-    assert!(text.contains("speaks version 999"), "{text}");
+    assert!(text.contains("has interface version 999"), "{text}");
     assert!(text.contains(&format!("version {VERSION} is needed")), "{text}");
     assert!(text.contains("cargo build --release -p ferrywire-engine"), "{text}");
 }
@@ -27,14 +27,14 @@ fn a_library_of_another_version_is_told_apart() {
 fn a_library_without_the_entry_is_no_engine() {
     let path = library("no-entry", "int something_else(void) { return 1; }");
     let text = refused(&path).to_string();
-    assert!(text.contains(&format!("it has no {}", ENTRY.to_str().unwrap())), "{text}");
+    assert!(text.contains(&format!("it does not export {}", ENTRY.to_str().unwrap())), "{text}");
 }
 
 #[test]
 fn a_library_without_a_table_is_no_engine() {
     let path = library("no-table", "void *ferry_module_engine(void) { return 0; }");
     let text = refused(&path).to_string();
-    assert!(text.contains("it has no table"), "{text}");
+    assert!(text.contains("its function table is null"), "{text}");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_file_that_is_no_library_says_so() {
     assert!(matches!(refused(&path), Unavailable::Broken { .. }));
 }
 
-/// Settings are of the whole process: the question is asked in another one.
+/// Settings belong to the whole process, so another process is started to ask.
 #[test]
 fn a_missing_library_says_what_where_and_how() {
     let nowhere = folder().join("nowhere").join(LIBRARY);
@@ -60,10 +60,10 @@ fn the_setting_names_the_only_place() {
         "setting",
         "static unsigned table[64] = {77}; void *ferry_module_engine(void) { return table; }",
     );
-    assert!(asked_elsewhere(&path).contains("speaks version 77"));
+    assert!(asked_elsewhere(&path).contains("has interface version 77"));
 }
 
-/// What is said when the setting names this file.
+/// The error when the setting names this file.
 fn asked_elsewhere(engine: &Path) -> String {
     let settings =
         |name: &str| (name == "FERRY_MODULE_ENGINE").then(|| engine.display().to_string());
@@ -74,7 +74,7 @@ fn refused(path: &Path) -> Unavailable {
     Engine::load(path).err().expect("it is no engine")
 }
 
-/// A shared library of a few words of C.
+/// A shared library from a few lines of C.
 fn library(name: &str, text: &str) -> PathBuf {
     let source = folder().join(format!("{name}.c"));
     let library = folder().join(format!("{name}.so"));

@@ -1,7 +1,7 @@
-//! Which file is loaded as the engine: none that somebody else has put there.
+//! Which file is loaded as the engine: never one that another user has put there.
 //!
-//! This test program runs as users who meet a library in the folder of the program, or in a setting, that is not theirs.
-//! The library would leave a file behind if it were loaded. It takes root and a C compiler.
+//! This test program runs as users that find a library in the folder of the program, or in a setting, that is not
+//! theirs. The library would leave a file behind if it were loaded. The test needs root and a C compiler.
 //!
 //!     cargo test -p ferrywire-modules --test place -- --nocapture
 
@@ -16,7 +16,7 @@ use ferrywire_modules::Engine;
 const USER: u32 = 61_511;
 const STRANGER: u32 = 61_512;
 
-/// What a library does that is loaded.
+/// A library that reveals that it is loaded.
 const HOSTILE: &str = r#"
 #include <stdio.h>
 __attribute__((constructor)) static void run(void) {
@@ -61,9 +61,9 @@ fn a_library_of_somebody_else_is_not_loaded() {
         println!("not tested: no C compiler");
         return;
     }
-    // A folder for all, as /tmp is.
+    // A folder for all users, like /tmp.
     set_mode(&folder, 0o1777);
-    // Whether the library is loaded by a program of `mode` that belongs to root and is started by a user.
+    // Whether a program of `mode` that belongs to root loads the library when a user starts it.
     let loads = |mode: u32, by_setting: bool| {
         let _ = fs::remove_file(&mark);
         set_mode(&program, mode);
@@ -87,12 +87,12 @@ fn a_library_of_somebody_else_is_not_loaded() {
         let (found, said) = loads(0o755, false);
         assert_eq!(found, loaded, "of user {uid}, mode {mode:o}: {said}");
     }
-    // Whoever may replace it may as well have made it.
+    // A user that may replace the file may as well have made it.
     own(0, 0o755);
     set_mode(&folder, 0o777);
     let (found, said) = loads(0o755, false);
-    assert!(!found && said.contains("everybody may replace it"), "{said}");
-    // A setting is the user's own word, but not to a program that has more rights than they.
+    assert!(!found && said.contains("every user can replace it"), "{said}");
+    // A setting is the user's own choice, but not for a program that has more rights than the user.
     set_mode(&folder, 0o1777);
     own(STRANGER, 0o755);
     assert!(loads(0o755, true).0, "the user's own program loads what the user names");

@@ -164,24 +164,24 @@ impl Trap {
 impl core::fmt::Display for Trap {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Trap::Fuel => "it used all the fuel that it may use for one message",
-            Trap::Time => "it ran for longer than it may",
-            Trap::Stack => "it called itself too deeply",
-            Trap::Memory => "it touched memory that it does not have",
-            Trap::Arithmetic => "it divided by zero, or made an integer of what is none",
-            Trap::Unreachable => "it gave up",
-            Trap::Call => "it called what is no function, or not of that type",
+            Trap::Fuel => "it used up its fuel for one message",
+            Trap::Time => "it exceeded its time limit",
+            Trap::Stack => "its calls are nested too deeply",
+            Trap::Memory => "it accessed memory that it does not have",
+            Trap::Arithmetic => "it divided by zero, or converted an invalid number to an integer",
+            Trap::Unreachable => "it executed `unreachable`, as a panic or an abort does",
+            Trap::Call => "it called a function pointer that is invalid or of another type",
             Trap::Payload => "it read or wrote beyond the end of the payload",
-            Trap::Rank => "it named a rank that is not there",
-            Trap::Tag => "it used a tag that is none",
-            Trap::Counter => "it named a counter that modules do not have",
-            Trap::Sends => "it sent more than it may for one message",
-            Trap::Verdict => "it answered something that is no verdict",
+            Trap::Rank => "it named a rank that does not exist",
+            Trap::Tag => "it used an invalid tag",
+            Trap::Counter => "it named a counter that does not exist",
+            Trap::Sends => "it exceeded its limit of sends for one message",
+            Trap::Verdict => "it returned an invalid verdict",
             Trap::Barred => {
-                "it used up what it may use so often in a row that it runs for few messages only"
+                "it exceeded its limits so often in a row that it now runs for few messages only"
             }
-            Trap::Length => "the message is longer than modules take",
-            Trap::Engine => "its engine failed",
+            Trap::Length => "the message is longer than modules accept",
+            Trap::Engine => "the module engine failed",
         })
     }
 }

@@ -46,7 +46,8 @@ enum ModuleAction {
         counter: u32,
         by: u64,
     },
-    /// Sends `count` other messages, numbered from `first` on; then delivers or consumes this one.
+    /// Tries to send `count` messages, of which the first `sent`, numbered from `first` on, are allowed; then delivers
+    /// or consumes this one.
     Send {
         first: u64,
         sent: u64,

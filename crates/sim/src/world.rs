@@ -572,7 +572,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Drops an event that reaches a dead rank, and frees its place in the ring.
+    /// Frees the place in the ring of a frame that reaches a dead rank.
     fn mark_down(&mut self, event: &Event) {
         if let Event::Frame { from, to, .. } = event
             && self.fabric.link(*from, *to).promises.reliable

@@ -102,12 +102,12 @@ static void faults(void) {
     int next = (rank + 1) % size, before = (rank + size - 1) % size, number = 5;
     char why[200];
     OK(MPI_Send(&number, 1, MPI_INT, next, 9, comm));
-    snprintf(why, sizeof why, "in loops: the module ended the message of rank %d with tag 9: it used all the fuel", before);
+    snprintf(why, sizeof why, "in loops: the module failed on the message from rank %d with tag 9: it used up its fuel", before);
     expect(MPI_Recv(&number, 1, MPI_INT, before, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE), why);
     CHECK(number == 5);
     Ferry_Module_stats stats;
     OK(Ferry_Module_get_stats(comm, &stats));
-    CHECK(stats.faults >= 1 && stats.messages >= 1 && strstr(stats.last_fault, "it used all the fuel"));
+    CHECK(stats.faults >= 1 && stats.messages >= 1 && strstr(stats.last_fault, "it used up its fuel"));
 
     /* A probe sees the message, and a receive reports the fault. */
     MPI_Status status;
@@ -116,7 +116,7 @@ static void faults(void) {
     OK(MPI_Probe(before, 10, comm, &status));
     OK(MPI_Get_count(&status, MPI_INT, &count));
     CHECK(count == 0 && status.MPI_SOURCE == before);
-    expect(MPI_Recv(&number, 1, MPI_INT, before, 10, comm, &status), "with tag 10: it used all the fuel");
+    expect(MPI_Recv(&number, 1, MPI_INT, before, 10, comm, &status), "with tag 10: it used up its fuel");
 
     expect(Ferry_Module_wait(comm, 8, 1), "there is no counter 8; modules have counters 0 to 7");
     OK(MPI_Barrier(comm));
@@ -132,12 +132,12 @@ static void refusals(void) {
     OK(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN));
     expect(Ferry_Module_load(world, "no", "nonsense", 8, &comm), "it is not WebAssembly");
     CHECK(comm == MPI_COMM_NULL);
-    expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm), "it imports `env.printf`");
+    expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm), "the module imports `env.printf`");
     expect(Ferry_Module_load(world, "no", "", -1, &comm), "-1 bytes are no length of code");
     if (size > 1) {
         const char *code = rank == size - 1 ? LOOPS : DELIVERS;
         char why[100];
-        snprintf(why, sizeof why, "rank %d passed other code than rank 0", size - 1);
+        snprintf(why, sizeof why, "rank %d passed different code from rank 0", size - 1);
         expect(Ferry_Module_load(world, "no", code, (MPI_Count)strlen(code), &comm), why);
     }
     expect(Ferry_Module_replace(world, DELIVERS, (MPI_Count)strlen(DELIVERS)), "the communicator has no module");

@@ -1,4 +1,4 @@
-//! What the machine does without any MPI: the figures that ours are ratios of.
+//! What the machine does without any MPI: lower bounds that our figures are compared with.
 //!
 //! `ferry bench bare` prints them in the form of [`super::figure`], each under the name of the
 //! figure that it bounds:
@@ -7,7 +7,7 @@
 //! - `latency bytes=8`: the same with 56 bytes in the line of the flag;
 //! - `latency bytes=4096` and more: one copy of what the other core has just written.
 //!
-//! It is a process of its own, so that whoever starts it is not pinned with it, and it starts a
+//! It runs in a process of its own, so that its caller is not pinned with it, and it starts a
 //! partner on another core for each figure.
 
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -25,10 +25,10 @@ mod exchange;
 
 use exchange::{First, Second, Silent};
 
-/// BareOptions of `ferry bench bare`.
+/// The options of `ferry bench bare`.
 #[derive(Args)]
 pub(crate) struct BareOptions {
-    /// Repeats less.
+    /// Repeat less often.
     #[arg(long)]
     quick: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Partner {
     trips: u32,
 }
 
-/// What goes there and back.
+/// What the two processes exchange.
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Exchange {
     Flag,
@@ -79,41 +79,43 @@ impl Partner {
     }
 
     fn answer(&self) -> Result<(), String> {
-        pin(1).map_err(|cause| format!("no second processor: {cause}"))?;
+        pin(1).map_err(|cause| format!("cannot pin to the second processor: {cause}"))?;
         let mut second = Second::new(&std::io::stdin())
-            .map_err(|cause| format!("the standard input cannot be mapped: {cause}"))?;
+            .map_err(|cause| format!("cannot map the standard input: {cause}"))?;
         let mut trips = 0..self.trips;
         match self.exchange {
             Exchange::Flag => trips.try_for_each(|_| second.flag()),
             Exchange::Line => trips.try_for_each(|_| second.line()),
             Exchange::Copy { bytes } => trips.try_for_each(|_| second.fill(bytes)),
         }
-        .map_err(|Silent| "the first side has fallen silent".to_string())
+        .map_err(|Silent| "the first side does not answer".to_string())
     }
 }
 
 impl Exchange {
     /// Nanoseconds one way: the median of several rounds.
     fn measure(self, quick: bool) -> Result<f64, String> {
-        pin(0).map_err(|cause| format!("no first processor: {cause}"))?;
+        pin(0).map_err(|cause| format!("cannot pin to the first processor: {cause}"))?;
         let (mut first, file) =
-            First::new().map_err(|cause| format!("memory cannot be shared: {cause}"))?;
+            First::new().map_err(|cause| format!("cannot create shared memory: {cause}"))?;
         let (rounds, trips) = self.effort(quick);
-        // One round more, to warm up.
+        // One more round, to warm up.
         let mut partner = self.start_partner((rounds + 1) * trips, file.into())?;
         let times: Result<Vec<f64>, Silent> =
             (0..=rounds).map(|_| self.round(&mut first, trips)).collect();
         if times.is_err() {
-            // It may have ended by itself; either way it is waited for.
+            // It may have ended by itself; in both cases it is waited for below.
             let _ = partner.kill();
         }
-        let status = partner.wait().map_err(|cause| format!("the partner is lost: {cause}"))?;
-        let mut times = times.map_err(|Silent| format!("the partner is silent: {status}"))?;
+        let status =
+            partner.wait().map_err(|cause| format!("cannot wait for the partner: {cause}"))?;
+        let mut times = times.map_err(|Silent| format!("the partner does not answer: {status}"))?;
         Ok(median(&mut times[1..]))
     }
 
     fn start_partner(self, trips: u32, memory: Stdio) -> Result<Child, String> {
-        let program = std::env::current_exe().map_err(|cause| format!("own path: {cause}"))?;
+        let program = std::env::current_exe()
+            .map_err(|cause| format!("cannot find the path of this program: {cause}"))?;
         let mut command = Command::new(program);
         command.args(["bench", "partner", "--trips", &trips.to_string()]);
         match self {
@@ -122,7 +124,7 @@ impl Exchange {
             Exchange::Copy { bytes } => command.args(["copy", &bytes.to_string()]),
         };
         let child = command.stdin(memory).spawn();
-        child.map_err(|cause| format!("the partner does not start: {cause}"))
+        child.map_err(|cause| format!("cannot start the partner: {cause}"))
     }
 
     fn round(self, first: &mut First, trips: u32) -> Result<f64, Silent> {
@@ -145,7 +147,7 @@ impl Exchange {
         Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(2 * trips))
     }
 
-    /// Rounds, and trips in a round.
+    /// How many rounds, and how many trips in a round.
     fn effort(self, quick: bool) -> (u32, u32) {
         match self {
             Exchange::Flag | Exchange::Line if quick => (5, 10_000),
@@ -156,7 +158,7 @@ impl Exchange {
         }
     }
 
-    /// The size of the message that cannot be faster than this.
+    /// The size of the message whose latency this exchange bounds.
     fn bounds(self) -> usize {
         match self {
             Exchange::Flag => 0,

@@ -1,7 +1,7 @@
-//! `ferry bench pingpong`, `oversubscribed`, `skew`, `wait` and `start`: Ferrywire beside others.
+//! `ferry bench pingpong`, `oversubscribed`, `skew`, `wait` and `start`: Ferrywire beside other MPIs.
 //!
-//! Everybody is launched once, then everybody again, so that what else the machine does falls on
-//! all alike; the median of the runs counts, and ratios are what is judged.
+//! All contenders are launched in turn, again and again, so that other load on the machine affects all alike.
+//! Figures are medians of the runs, and targets are ratios of them.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use super::contender::{BenchJob, Contender, default_folder};
 use super::table::{Role, Summary, Table};
 use super::target::{Judged, TARGETS, Target, TargetResult};
 
-/// CompareOptions of every comparison.
+/// The options of every comparison.
 #[derive(Args)]
 pub(crate) struct CompareOptions {
-    /// Prints one JSON document instead of a table.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Repeats less within a launch, with more noise; judges all the same.
+    /// Repeat less within a launch, with more noise; targets are checked all the same.
     #[arg(long)]
     quick: bool,
-    /// How often everybody is launched.
+    /// How often each contender is launched.
     #[arg(long, default_value_t = RUNS_MIN, value_parser = clap::value_parser!(u32).range(i64::from(RUNS_MIN)..))]
     runs: u32,
     /// The folder that bench/peers/install has filled, or `none` to leave peers out.
@@ -44,7 +44,7 @@ pub(crate) enum Comparison {
     Start,
 }
 
-/// All that was found out.
+/// The result of a comparison.
 #[derive(Serialize)]
 struct CompareReport<'a> {
     comparison: Comparison,
@@ -53,7 +53,7 @@ struct CompareReport<'a> {
     processors: usize,
     rows: Vec<Summary<'a>>,
     targets: &'a [Judged],
-    /// What could not be found or measured, a sentence each.
+    /// What could not be found or measured, one sentence each.
     notes: &'a [String],
 }
 
@@ -123,10 +123,10 @@ impl Comparison {
         ));
         if self == Comparison::Pingpong {
             out::line(
-                "bare: at 0 bytes one cache line, at 8 bytes 56 in the line of their flag, half a round trip;",
+                "bare: at 0 bytes one cache line, at 8 bytes 56 bytes in the line of their flag, half a round trip;",
             );
-            out::line("      from 4096 on one copy of what the other core has just written");
-            out::line("empty: our own figure at depth 0; best: the best peer");
+            out::line("      from 4096 bytes on one copy of what the other core has just written");
+            out::line("empty: Ferrywire's own figure at depth 0; best: the best peer");
         }
         notes.iter().for_each(out::line);
     }
@@ -142,7 +142,7 @@ impl CompareOptions {
     }
 }
 
-/// Launches everybody in turn, as often as was asked for.
+/// Launches all contenders in turn, as often as the options say.
 fn measure(
     contenders: &[Contender],
     jobs: &[BenchJob],
@@ -179,7 +179,7 @@ fn measure(
     table
 }
 
-/// 2 if something is missing that has to be there, 1 if a target is missed.
+/// The exit code: 2 if a required figure is missing, 1 if a target is missed.
 fn exit_code(contenders: &[Contender], table: &Table, judged: &[Judged]) -> u8 {
     let any = |result| judged.iter().any(|judged| judged.result == result);
     let ours = contenders.iter().find(|contender| contender.role == Role::Ours);
@@ -197,7 +197,7 @@ fn processors() -> usize {
 }
 
 const RUNS_MIN: u32 = 5;
-/// Somebody who fails so often at a job is not asked again.
+/// A contender that fails so often at a job is not launched for it again.
 const FAILURES_MAX: usize = 2;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Who is compared: peers that are installed, the bare machine, and Ferrywire; and how each of them
-//! launches a program with so many ranks.
+//! The contenders of a comparison: installed peers, the bare machine, and Ferrywire; and how each of them
+//! launches a program.
 //!
-//! The programs of peers are C, carried inside this command and compiled by the peer's own
-//! compiler when they are first needed. Those of the bare machine and of Ferrywire are this
-//! command itself. All print figures, one on a line.
+//! The programs of peers are in C. This command contains their sources, and the peer's own compiler compiles
+//! them when they are first needed. The programs of the bare machine and of Ferrywire are this command itself.
+//! All print figures, one per line.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use super::figure::{Figure, Unit};
 use super::table::Role;
 
-/// Somebody who can be measured.
+/// A library, or the bare machine, that can be measured.
 #[derive(Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
@@ -47,7 +47,7 @@ enum ContenderStart {
 type Setting = (&'static str, &'static str);
 
 impl Contender {
-    /// Everybody who can be measured here, in the order of columns, and a sentence about each who
+    /// All contenders that can be measured here, in the order of columns, and a sentence for each that
     /// cannot. Without a folder there are no peers.
     pub(crate) fn find(peers: Option<&Path>) -> (Vec<Contender>, Vec<String>) {
         let mut found = Vec::new();
@@ -61,7 +61,7 @@ impl Contender {
             }
         }
         found.push(Contender { name: "bare", role: Role::Bare, start: ContenderStart::Bare });
-        // Our own figures: as soon as this command can launch ranks and be their worker.
+        // Ferrywire itself, if this build can launch ranks and be their worker.
         if has_command(&["run"]) && has_command(&["bench", "worker"]) {
             found.push(Contender {
                 name: "ferrywire",
@@ -69,12 +69,12 @@ impl Contender {
                 start: ContenderStart::Ours,
             });
         } else {
-            missing.push("ferrywire is left out: this build launches no ranks.".to_string());
+            missing.push("ferrywire is left out: this build cannot launch ranks.".to_string());
         }
         (found, missing)
     }
 
-    /// The bare machine has limits for messages and none for anything else.
+    /// Whether the contender has this program. The bare machine only bounds messages.
     pub(crate) fn runs(&self, program: &str) -> bool {
         !matches!(self.start, ContenderStart::Bare) || program == "pingpong"
     }
@@ -85,7 +85,8 @@ impl Contender {
         let mut command = self.command(job)?;
         command.args(quick.then_some("--quick")).stdin(Stdio::null());
         let start = Instant::now();
-        let output = command.output().map_err(|cause| format!("timeout(1): {cause}"))?;
+        let output =
+            command.output().map_err(|cause| format!("cannot start timeout(1): {cause}"))?;
         let wall = start.elapsed();
         if output.status.code() == Some(TIMED_OUT) {
             return Err(format!("{program} took longer than {seconds_max} s"));
@@ -94,7 +95,7 @@ impl Contender {
             let complaints = String::from_utf8_lossy(&output.stderr);
             let last = complaints.lines().rfind(|line| !line.trim().is_empty());
             let status = output.status;
-            return Err(format!("{program} ended with {status}: {}", last.unwrap_or("silently")));
+            return Err(format!("{program} ended with {status}: {}", last.unwrap_or("no message")));
         }
         let printed = String::from_utf8_lossy(&output.stdout);
         let mut figures: Vec<Figure> = printed.lines().filter_map(Figure::parse).collect();
@@ -110,8 +111,9 @@ impl Contender {
     }
 
     fn command(&self, job: BenchJob) -> Result<Command, String> {
-        let ferry = std::env::current_exe().map_err(|cause| format!("own path: {cause}"))?;
-        // It ends the whole group of processes, and not only the launcher.
+        let ferry = std::env::current_exe()
+            .map_err(|cause| format!("cannot find the path of this program: {cause}"))?;
+        // timeout(1) ends the whole process group, not only the launcher.
         let mut command = Command::new("timeout");
         command.args(["-k", "2", &job.seconds_max.to_string()]);
         let ranks = job.ranks.to_string();
@@ -131,21 +133,21 @@ impl Contender {
     }
 }
 
-/// Name of the contender, its folder among the peers, and what it needs to hear.
+/// The name of each peer, its folder, and the settings that it needs.
 const PEERS: &[(&str, &str, &[&[Setting]])] = &[
     ("mpich", "mpich", &[]),
     ("openmpi", "openmpi", &[OPEN_MPI]),
     ("openmpi_ucx", "openmpi", &[OPEN_MPI, OVER_UCX]),
 ];
 
-/// Open MPI refuses to run as root, and more ranks than cores, unless it is told twice.
+/// Open MPI refuses to run as root, or more ranks than cores, without these.
 const OPEN_MPI: &[Setting] = &[
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// UCX takes part in shared memory only if it is insisted upon.
+/// Open MPI uses UCX for shared memory only with these.
 const OVER_UCX: &[Setting] = &[
     ("OMPI_MCA_pml", "ucx"),
     ("OMPI_MCA_osc", "ucx"),
@@ -160,7 +162,7 @@ fn peer(name: &'static str, home: &Path, settings: &[&[Setting]]) -> Result<Cont
     let [compiler, launcher] = ["mpicc", "mpiexec"].map(|program| home.join("bin").join(program));
     if !compiler.exists() {
         let place = compiler.display();
-        return Err(format!("there is no {place} (bench/peers/install puts it there)"));
+        return Err(format!("{place} does not exist (bench/peers/install installs it)"));
     }
     let programs = compile(&compiler)?;
     let environment = settings.concat();
@@ -171,21 +173,21 @@ fn peer(name: &'static str, home: &Path, settings: &[&[Setting]]) -> Result<Cont
     })
 }
 
-/// The folder with every program as this compiler makes it. Its name follows from the content, so
-/// that what is there is right and need not be made again.
+/// The folder with the programs as compiled by this compiler. Its name is a hash of what they depend on, so a
+/// folder that exists is up to date.
 fn compile(compiler: &Path) -> Result<PathBuf, String> {
     let folder = cache()?.join(format!("{:016x}", key(compiler)));
     if folder.exists() {
         return Ok(folder);
     }
-    // Made beside and moved at the end: whoever else does the same finds all of it or nothing.
+    // Compiled beside and renamed at the end: another process finds all programs or none.
     let beside = folder.with_extension(std::process::id().to_string());
     let made = compile_into(compiler, &beside)
         .and_then(|()| fs::rename(&beside, &folder).map_err(|cause| said(&folder, &cause)));
     if made.is_err() {
-        // A half of it is of no use; if it stays, nobody looks there.
+        // If it cannot be removed, it does no harm.
         let _ = fs::remove_dir_all(&beside);
-        // Somebody else may have been faster.
+        // Another process may have been faster.
         return if folder.exists() { Ok(folder) } else { made.map(|()| folder) };
     }
     Ok(folder)
@@ -209,14 +211,14 @@ fn compile_into(compiler: &Path, folder: &Path) -> Result<(), String> {
             .map_err(|cause| said(compiler, &cause))?;
         if !output.status.success() {
             let complaints = String::from_utf8_lossy(&output.stderr);
-            let first = complaints.lines().next().unwrap_or("silently");
+            let first = complaints.lines().next().unwrap_or("no message");
             return Err(format!("{program}.c does not compile: {first}"));
         }
     }
     Ok(())
 }
 
-/// What the compiled programs depend on. A compiler that was replaced has another time.
+/// A hash of what the compiled programs depend on. A compiler that was replaced has another modification time.
 fn key(compiler: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     (HEADER, PROGRAMS, FLAGS, compiler).hash(&mut hasher);
@@ -263,7 +265,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("start", include_str!("../../../../bench/peers/start.c")),
 ];
 const FLAGS: [&str; 2] = ["-O2", "-std=gnu11"];
-/// How timeout(1) exits when it had to end what it started.
+/// The exit code of timeout(1) after a time-out.
 const TIMED_OUT: i32 = 124;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! One figure: what a program that measures prints on a line, `name key=value ... unit=value`.
+//! A figure: one line of output of a benchmark program, `name key=value ... unit=value`.
 //!
-//! The pairs before the last say which case it is, the last is what was measured, and its key is
-//! the unit. Programs of peers, the bare machine and our own worker all print this.
+//! The last pair is the measured value, and its key is the unit; the pairs before it identify the case.
+//! The programs of peers, the bare machine and our own worker all print such lines.
 
 use serde::Serialize;
 
-/// What was measured, and how much it was.
+/// A case, and the value that was measured for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
     /// Name and case: `latency bytes=8`.
@@ -14,7 +14,7 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
 }
 
-/// What a value is counted in. `cpu_*` is time of processors, of all that worked on it together.
+/// The unit of a value. `cpu_*` is processor time, summed over all processors that worked on it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
@@ -29,7 +29,7 @@ pub(crate) enum Unit {
 impl Unit {
     const ALL: [Unit; 6] = [Unit::Ns, Unit::Us, Unit::Ms, Unit::CpuUs, Unit::CpuMs, Unit::MbPerS];
 
-    /// As it is printed and parsed.
+    /// The name in printed figures.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Ns => "ns",
@@ -48,7 +48,7 @@ impl Unit {
 }
 
 impl Figure {
-    /// A line that is not a figure is none of ours: launchers print what they like.
+    /// Parses a line. `None` if it is not a figure: launchers print other lines, too.
     pub(crate) fn parse(line: &str) -> Option<Figure> {
         let (name, measured) = line.trim().rsplit_once(' ')?;
         let (unit, value) = measured.split_once('=')?;
@@ -65,7 +65,7 @@ fn is_key(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
 }
 
-/// The middle one, or the mean of the two in the middle. Sorts them.
+/// The median of the values, which are sorted in place.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     assert!(!values.is_empty(), "nothing has no median");
     values.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! Clocks and pinning.
 //!
 //! Invariants, cited below by number.
-//!   I1. What the system is given is ours, and as long as we say.
+//!   I1. Memory that a system call is given is ours, and has the size that we pass.
 
 use std::io;
 
@@ -10,7 +10,7 @@ pub(crate) fn wall_ns() -> f64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time of this process, all its threads.
+/// Processor time of this process: all its threads.
 pub(crate) fn process_ns() -> f64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -31,9 +31,9 @@ fn clock_ns(clock: libc::clockid_t) -> f64 {
 pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: I1: a set of bits; all zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: I1: it checks the number against the size of the set.
+    // SAFETY: I1: `CPU_SET` checks the number against the size of the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: I1: the set is ours, and its size is what we say.
+    // SAFETY: I1: the set is ours, and its size is what we pass.
     let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

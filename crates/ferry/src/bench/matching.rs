@@ -1,9 +1,7 @@
-//! `ferry bench match`: what a post and match costs at every depth, and whether that is little
-//! enough.
+//! `ferry bench match`: what a post and match costs at every depth, checked against targets.
 //!
-//! Times are medians of several repetitions with warm caches. A machine that does other things
-//! makes them longer and never shorter, so a case that misses its target is measured again a few
-//! times, and its lowest median counts.
+//! Times are medians of several repetitions with warm caches. Other load on the machine makes them longer and
+//! never shorter, so a case that misses its target is measured again a few times, and its lowest median counts.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,28 +22,28 @@ const NS_MAX: f64 = 60.0;
 /// The largest ratio between the deepest queue and one entry.
 const RATIO_MAX: f64 = 4.0;
 const ATTEMPTS_MAX: usize = 3;
-/// Beyond this depth the plain list and the unit are not worth the wait under callgrind.
+/// Beyond this depth, the list and the ALPU are not counted: it would take too long under callgrind.
 const COUNTED_DEPTH_MAX: u32 = 256;
 
-/// MatchOptions of `ferry bench match`.
+/// The options of `ferry bench match`.
 #[derive(Args)]
 pub(crate) struct MatchOptions {
-    /// Prints one JSON document instead of tables.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Measures for seconds instead of a minute, with more noise; judges all the same.
+    /// Measure for seconds instead of a minute, with more noise; targets are checked all the same.
     #[arg(long)]
     quick: bool,
-    /// Does the work of the cases to count, for callgrind to watch.
+    /// Run the cases whose instructions are counted, under callgrind.
     #[arg(long, hide = true)]
     counted: bool,
 }
 
-/// All that was found out.
+/// The result of `ferry bench match`.
 #[derive(Serialize)]
 struct MatchReport {
     cases: Vec<Measured>,
-    /// Why there are no instructions, if there are none.
+    /// Why instructions were not counted, if they were not.
     no_instructions: Option<String>,
     result: MatchResult,
 }
@@ -58,14 +56,14 @@ struct Measured {
     instructions: Option<f64>,
 }
 
-/// The targets, and the worst that was measured.
+/// The targets, and the worst values that were measured.
 #[derive(Serialize)]
 struct MatchResult {
     ns_max: f64,
     ns_worst: f64,
     ratio_max: f64,
     ratio_worst: f64,
-    /// Medians that were taken again because they missed.
+    /// How many medians missed their target and were measured again.
     repeated: usize,
     holds: bool,
 }
@@ -153,14 +151,14 @@ impl MatchResult {
         line("indexed, 65,536 deep against 1 deep", self.ratio_worst, self.ratio_max, "x");
         if self.repeated > 0 {
             out::line(format_args!(
-                "{} medians missed at first and were taken again",
+                "{} medians missed their target at first and were measured again",
                 self.repeated
             ));
         }
     }
 }
 
-/// Every case, the depths of a row next to each other.
+/// All cases, the depths of a row next to each other.
 fn cases() -> impl Iterator<Item = Case> {
     let rows = SIDES.into_iter().flat_map(|queue| MIXES.map(|mix| (queue, mix)));
     let rows = rows.flat_map(|(queue, mix)| POSITIONS.map(|position| (queue, mix, position)));
@@ -200,7 +198,7 @@ fn count_instructions(cases: &mut [Measured], quick: bool) -> Result<(), String>
     Ok(())
 }
 
-/// Measures again what misses a target, and keeps the lowest. Returns how many there were.
+/// Measures cases that miss a target again, and keeps the lowest median. Returns how many there were.
 fn repeat_misses(cases: &mut [Measured], effort: Effort) -> usize {
     let mut repeated = 0;
     for at in 0..cases.len() {
@@ -222,7 +220,7 @@ fn misses(cases: &[Measured], at: usize) -> bool {
     cases[at].ns > NS_MAX || ratio(cases, &cases[at]) > RATIO_MAX
 }
 
-/// Against one entry, if this is the deepest queue; one otherwise.
+/// The ratio to a queue of one entry, if this is the deepest queue; 1 otherwise.
 fn ratio(cases: &[Measured], measured: &Measured) -> f64 {
     if measured.case.depth != DEPTHS[DEPTHS.len() - 1] {
         return 1.0;
@@ -274,7 +272,7 @@ fn name_of_matcher(matcher: WorkloadKind) -> &'static str {
     }
 }
 
-/// 65536 as 65,536.
+/// A number with commas: 65536 as 65,536.
 fn grouped(number: u32) -> String {
     match number {
         0..1000 => number.to_string(),

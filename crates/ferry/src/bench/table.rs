@@ -1,6 +1,6 @@
-//! The table that all figures flow through: a row for each figure, a column for each contender.
+//! The table of all figures: a row for each figure, a column for each contender.
 //!
-//! A cell keeps every run; what is shown and judged is the median.
+//! A cell keeps the values of all runs; its median is printed and compared with targets.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Table {
     rows: Vec<Row>,
 }
 
-/// What a contender is to us.
+/// The role of a contender in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Role {
     Peer,
@@ -32,7 +32,7 @@ struct Column {
     role: Role,
 }
 
-/// One figure of everybody.
+/// One figure of all contenders.
 #[derive(Debug)]
 pub(crate) struct Row {
     figure: String,
@@ -46,7 +46,7 @@ struct Cell {
     runs: Vec<f64>,
 }
 
-/// A row for programs.
+/// A row of the JSON output.
 #[derive(Serialize)]
 pub(crate) struct Summary<'a> {
     figure: &'a str,
@@ -63,7 +63,7 @@ impl Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// One run of one contender. Rows stand in the order in which they first come.
+    /// Adds a value of one run of one contender. Rows are in the order in which they first appear.
     pub(crate) fn add(&mut self, contender: &str, figure: &Figure) {
         let same = |row: &Row| row.figure == figure.name && row.unit == figure.unit;
         let at = self.rows.iter().position(same).unwrap_or_else(|| {
@@ -80,7 +80,7 @@ impl Table {
         self.rows.iter().find(|row| row.figure == figure)
     }
 
-    /// Whether any run of the contender has come.
+    /// Whether the table has any figure of the contender.
     pub(crate) fn has(&self, contender: &str) -> bool {
         self.rows.iter().any(|row| row.of(contender).is_some())
     }
@@ -89,7 +89,7 @@ impl Table {
         self.rows.iter().map(Row::summary).collect()
     }
 
-    /// For people. Of the columns on the right, a table without what they need has none.
+    /// Prints the table. It has columns for ratios and targets only if it has what they need.
     pub(crate) fn print(&self, judged: &[Judged]) {
         self.lines(judged).iter().for_each(out::line);
     }
@@ -116,7 +116,7 @@ impl Table {
                 words.extend([first.target.words(), first.words()]);
             }
             grid.push(words);
-            // A second target of a figure has a line of its own, with nothing else in it.
+            // A second target of a figure has a line of its own.
             for more in targets {
                 let mut words = vec![String::new(); width];
                 words.extend([more.target.words(), more.words()]);
@@ -176,7 +176,7 @@ impl Cell {
     }
 }
 
-/// Three digits that mean something, or all before the point.
+/// A value with three significant digits, or all digits before the point.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "-".to_string(),
@@ -190,7 +190,7 @@ fn ratio(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |value| format!("{value:.2}"))
 }
 
-/// Two columns of words, then numbers, each as wide as its widest.
+/// The grid as lines: two left-aligned columns, then right-aligned ones, each as wide as its widest cell.
 fn aligned(grid: &[Vec<String>]) -> Vec<String> {
     let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| grid.iter().filter_map(|row| row.get(at)).map(String::len).max();

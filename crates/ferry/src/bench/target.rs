@@ -1,13 +1,13 @@
-//! What we promise, as ratios: to the bare machine, to a peer, or to ourselves with empty queues.
+//! Targets, as ratios: to the bare machine, to a peer, or to Ferrywire itself with empty queues.
 //!
-//! A ratio of two figures that were taken in turn holds on a machine that others use, too; a
-//! number of nanoseconds does not.
+//! A ratio of two figures that were measured in turn is valid on a busy machine, too; a number of nanoseconds
+//! is not.
 
 use serde::Serialize;
 
 use super::table::{Row, Table};
 
-/// A figure of ours is at most so many times another.
+/// A limit: a figure of Ferrywire is at most `ratio_max` times another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Target {
     pub(crate) figure: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Target {
     pub(crate) to: To,
 }
 
-/// What a figure of ours is held against.
+/// What a figure of Ferrywire is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum To {
@@ -25,11 +25,11 @@ pub(crate) enum To {
     Peer(&'static str),
     /// The best of all peers, in the same row.
     BestPeer,
-    /// Ourselves, in another row.
+    /// Ferrywire itself, in another row.
     Own(&'static str),
 }
 
-/// A target and what became of it.
+/// A target and its result.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Judged {
     #[serde(flatten)]
@@ -43,14 +43,14 @@ pub(crate) struct Judged {
 pub(crate) enum TargetResult {
     Met,
     Missed,
-    /// There is no peer to hold it against.
+    /// The peer is missing.
     NotJudged,
-    /// A figure of ours or of the bare machine is missing: that is worse than a miss.
+    /// A figure of Ferrywire or of the bare machine is missing: that is worse than a miss.
     NotMeasured,
 }
 
-/// Every target. All of them are times: the bandwidth that a half round trip amounts to is at
-/// least that of a peer when its time is at most the peer's.
+/// All targets. They are times: if half a round trip takes at most the peer's time, its bandwidth is at least
+/// the peer's.
 pub(crate) const TARGETS: &[Target] = &[
     Target { figure: "latency bytes=8", ratio_max: 1.25, to: To::Bare },
     Target { figure: "latency bytes=8", ratio_max: 1.05, to: To::Peer("openmpi_ucx") },
@@ -110,7 +110,7 @@ impl Target {
 }
 
 impl Judged {
-    /// For a table: `met`, and if it is not, by how much.
+    /// For a table: `met`, or `missed` and the ratio.
     pub(crate) fn words(&self) -> String {
         match (self.result, self.ratio) {
             (TargetResult::Met, _) => "met".to_string(),

@@ -1,5 +1,5 @@
-//! The ranks of our own column: the programs of `bench/peers`, written against the Rust interface. Each
-//! does what the C program of the same name does, and prints the same figures.
+//! The ranks of Ferrywire's own measurements: the programs of `bench/peers`, written against the Rust
+//! interface. Each does what the C program of the same name does, and prints the same figures.
 
 mod oversubscribed;
 mod pingpong;
@@ -18,11 +18,11 @@ use super::figure::median;
 use super::machine::pin;
 use crate::out;
 
-/// What a rank is to do.
+/// `ferry bench worker`: the program that a rank runs.
 #[derive(Args)]
 pub(crate) struct Worker {
     program: BenchProgram,
-    /// Repeat less.
+    /// Repeat less often.
     #[arg(long)]
     quick: bool,
 }
@@ -67,38 +67,38 @@ impl Worker {
     }
 }
 
-/// What every program needs.
+/// What all programs share.
 struct Stage {
     world: World,
     quick: bool,
-    /// How often a measurement is repeated; the median counts.
+    /// How often a measurement is repeated; the figure is the median.
     rounds: usize,
 }
 
 impl Stage {
     fn new(world: World, quick: bool) -> Stage {
-        // Ranks that have a core each stay on it.
+        // Ranks that have a core each are pinned to it.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (rank, ranks) = (world.rank() as usize, world.size() as usize);
         if ranks <= cores {
-            // Where it is not permitted they go where they like.
+            // Without permission they stay unpinned.
             let _ = pin(rank % cores);
         }
         Stage { world, quick, rounds: if quick { 5 } else { 11 } }
     }
 
-    /// The other one of two.
+    /// The other rank of two.
     fn other(&self) -> u32 {
         1 - self.world.rank()
     }
 
-    /// Nanoseconds of one of the `count` things that `work` does: the median of the rounds.
+    /// Nanoseconds of one of the `count` operations that `work` does: the median of the rounds.
     fn typical_ns(
         &self,
         count: usize,
         mut work: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<f64, Error> {
-        work(count)?; // Warms up.
+        work(count)?; // Warm-up.
         let mut took = Vec::with_capacity(self.rounds);
         for _ in 0..self.rounds {
             let from = Instant::now();
@@ -108,7 +108,7 @@ impl Stage {
         Ok(median(&mut took))
     }
 
-    /// Both have come here, and what each sent the other before has come, too.
+    /// Waits until both ranks are here, and what each has sent to the other before has arrived.
     fn meet(&self) -> Result<(), Error> {
         let none: [u8; 0] = [];
         let other = self.other();
@@ -116,7 +116,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Prints a figure, on rank 0 alone.
+    /// Prints a figure, on rank 0 only.
     fn figure(&self, figure: Arguments<'_>) {
         if self.world.rank() == 0 {
             out::line(figure);

@@ -1,9 +1,9 @@
 //! The work that `ferry bench match` measures: a queue is kept at one depth while its entries
 //! leave and are replaced.
 //!
-//! Every entry has a number, and its source and its tag are two scatterings of that number, so an
-//! entry is the only one that agrees with its message whatever it leaves open. The order in
-//! which entries leave is drawn before the clock starts.
+//! Every entry has a number, and its source and its tag are each a bijection of that number. So exactly one
+//! entry matches a message, whichever of the two its receive leaves open. The order in which entries leave is
+//! drawn before the clock starts.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) enum Side {
     Unexpected,
 }
 
-/// What receives leave open.
+/// Which wildcard some receives have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mix {
@@ -39,7 +39,7 @@ pub(crate) enum Mix {
     AnyTag,
 }
 
-/// Where the entry stands that is matched.
+/// The position in the queue of the entry that is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Position {
@@ -66,7 +66,7 @@ pub(crate) const DEPTHS: [u32; 5] = [1, 16, 256, 4096, 65536];
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) repetitions: usize,
-    /// About how long one repetition takes.
+    /// About how long one repetition should take.
     pub(crate) repetition: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Case {
 /// How many steps [`Case::count`] does.
 pub(crate) const COUNTED_STEPS: usize = 1000;
 
-/// A matcher whose queue is at its depth.
+/// A matcher whose queue has the depth of the case.
 struct Workload<M> {
     matcher: M,
     case: Case,
@@ -102,11 +102,11 @@ struct Workload<M> {
     random: u64,
 }
 
-/// The number of an entry; the top bit says that its receive leaves something open.
+/// The number of an entry; the top bit says that its receive has a wildcard.
 type Number = u32;
 const OPEN: Number = 1 << 31;
 
-/// One entry leaves, another takes its place.
+/// The entry that leaves, and the one that replaces it.
 type WorkStep = (Number, Number);
 
 impl<M: Matcher> Workload<M> {
@@ -128,7 +128,7 @@ impl<M: Matcher> Workload<M> {
         times[times.len() / 2]
     }
 
-    /// Drawing the steps touches other memory, so a part of them goes untimed to warm up again.
+    /// Drawing the steps evicts cached memory, so the first steps are not timed: they warm up the caches.
     fn repetition(&mut self, count: usize) -> f64 {
         let warm_up = self.draw(count / 4);
         let steps = self.draw(count);
@@ -136,8 +136,8 @@ impl<M: Matcher> Workload<M> {
         self.time(&steps).as_secs_f64() * 1e9 / count as f64
     }
 
-    /// How many steps take about `time`. A chunk may be slow because a table grew in it, so it is
-    /// the second of two that tells.
+    /// How many steps take about `time`. A chunk may be slow because a table grew in it, so two of them
+    /// have to take long enough.
     fn steps_for(&mut self, time: Duration) -> usize {
         let mut count = 4;
         loop {
@@ -228,13 +228,13 @@ impl<M: Matcher> Workload<M> {
     }
 }
 
-/// Called before and after the steps to count: a tool that watches for it sees where they are.
+/// Called before and after the steps to count, for callgrind to see where they begin and end.
 #[inline(never)]
 fn counting_mark() {
     black_box(());
 }
 
-/// Source and tag are each a bijection of the number.
+/// The match word of an entry. Its source and its tag are each a bijection of the number.
 #[inline]
 fn word(number: Number) -> MatchWord {
     let number = u64::from(number & !OPEN);

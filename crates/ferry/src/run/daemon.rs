@@ -31,7 +31,8 @@ fn serve() -> Result<(), String> {
     if io::stdin().is_terminal() {
         return Err(NOT_BY_HAND.into());
     }
-    sys::hide_memory().map_err(|error| format!("cannot keep the secret out of core dumps: {error}"))?;
+    sys::hide_memory()
+        .map_err(|error| format!("cannot keep the secret out of core dumps: {error}"))?;
     let copy = |descriptor: &dyn AsFd| descriptor.as_fd().try_clone_to_owned().map(File::from);
     let orders = copy(&io::stdin()).map_err(|error| format!("cannot use the input: {error}"))?;
     let news = copy(&io::stdout()).map_err(|error| format!("cannot use the output: {error}"))?;

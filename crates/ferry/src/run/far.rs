@@ -1,4 +1,4 @@
-//! What a host of a job needs to be reached by others: a port, and addresses that they can try.
+//! How other hosts of a job reach this one: a port, and addresses that they can try.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ use ferrywire_host::net::host_address::{self, HostAddress, HostAddressError, Int
 use super::rail::RailRequest;
 use super::wire::{HostRecord, Network, Wanted};
 
-/// The way of this host's ranks to others.
+/// The connection of this host's ranks to other hosts.
 pub(super) struct Far {
     pub(super) host_address: HostAddress,
-    /// Providers of libfabric that would do, the best first.
+    /// Suitable providers of libfabric, the best first.
     pub(super) candidates: Vec<String>,
     pub(super) network: Network,
 }
 
-/// Why a host cannot be reached by others, what was asked for, and what addresses it has.
+/// Why other hosts cannot reach this one, with what the user asked for and the addresses that it has.
 #[derive(Debug)]
 pub(super) enum NoFar {
     HostAddressError { why: HostAddressError, wanted: Wanted, found: Vec<IpAddr> },
@@ -41,7 +41,7 @@ impl std::fmt::Display for NoFar {
                     write!(f, " (--cidr {net}/{bits})")?;
                 }
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-                write!(f, "; it has {}", found.join(", "))
+                write!(f, "; this host has {}", found.join(", "))
             }
             (HostAddressError::NoPort(error), Some((low, high))) => {
                 write!(f, "no free port between {low} and {high} (--port-range): {error}")
@@ -70,7 +70,7 @@ impl Far {
     }
 }
 
-/// The list of all hosts, for the ranks here.
+/// The directory of all hosts, for the ranks of this one.
 pub(super) fn directory(hosts: &[HostRecord], frame_bytes_max: u32) -> io::Result<Directory> {
     let host = |record: &HostRecord| Host {
         first: record.first,
@@ -88,7 +88,7 @@ fn is_wanted(wanted: &Wanted, one: &InterfaceAddress) -> bool {
     interface && net
 }
 
-/// Whether the first bits of two addresses are the same.
+/// Whether an address is in the network `net`/`bits`.
 fn is_within(address: IpAddr, net: IpAddr, bits: u8) -> bool {
     let bits_of = |address: IpAddr| match address {
         IpAddr::V4(address) => (u128::from(u32::from(address)) << 96, true),

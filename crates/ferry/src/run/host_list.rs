@@ -1,4 +1,4 @@
-//! The hosts of a job: who they are, and how many ranks each gets.
+//! The hosts of a job: reads their list, and decides which ranks each host gets.
 
 use std::fmt;
 use std::fs;
@@ -9,12 +9,12 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Host {
     pub(super) name: String,
-    /// Ranks that it takes before the next one, if the user said so.
+    /// How many ranks it takes before the next host, if the user said so.
     pub(super) slots: Option<u32>,
 }
 
 impl Host {
-    /// Whether this machine is meant, by a name that needs nobody to look it up.
+    /// Whether the name is of this machine. Names are compared, never looked up.
     pub(super) fn is_here(&self) -> bool {
         is_here(&self.name, &own_name())
     }
@@ -27,13 +27,13 @@ fn is_here(name: &str, own_name: &str) -> bool {
     loopback || names.iter().any(|own| !own.is_empty() && name.eq_ignore_ascii_case(own))
 }
 
-/// The name of this machine, or nothing.
+/// The name of this machine, or an empty string.
 fn own_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Some ranks on a host.
+/// The ranks of one host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Share {
     pub(super) name: String,
@@ -55,18 +55,18 @@ impl fmt::Display for HostListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HostListError::File { path, error } => {
-                write!(f, "the list of hosts {path} cannot be read: {error}")
+                write!(f, "cannot read the list of hosts {path}: {error}")
             }
             HostListError::Line { place, text } => write!(
                 f,
-                "{place}: '{text}' is no host; wanted are lines such as `name`, `name:4` or `name slots=4`"
+                "{place}: '{text}' is not a host; write `name`, `name:4`, or in a file also `name slots=4`"
             ),
             HostListError::None { place } => write!(f, "{place} names no host"),
         }
     }
 }
 
-/// `name,name:slots,...`, as on the command line.
+/// Parses `name,name:slots,...`, as on the command line.
 pub(super) fn listed(list: &str) -> Result<Vec<Host>, HostListError> {
     let place = || format!("--hosts {list}");
     let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -74,14 +74,14 @@ pub(super) fn listed(list: &str) -> Result<Vec<Host>, HostListError> {
     some(hosts.collect::<Result<_, _>>()?, place)
 }
 
-/// One host a line: `name`, `name:slots` as MPICH writes it, or `name slots=number` as Open MPI does.
+/// Reads a hostfile, one host per line: `name`, `name:slots` as in MPICH, or `name slots=number` as in Open MPI.
 pub(super) fn in_file(path: &str) -> Result<Vec<Host>, HostListError> {
     let text = fs::read_to_string(path)
         .map_err(|error| HostListError::File { path: path.into(), error })?;
     in_text(path, &text)
 }
 
-/// The same, of the text of such a file.
+/// Parses the text of a hostfile.
 pub(super) fn in_text(path: &str, text: &str) -> Result<Vec<Host>, HostListError> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -117,11 +117,11 @@ fn line_of_file(line: &str) -> Option<Host> {
 
 fn host(word: &str) -> Option<Host> {
     let (name, slots) = match word.rsplit_once(':') {
-        // An address of the sixth version has colons of its own.
+        // An IPv6 address has colons of its own.
         Some((name, number)) if !name.contains(':') => (name, Some(self::slots(number)?)),
         _ => (word, None),
     };
-    // What begins with a dash would be an option of whatever connects.
+    // The command that reaches the host would take a name with a leading dash for an option.
     let plain = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
     plain.then(|| Host { name: name.to_owned(), slots })
 }
@@ -130,7 +130,7 @@ fn slots(number: &str) -> Option<u32> {
     number.parse().ok().filter(|&slots| slots > 0)
 }
 
-/// How many ranks the hosts take, if nobody says how many there shall be. Without a list, this machine is meant.
+/// How many ranks the hosts take if the user does not give a number. Without a list, this machine is meant.
 pub(super) fn capacity(hosts: &[Host], per_host: Option<u32>) -> u32 {
     if hosts.is_empty() {
         return per_host.unwrap_or(1);
@@ -142,8 +142,8 @@ fn taken(host: &Host, per_host: Option<u32>) -> u32 {
     per_host.or(host.slots).unwrap_or(1)
 }
 
-/// Deals the ranks out: neighbours in rank are neighbours on a host. Each host takes as many as it was
-/// said to; if that is too few for all, the hosts take more in turn. Without a word, all take the same.
+/// Assigns ranks to hosts in blocks of consecutive ranks. Each host takes `per_host` ranks, or as many as it has slots;
+/// if that is too few for all, the hosts take more in turn. If neither is given, the ranks are spread evenly.
 pub(super) fn deal(hosts: &[Host], per_host: Option<u32>, size: u32) -> Vec<Share> {
     let said = per_host.is_some() || hosts.iter().any(|host| host.slots.is_some());
     let mut counts = vec![0; hosts.len()];

@@ -1,6 +1,7 @@
-//! A job on several hosts: a daemon on each, reached by ssh or whatever the user says, and heard until all have ended.
+//! A job on several hosts: the launcher starts a daemon on each, by ssh or the command of `--rsh`, and runs until all
+//! have ended.
 //!
-//! What one host has to say about another goes through here, and nothing else does: ranks talk among themselves.
+//! Daemons talk only to the launcher; messages between ranks do not pass through it.
 
 mod remote;
 mod suspicion;
@@ -30,28 +31,28 @@ use remote::{Lost, Remote, RemoteStep};
 use suspicion::{Condemned, Suspicions};
 use table::ProgressTable;
 
-/// Why no daemon can be started anywhere.
+/// Why no daemon can be started on any host.
 #[derive(Debug)]
 pub(super) enum HostsError {
-    /// We do not know where this program is.
+    /// The path of this program is unknown.
     NoSelf(io::Error),
-    /// The command that should reach hosts does not start.
+    /// The command that reaches hosts does not start.
     Rsh { command: String, error: io::Error },
 }
 
 impl fmt::Display for HostsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HostsError::NoSelf(error) => write!(f, "cannot find this program itself: {error}"),
+            HostsError::NoSelf(error) => write!(f, "cannot find the path of this program: {error}"),
             HostsError::Rsh { command, error } => write!(
                 f,
-                "cannot start `{command}` to reach the hosts: {error}; --rsh names another command"
+                "cannot start `{command}` to reach the hosts: {error}; name another command with --rsh"
             ),
         }
     }
 }
 
-/// Runs a job on the hosts that the options name. Gives the exit code.
+/// Runs a job on the hosts that the options name. Returns the exit code.
 pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let (errands, size) = plan::errands(options).map_err(NoJob::Plan)?;
     let shares = host_list::deal(&options.hosts, options.per_host, size);
@@ -60,9 +61,9 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         return Ok(0);
     }
     let os = |what| move |error| NoJob::Os { what, error };
-    sys::hide_memory().map_err(os("keep the secret of the job out of dumps"))?;
-    let signals = Signals::take(job::SIGNALS).map_err(os("take the signals"))?;
-    sys::raise_files().map_err(os("ask for the limit of open files"))?;
+    sys::hide_memory().map_err(os("keep the secret of the job out of core dumps"))?;
+    let signals = Signals::take(job::SIGNALS).map_err(os("set up signal handling"))?;
+    sys::raise_files().map_err(os("read the limit on open files"))?;
     let out = Sink::new(io::stdout()).map_err(os("use the standard output"))?;
     let err = Sink::new(io::stderr()).map_err(os("use the standard error"))?;
     let number = job_number();
@@ -70,7 +71,7 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
     let colours = std::env::var_os("NO_COLOR").is_none();
     let terminals = Terminals { out: out.is_terminal, err: err.is_terminal, colours };
     let network = Network {
-        secret: JobSecret::draw().map_err(os("draw a secret"))?,
+        secret: JobSecret::draw().map_err(os("draw the secret of the job"))?,
         insecure: options.insecure,
         rail: options.rail.clone(),
         wanted: options.network.clone(),
@@ -130,7 +131,7 @@ struct FirstFailure {
     code: u8,
     rank: Option<u32>,
     weight: u32,
-    /// When it was told: what comes a moment later may be the cause all the same.
+    /// When it was reported: a failure reported a moment later may still be the cause.
     at: Instant,
 }
 
@@ -149,7 +150,7 @@ struct Hosts {
     remotes: Vec<Remote>,
     input: Input,
     reader: Stdin,
-    /// Hosts that have a place for a piece of input.
+    /// How many hosts have taken the last piece of input.
     hungry: usize,
     out: Sink,
     err: Sink,
@@ -157,21 +158,21 @@ struct Hosts {
     phase: HostsPhase,
     failure: Option<FirstFailure>,
     asked: Option<EndRequest>,
-    /// All hosts have been told that all are there.
+    /// All hosts have been told that all ranks have joined.
     gone: bool,
-    /// Whether they have been told to keep what ranks write to their output, and to their error.
+    /// Whether hosts have been told to hold back what ranks write to standard output, and to standard error.
     held: (bool, bool),
-    /// They have been told that nobody reads the output any more.
+    /// Hosts have been told that the output is not read any more.
     told_unread: bool,
-    /// The longest frame that fits everywhere.
+    /// The longest frame that fits on all hosts.
     frame_bytes_max: u32,
     request: RailRequest,
     begun: Instant,
-    /// The job goes on when ranks die, and these have.
+    /// The job continues when ranks die; `losses` are those that have.
     fault_tolerant: bool,
     losses: Vec<Loss>,
     suspicions: Suspicions,
-    /// When hosts are asked next whether they are there.
+    /// When hosts are pinged next.
     ping_at: Instant,
 }
 
@@ -197,7 +198,7 @@ impl Hosts {
         matches!(self.phase, HostsPhase::Ending { leave_at } if Instant::now() >= leave_at)
     }
 
-    /// Starts daemons, some at a time: a server of logins takes few at once.
+    /// Starts daemons, some at a time: an ssh server accepts few logins at once.
     fn start_some(&mut self) -> Result<(), HostsError> {
         let now = Instant::now();
         let mut under_way =
@@ -213,7 +214,7 @@ impl Hosts {
 
     fn turn(&mut self) {
         let ready = self.watched().ready(self.wait_ms());
-        let ready = ready.unwrap_or_else(|error| panic!("waiting for the hosts: {error}"));
+        let ready = ready.unwrap_or_else(|error| panic!("cannot wait for the hosts: {error}"));
         for source in ready {
             self.on_ready(source);
         }
@@ -228,7 +229,7 @@ impl Hosts {
         self.err.poll();
         self.hold_back();
         if let Some(error) = self.out.trouble.take() {
-            self.fail(format!("what the ranks print cannot be written: {error}"), 1);
+            self.fail(format!("cannot write the output of the ranks: {error}"), 1);
         }
     }
 
@@ -255,8 +256,8 @@ impl Hosts {
         watch
     }
 
-    /// Hosts keep output for which there is no room here, and their ranks wait in turn. Everything else that hosts say
-    /// is heard all the time: who is alive shall not be taken for dead because nobody reads.
+    /// Tells hosts to hold back output for which there is no room here, so that the writes of their ranks block. All
+    /// other news is read all the time: a host must not be taken for dead because the output is not read.
     fn hold_back(&mut self) {
         let held = (self.out.is_held_back(self.held.0), self.err.is_held_back(self.held.1));
         if held != self.held {
@@ -269,7 +270,7 @@ impl Hosts {
         }
     }
 
-    /// Whether all that read have taken the last piece.
+    /// Whether all hosts that read the input have taken the last piece.
     fn wants_input(&self) -> bool {
         let readers = self.remotes.iter().filter(|remote| remote.reads(self.reader)).count();
         readers > 0 && self.hungry >= readers
@@ -313,7 +314,7 @@ impl Hosts {
         self.judge_silence(now);
     }
 
-    /// Ranks that others have given up are killed, so that nobody is dead for some and alive for others.
+    /// Kills ranks that others have given up, so that all ranks agree which are dead.
     fn judge_silence(&mut self, now: Instant) {
         let ranks: Vec<usize> = self.remotes.iter().map(|remote| remote.ranks().len()).collect();
         for condemned in self.suspicions.judge(now, &ranks) {
@@ -355,7 +356,7 @@ impl Hosts {
         }
     }
 
-    /// A signal asks for the end. Hosts pass the first on to their ranks; the second is a demand.
+    /// A signal asks the job to end. Hosts pass the first on to their ranks; the second kills the job.
     fn on_end_request(&mut self, signal: i32) {
         let code = u8::try_from(128 + signal).unwrap_or(1);
         match self.asked {
@@ -376,7 +377,7 @@ impl Hosts {
         }
     }
 
-    /// Hosts kill ranks that do not end when a signal asks them to. A host that does not even do that is left.
+    /// Fails the job if a host has not ended in time after a signal: its daemon should have killed the ranks.
     fn check_deadlines(&mut self, now: Instant) {
         let asked = self.asked.filter(|asked| now >= asked.deadline() + ENDING_MAX);
         if let Some(EndRequest { signal, .. }) = asked {
@@ -384,7 +385,7 @@ impl Hosts {
                 self.remotes.iter().filter(|host| !host.is_over()).map(Remote::name).collect();
             let seconds = (job::SIGNAL_GRACE + ENDING_MAX).as_secs();
             let (signal_name, hosts) = (name_of(signal), busy.join(", "));
-            let why = format!("not ended {seconds} s after {signal_name}: {hosts}");
+            let why = format!("hosts that have not ended {seconds} s after {signal_name}: {hosts}");
             self.fail(why, u8::try_from(128 + signal).unwrap_or(1));
         }
     }
@@ -397,14 +398,14 @@ impl Hosts {
         }
     }
 
-    /// What reaches a host has ended. All that it said before counts.
+    /// The command that reaches a host has ended. What it said before is taken in first.
     fn on_ended(&mut self, at: usize, ending: Ending) {
         while self.remotes[at].news().is_some_and(readable) {
             self.hear(at);
         }
         self.remotes[at].note_complaints();
         match self.remotes[at].on_ended(ending) {
-            // It is over, or is tried again.
+            // The host is over, or will be tried again.
             None | Some(Lost::Again) => {}
             Some(Lost::ForGood(why)) => self.lose(at, why),
         }
@@ -435,7 +436,7 @@ impl Hosts {
         match news {
             News::Here { version } if version != VERSION => {
                 let why = format!(
-                    "the ferry on {host} is of another version: install the same one there"
+                    "the ferry on {host} has protocol version {version}, and this one {VERSION}: install the same there"
                 );
                 self.fail(why, 1);
             }
@@ -499,13 +500,13 @@ impl Hosts {
         }
     }
 
-    /// All ranks are there, and may meet.
+    /// All ranks have joined: chooses the rail, and tells all hosts to go.
     fn go(&mut self) {
         self.gone = true;
         let candidates: Vec<(&str, &[String])> =
             self.remotes.iter().map(|remote| (remote.name(), &remote.providers[..])).collect();
         let provider = match rail::choose(&self.request, &candidates) {
-            // A host alone talks to nobody.
+            // A single host needs no rail to others.
             Err(why) if self.remotes.len() > 1 => return self.fail(why, 1),
             chosen => chosen.unwrap_or(None),
         };
@@ -518,7 +519,7 @@ impl Hosts {
         self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
     }
 
-    /// When the ranks of all hosts that there are wait for each other, they may go.
+    /// Releases the ranks when those of all remaining hosts wait for each other.
     fn judge_waiting(&mut self) {
         let waits = |remote: &Remote| {
             remote.waits || self.fault_tolerant && remote.step == RemoteStep::Over
@@ -528,7 +529,7 @@ impl Hosts {
         }
     }
 
-    /// A host is lost, with all its ranks.
+    /// A host is lost, with all its ranks: fails the job, unless it is fault-tolerant.
     fn lose(&mut self, at: usize, why: String) {
         let goes_on = self.fault_tolerant && self.gone && matches!(self.phase, HostsPhase::Running);
         if !goes_on {
@@ -540,7 +541,7 @@ impl Hosts {
         self.judge_waiting();
     }
 
-    /// The other hosts are told who is gone on one.
+    /// Tells all other hosts that ranks of the host `on` are gone.
     fn tell_gone(&mut self, on: usize, ranks: Vec<u32>) {
         let order = Order::Gone(ranks);
         for (at, remote) in self.remotes.iter_mut().enumerate() {
@@ -550,7 +551,7 @@ impl Hosts {
         }
     }
 
-    /// Asks all hosts whether they are there, now and then. One that has not said anything for too long is lost.
+    /// Pings all hosts at intervals. A host that has not answered for too long is lost.
     fn ping(&mut self, now: Instant) {
         if !self.gone || now < self.ping_at {
             return;
@@ -561,7 +562,7 @@ impl Hosts {
         if let Some(at) = mute {
             let remote = &mut self.remotes[at];
             let why = format!(
-                "lost {}: it has not been heard for {} s",
+                "lost {}: it has not answered for {} s",
                 remote.name(),
                 remote::MUTE_PINGS_MAX
             );
@@ -570,7 +571,7 @@ impl Hosts {
         }
     }
 
-    /// A rank that will never come, though another waits for it.
+    /// Fails the job if a rank has ended without joining while another waits for it.
     fn judge_absence(&mut self) {
         let waiting = self.remotes.iter().find_map(|remote| remote.waiting);
         let absent = self.remotes.iter().find_map(|remote| Some((remote.absent?, remote.name())));
@@ -604,8 +605,8 @@ impl Hosts {
         self.fail_with(why, code, None, 0);
     }
 
-    /// The first failure counts, unless a weightier one comes at the same moment: a rank that died takes others with
-    /// it, and their hosts may be quicker to tell.
+    /// Fails the job. The first failure is reported, unless a weightier one arrives at the same moment: a rank that
+    /// dies takes others with it, and their hosts may report sooner.
     fn fail_with(&mut self, why: String, code: u8, rank: Option<u32>, weight: u32) {
         let at = Instant::now();
         let first = self.failure.as_ref();
@@ -638,7 +639,7 @@ impl Hosts {
         }
     }
 
-    /// Writes what waits to be written, unless the user has enough.
+    /// Writes what waits to be written, unless a signal asks to end.
     fn write_out(&mut self) {
         loop {
             self.out.poll();
@@ -660,7 +661,7 @@ impl Hosts {
         }
     }
 
-    /// How the ranks of all hosts ended, in their order.
+    /// How the ranks of all hosts ended, ordered by rank.
     fn endings(&self) -> Vec<(u32, Option<Ending>)> {
         let mut endings: Vec<_> =
             self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
@@ -688,11 +689,11 @@ fn readable(descriptor: BorrowedFd<'_>) -> bool {
     watch.ready(Some(0)).is_ok_and(|ready| !ready.is_empty())
 }
 
-/// Hosts that are connected to at the same time.
+/// How many hosts are connected to at the same time.
 const CONNECTING_MAX: usize = 32;
-/// How often hosts are asked whether they are there.
+/// How often hosts are pinged.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// How long daemons may take to end their ranks: a little more than they take themselves.
+/// How long daemons may take to end their ranks: a little more than their own deadlines.
 const ENDING_MAX: Duration = Duration::from_millis(1500);
-/// Failures that come so close may have one cause.
+/// Failures that are reported so close together may have one cause.
 const SAME_MOMENT: Duration = Duration::from_millis(100);

@@ -206,7 +206,7 @@ impl Job {
         self.err.poll();
         self.look_at_output();
         if self.out.broken {
-            // The output is not read any more. The ranks get SIGPIPE, as if they wrote to it themselves.
+            // The output is not read any more: the writes of ranks fail, as on a pipe of their own.
             self.ranks.iter_mut().for_each(|rank| rank.out = None);
         }
     }

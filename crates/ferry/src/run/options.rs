@@ -1,8 +1,8 @@
-//! The language of `ferry run`: one table of options, and a parser that walks it.
+//! The command line of `ferry run`: one table of options, and a parser for it.
 //!
-//! It is not the language of the other commands. MPI's launchers write long options with one dash,
-//! separate programs by a colon, and stop at the first word that is no option; scripts rely on it.
-//! One dash or two, `-name value` or `-name=value`: both are taken everywhere.
+//! Clap, which parses the other commands, does not fit. MPI launchers write long options with one dash, separate
+//! programs by a colon, and stop at the first word that is not an option; scripts rely on it. Every option may have
+//! one dash or two, and be written `-name value` or `-name=value`.
 
 mod table;
 
@@ -17,7 +17,7 @@ use super::rail::RailRequest;
 use super::wire::Wanted;
 use table::{Meaning, OptionRow, TABLE};
 
-/// Everything the command line asked for.
+/// Everything that the command line says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) programs: Vec<Program>,
@@ -29,11 +29,11 @@ pub(super) struct Options {
     pub(super) stdin: Stdin,
     pub(super) timeout_seconds: Option<f64>,
     pub(super) dry_run: bool,
-    /// The hosts of the job. If there are none, or all are this machine, we start all ranks ourselves.
+    /// The hosts of the job. If the list is empty, or all are this machine, the launcher starts all ranks itself.
     pub(super) hosts: Vec<Host>,
-    /// Ranks that each host takes before the next one.
+    /// How many ranks each host takes before the next one.
     pub(super) per_host: Option<u32>,
-    /// What reaches a host.
+    /// The command that reaches a host.
     pub(super) rsh: Option<String>,
     pub(super) network: Wanted,
     pub(super) insecure: bool,
@@ -41,9 +41,9 @@ pub(super) struct Options {
     sealed: bool,
     trusts_fabric: bool,
     pub(super) rail: RailRequest,
-    /// The job goes on when ranks die.
+    /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
-    /// Options of others that mean nothing here, as they were written.
+    /// Options of other launchers that have no meaning here, as they were written.
     pub(super) ignored: Vec<String>,
 }
 
@@ -52,15 +52,15 @@ pub(super) struct Options {
 pub(super) struct Program {
     /// The program and its arguments.
     pub(super) words: Vec<OsString>,
-    /// None: nobody has said.
+    /// `None` if the user gave no number.
     pub(super) ranks: Option<u32>,
     pub(super) environment: Vec<(String, String)>,
-    /// If it has a word of its own.
+    /// `None` to inherit as `Options::inherit` says.
     pub(super) inherit: Option<Inherit>,
     pub(super) folder: Option<String>,
 }
 
-/// What of the launcher's environment a program gets.
+/// Which variables of the launcher's environment a program inherits.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) enum Inherit {
     #[default]
@@ -68,7 +68,7 @@ pub(super) enum Inherit {
     Only(Vec<String>),
 }
 
-/// Where output goes instead of the launcher's own.
+/// Files for the output of ranks, instead of the launcher's own output.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Files {
     pub(super) folder: Option<String>,
@@ -77,7 +77,7 @@ pub(super) struct Files {
     pub(super) err: Option<String>,
 }
 
-/// Who gets the launcher's input.
+/// Which ranks read the launcher's input.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) enum Stdin {
     None,
@@ -91,7 +91,7 @@ impl Default for Stdin {
     }
 }
 
-/// What the command line comes to.
+/// What the command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Asked {
     Run(Box<Options>),
@@ -119,7 +119,7 @@ pub(super) enum BadOptions {
         option: String,
         instead: &'static str,
     },
-    /// `--sealed`, and this.
+    /// `--sealed` was given together with this option.
     Unsealed {
         option: &'static str,
     },
@@ -131,14 +131,14 @@ impl fmt::Display for BadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadOptions::Unknown { option, nearest: Some(nearest) } => {
-                write!(f, "there is no option {option}; the nearest is {nearest}")
+                write!(f, "unknown option {option}; did you mean {nearest}?")
             }
             BadOptions::Unknown { option, nearest: None } => {
-                write!(f, "there is no option {option}; ferry run --help lists them")
+                write!(f, "unknown option {option}; ferry run --help lists the options")
             }
-            BadOptions::NoValue { option } => write!(f, "{option} wants a value after it"),
+            BadOptions::NoValue { option } => write!(f, "{option} needs a value"),
             BadOptions::BadValue { option, value, wanted } => {
-                write!(f, "{option} {value}: {wanted} is wanted")
+                write!(f, "{option} {value}: expected {wanted}")
             }
             BadOptions::Hosts(why) => f.write_str(why),
             BadOptions::Unsupported { option, instead } => {
@@ -146,17 +146,17 @@ impl fmt::Display for BadOptions {
             }
             BadOptions::Unsealed { option } => write!(
                 f,
-                "--sealed forbids {option}, by which frames go neither encrypted nor authenticated: leave out one of them"
+                "--sealed forbids {option}, which sends frames neither encrypted nor authenticated: leave out one of them"
             ),
             BadOptions::NoProgram => {
                 write!(f, "no program to run; for example: ferry run -n 4 ./program")
             }
-            BadOptions::EmptyProgram => write!(f, "no program before or after a ':'"),
+            BadOptions::EmptyProgram => write!(f, "no program before or after ':'"),
         }
     }
 }
 
-/// Parses what follows `ferry run`, or `mpiexec`.
+/// Parses the arguments of `ferry run` or `mpiexec`.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
     let mut options = Options::default();
     let mut words = Words { arguments, at: 0 };
@@ -171,7 +171,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
             return Err(if alone { BadOptions::NoProgram } else { BadOptions::EmptyProgram });
         }
         options.programs.push(program);
-        // What stopped the program was a colon, if anything.
+        // The program ends at a colon or at the end of the command line.
         if words.next().is_none() {
             options.settle_rail()?;
             return Ok(Asked::Run(Box::new(options)));
@@ -180,7 +180,7 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Asked, BadOptions> {
 }
 
 impl Options {
-    /// What the options say of the rail, taken together.
+    /// Combines the options about the rail, which may contradict each other.
     fn settle_rail(&mut self) -> Result<(), BadOptions> {
         let unsealed = match &self.rail {
             _ if self.insecure => Some("--insecure"),
@@ -197,13 +197,13 @@ impl Options {
     }
 }
 
-/// What `--help` says about the options: those of the table that have a line of their own.
+/// The lines of `--help` about options: those rows of the table that have a help text.
 pub(super) fn lines_of_help() -> String {
     let lines = TABLE.iter().filter(|row| !row.help.is_empty());
     lines.map(|row| format!("  {:<26} {}\n", row.shown, row.help)).collect()
 }
 
-/// The options before one program. Some ask for something else than to run.
+/// Parses the options before one program. `--help` and `--version` end the parsing.
 fn parse_options(
     words: &mut Words<'_>,
     options: &mut Options,
@@ -299,7 +299,7 @@ fn apply(
 }
 
 impl Options {
-    /// What the environment says where no option does. `read` reads it.
+    /// Takes from the environment what no option sets. `read` reads a variable.
     pub(super) fn completed(
         mut self,
         read: impl Fn(&str) -> Option<OsString>,
@@ -316,7 +316,7 @@ impl Options {
     }
 }
 
-/// How long a job may run, for launchers of all sorts.
+/// The variable by which MPI launchers limit the time of a job.
 const TIMEOUT_VARIABLE: &str = "MPIEXEC_TIMEOUT";
 
 fn seconds_in(value: &str) -> Option<f64> {
@@ -329,7 +329,7 @@ fn bad_hosts(bad: HostListError) -> BadOptions {
     BadOptions::Hosts(bad.to_string())
 }
 
-/// The command line, word by word.
+/// A cursor over the words of the command line.
 struct Words<'a> {
     arguments: &'a [OsString],
     at: usize,
@@ -361,7 +361,7 @@ impl<'a> Words<'a> {
 /// The values of one option.
 struct Values<'a, 'w> {
     option: &'a str,
-    /// What followed an equals sign.
+    /// The value after an equals sign.
     value: Option<String>,
     words: &'a mut Words<'w>,
 }
@@ -386,7 +386,7 @@ impl Values<'_, '_> {
         let value = self.take()?;
         match value.parse() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(self.bad(value, "a number of ranks, 1 or more,")),
+            _ => Err(self.bad(value, "a number of ranks, 1 or more")),
         }
     }
 
@@ -407,7 +407,7 @@ impl Values<'_, '_> {
         }
     }
 
-    /// Whether the job goes on.
+    /// `end` or `continue`: whether the job continues when a rank dies.
     fn on_death(&mut self) -> Result<bool, BadOptions> {
         let value = self.take()?;
         match value.as_str() {
@@ -445,12 +445,12 @@ impl Values<'_, '_> {
             .ok_or_else(|| self.bad(value, "auto, udp, fabric or fabric:PROVIDER"))
     }
 
-    /// `NAME,NAME`: what is inherited, and nothing else.
+    /// `NAME,NAME`: the only variables to inherit.
     fn names(&mut self) -> Result<Inherit, BadOptions> {
         Ok(Inherit::Only(self.take()?.split(',').map(str::to_owned).collect()))
     }
 
-    /// `NAME=VALUE`, or `NAME VALUE` as Hydra writes it.
+    /// `NAME=VALUE`, or `NAME VALUE` as in Hydra.
     fn variable(&mut self) -> Result<Option<(String, String)>, BadOptions> {
         let first = self.take()?;
         if let Some((name, value)) = first.split_once('=') {
@@ -459,14 +459,14 @@ impl Values<'_, '_> {
         Ok(Some((first, self.take()?)))
     }
 
-    /// `NAME=VALUE`, or `NAME` alone as Open MPI writes it, which says what is so anyway.
+    /// `NAME=VALUE`, or `NAME` alone as in Open MPI, which changes nothing: the variable is inherited anyway.
     fn exported(&mut self) -> Result<Option<(String, String)>, BadOptions> {
         let word = self.take()?;
         Ok(word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())))
     }
 }
 
-/// The known option that differs least from `name`, if it is close enough to be meant.
+/// The known option that is closest to `name`, if it is close enough to be meant.
 fn nearest(name: &str) -> Option<&'static str> {
     let names = TABLE.iter().flat_map(|row| row.names.iter());
     let close = names.map(|known| (distance(name, known), *known)).min()?;
@@ -474,7 +474,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     enough.then(|| table::spelled(close.1))
 }
 
-/// How many letters to add, drop or change to come from one word to the other.
+/// The edit distance between two words: how many letters to add, drop or change.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -188,8 +188,7 @@ impl Sink {
         self.queue.extend(sequence.as_bytes());
     }
 
-    /// Ends the incomplete line of any other stream. Returns whether `number` itself has an incomplete line, which it may
-    /// continue.
+    /// Ends the incomplete line of any other stream. Returns whether `number` itself has one, which it may continue.
     fn turn_to(&mut self, number: usize) -> bool {
         let same = self.open == Some(number);
         if !same && self.open.take().is_some() {
@@ -210,8 +209,8 @@ impl Sink {
             let queue = self.queue.make_contiguous();
             let written = match self.framed {
                 None => self.target.write(piece(queue, WRITE_BYTES_MAX)),
-                // Several sinks share the channel, and several hosts the launcher's output: a frame is written whole, and
-                // has whole lines.
+                // Sinks share the channel, and hosts share the launcher's output: a frame is written whole, and has
+                // whole lines.
                 Some(kind) => {
                     let piece = piece(queue, usize::MAX);
                     self.target.write_all(&framed(kind, piece)).map(|()| piece.len())

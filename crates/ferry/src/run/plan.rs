@@ -1,4 +1,4 @@
-//! What exactly to start: programs found, environments made, files named.
+//! What exactly to start: finds the programs, and builds their environments.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,17 +14,17 @@ use super::wire::{Assignment, Errand};
 /// A job before its start.
 pub(super) struct Plan {
     pub(super) parts: Vec<Part>,
-    /// The first rank that is here.
+    /// The first rank of this host.
     pub(super) first: u32,
-    /// Ranks of the whole job.
+    /// The number of ranks in the whole job.
     pub(super) size: u32,
     pub(super) label: bool,
     pub(super) files: Files,
 }
 
-/// One program of it.
+/// One program of a plan, and its ranks.
 pub(super) struct Part {
-    /// Which program it is, from 0 on.
+    /// The number of the program in the job, from 0 on.
     pub(super) program: u32,
     pub(super) file: PathBuf,
     /// The program's own name and its arguments, as the user wrote them.
@@ -32,7 +32,7 @@ pub(super) struct Part {
     pub(super) first: u32,
     pub(super) ranks: u32,
     pub(super) folder: Option<PathBuf>,
-    /// `None`: as the launcher has it.
+    /// The environment before `set`. `None` to inherit the launcher's.
     pub(super) base: Option<BTreeMap<OsString, OsString>>,
     pub(super) set: Vec<(String, String)>,
 }
@@ -60,12 +60,12 @@ impl fmt::Display for BadPlan {
         match self {
             BadPlan::Program(error) => write!(f, "{error}"),
             BadPlan::NoFolder { folder } => {
-                write!(f, "there is no folder {} to start in", folder.display())
+                write!(f, "cannot start in {}: no such folder", folder.display())
             }
             BadPlan::NoReader { rank, size } => {
-                write!(f, "--stdin {rank}: there is no rank {rank} in a job of {size}")
+                write!(f, "--stdin {rank}: no rank {rank} in a job of {size}")
             }
-            BadPlan::TooManyRanks => write!(f, "ranks are counted in 32 bits; this is more"),
+            BadPlan::TooManyRanks => write!(f, "too many ranks: the number must fit into 32 bits"),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Plan {
         Ok(Plan { parts, first: 0, size, label: options.label, files: options.files.clone() })
     }
 
-    /// What a launcher elsewhere wants to be started here.
+    /// The plan of a daemon, from the launcher's assignment.
     pub(super) fn assigned(assignment: Assignment) -> Result<Plan, BadPlan> {
         let Assignment { size, parts, label, files, .. } = assignment;
         let first = parts.first().map_or(0, |errand| errand.first);
@@ -91,7 +91,7 @@ impl Plan {
         Ok(Plan { parts, first, size, label, files })
     }
 
-    /// Ranks that are here.
+    /// The number of ranks on this host.
     pub(super) fn ranks(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).sum()
     }
@@ -112,7 +112,7 @@ impl Plan {
                 let _ = writeln!(text, "  with {name}={}", quoted(OsStr::new(value)));
             }
         }
-        let waiting = if oversubscribed { "waiting sleeps" } else { "waiting may spin" };
+        let waiting = if oversubscribed { "waiting ranks sleep" } else { "waiting ranks may spin" };
         let _ = write!(text, "{} ranks on {cores} cores: {waiting}", self.size);
         text
     }
@@ -121,7 +121,7 @@ impl Plan {
 impl Part {
     fn new(number: u32, program: &Program, first: u32, options: &Options) -> Result<Part, BadPlan> {
         let base = base_of(program.inherit.as_ref().unwrap_or(&options.inherit));
-        // The program's own come last, and win.
+        // The program's own variables come last and override the others.
         let set: Vec<_> = options.environment.iter().chain(&program.environment).cloned().collect();
         let folder = program.folder.as_ref().map(PathBuf::from);
         if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
@@ -146,7 +146,7 @@ impl Part {
         })
     }
 
-    /// What a variable will be for the program, as far as the user says.
+    /// The value that a variable will have for the program, before the launcher sets its own.
     pub(super) fn variable(&self, name: &str) -> Option<OsString> {
         variable(name, self.base.as_ref(), &self.set)
     }
@@ -164,7 +164,7 @@ impl Part {
     }
 }
 
-/// What is to be started on hosts, and how many ranks it is. Programs are found there.
+/// What to start on several hosts, and the number of ranks. The daemons find the programs.
 pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> {
     let mut errands = Vec::new();
     let mut size: u32 = 0;
@@ -186,7 +186,7 @@ pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> 
     Ok((errands, size))
 }
 
-/// The ranks of a program: as many as the user said; else as many as the hosts take, if it is the only one.
+/// How many ranks a program has: as many as the user said; else as many as the hosts take, if it is the only one.
 fn ranks_of(program: &Program, options: &Options) -> u32 {
     program.ranks.unwrap_or_else(|| match options.programs.len() {
         1 => host_list::capacity(&options.hosts, options.per_host),
@@ -194,7 +194,7 @@ fn ranks_of(program: &Program, options: &Options) -> u32 {
     })
 }
 
-/// The part of the errands that falls on some ranks.
+/// The parts of the errands that fall on the ranks of one host.
 pub(super) fn clipped(errands: &[Errand], share: &Share) -> Vec<Errand> {
     let end = share.first + share.ranks;
     let clip = |errand: &Errand| {
@@ -222,7 +222,7 @@ fn base_of(inherit: &Inherit) -> Option<BTreeMap<OsString, OsString>> {
     Some(std::env::vars_os().filter(|(name, _)| named(name)).collect())
 }
 
-/// What a variable will be for the program.
+/// The value that a variable will have for the program.
 fn variable(
     name: &str,
     base: Option<&BTreeMap<OsString, OsString>>,
@@ -236,7 +236,7 @@ fn variable(
     }
 }
 
-/// A word as one would write it in a shell.
+/// A word, quoted for a shell.
 fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);

@@ -1,4 +1,4 @@
-//! Finding a program as a shell would, and saying what was tried when there is none.
+//! Finds a program as a shell does, and reports what was tried if there is none.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are when nobody says where.
+/// The search path if `PATH` is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Why a program cannot be started.
@@ -19,7 +19,7 @@ pub(super) enum NoProgram {
 }
 
 impl NoProgram {
-    /// As a shell answers.
+    /// The exit code of a shell for the same error.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             NoProgram::NotThere { .. } | NoProgram::NotInPath { .. } => 127,
@@ -31,28 +31,30 @@ impl NoProgram {
 impl fmt::Display for NoProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoProgram::NotThere { tried } => write!(f, "there is no program {}", tried.display()),
+            NoProgram::NotThere { tried } => {
+                write!(f, "cannot find the program {}", tried.display())
+            }
             NoProgram::NotInPath { name, here: true, .. } => write!(
                 f,
-                "there is no program {0} in PATH, but one in this folder: write ./{0}",
+                "cannot find the program {0} in PATH, but it is in this folder: write ./{0}",
                 name.display()
             ),
             NoProgram::NotInPath { name, path, .. } => {
-                write!(f, "there is no program {} in PATH ({})", name.display(), path.display())
+                write!(f, "cannot find the program {} in PATH ({})", name.display(), path.display())
             }
             NoProgram::NotExecutable { tried } => write!(
                 f,
-                "{0} is not executable; if it is meant to be: chmod +x {0}",
+                "cannot run {0}: it is not executable; if it should be, run chmod +x {0}",
                 tried.display()
             ),
             NoProgram::Folder { tried } => {
-                write!(f, "{} is a folder, not a program", tried.display())
+                write!(f, "cannot run {}: it is a folder", tried.display())
             }
         }
     }
 }
 
-/// The file of the program `name`, started in `folder` with `path` to search.
+/// The path of the program `name`, started in `folder`, with the search path `path`.
 pub(super) fn find(
     name: &OsStr,
     folder: &Path,
@@ -65,7 +67,7 @@ pub(super) fn find(
     let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut unfit = None;
     for place in std::env::split_paths(path) {
-        // An empty entry is the folder itself, and so is what is relative.
+        // Empty and relative entries are resolved against the folder.
         let tried = folder.join(place).join(name);
         match check(&tried) {
             Ok(()) => return Ok(tried),
@@ -83,7 +85,7 @@ fn check(tried: &Path) -> Result<(), NoProgram> {
     if facts.is_dir() {
         return Err(NoProgram::Folder { tried });
     }
-    // Whether it is executable for us in particular, the kernel says when we start it.
+    // Whether this user may execute it, the kernel decides at the start.
     let executable = facts.permissions().mode() & 0o111 != 0;
     if executable { Ok(()) } else { Err(NoProgram::NotExecutable { tried }) }
 }

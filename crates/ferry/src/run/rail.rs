@@ -1,22 +1,22 @@
-//! Which rail the ranks of different hosts talk by: what the user wants, what hosts have, and what comes of it.
+//! The choice of the rail between hosts, from what the user asks for and what the hosts have.
 //!
-//! It is the job's choice, since both ends of a rail have to be the same.
+//! One rail serves the whole job, since both ends have to use the same.
 
 use std::fmt;
 
 use ferrywire_host::fabric::{self, NoFabric, Providers};
 use serde::{Deserialize, Serialize};
 
-/// What the user wants: `--rail`.
+/// What the user asks for by `--rail` and `--trust-fabric`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum RailRequest {
-    /// Sealed datagrams: nobody has said that the network may be trusted.
+    /// Sealed datagrams: the user has not said that the network may be trusted.
     #[default]
     Auto,
-    /// The same with `--trust-fabric`: a provider of libfabric for hardware made for messages, if all hosts have the same
-    /// one; else sealed datagrams.
+    /// `auto` with `--trust-fabric`: a provider of libfabric for messaging hardware, if all hosts have the same one;
+    /// else sealed datagrams.
     Trusting,
-    /// Our own sealed datagrams.
+    /// Sealed datagrams over UDP.
     Udp,
     /// Libfabric, with any provider or with this one.
     Fabric(Option<String>),
@@ -35,16 +35,16 @@ impl RailRequest {
         }
     }
 
-    /// What becomes of it if the user trusts whoever reaches the network of a fabric.
+    /// The request with `--trust-fabric`: the user trusts everything that can reach the network of a fabric.
     pub(super) fn trusting(self) -> RailRequest {
         if self == RailRequest::Auto { RailRequest::Trusting } else { self }
     }
 
-    /// The providers of this host that would do, the best first. None of them: datagrams.
+    /// The suitable providers of this host, the best first. Empty for datagrams.
     pub(crate) fn candidates(&self) -> Result<Vec<String>, NoFabric> {
         match self {
             RailRequest::Auto | RailRequest::Udp => Ok(Vec::new()),
-            // To load the library takes half a second, which is too much for looking in vain.
+            // Loading libfabric takes half a second: only where there may be hardware.
             RailRequest::Trusting if !fabric::has_hardware() => Ok(Vec::new()),
             RailRequest::Trusting => {
                 Ok(fabric::providers().map_or_else(|_| Vec::new(), |all| all.hardware()))
@@ -55,7 +55,7 @@ impl RailRequest {
     }
 }
 
-/// All providers of a host that carry messages to others.
+/// All providers of a host that reach other hosts, hardware first.
 fn any_of(all: Providers) -> Result<Vec<String>, NoFabric> {
     let mut candidates = all.hardware();
     let others = all.names.iter().filter(|name| !all.hardware().contains(name));
@@ -66,7 +66,7 @@ fn any_of(all: Providers) -> Result<Vec<String>, NoFabric> {
     Ok(candidates)
 }
 
-/// The provider that does not leave its machine, which is for tests.
+/// The provider that does not leave its machine. It is only for tests.
 const WITHIN_A_MACHINE: &str = "shm";
 
 impl fmt::Display for RailRequest {
@@ -80,7 +80,7 @@ impl fmt::Display for RailRequest {
     }
 }
 
-/// The provider that all hosts have, of those that would do for each; none means datagrams. Or what is wrong.
+/// The first provider that is suitable on all hosts; `None` for datagrams.
 pub(super) fn choose(
     request: &RailRequest,
     hosts: &[(&str, &[String])],
@@ -88,25 +88,25 @@ pub(super) fn choose(
     let Some(((_, first), others)) = hosts.split_first() else { return Ok(None) };
     let common = first.iter().find(|name| others.iter().all(|(_, has)| has.contains(name)));
     match (request, common) {
-        // Whatever hosts have: only who asks for it gets what is not sealed.
+        // Never unsealed without the user's request, whatever the hosts have.
         (RailRequest::Auto | RailRequest::Udp, _) | (RailRequest::Trusting, None) => Ok(None),
         (RailRequest::Trusting | RailRequest::Fabric(_), Some(name)) => Ok(Some(name.clone())),
         (RailRequest::Fabric(_), None) => {
             let said = |(host, has): &(&str, &[String])| format!("{host} has {}", has.join(", "));
             let said: Vec<String> = hosts.iter().map(said).collect();
             Err(format!(
-                "--rail {request}: no provider of libfabric is on all hosts: {}",
+                "--rail {request}: no libfabric provider is on all hosts: {}",
                 said.join("; ")
             ))
         }
     }
 }
 
-/// What is said when a job begins whose frames are not sealed.
+/// The warning at the start of a job whose frames are not sealed.
 pub(super) fn warning(provider: &str) -> String {
     format!(
-        "hosts talk by libfabric, provider {provider}: frames are neither encrypted nor authenticated, so whoever reaches \
-         that network can read and forge them; --rail udp seals them"
+        "hosts communicate by libfabric, provider {provider}: frames are neither encrypted nor authenticated, so anyone \
+         on that network can read and forge them; --rail udp seals them"
     )
 }
 

@@ -86,7 +86,7 @@ fn keep(mut pipe: File, mark: &str) {
     }
 }
 
-/// Processes that have the mark of the job. The environment of other users' processes cannot be read; they are not ours.
+/// Processes that have the mark of the job. Those of other users cannot be read, and are not ours.
 fn marked(mark: &str) -> Vec<Pid> {
     let wanted = format!("{VARIABLE}={mark}").into_bytes();
     let has_mark = |pid: &Pid| {

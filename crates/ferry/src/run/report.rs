@@ -1,4 +1,4 @@
-//! How ranks ended, in words: the first failure first, then the others in few words.
+//! How ranks ended, in words: the first failure, then the other ranks, grouped.
 
 use std::fmt;
 use std::io;
@@ -12,34 +12,34 @@ use super::wire::Loss;
 /// Why a job failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// A rank ended badly.
+    /// A rank ended with an exit code other than 0, or by a signal.
     Ended { rank: u32, pid: Pid, ending: Ending },
     /// A rank that had joined ended without a goodbye, and others still ran.
     Unfinished { rank: u32, pid: Pid },
     /// A rank ended without joining, and another waits for it.
     Absent { rank: u32, pid: Pid, waiting: u32 },
-    /// A rank asked for the end.
+    /// A rank aborted the job.
     Abort { rank: u32, pid: Pid, code: i32, text: String },
-    /// The time was over.
+    /// The job exceeded its time limit.
     TimeOut { seconds: f64, running: Vec<u32> },
-    /// There was no memory for the job.
+    /// The shared memory of the job could not be created.
     NoSegment { size: u32, error: io::Error },
-    /// A rank could not be told that all are there.
+    /// A rank could not be sent its join reply.
     NoJoinReply { rank: u32, pid: Pid, error: io::Error },
-    /// What ranks print cannot be written.
+    /// The output of ranks cannot be written.
     NoOutput { error: io::Error },
-    /// The user would not wait.
+    /// The user sent a second signal.
     Killed { signal: i32 },
-    /// Ranks did not end though a signal asked them to.
+    /// Ranks did not end after a signal that asked them to.
     Ignored { signal: i32, running: Vec<u32> },
-    /// Reapers do not live here.
+    /// Reapers are killed again and again.
     NoReaper { tried: u32 },
-    /// The launcher is gone, and this was its daemon.
+    /// The launcher of this daemon is gone.
     NoHead,
 }
 
 impl Failure {
-    /// What `ferry run` exits with.
+    /// The exit code of `ferry run`.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Failure::Ended { ending, .. } => code_of(*ending),
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// The rank that failed, if it was one.
+    /// The rank that failed, if a rank did.
     pub(super) fn rank(&self) -> Option<u32> {
         match self {
             Failure::Ended { rank, .. }
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// How likely this is a cause rather than a consequence, for failures seen at the same moment.
+    /// How likely this is a cause rather than a consequence, among failures seen at the same moment.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Failure::Abort { .. } => 4,
@@ -109,7 +109,7 @@ impl fmt::Display for Failure {
                 "the job ran longer than {seconds} s (--timeout or MPIEXEC_TIMEOUT); still running: {}",
                 Ranks(running)
             ),
-            // Memory that processes share is a file without a name.
+            // Shared memory is a file without a name, so the limit on file sizes applies.
             Failure::NoSegment { size, error } if error.raw_os_error() == Some(libc::EFBIG) => {
                 write!(
                     f,
@@ -121,7 +121,7 @@ impl fmt::Display for Failure {
             Failure::NoSegment { size, error } => write!(
                 f,
                 "cannot reserve {} bytes of memory for {size} ranks: {error} ({} bytes of address \
-                 space are wanted, ulimit -v)",
+                 space are needed, ulimit -v)",
                 Segment::bytes(*size),
                 Segment::address_bytes(*size)
             ),
@@ -129,7 +129,7 @@ impl fmt::Display for Failure {
                 write!(f, "cannot give rank {rank} (pid {pid}) the memory of the job: {error}")
             }
             Failure::NoOutput { error } => {
-                write!(f, "what the ranks print cannot be written: {error}")
+                write!(f, "cannot write the output of the ranks: {error}")
             }
             Failure::Killed { signal } => {
                 write!(f, "killed the job at a second signal, {}", name_of(*signal))
@@ -144,15 +144,14 @@ impl fmt::Display for Failure {
             Failure::NoHead => write!(f, "the launcher is gone"),
             Failure::NoReaper { tried } => write!(
                 f,
-                "something killed the process that guards the job, {tried} times; nobody would \
-                 clean up after us"
+                "the reaper, the process that guards the job, was killed {tried} times: without it \
+                 ranks could outlive the launcher"
             ),
         }
     }
 }
 
-/// What became of the other ranks, if there is anything to say. `None` stands for a rank that
-/// could not be ended.
+/// How the other ranks ended, if there are any. `None` stands for a rank that could not be ended.
 pub(super) fn others(endings: &[(u32, Option<Ending>)]) -> Option<String> {
     let mut kinds: Vec<(Option<Ending>, Vec<u32>)> = Vec::new();
     for (rank, ending) in endings {
@@ -171,7 +170,7 @@ pub(super) fn others(endings: &[(u32, Option<Ending>)]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("then {}", parts.join("; ")))
 }
 
-/// What there is to say of ranks without which the job went on.
+/// One line for each rank without which the job went on.
 pub(super) fn survived(losses: &[Loss]) -> Vec<String> {
     let line = |loss: &Loss| match loss.had_left {
         true => loss.why.clone(),
@@ -180,8 +179,8 @@ pub(super) fn survived(losses: &[Loss]) -> Vec<String> {
     losses.iter().map(line).collect()
 }
 
-/// What a job exits with that went on without some of its ranks: the code of one that failed after it had left, since
-/// that is the word of a survivor; [`DEATHS_SURVIVED`] if others ended well; else that of the first death.
+/// The exit code of a job that went on without some of its ranks: that of a rank that failed after it had left the job,
+/// since it survived; [`DEATHS_SURVIVED`] if another rank succeeded; else that of the first death.
 pub(super) fn code_of_losses(losses: &[Loss], endings: &[(u32, Option<Ending>)]) -> u8 {
     let Some(first) = losses.first() else { return 0 };
     let well = endings.iter().any(|(_, ending)| *ending == Some(Ending::Exit(0)));
@@ -192,7 +191,7 @@ pub(super) fn code_of_losses(losses: &[Loss], endings: &[(u32, Option<Ending>)])
     }
 }
 
-/// Ranks died, and all others ended well.
+/// The exit code if ranks died and all others succeeded.
 const DEATHS_SURVIVED: u8 = 3;
 
 /// The exit code of a shell for the same ending.
@@ -203,7 +202,7 @@ fn code_of(ending: Ending) -> u8 {
     }
 }
 
-/// The low bits, as with any exit code; but an abort is never a success.
+/// The low byte, as with any exit code; but an abort is never a success.
 fn code_of_abort(code: i32) -> u8 {
     match code.to_le_bytes()[0] {
         0 => 1,
@@ -217,10 +216,10 @@ struct Told(Ending);
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            // A shell that runs the program says so of its death.
+            // A shell reports by such a code that a signal killed the program.
             Ending::Exit(code) if (129..=159).contains(&code) => {
                 let signal = i32::from(code) - 128;
-                write!(f, "ended with exit code {code}, as a shell says {}", name_of(signal))
+                write!(f, "ended with exit code {code}, a shell's code for {}", name_of(signal))
             }
             Ending::Exit(code) => write!(f, "ended with exit code {code}"),
             Ending::Signal(signal) => write!(f, "died of {}", name_of(signal)),
@@ -256,16 +255,16 @@ pub(super) fn name_of(signal: i32) -> String {
         libc::SIGTRAP => "SIGTRAP",
         libc::SIGABRT => "SIGABRT (abort)",
         libc::SIGBUS => "SIGBUS (bad memory access)",
-        libc::SIGFPE => "SIGFPE (arithmetic)",
+        libc::SIGFPE => "SIGFPE (arithmetic error)",
         libc::SIGKILL => "SIGKILL",
         libc::SIGUSR1 => "SIGUSR1",
         libc::SIGSEGV => "SIGSEGV (bad memory access)",
         libc::SIGUSR2 => "SIGUSR2",
-        libc::SIGPIPE => "SIGPIPE (nobody reads its output)",
+        libc::SIGPIPE => "SIGPIPE (broken pipe)",
         libc::SIGALRM => "SIGALRM",
         libc::SIGTERM => "SIGTERM",
-        libc::SIGXCPU => "SIGXCPU (limit of CPU time)",
-        libc::SIGXFSZ => "SIGXFSZ (limit of file size)",
+        libc::SIGXCPU => "SIGXCPU (CPU time limit)",
+        libc::SIGXFSZ => "SIGXFSZ (file size limit)",
         libc::SIGSYS => "SIGSYS (forbidden system call)",
         _ => return format!("signal {signal}"),
     };

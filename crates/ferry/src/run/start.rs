@@ -1,4 +1,4 @@
-//! Starting the processes of the ranks.
+//! Starts the processes of the ranks.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -28,16 +28,16 @@ const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 pub(super) struct Rank {
     /// Its process, and its process group.
     pub(super) pid: Pid,
-    /// `None` once nobody can speak on it.
+    /// `None` once the rank has closed it.
     pub(super) rank_socket: Option<RankSocket>,
     pub(super) hello: Option<Process>,
     pub(super) goodbye: bool,
-    /// It waits until all ranks of all hosts have come so far.
+    /// It waits until all ranks of all hosts have reached the same point.
     pub(super) waits_for_all: bool,
     pub(super) out: Option<Stream>,
     pub(super) err: Option<Stream>,
     pub(super) ending: Option<Ending>,
-    /// Nobody of its group is left.
+    /// Its process group is empty.
     pub(super) group_gone: bool,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for NotStarted {
 }
 
 impl NotStarted {
-    /// As a shell answers when the kernel will not run a file.
+    /// The exit code, 126 as in a shell if the kernel does not run the file.
     pub(super) fn exit_code(&self) -> u8 {
         if matches!(self, NotStarted::Program { .. }) { 126 } else { 1 }
     }
@@ -91,11 +91,11 @@ pub(super) struct Start<'a> {
     /// The output of the job, if that is a terminal.
     pub(super) shown_on: Option<BorrowedFd<'a>>,
     pub(super) mark: &'a str,
-    /// The folder of our library, if there is one.
+    /// The folder of our library, if it is found.
     pub(super) lib: Option<PathBuf>,
 }
 
-/// Which labels may have a colour: those that a terminal shows.
+/// Which labels have a colour: those of output to a terminal.
 #[derive(Clone, Copy)]
 pub(super) struct Coloured {
     pub(super) out: bool,
@@ -103,7 +103,7 @@ pub(super) struct Coloured {
 }
 
 impl Start<'_> {
-    /// Whether there are files enough. Seen before the start, not in the middle of it.
+    /// Checks the limit on open files before the first rank is started.
     pub(super) fn check(&self) -> Result<(), NotStarted> {
         let size = self.plan.size;
         let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(self.plan.ranks());
@@ -161,7 +161,7 @@ impl Start<'_> {
             let path = path.filter(|path| !path.is_empty());
             let folders = path.iter().flat_map(std::env::split_paths);
             let joined = std::env::join_paths(std::iter::once(lib.clone()).chain(folders));
-            // A folder with a colon in its name cannot be told to the loader.
+            // A folder with a colon in its name cannot be in the variable.
             command.envs(joined.map(|path| (LOADER_PATH, path)));
         }
         if let Some(folder) = &part.folder {
@@ -170,7 +170,7 @@ impl Start<'_> {
         command
     }
 
-    /// Where a rank writes: to a file, or to us.
+    /// The output of a rank: a file, or a pipe or terminal that we read.
     fn stream(
         &self,
         rank: u32,
@@ -184,11 +184,11 @@ impl Start<'_> {
             return Ok((None, Stdio::from(file)));
         }
         let pipes = |error| NotStarted::Pipes { rank, error };
-        // A program that sees a terminal shows each line at once, whatever language it is written in.
+        // A program that writes to a terminal flushes each line, in whatever language it is written.
         let shown = self.shown_on.filter(|_| ending == "out");
         let (pipe, theirs) = match shown.map(sys::open_terminal) {
             Some(Ok(terminal)) => terminal,
-            // Where there are no terminals to be had, a pipe will do.
+            // If no terminal can be opened, a pipe will do.
             Some(Err(_)) | None => {
                 let (pipe, theirs) = io::pipe().map_err(pipes)?;
                 (File::from(OwnedFd::from(pipe)), OwnedFd::from(theirs))
@@ -212,7 +212,7 @@ impl Start<'_> {
         match (self.plan.label, coloured) {
             (false, _) => String::new(),
             (true, false) => format!("[{rank}] "),
-            // Six colours that can be read on white and on black.
+            // Six colours that are readable on white and on black.
             (true, true) => format!("\x1b[3{}m[{rank}]\x1b[0m ", 1 + rank % 6),
         }
     }

@@ -1,13 +1,13 @@
-//! What the launcher asks of the system, as small safe functions.
+//! The system calls of the launcher, as small safe functions.
 
 // Invariants of this file, cited below by number.
 //   L1. The launcher has one thread, from its first instruction to its last.
-//   L2. Every pointer given to the kernel is to a live value of the size that is told with it.
-//   L3. A descriptor that a successful call returns is new, open, and owned by nobody else.
+//   L2. Every pointer given to the kernel is to a live value of the size that is passed with it.
+//   L3. A descriptor that a successful call returns is new, open, and has no other owner.
 //   L4. `sigset_t`, `sigaction`, `rlimit`, `termios`, `winsize` and `signalfd_siginfo` are plain
 //       data: all zeros is a value of them.
-//   L5. Between fork and exec only calls are made that are safe in a signal handler, and nothing
-//       is allocated.
+//   L5. Between fork and exec, only async-signal-safe functions are called, and nothing is
+//       allocated.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -21,10 +21,10 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// A process, as the kernel counts.
+/// The number of a process.
 pub(super) type Pid = libc::pid_t;
 
-/// Nobody but root can look into this process any more, and it leaves no core dump. What it starts is not concerned.
+/// Lets only root read the memory of this process, and prevents core dumps. Processes that it starts are not affected.
 pub(super) fn hide_memory() -> Result<()> {
     let off: libc::c_ulong = 0;
     // SAFETY: sets an attribute of this process.
@@ -38,16 +38,16 @@ pub(super) enum Ending {
     Signal(c_int),
 }
 
-/// Signals that are not delivered but read, and the mask that was there before.
+/// Signals that are read from a descriptor instead of delivered, and the signal mask before that.
 pub(super) struct Signals {
     queue: OwnedFd,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Takes those of `wanted` that are not ignored: who started us under `nohup` wants us to stay.
+    /// Takes the signals in `wanted`, except those that are ignored: a launcher under `nohup` has to stay.
     pub(super) fn take(wanted: &[c_int]) -> Result<Signals> {
-        // Who ignores the end of his children is not told how they ended; we may have inherited it.
+        // A process that ignores SIGCHLD does not learn how its children ended, and we may have inherited that.
         // SAFETY: sets what the system does by itself; no handler is installed.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut set = empty_set();
@@ -66,7 +66,7 @@ impl Signals {
         Ok(Signals { queue, before })
     }
 
-    /// The next signal that has come, if any.
+    /// The next signal that has arrived, if any.
     pub(super) fn poll(&self) -> Option<c_int> {
         // SAFETY: by L4.
         let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
@@ -83,9 +83,9 @@ impl AsFd for Signals {
     }
 }
 
-/// What a rank needs from its first moment, and only the new process can do for itself.
+/// What the process of a rank does for itself between fork and exec.
 pub(super) struct Child {
-    /// The end of the bootstrap socket that it inherits.
+    /// The end of the bootstrap socket that the rank inherits.
     pub(super) bootstrap: RawFd,
     pub(super) launcher: Pid,
     pub(super) files: libc::rlimit,
@@ -97,9 +97,9 @@ impl Child {
         Child { bootstrap, launcher: own_pid(), files, mask: signals.before }
     }
 
-    /// Arranges for all of it to be done in the process that `command` starts.
+    /// Arranges for the process that `command` starts to do all this.
     pub(super) fn prepare(self, command: &mut Command) {
-        // SAFETY: by L5: `settle` makes system calls alone.
+        // SAFETY: by L5: `settle` makes only system calls.
         unsafe { command.pre_exec(move || self.settle()) };
     }
 
@@ -109,7 +109,7 @@ impl Child {
         check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, killed) })?;
         // SAFETY: has no preconditions.
         if unsafe { libc::getppid() } != self.launcher {
-            // The launcher died before the line above; nobody would ever tell us.
+            // The launcher died before the prctl above, so that no signal will come.
             // SAFETY: ends this process.
             unsafe { libc::_exit(1) };
         }
@@ -125,12 +125,12 @@ impl Child {
     }
 }
 
-/// Lets what `command` starts live in a session of its own, with the signals that we had: what a terminal sends to us is
-/// not for it.
+/// Makes `command` run in a session of its own, with the signal mask that the launcher started with: signals of the
+/// terminal are for the launcher only.
 pub(super) fn set_apart(command: &mut Command, signals: &Signals) {
     let mask = signals.before;
     let settle = move || {
-        // SAFETY: has no preconditions; we are no leader of a group, having just been forked.
+        // SAFETY: has no preconditions; a process that was just forked does not lead a group.
         check(unsafe { libc::setsid() })?;
         // SAFETY: by L2; a null pointer asks for nothing back.
         check(unsafe {
@@ -138,30 +138,30 @@ pub(super) fn set_apart(command: &mut Command, signals: &Signals) {
         })?;
         Ok(())
     };
-    // SAFETY: by L5: `settle` makes system calls alone.
+    // SAFETY: by L5: `settle` makes only system calls.
     unsafe { command.pre_exec(settle) };
 }
 
-/// Orphans of our ranks become our children, so that they can be found.
+/// Makes orphans of our ranks our children, so that they can be found.
 pub(super) fn become_subreaper() -> Result<()> {
     let on: libc::c_ulong = 1;
     // SAFETY: sets an attribute of this process.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on) }).map(drop)
 }
 
-/// Allows as many open files as the system lets us, and says what was allowed before.
+/// Raises the limit on open files as far as allowed, and returns the limit before.
 pub(super) fn raise_files() -> Result<libc::rlimit> {
     // SAFETY: by L4.
     let mut before: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: by L2.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) })?;
     let raised = libc::rlimit { rlim_cur: before.rlim_max, rlim_max: before.rlim_max };
-    // SAFETY: by L2. If it is not granted, we have what we had.
+    // SAFETY: by L2. If it is refused, the old limit stays.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
     Ok(before)
 }
 
-/// Waits until a descriptor is ready or the time is over; without time, until one is ready.
+/// Waits until a descriptor is ready or the timeout expires; without a timeout, until one is ready.
 pub(super) fn poll(set: &mut [libc::pollfd], timeout_ms: Option<u64>) -> Result<()> {
     let count = libc::nfds_t::try_from(set.len()).expect("a count of descriptors");
     let timeout = timeout_ms.map_or(-1, |ms| c_int::try_from(ms).unwrap_or(c_int::MAX));
@@ -173,22 +173,22 @@ pub(super) fn poll(set: &mut [libc::pollfd], timeout_ms: Option<u64>) -> Result<
     }
 }
 
-/// Whether one descriptor can be written now.
+/// Whether a descriptor is writable now.
 pub(super) fn writable(descriptor: BorrowedFd<'_>) -> bool {
     let fd = descriptor.as_raw_fd();
     let mut set = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
     poll(&mut set, Some(0)).is_ok() && set[0].revents != 0
 }
 
-/// Reads and writes of our end of a pipe shall never wait.
+/// Makes reads and writes of our end of a pipe non-blocking.
 pub(super) fn never_block(descriptor: BorrowedFd<'_>) -> Result<()> {
     let fd = descriptor.as_raw_fd();
     // SAFETY: sets a flag of a descriptor that is open.
     check(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
-/// A terminal of no session: the end that we read, and the end that a rank writes to. Bytes pass as they are. It is as
-/// wide as the one that is shown, if that is known here.
+/// Opens a pseudo-terminal that controls no session: the end that we read, and the end that a rank writes to. Bytes
+/// pass unchanged. Its size is that of the terminal `shown`, if known.
 pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {
     let (mut ours, mut theirs) = (-1, -1);
     let null = std::ptr::null_mut();
@@ -216,7 +216,7 @@ pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: by L2.
     if unsafe { libc::ioctl(shown.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0 {
-        // SAFETY: by L2. If it is refused, the program takes the usual size.
+        // SAFETY: by L2. If it is refused, the program sees the default size.
         unsafe { libc::ioctl(theirs.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
     }
     Ok((File::from(ours), theirs))
@@ -224,7 +224,7 @@ pub(super) fn open_terminal(shown: BorrowedFd<'_>) -> Result<(File, OwnedFd)> {
 
 /// Makes a pipe so small that it can be written only when it is empty.
 pub(super) fn shrink_pipe(pipe: BorrowedFd<'_>) {
-    // SAFETY: changes the size of a pipe that is open. If it is refused, more is read ahead.
+    // SAFETY: changes the size of a pipe that is open. If it is refused, the launcher reads further ahead.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
 }
 
@@ -250,21 +250,21 @@ pub(super) fn wait_for(pid: Pid) {
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
 }
 
-/// Sends a signal to a process. It may be gone: then there is nothing to do.
+/// Sends a signal to a process, which may be gone.
 pub(super) fn signal(pid: Pid, signal: c_int) {
     assert!(pid > 1, "neither everybody nor the first process is ours");
     // SAFETY: sends a signal.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Sends a signal to a process group. Says whether anybody was there.
+/// Sends a signal to a process group. Returns whether it had a process.
 pub(super) fn signal_group(group: Pid, signal: c_int) -> bool {
     assert!(group > 1, "neither everybody nor our own group is meant");
     // SAFETY: sends a signal.
     unsafe { libc::kill(-group, signal) == 0 }
 }
 
-/// Says why no process could be started.
+/// Writes why no process could be started.
 pub(super) fn tell_of_start(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match error.raw_os_error() {
         Some(libc::EAGAIN) => write!(
@@ -275,25 +275,25 @@ pub(super) fn tell_of_start(error: &Error, f: &mut fmt::Formatter<'_>) -> fmt::R
     }
 }
 
-/// Stops this process, as the terminal would have.
+/// Stops this process, as SIGTSTP of the terminal would have.
 pub(super) fn stop_self() {
     // SAFETY: sends a signal to ourselves.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// From now to then, in the unit of [`poll`]. Rounded up: a moment too early is a turn for nothing.
+/// Milliseconds from now to `then`, for [`poll`]. Rounded up: waking too early would waste a turn.
 pub(super) fn ms_until(then: Instant) -> u64 {
     let left = then.saturating_duration_since(Instant::now());
     u64::try_from(left.as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// This process.
+/// The number of this process.
 pub(super) fn own_pid() -> Pid {
     // SAFETY: has no preconditions.
     unsafe { libc::getpid() }
 }
 
-/// Whether we may read the terminal: a process of the background that does is stopped.
+/// Whether we may read the terminal: a background process that does is stopped.
 pub(super) fn in_foreground(terminal: BorrowedFd<'_>) -> bool {
     // SAFETY: asks about a descriptor that is open.
     let front = unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) };
@@ -301,10 +301,10 @@ pub(super) fn in_foreground(terminal: BorrowedFd<'_>) -> bool {
     front == unsafe { libc::getpgrp() }
 }
 
-/// Starts a second process of ourselves that does `task` and ends. In it nothing of this one is
-/// open but `pipe`, which it gets; it is in a session of its own and deaf to signals.
+/// Forks a process that runs `task` and ends. It is in a session of its own, blocks all signals, and keeps no open file
+/// but `pipe`.
 pub(super) fn fork_apart(pipe: &impl AsRawFd, task: impl FnOnce(File)) -> Result<Pid> {
-    // SAFETY: by L1 no other thread holds a lock that the copy would wait for.
+    // SAFETY: by L1 no other thread holds a lock that the child would wait for.
     let pid = check(unsafe { libc::fork() })?;
     if pid > 0 {
         return Ok(pid);
@@ -312,7 +312,7 @@ pub(super) fn fork_apart(pipe: &impl AsRawFd, task: impl FnOnce(File)) -> Result
     if let Ok(pipe) = live_apart(pipe.as_raw_fd()) {
         task(pipe);
     }
-    // SAFETY: ends this process without running what belongs to the other.
+    // SAFETY: ends this process without running the destructors and exit handlers of the parent.
     unsafe { libc::_exit(0) }
 }
 
@@ -329,7 +329,7 @@ fn live_apart(pipe: RawFd) -> Result<File> {
     // SAFETY: the descriptor is open; what was at 3 is not used in this process any more.
     check(if pipe == 3 { 3 } else { unsafe { libc::dup2(pipe, 3) } })?;
     close_all_but_three();
-    // Something has to be at 0, 1 and 2, or the next file opened is. Without a null device, the pipe will do.
+    // Descriptors 0 to 2 must be in use, or the next opened files get them. Without a null device, the pipe will do.
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = null.as_ref().map_or(3, AsRawFd::as_raw_fd);
     for standard in 0..3 {
@@ -343,9 +343,9 @@ fn live_apart(pipe: RawFd) -> Result<File> {
     Ok(unsafe { File::from_raw_fd(3) })
 }
 
-/// Closes 0 to 2 later, by replacing them; and everything from 4 on.
+/// Closes everything from 4 on. The caller replaces 0 to 2.
 fn close_all_but_three() {
-    // By number: the function needs glibc 2.34, and wheels run with 2.28.
+    // By number: the wrapper needs glibc 2.34, and our wheels support 2.28.
     // SAFETY: by L1 and since this process uses nothing of what it inherited.
     if unsafe { libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0) } == 0 {
         return;
@@ -357,7 +357,7 @@ fn close_all_but_three() {
         .filter(|number| *number > 3)
         .collect();
     for number in open {
-        // SAFETY: as above. One of them was the folder itself, closed already: no harm.
+        // SAFETY: as above. One of them was the descriptor of the folder, which is closed already: no harm.
         unsafe { libc::close(number) };
     }
 }

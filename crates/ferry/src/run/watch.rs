@@ -1,11 +1,11 @@
-//! What a loop of the launcher waits for: descriptors, and what each of them belongs to.
+//! Waiting for descriptors, each with what it belongs to.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::sys;
 
-/// Descriptors to wait for, each with its source.
+/// A set of descriptors to wait for, each with its source.
 pub(super) struct Watch<S> {
     set: Vec<libc::pollfd>,
     sources: Vec<S>,
@@ -16,12 +16,12 @@ impl<S> Watch<S> {
         Watch { set: Vec::new(), sources: Vec::new() }
     }
 
-    /// From something that can be read, or is at its end.
+    /// Adds a descriptor that is ready when it is readable or at its end.
     pub(super) fn read(&mut self, descriptor: BorrowedFd<'_>, source: S) {
         self.add(descriptor, libc::POLLIN, source);
     }
 
-    /// From something that has room.
+    /// Adds a descriptor that is ready when it is writable.
     pub(super) fn write(&mut self, descriptor: BorrowedFd<'_>, source: S) {
         self.add(descriptor, libc::POLLOUT, source);
     }
@@ -31,7 +31,7 @@ impl<S> Watch<S> {
         self.sources.push(source);
     }
 
-    /// Waits, for as long as this at most, and tells whose descriptors are ready.
+    /// Waits at most `timeout_ms`, and returns the sources of the descriptors that are ready.
     pub(super) fn ready(mut self, timeout_ms: Option<u64>) -> io::Result<Vec<S>> {
         sys::poll(&mut self.set, timeout_ms)?;
         let all = self.set.iter().zip(self.sources);

@@ -1,8 +1,8 @@
-//! What the launcher and its daemons on hosts say to each other, over the pipes of whatever started the daemon.
+//! The protocol between the launcher and its daemons, over the pipes of the command that started the daemon.
 //!
-//! A frame is a kind, a length in four bytes, and as many bytes. Output of ranks goes as it is; all else is JSON, so
-//! that a person who looks at the pipe can read it. There is no port to find or to knock at, and no secret but
-//! in these pipes.
+//! A frame is a kind in one byte, a length in four bytes, and as many bytes. The output of ranks is sent as it is; all
+//! else is JSON, so that people can read it. No port is open for it, and the secret of the job is sent only through
+//! these pipes.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,67 +20,67 @@ use super::options::{Files, Stdin};
 use super::rail::RailRequest;
 use super::sys::{Ending, Pid};
 
-/// The version of all that is said here. Launcher and daemon are the same program, or should be.
+/// The version of this protocol. Launcher and daemon should be the same program.
 pub(super) const VERSION: u32 = 4;
 
-/// What a launcher tells a daemon.
+/// What the launcher sends to a daemon.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum Order {
-    /// Starts ranks.
+    /// Start these ranks.
     Start(Box<Assignment>),
-    /// All ranks of all hosts are there, and this is where the hosts are, and what they talk by: a provider of libfabric,
-    /// or datagrams.
+    /// All ranks of all hosts have joined. The addresses of the hosts, and the rail between them: a provider of
+    /// libfabric, or datagrams.
     Go { hosts: Vec<HostRecord>, frame_bytes_max: u32, provider: Option<String> },
-    /// All ranks of all hosts have said that they wait for each other.
+    /// The ranks of all hosts wait for each other: release them.
     All,
     /// A signal for all ranks.
     Signal(i32),
-    /// Somebody has failed elsewhere: end.
+    /// The job has failed elsewhere: end.
     End,
-    /// These ranks are gone, and the job goes on.
+    /// These ranks are gone, and the job continues.
     Gone(Vec<u32>),
-    /// This rank is to be gone: others go on without it.
+    /// Kill this rank: others continue without it.
     Kill(u32),
-    /// Is anybody there?
+    /// Answer with a pong.
     Ping,
-    /// Output that nobody reads now is to be kept, until another such order.
+    /// Hold back the output of ranks, or stop holding it back.
     Hold { out: bool, err: bool },
-    /// Nobody reads the output any more.
+    /// The output is not read any more.
     Unread,
     /// A piece of the input.
     Feed(Vec<u8>),
-    /// The input is at its end.
+    /// The input has ended.
     FeedEnd,
 }
 
-/// The ranks of a host, and all that it takes to start them.
+/// The ranks of a host, and what it takes to start them.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Assignment {
     pub(super) version: u32,
     /// The number and the mark of the job.
     pub(super) job: u32,
     pub(super) mark: String,
-    /// How many ranks there are on all hosts.
+    /// The number of ranks on all hosts.
     pub(super) size: u32,
     pub(super) parts: Vec<Errand>,
     pub(super) label: bool,
-    /// Which labels may have a colour, and where a line without an end is a question.
+    /// Which labels may have a colour, and where an incomplete line may be a prompt.
     pub(super) terminals: Terminals,
     pub(super) files: Files,
-    /// Which ranks get the launcher's input.
+    /// Which ranks read the launcher's input.
     pub(super) stdin: Stdin,
     pub(super) network: Network,
-    /// The job goes on when ranks die.
+    /// The job continues when ranks die.
     pub(super) fault_tolerant: bool,
 }
 
-/// What ranks of different hosts talk by.
+/// How ranks of different hosts communicate.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Network {
-    /// The secret of the job, which nobody else learns.
+    /// The secret of the job.
     #[serde(serialize_with = "secret_out", deserialize_with = "secret_in")]
     pub(super) secret: JobSecret,
-    /// Nothing is sealed, since the user wants it so.
+    /// Frames are not sealed, at the user's request.
     pub(super) insecure: bool,
     pub(super) rail: RailRequest,
     pub(super) wanted: Wanted,
@@ -109,22 +109,22 @@ fn secret_in<'de, D: Deserializer<'de>>(from: D) -> Result<JobSecret, D::Error> 
 pub(super) struct Wanted {
     pub(super) ports: Option<(u16, u16)>,
     pub(super) interface: Option<String>,
-    /// An address, and how many of its bits count.
+    /// An address and a prefix length.
     pub(super) net: Option<(IpAddr, u8)>,
 }
 
-/// Where a host is.
+/// What a host tells others: its ranks, port and addresses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct HostRecord {
     pub(super) first: u32,
     pub(super) ranks: u32,
     pub(super) port: u16,
     pub(super) addresses: Vec<IpAddr>,
-    /// Which machine it is on, if that is known: several hosts may share one.
+    /// The machine that it is on, if known: several hosts may share one.
     pub(super) machine: Option<u64>,
 }
 
-/// What the launcher's output goes to.
+/// Whether the launcher's output and error are terminals, and whether labels may have colours.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Terminals {
     pub(super) out: bool,
@@ -135,23 +135,23 @@ pub(super) struct Terminals {
 /// A program for some ranks.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Errand {
-    /// Which program of the job it is, from 0 on.
+    /// The number of the program in the job, from 0 on.
     pub(super) program: u32,
     pub(super) words: Vec<OsString>,
     pub(super) first: u32,
     pub(super) ranks: u32,
     pub(super) folder: PathBuf,
-    /// All of the environment but what follows.
+    /// The environment before `set`.
     pub(super) base: Vec<(OsString, OsString)>,
     pub(super) set: Vec<(String, String)>,
 }
 
-/// What a daemon tells its launcher.
+/// What a daemon sends to the launcher.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) enum News {
-    /// It runs.
+    /// The daemon runs.
     Here { version: u32 },
-    /// Its ranks run, and this is where they are reached by the ranks of other hosts.
+    /// Its ranks run, and other hosts reach them at this port and these addresses.
     Started {
         port: u16,
         addresses: Vec<IpAddr>,
@@ -159,27 +159,27 @@ pub(super) enum News {
         frame_bytes_max: u32,
         providers: Vec<String>,
     },
-    /// One of its ranks waits for the others.
+    /// One of its ranks has joined and waits for the others.
     Waiting { rank: u32 },
     /// One of its ranks has ended without joining.
     Absent { rank: u32, pid: Pid },
-    /// All of its ranks wait for the others.
+    /// All its ranks have joined.
     Joined,
-    /// All of its ranks wait until those of all hosts have come so far.
+    /// All its ranks wait for those of all hosts.
     AllWait,
     /// The last piece of input has been taken.
     Hungry,
-    /// Something went wrong, and it ends its ranks: the reason, and the exit code that says so.
+    /// The job has failed on this host, which ends its ranks: the reason, and the exit code.
     Failed { why: String, code: u8, rank: Option<u32>, weight: u32 },
-    /// A rank is gone, and the job goes on.
+    /// A rank is gone, and the job continues.
     Lost { rank: u32, loss: Loss },
-    /// One of its ranks has not heard of this one for too long.
+    /// One of its ranks has not heard from this rank for too long.
     Silent { rank: u32 },
     /// The answer to a ping.
     Pong,
-    /// There are no ranks, for this reason.
+    /// The ranks could not be started, for this reason.
     NotStarted { why: String, code: u8 },
-    /// Nothing of it is left, and this is how each rank ended.
+    /// All its ranks have ended, in these ways.
     Done { endings: Vec<(u32, Option<Ending>)> },
 }
 
@@ -187,9 +187,9 @@ pub(super) enum News {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Loss {
     pub(super) why: String,
-    /// What the job would have exited with.
+    /// The exit code that the job would have had.
     pub(super) code: u8,
-    /// It had left before: it was not missed, and its code counts.
+    /// The rank had left the job before: the others do not miss it, and its code counts.
     pub(super) had_left: bool,
 }
 
@@ -217,7 +217,7 @@ impl FrameKind {
     }
 }
 
-/// A frame, in one piece, so that one write takes it.
+/// Builds a frame in one piece, so that one write sends it.
 pub(super) fn framed(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(HEAD_BYTES + bytes.len());
     frame.push(kind.letter());
@@ -226,24 +226,24 @@ pub(super) fn framed(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Says something, and waits until it is in the pipe.
+/// Writes a frame of words, and blocks until it is in the pipe.
 pub(super) fn say(mut pipe: impl Write, words: &impl Serialize) -> io::Result<()> {
     pipe.write_all(&framed(FrameKind::Words, &serde_json::to_vec(words)?))?;
     pipe.flush()
 }
 
-/// What comes out of a pipe, frame by frame.
+/// Reads frames from a pipe.
 pub(super) struct Frames {
     pipe: File,
     bytes: VecDeque<u8>,
 }
 
-/// What the other end has done that no other end of ours does.
+/// Why no more frames can be read.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// It is gone.
+    /// The pipe is closed.
     Gone,
-    /// It sent this, which is no frame: output of a login script, most likely.
+    /// The other end sent this, which is not a frame: most likely the output of a login script.
     Strange(String),
 }
 
@@ -252,7 +252,7 @@ impl Frames {
         Frames { pipe, bytes: VecDeque::new() }
     }
 
-    /// Reads what is there, once; call it when something is.
+    /// Reads once. To be called when the pipe is readable.
     pub(super) fn poll(&mut self) -> Result<(), Broken> {
         let mut bytes = [0; 1 << 16];
         match self.pipe.read(&mut bytes) {
@@ -273,11 +273,11 @@ impl Frames {
         }
     }
 
-    /// The next frame, if all of it is there.
+    /// The next frame, if all of it has arrived.
     pub(super) fn next(&mut self) -> Result<Option<(FrameKind, Vec<u8>)>, Broken> {
         let bytes = self.bytes.make_contiguous();
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
-            // Whoever is strange may also be short.
+            // The first byte already shows that it is not a frame.
             return match bytes.first() {
                 Some(&letter) if FrameKind::of(letter).is_none() => Err(strange(bytes)),
                 _ => Ok(None),
@@ -305,15 +305,15 @@ fn strange(bytes: &[u8]) -> Broken {
     Broken::Strange(String::from_utf8_lossy(shown).trim().to_owned())
 }
 
-/// What a frame of words says.
+/// Parses the JSON in a frame of words.
 pub(super) fn understood<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Broken> {
     serde_json::from_slice(bytes).map_err(|_| strange(bytes))
 }
 
 const HEAD_BYTES: usize = 5;
-/// No frame is longer: an environment may be a few hundred kilobytes.
+/// The longest frame: an environment may be a few hundred kilobytes.
 const FRAME_BYTES_MAX: usize = 16 << 20;
-/// How much of what we do not understand is shown.
+/// How much of unexpected bytes is shown.
 const SHOWN_BYTES_MAX: usize = 200;
 
 #[cfg(test)]

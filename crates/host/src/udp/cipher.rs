@@ -1,10 +1,12 @@
 //! AES-128 in Galois/counter mode, by whichever of two crates is faster on this processor.
 //!
 //! The fast one needs instructions that nearly every processor since 2014 has, but that a virtual machine may
-//! hide; the other runs everywhere. Their output is identical, byte for byte.
+//! hide; the other runs everywhere. Their output is identical, byte for byte. Keys are derived by HKDF with SHA-256.
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, KeyInit};
+use hkdf::Hkdf;
+use sha2::Sha256;
 
 pub(super) const KEY_BYTES: usize = 16;
 pub(super) const NONCE_BYTES: usize = 12;
@@ -66,6 +68,14 @@ impl Cipher {
             }
         }
     }
+}
+
+/// Derives bytes from a secret.
+pub(super) fn expand(secret: &[u8; 32], info: &[&[u8]], into: &mut [u8]) {
+    Hkdf::<Sha256>::from_prk(secret)
+        .expect("a secret is long enough to derive from")
+        .expand_multi_info(info, into)
+        .expect("what is derived is short");
 }
 
 /// Whether the processor has every instruction that the fast implementation needs.

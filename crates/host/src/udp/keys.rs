@@ -15,11 +15,9 @@
 
 use std::fmt;
 
-use hkdf::Hkdf;
-use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::cipher::{Cipher, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
+use super::cipher::{self, Cipher, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 use crate::secret::SECRET_BYTES;
 
 /// A secret shared by a job, by two of its hosts or by two of its ranks. It does not print itself, and is
@@ -40,10 +38,7 @@ impl Secret {
     }
 
     fn expand(&self, info: &[&[u8]], into: &mut [u8]) {
-        Hkdf::<Sha256>::from_prk(&self.0)
-            .expect("a secret is long enough to derive from")
-            .expand_multi_info(info, into)
-            .expect("what is derived is short");
+        cipher::expand(&self.0, info, into);
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a call of a module costs: `cargo run --release -p ferrywire-engine --example call`.
+//! Measures the cost of a module call: `cargo run --release -p ferrywire-engine --example call`.
 //!
-//! The library has to be built before. The last lines call wasmtime without anything of ours around it.
+//! Build the library first. The last lines call wasmtime directly, without our code around it.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// Wasmtime's own cost of a call.
+/// The cost of a bare wasmtime call.
 fn bare(fuel: bool, epoch: bool) -> (f64, f64) {
     let mut config = wasmtime::Config::new();
     config.signals_based_traps(false).consume_fuel(fuel).epoch_interruption(epoch);

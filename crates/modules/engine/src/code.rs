@@ -1,6 +1,6 @@
-//! Bytes that become code, or a sentence that says why not.
+//! Compiles bytes to code, or refuses them with a reason.
 //!
-//! Whatever can be refused is refused here, before anything runs, and in the user's words.
+//! Whatever can be refused is refused here, before anything runs, with a reason that a user understands.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::config::{self, Shared};
 use crate::imports::{FROM, OFFERS};
 use crate::instance::State;
 
-/// Compiled code, linked with what it imports.
+/// Compiled code, linked with its imports.
 pub(crate) struct Code {
     linked: InstancePre<State>,
     budget: Budget,
@@ -31,14 +31,14 @@ impl Code {
         fits(&wasm, budget)?;
         check_effort(&wasm)?;
         let module = Module::from_binary(engine, &wasm)
-            .map_err(|error| format!("it is not WebAssembly that the NIC runs: {error:#}"))?;
+            .map_err(|error| format!("the NIC cannot run this WebAssembly: {error:#}"))?;
         let compile_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         check_imports(&module)?;
         check_exports(&module)?;
         check_sizes(&module, budget)?;
         let linked = linker
             .instantiate_pre(&module)
-            .map_err(|error| format!("it cannot be linked: {error:#}"))?;
+            .map_err(|error| format!("the module cannot be linked: {error:#}"))?;
         Ok(Code { linked, budget: *budget, wasm_bytes: wasm.len() as u64, compile_ns })
     }
 
@@ -81,28 +81,28 @@ impl Code {
     }
 }
 
-/// WebAssembly as bytes, whether it came as bytes or as text.
+/// WebAssembly in binary form, given as binary or as text.
 fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if bytes.starts_with(b"\0asm") {
         return Ok(Cow::Borrowed(bytes));
     }
-    let neither = "it is not WebAssembly: it is neither the binary format nor text";
+    let neither = "the code is not WebAssembly: it is neither the binary format nor text";
     let text = core::str::from_utf8(bytes).map_err(|_| neither.to_string())?;
-    let wasm = wat::parse_str(text).map_err(|error| format!("it is not WebAssembly: {error}"))?;
+    let wasm =
+        wat::parse_str(text).map_err(|error| format!("the code is not WebAssembly: {error}"))?;
     Ok(Cow::Owned(wasm))
 }
 
 fn fits(bytes: &[u8], budget: &Budget) -> Result<(), String> {
     if bytes.len() as u64 > budget.code_bytes {
         let (has, may) = (size(bytes.len() as u64), size(budget.code_bytes));
-        return Err(format!("its code has {has}; it may have {may}"));
+        return Err(format!("the code has {has}; the limit is {may}"));
     }
     Ok(())
 }
 
-/// Refuses what takes long to compile, though it is short to write: many functions, many locals, of which one
-/// line declares thousands, and deep nesting, which costs its square. Bytes that cannot be read are left to
-/// the compiler, which says why.
+/// Refuses code that is short but takes long to compile: many functions, many locals, of which one line declares
+/// thousands, and deep nesting, whose cost is quadratic. Malformed bytes are left to the compiler, which reports why.
 fn check_effort(wasm: &[u8]) -> Result<(), String> {
     let (mut functions, mut locals, mut depth_max) = (0_u64, 0_u64, 0_u64);
     for payload in Parser::new(0).parse_all(wasm) {
@@ -117,16 +117,16 @@ fn check_effort(wasm: &[u8]) -> Result<(), String> {
     for (has, may, what) in [
         (functions, FUNCTIONS_MAX, "functions"),
         (locals, LOCALS_MAX, "local variables"),
-        (depth_max, DEPTH_MAX, "blocks within each other"),
+        (depth_max, DEPTH_MAX, "levels of nested blocks"),
     ] {
         if has > may {
-            return Err(format!("it has {has} {what}; it may have {may}"));
+            return Err(format!("the module has {has} {what}; the limit is {may}"));
         }
     }
     Ok(())
 }
 
-/// How deeply the blocks of a function are within each other.
+/// The nesting depth of the blocks of a function.
 fn depth(body: &FunctionBody<'_>) -> u64 {
     let (mut depth, mut depth_max) = (0_u64, 0_u64);
     for operator in body.get_operators_reader().into_iter().flatten() {
@@ -151,19 +151,21 @@ fn check_imports(module: &Module) -> Result<(), String> {
                 OFFERS.iter().map(|offer| format!("{FROM}.{}", offer.name)).collect();
             let all = all.join(", ");
             return Err(format!(
-                "it imports `{name}`, which the NIC does not offer; it offers {all}"
+                "the module imports `{name}`, which the NIC does not provide; it provides {all}"
             ));
         };
         let ExternType::Func(ty) = import.ty() else {
-            return Err(format!("it imports `{name}` as something that is no function"));
+            return Err(format!("the module imports `{name}`, but not as a function"));
         };
         let has = text_of(&ty);
         if has != offer.ty {
-            return Err(format!("it imports `{name}` as {has}; it is {}", offer.ty));
+            return Err(format!("the module imports `{name}` as {has}; its type is {}", offer.ty));
         }
         let exports_memory = matches!(module.get_export("memory"), Some(ExternType::Memory(_)));
         if offer.memory && !exports_memory {
-            return Err(format!("it imports `{name}`, but exports no memory called `memory`"));
+            return Err(format!(
+                "the module imports `{name}` but exports no memory called `memory`"
+            ));
         }
     }
     Ok(())
@@ -176,15 +178,15 @@ fn check_exports(module: &Module) -> Result<(), String> {
         ("on_counter", "(i32) -> ()", false),
     ] {
         match module.get_export(name) {
-            None if needed => return Err(format!("it exports no function `{name}`")),
+            None if needed => return Err(format!("the module exports no function `{name}`")),
             None => {}
             Some(ExternType::Func(ty)) => {
                 let has = text_of(&ty);
                 if has != wanted {
-                    return Err(format!("its `{name}` is {has}; it has to be {wanted}"));
+                    return Err(format!("the module's `{name}` is {has}; it must be {wanted}"));
                 }
             }
-            Some(_) => return Err(format!("it exports no function `{name}`, but something else")),
+            Some(_) => return Err(format!("the module exports `{name}`, but not as a function")),
         }
     }
     Ok(())
@@ -195,19 +197,19 @@ fn check_sizes(module: &Module, budget: &Budget) -> Result<(), String> {
     let memory_bytes = needs.max_initial_memory_size.unwrap_or(0) * PAGE_BYTES;
     if memory_bytes > budget.memory_bytes {
         let (has, may) = (size(memory_bytes), size(budget.memory_bytes));
-        return Err(format!("its memory starts with {has}; it may have {may}"));
+        return Err(format!("the module's memory starts with {has}; the limit is {may}"));
     }
     if needs.num_tables > 1 {
-        return Err(format!("it has {} tables; it may have 1", needs.num_tables));
+        return Err(format!("the module has {} tables; the limit is 1", needs.num_tables));
     }
     if let Some(has) = needs.max_initial_table_size.filter(|&has| has > budget.table_elements) {
         let may = budget.table_elements;
-        return Err(format!("its table starts with {has} elements; it may have {may}"));
+        return Err(format!("the module's table starts with {has} elements; the limit is {may}"));
     }
     Ok(())
 }
 
-/// A type, as users write it.
+/// A function type, as users write it.
 fn text_of(ty: &FuncType) -> String {
     let list = |types: Vec<String>| types.join(", ");
     let params = list(ty.params().map(|ty| ty.to_string()).collect());
@@ -218,7 +220,7 @@ fn text_of(ty: &FuncType) -> String {
     }
 }
 
-/// A number of bytes, as users say it.
+/// A number of bytes, as users write it.
 fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -227,13 +229,13 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A function that does nothing takes some tens of microseconds to compile.
+/// An empty function takes some tens of microseconds to compile.
 const FUNCTIONS_MAX: u64 = 8192;
 
-/// In all functions together. A compiler of C or Rust makes a few for each function.
+/// In all functions together. C and Rust compilers generate a few for each function.
 const LOCALS_MAX: u64 = 65_536;
 
-/// A choice among many is a nest of as many blocks.
+/// A switch with many cases is a nest of as many blocks.
 const DEPTH_MAX: u64 = 1024;
 
 const PAGE_BYTES: u64 = 64 << 10;
@@ -242,7 +244,7 @@ const PAGE_BYTES: u64 = 64 << 10;
 mod tests {
     use super::Code;
 
-    /// What the client relies on when it lets many threads start one code.
+    /// The client lets many threads start one code.
     #[test]
     fn code_may_be_shared_between_threads() {
         fn shares<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! The compiler and its rules: the same for all modules of a process, and for all ranks of a job.
+//! Compiler settings: the same for all modules of a process, and for all ranks of a job.
 
 use std::sync::OnceLock;
 
@@ -7,14 +7,14 @@ use wasmtime::{Config, Engine, Linker, OperatorCost, VariableOperatorCost, WasmF
 use crate::imports;
 use crate::instance::State;
 
-/// What all modules of a process share.
+/// State shared by all modules of a process.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    /// What modules may import, ready to be linked.
+    /// The imports of modules, ready to be linked.
     pub(crate) linker: Linker<State>,
 }
 
-/// The one of this process. The error is wasmtime's, if it cannot work on this machine.
+/// The shared state of this process. The error is wasmtime's, if it does not work on this machine.
 pub(crate) fn shared() -> Result<&'static Shared, &'static str> {
     static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
@@ -28,19 +28,19 @@ pub(crate) fn shared() -> Result<&'static Shared, &'static str> {
 fn config() -> Config {
     let mut config = Config::new();
 
-    // We are a guest in the application's process: signal handlers are the application's. Bounds are checked by
-    // instructions instead, so no pages have to be reserved to be touched by mistake.
+    // We run inside the application's process, which owns the signal handlers. Bounds are checked by instructions
+    // instead, so no guard pages have to be reserved.
     config.signals_based_traps(false);
     config.memory_reservation(MEMORY_RESERVATION_BYTES);
     config.memory_reservation_for_growth(MEMORY_RESERVATION_BYTES);
     config.memory_guard_size(0);
     config.guard_before_linear_memory(false);
     config.memory_may_move(true);
-    // Mapped images of memory need a file of their own for each module. Modules are small: copying is as quick.
+    // Mapped memory images need a file for each module. Modules are small: copying is as fast.
     config.memory_init_cow(false);
     config.max_wasm_stack(STACK_BYTES);
 
-    // Fuel bounds the work, the same on all machines; the clock bounds what fuel misjudges.
+    // Fuel bounds the work, the same on all machines; the clock bounds what fuel underestimates.
     config.consume_fuel(true);
     config.operator_cost(costs());
     config.epoch_interruption(true);
@@ -48,12 +48,12 @@ fn config() -> Config {
     // All ranks, and the simulator, compute the same bytes from the same bytes.
     config.cranelift_nan_canonicalization(true);
 
-    // A trap is a number to us. Nobody reads where it came from.
+    // We use only the kind of a trap, not its location.
     config.wasm_backtrace_max_frames(None);
     config.generate_address_map(false);
     config.native_unwind_info(false);
 
-    // What compilers of C and Rust emit unasked, and nothing else: less to trust.
+    // Only features that C and Rust compilers use by default: less to trust.
     config.wasm_bulk_memory(true);
     config.wasm_multi_value(true);
     config.wasm_features(WasmFeatures::REFERENCE_TYPES, true);
@@ -73,8 +73,8 @@ fn config() -> Config {
     config
 }
 
-/// What instructions cost. Each costs one unit, and those that fill or copy one for each byte or element besides.
-/// Only growth is too cheap as wasmtime has it, since it may mean a new place for the whole memory.
+/// Fuel costs of instructions. Each costs one unit, and those that fill or copy cost one more for each byte or element.
+/// Only wasmtime's cost of growth is too low, since growing may move the whole memory.
 fn costs() -> OperatorCost {
     let mut variable = VariableOperatorCost::new();
     variable.memory_grow_per_page = 4;
@@ -85,8 +85,8 @@ fn costs() -> OperatorCost {
     costs
 }
 
-/// A module runs on the stack of whoever drives the NIC, which may have 256 KiB in all.
+/// A module runs on the stack of the thread that drives the NIC, which may have 256 KiB in all.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Addresses set aside for each memory, so that it seldom has to move when it grows.
+/// Address space reserved for each memory, so that it seldom moves when it grows.
 const MEMORY_RESERVATION_BYTES: u64 = 1 << 20;

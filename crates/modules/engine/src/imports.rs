@@ -1,7 +1,7 @@
-//! What a module may ask of the NIC: the functions of module `ferry`.
+//! The functions that a module may import: those of module `ferry`.
 //!
-//! Whatever a module passes is checked here before anything is done with it: a number that is negative, or that
-//! leads out of the payload or the memory, ends the call.
+//! All arguments of a module are checked here before use: a negative number, or one that points outside the payload or
+//! the memory, ends the call.
 //!
 //! Invariants, besides those of the boundary (B1 to B4):
 //!   M1. `State::message` is null or the message of the call that runs, by B1 ours alone until that call returns.
@@ -18,16 +18,16 @@ use wasmtime::{Caller, Engine, Linker, Memory, Result};
 use crate::instance::State;
 use crate::meter;
 
-/// One function that modules may import.
+/// A function that modules may import.
 pub(crate) struct Offer {
     pub(crate) name: &'static str,
-    /// Its type, as the user writes it.
+    /// Its type, as users write it.
     pub(crate) ty: &'static str,
     /// Whether it needs the module's memory.
     pub(crate) memory: bool,
 }
 
-/// All that there is.
+/// All importable functions.
 pub(crate) const OFFERS: &[Offer] = &[
     Offer { name: "rank", ty: "() -> i32", memory: false },
     Offer { name: "size", ty: "() -> i32", memory: false },
@@ -44,10 +44,10 @@ pub(crate) const OFFERS: &[Offer] = &[
     Offer { name: "arm", ty: "(i32, i64) -> ()", memory: false },
 ];
 
-/// The module that all of them are in.
+/// The name of their module.
 pub(crate) const FROM: &str = "ferry";
 
-/// The offers, bound to what they do.
+/// A linker with all of these functions.
 pub(crate) fn linker(engine: &Engine) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     linker
@@ -71,7 +71,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<State>> {
     Ok(linker)
 }
 
-/// The NIC, or a check here, says that the module may not go on.
+/// The NIC, or a check here, stops the module.
 #[derive(Debug)]
 pub(crate) struct Stopped(pub(crate) Trap);
 
@@ -83,19 +83,21 @@ impl fmt::Display for Stopped {
 
 impl core::error::Error for Stopped {}
 
-/// The module asked for something that is there only with a message.
+/// The module asked for something that exists only with a message.
 #[derive(Debug)]
 pub(crate) struct NotYet;
 
 impl fmt::Display for NotYet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it used an import while it was loaded; they work once there is a message")
+        f.write_str(
+            "it called an import while it was loading; imports work once there is a message",
+        )
     }
 }
 
 impl core::error::Error for NotYet {}
 
-/// Answers what is in the message.
+/// Returns a property of the message.
 fn ask(mut caller: Caller<'_, State>, what: impl Fn(&Message) -> u32) -> Result<i32> {
     meter::charge(&mut caller, meter::QUESTION)?;
     Ok(what(message(&caller)?).cast_signed())
@@ -127,7 +129,7 @@ fn read(mut caller: Caller<'_, State>, into: i32, offset: i32, len: i32) -> Resu
     Ok(())
 }
 
-/// Copies `len` bytes of the memory, from `from` on, over the payload at `offset`.
+/// Copies `len` bytes of the memory, from `from` on, to `offset` in the payload.
 fn write(mut caller: Caller<'_, State>, offset: i32, from: i32, len: i32) -> Result<()> {
     let (offset, len) = both(offset, len, Trap::Payload)?;
     meter::charge(&mut caller, meter::MOVE + meter::bytes(len))?;
@@ -136,7 +138,7 @@ fn write(mut caller: Caller<'_, State>, offset: i32, from: i32, len: i32) -> Res
     // SAFETY: B1: the context is the one of the message.
     let payload = unsafe { (state.callbacks.payload_mut)(message.context) };
     message.payload = ptr::null();
-    // SAFETY: B4; nobody else touches the payload while the module runs (B1).
+    // SAFETY: B4; nothing else accesses the payload while the module runs (B1).
     let payload = unsafe { slice::from_raw_parts_mut(payload.start, payload.len) };
     let into = payload.get_mut(offset..).and_then(|rest| rest.get_mut(..len)).ok_or(PAYLOAD)?;
     into.copy_from_slice(piece(memory, from, len)?);
@@ -158,7 +160,7 @@ fn send(caller: Caller<'_, State>, to: i32, tag: i32, from: i32, len: i32) -> Re
     send_bytes(caller, to, tag, from, len)
 }
 
-/// Sends to where the message came from, with its tag.
+/// Sends to the sender of the message, with its tag.
 fn reply(caller: Caller<'_, State>, from: i32, len: i32) -> Result<()> {
     let message = message(&caller)?;
     let (to, tag) = (message.sender, message.tag);
@@ -202,7 +204,7 @@ fn message<'a>(caller: &Caller<'_, State>) -> Result<&'a Message> {
     message_mut(caller).map(|message| &*message)
 }
 
-/// The same, to be changed. Not tied to the caller: it is the client's, not the store's.
+/// The message of this call, mutable. Not tied to the caller: it belongs to the client, not to the store.
 fn message_mut<'a>(caller: &Caller<'_, State>) -> Result<&'a mut Message> {
     // SAFETY: M1. An import has one of these at a time, and it does not outlive the import.
     let message = unsafe { caller.data().message.as_mut() };

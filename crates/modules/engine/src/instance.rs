@@ -1,8 +1,8 @@
-//! A live module: its memory, its functions, and one call of them.
+//! A live module: its memory, its functions, and calls of them.
 //!
-//! A module that traps keeps its memory and its globals as they were at that moment: what it had written stays
-//! written. Wasmtime lets it be called again, and so do we; whether it should be is for the NIC to
-//! say. What it asked of the NIC before the trap has been asked.
+//! A module that traps keeps its memory and its globals as they were at that moment: writes before the trap remain. It
+//! can be called again; whether it should be is decided by the NIC. Requests to the NIC before the trap have taken
+//! effect.
 
 use core::ptr;
 
@@ -26,7 +26,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Fresh memory, the start function, and `on_load`, all within the fuel of one message.
+    /// Starts an instance: fresh memory, the start function, and `on_load`, all within the fuel of one message.
     pub(crate) fn start(code: &Code, callbacks: &'static Callbacks) -> Result<Instance, String> {
         let engine = &config::shared()?.engine;
         watchdog::open(engine)?;
@@ -36,7 +36,9 @@ impl Instance {
         store.epoch_deadline_callback(watchdog::look);
         begin(&mut store, budget.fuel, ptr::null_mut());
 
-        let refused = |error: wasmtime::Error| format!("it does not start: {}", reason(&error));
+        let refused = |error: wasmtime::Error| {
+            format!("the module cannot be instantiated: {}", reason(&error))
+        };
         let instance = code.linked().instantiate(&mut store).map_err(refused)?;
         store.data_mut().memory = instance.get_memory(&mut store, "memory");
         let on_message = instance.get_typed_func(&mut store, "on_message").map_err(refused)?;
@@ -46,14 +48,14 @@ impl Instance {
         };
         if let Some(func) = instance.get_func(&mut store, "on_load") {
             let on_load = func.typed::<(), ()>(&store).map_err(refused)?;
-            let refused = |error| format!("its `on_load` failed: {}", reason(&error));
+            let refused = |error| format!("the module's `on_load` failed: {}", reason(&error));
             on_load.call(&mut store, ()).map_err(refused)?;
         }
         let fuel_used = end(&mut store, budget.fuel);
         Ok(Instance { store, on_message, on_counter, fuel_max: budget.fuel, fuel_used })
     }
 
-    /// Runs it for a message. Answers as the boundary wants it.
+    /// Runs the module for a message. Returns a number as the boundary defines it.
     #[inline]
     pub(crate) fn on_message(&mut self, message: *mut Message) -> i32 {
         begin(&mut self.store, self.fuel_max, message);
@@ -67,7 +69,7 @@ impl Instance {
         }
     }
 
-    /// Runs it for a counter. A module that does not export `on_counter` does not mind.
+    /// Runs the module for a counter. Does nothing if the module does not export `on_counter`.
     pub(crate) fn on_counter(&mut self, counter: u32, message: *mut Message) -> i32 {
         let Some(on_counter) = &self.on_counter else {
             return DONE;
@@ -83,9 +85,9 @@ impl Instance {
     }
 }
 
-/// What the imports find when a module calls them.
+/// State that the imports use when a module calls them.
 pub(crate) struct State {
-    /// What it is called for; null while it is loaded, and while it is not called.
+    /// The message of the current call; null while the module is loading or not running.
     pub(crate) message: *mut Message,
     pub(crate) callbacks: &'static Callbacks,
     /// Its exported memory.
@@ -94,7 +96,7 @@ pub(crate) struct State {
     limits: StoreLimits,
 }
 
-// SAFETY: `message` is null whenever the module does not run, so nothing of one thread goes to another with it.
+// SAFETY: `message` is null whenever the module does not run, so no pointer of one thread moves to another with it.
 unsafe impl Send for State {}
 
 impl State {
@@ -123,14 +125,14 @@ fn begin(store: &mut Store<State>, fuel: u64, message: *mut Message) {
     watchdog::notice();
 }
 
-/// Answers the fuel that was used.
+/// Returns the fuel that was used.
 #[inline]
 fn end(store: &mut Store<State>, fuel: u64) -> u64 {
     store.data_mut().message = ptr::null_mut();
     fuel - store.get_fuel().expect("fuel is switched on")
 }
 
-/// What the NIC calls what happened.
+/// The NIC's trap for an error.
 #[cold]
 fn trap_of(error: &wasmtime::Error) -> Trap {
     if let Some(Stopped(trap)) = error.downcast_ref() {
@@ -157,7 +159,7 @@ fn trap_of(error: &wasmtime::Error) -> Trap {
     }
 }
 
-/// Why a module did not come to life, in words.
+/// Why a module did not start, as text.
 fn reason(error: &wasmtime::Error) -> String {
     if let Some(not_yet) = error.downcast_ref::<NotYet>() {
         return not_yet.to_string();
@@ -172,7 +174,7 @@ fn reason(error: &wasmtime::Error) -> String {
 mod tests {
     use super::Instance;
 
-    /// What the client relies on when it says that its instances may go from thread to thread.
+    /// The client relies on this when it declares its instances `Send`.
     #[test]
     fn instances_may_move_between_threads() {
         fn moves<T: Send>() {}

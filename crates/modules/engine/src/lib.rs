@@ -1,9 +1,9 @@
 //! The module engine: WebAssembly on the NIC, kept within a budget of fuel, time and memory.
 //!
-//! It is built as a library that the client (`ferrywire-modules`) loads when the first module comes. What the two
-//! say to each other is the client's `abi` file; here is the table of functions that it describes. Behind it, in
-//! the order of a module's life: `config` sets the compiler up, `code` takes or refuses bytes, `instance` runs
-//! them, `imports` is what they may ask for, `meter` what that costs, and `watchdog` looks at the clock.
+//! It is built as a library that the client (`ferrywire-modules`) loads with the first module. The client's `abi` file
+//! defines the interface between the two; this file has the table of functions that it describes. Behind it, in the
+//! order of a module's life: `config` sets up the compiler, `code` compiles or refuses bytes, `instance` runs them,
+//! `imports` has the functions that they may call, `meter` the cost of these, and `watchdog` limits CPU time.
 //!
 //! The invariants B1 to B4 that the blocks below cite are those of the boundary.
 
@@ -37,8 +37,8 @@ pub static TABLE: Table = Table {
     release_instance,
 };
 
-/// What the client looks up by name.
-// SAFETY: nobody else has a function of this name: it is Ferrywire's.
+/// The symbol that the client looks up.
+// SAFETY: the name is Ferrywire's own: no other function has it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ferry_module_engine() -> *const Table {
     &raw const TABLE
@@ -132,7 +132,7 @@ unsafe extern "C" fn release_instance(instance: *mut RawInstance) {
     drop(unsafe { Box::from_raw(instance.cast::<Instance>()) });
 }
 
-/// Hands text over.
+/// Passes text to a sink.
 ///
 /// # Safety
 ///

@@ -1,13 +1,13 @@
-//! The clock that modules run against.
+//! The watchdog: limits the CPU time of module calls.
 //!
-//! Compiled code looks at a number, the epoch, at each turn of a loop. One thread of the process raises it every
-//! [`TICK`], and compiled code that finds it past its deadline calls [`look`], which asks how much CPU time the
-//! thread has had. So a module that is merely not scheduled is not stopped, and a call that ends soon pays
-//! only to set its deadline.
+//! Compiled code compares a number, the epoch, with its deadline at each iteration of a loop. One thread of the process
+//! increments the epoch every [`TICK`]; compiled code that finds it past its deadline calls [`look`], which reads the
+//! CPU time of the calling thread. So a module that is merely not scheduled is not stopped, and a call that ends soon
+//! pays only for setting its deadline.
 //!
-//! The thread sleeps for good while no module runs. To know, it makes [`PULSE`] quiet at each tick; calls that find
-//! it quiet make it loud. Since every deadline is [`LOOK_TICKS`] away and looking makes the pulse loud too,
-//! a thread that waits for [`IDLE_TICKS`] quiet ticks leaves no call behind without a clock.
+//! The watchdog thread sleeps while no module runs. To detect this, it sets [`PULSE`] to quiet at each tick; calls that
+//! find it quiet set it to loud. Since every deadline is [`LOOK_TICKS`] away and [`look`] makes the pulse loud too, a
+//! thread that waits for [`IDLE_TICKS`] quiet ticks leaves no call without a clock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -18,10 +18,10 @@ use wasmtime::{Engine, Result, StoreContextMut, Trap, UpdateDeadline};
 
 use crate::instance::State;
 
-/// How much time a call may take, and has taken.
+/// The time limit of a call, and when it began.
 pub(crate) struct Watch {
     time_ns_max: u64,
-    /// CPU time of the thread when it was first looked at in this call.
+    /// CPU time of the thread at the first look in this call.
     first_ns: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl Watch {
     }
 }
 
-/// Sees to it that the epoch goes on. The caller has set its deadline before.
+/// Keeps the epoch running. The caller has set its deadline before.
 #[inline]
 pub(crate) fn notice() {
     if PULSE.load(Ordering::Relaxed) != LOUD {
@@ -44,12 +44,12 @@ pub(crate) fn notice() {
     }
 }
 
-/// A call has passed its deadline: it is stopped, or given another one.
+/// Called when a call has passed its deadline: stops it, or extends the deadline.
 pub(crate) fn look(mut store: StoreContextMut<'_, State>) -> Result<UpdateDeadline> {
     notice();
     let now_ns = cpu_ns();
     let watch = &mut store.data_mut().watch;
-    // What it used before the first look is not known, and not counted: a few ticks at most.
+    // CPU time before the first look is unknown and not counted: a few ticks at most.
     let first_ns = *watch.first_ns.get_or_insert(now_ns);
     if now_ns - first_ns >= watch.time_ns_max {
         return Err(Trap::Interrupt.into());
@@ -57,7 +57,7 @@ pub(crate) fn look(mut store: StoreContextMut<'_, State>) -> Result<UpdateDeadli
     Ok(UpdateDeadline::Continue(LOOK_TICKS))
 }
 
-/// Starts the thread, unless it runs.
+/// Starts the thread, unless it runs already.
 pub(crate) fn open(engine: &Engine) -> Result<(), &'static str> {
     let opened = THREAD.get_or_init(|| {
         let engine = engine.clone();
@@ -65,7 +65,7 @@ pub(crate) fn open(engine: &Engine) -> Result<(), &'static str> {
         let thread = thread.stack_size(THREAD_STACK_BYTES).spawn(move || tick_forever(&engine));
         Some(thread.ok()?.thread().clone())
     });
-    opened.as_ref().map(|_| ()).ok_or("its watchdog could not be started: no more threads")
+    opened.as_ref().map(|_| ()).ok_or("the module's watchdog cannot be started: no more threads")
 }
 
 #[cold]
@@ -111,12 +111,12 @@ fn cpu_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// How far away every deadline is: two, so that at least one whole tick passes.
+/// The distance of every deadline: two, so that at least one whole tick passes.
 pub(crate) const LOOK_TICKS: u64 = 2;
 
 const TICK: Duration = Duration::from_millis(2);
 
-/// Much more than `LOOK_TICKS`, for a thread that is stopped between setting its deadline and looking at the pulse.
+/// Much more than `LOOK_TICKS`, for a thread that is preempted between setting its deadline and reading the pulse.
 const IDLE_TICKS: u32 = 50;
 
 const THREAD_STACK_BYTES: usize = 128 << 10;
@@ -139,7 +139,7 @@ mod tests {
 
     use super::{PARKED, PULSE};
 
-    /// The thread sleeps while nothing runs, and is there when something runs for ever.
+    /// The thread sleeps while no module runs, and is there again when one runs for ever.
     #[test]
     fn the_clock_goes_on_after_a_pause() {
         let text =
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The hook of a module that asks for nothing.
+    /// The hook of a module that makes no requests.
     struct Nobody;
 
     impl Hook for Nobody {

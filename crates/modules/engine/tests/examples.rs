@@ -1,4 +1,4 @@
-//! The example modules on ranks that are threads: each does what its first comment says, among others and
+//! The example modules on ranks that are threads: each does what its first comment says, also beside other modules and
 //! whatever its application does.
 #![allow(missing_docs)]
 
@@ -16,10 +16,10 @@ use support::example::{code, echo_as_text, pattern, queue, seeds, sum_of_tree, t
 /// The longest message that modules take.
 const LONGEST: usize = 64 << 10;
 
-/// Whole in one frame, at the border of what goes without an offer, beyond it, and as long as can be.
+/// In one frame, at the eager limit, beyond it, and the longest.
 const LENGTHS: [usize; 8] = [1, 7, 500, 4097, 8192, 8193, 40_000, LONGEST];
 
-/// Runs a program with a module on so many ranks. When it is over, so is all that it sent.
+/// Runs a program with a module on `ranks` ranks. It returns when everything that was sent has been handled.
 fn with_module(ranks: u32, code: &[u8], program: impl Fn(&World, &Module) + Sync) {
     watched(|| {
         ferrywire::local(ranks, |world| {
@@ -32,7 +32,7 @@ fn with_module(ranks: u32, code: &[u8], program: impl Fn(&World, &Module) + Sync
     });
 }
 
-/// Asks, and waits for the answer.
+/// Sends a request and waits for the answer.
 fn ask(module: &Comm, to: u32, tag: u32, request: &[u8]) -> Vec<u8> {
     module.send(request, to, tag).unwrap();
     module.receive_vec::<u8>(to, tag + 1).unwrap().0
@@ -130,7 +130,7 @@ fn echo_answers_everybody() {
     }
 }
 
-/// The one who is asked makes no call until it has been told, through plain memory, that the answers are there.
+/// The rank that is asked makes no call until it learns, through plain memory, that the answers have arrived.
 fn echo_while_computing(code: &[u8], ranks: u32) {
     let (computing, answered) = (AtomicBool::new(false), AtomicU32::new(0));
     with_module(ranks, code, |world, echo| {
@@ -168,14 +168,14 @@ fn echo_answers_while_its_application_computes() {
 
 // Reduce.
 
-/// Wastes a little time, or none, and leaves the processor to others.
+/// Wastes a little time, or none, and yields the processor.
 fn dawdle(random: &mut Random) {
     for _ in 0..random.below(4) {
         std::thread::yield_now();
     }
 }
 
-/// What a rank has to add in a reduction. Not all sums of these are exact, so their order shows.
+/// A rank's contribution to a reduction. Not all sums of these are exact, so their order shows.
 fn vector(rank: u32, reduction: u32, len: usize) -> Vec<f64> {
     let element = |at: usize| f64::from(rank + 1) * 0.1 + f64::from(reduction) / 3.0 + at as f64;
     (0..len).map(element).collect()
@@ -220,7 +220,7 @@ fn sums_are_exact_and_reductions_go_on_side_by_side() {
     }
 }
 
-/// The n-th vector of each rank belongs to the n-th reduction, though ranks are ahead of each other.
+/// The n-th vector of each rank belongs to the n-th reduction, though some ranks are ahead of others.
 #[test]
 fn a_tag_of_reductions_can_be_used_again_at_once() {
     let Some(code) = code("reduce") else { return };
@@ -479,7 +479,7 @@ fn a_histogram_counts_nothing_before_it_is_asked_to_and_begins_anew() {
 
 // Table.
 
-/// Each key is one rank's, so that it knows what is there; all work on all tables at the same time.
+/// Each key belongs to one rank, which so knows its value; all ranks use all tables at the same time.
 #[test]
 fn tables_answer_as_a_map_does() {
     const OPERATIONS: usize = 300;
@@ -493,7 +493,7 @@ fn tables_answer_as_a_map_does() {
                 let mut oracle = HashMap::new();
                 let mut done = 0;
                 while done < OPERATIONS / ranks.div_ceil(9) as usize {
-                    // Several at once; answers of one rank to requests of one kind come in order.
+                    // Several at once; answers of one rank to requests of one kind arrive in order.
                     let batch: Vec<_> = (0..random.between(1, 6))
                         .map(|_| {
                             let key = random.below(24) * u64::from(ranks) + u64::from(me);
@@ -544,7 +544,7 @@ fn a_table_fills_up_and_empties_and_says_what_is_bad() {
             let ask = |tag, key, value: &[u8]| {
                 table::answer(&ask(module, 0, tag, &table::request(key, value)))
             };
-            // The keys of one run of slots: half of them share their high bits.
+            // Keys that collide in one run of slots: half of them share their high bits.
             let key = |number: u64| if number.is_multiple_of(2) { number << 40 } else { number };
             for number in 0..table::KEYS_MAX {
                 assert_eq!(ask(table::PUT, key(number), &number.to_le_bytes()).0, table::OK);
@@ -571,9 +571,9 @@ fn a_table_fills_up_and_empties_and_says_what_is_bad() {
     });
 }
 
-// All of them.
+// All examples.
 
-/// Every example, by name. Text where there is no clang.
+/// Every example, by name. As text if clang is missing.
 fn all_examples() -> Option<[Vec<u8>; 6]> {
     Some([
         code("broadcast")?,
@@ -585,12 +585,12 @@ fn all_examples() -> Option<[Vec<u8>; 6]> {
     ])
 }
 
-/// A little of everything, on each of them. `round` tells one use from the next.
+/// Uses each module a little. `round` tells one use from the next.
 fn use_all(world: &World, modules: &[Module], round: u32) {
     let [broadcast, echo, reduce, steal, histogram, table] = modules else { panic!("six") };
     let (me, ranks) = (world.rank(), world.size());
     let to = (me + 1) % ranks;
-    // What takes long is begun first, and waited for last.
+    // Long operations begin first and are waited for last.
     let root = round % ranks;
     let message = pattern(round, 300 * round as usize);
     if me == root {
@@ -618,7 +618,7 @@ fn use_all(world: &World, modules: &[Module], round: u32) {
     }
 }
 
-/// Loads all of them; the names are those of the files.
+/// Loads all examples.
 fn load_all(world: &World, codes: &[Vec<u8>]) -> Vec<Module> {
     codes.iter().map(|code| world.load_module("one of six", code).unwrap()).collect()
 }
@@ -632,7 +632,7 @@ fn all_examples_work_at_once_and_those_that_trap_disturb_nobody() {
                 let modules = load_all(world, &codes);
                 let trapping = world.load_module("another reduce", &codes[2]).unwrap();
                 for round in 0..20 {
-                    // Seven bytes are no doubles.
+                    // Seven bytes are not a whole number of doubles.
                     trapping.send(&[0u8; 7], (world.rank() + 1) % ranks, 2 * round).unwrap();
                     use_all(world, &modules, round);
                 }
@@ -641,12 +641,12 @@ fn all_examples_work_at_once_and_those_that_trap_disturb_nobody() {
                     assert_eq!(module.stats().faults, 0, "module {code}");
                 }
                 let from = (world.rank() + ranks - 1) % ranks;
-                // Sixteen faults wait for whoever receives what they ended; the others are only counted.
+                // Sixteen faults are kept for receives that match; the others are only counted.
                 for round in 0..16 {
                     let error = trapping.receive(&mut [0u8; 7], from, 2 * round).unwrap_err();
                     let text = error.to_string();
                     let why = format!(
-                        "the module ended the message of rank {from} with tag {}: it ",
+                        "the module failed on the message from rank {from} with tag {}: it ",
                         2 * round
                     );
                     assert!(text.contains(&why) && text.contains("another reduce"), "{text}");
@@ -666,7 +666,7 @@ fn all_examples_work_at_once_and_those_that_trap_disturb_nobody() {
 fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
     let Some(code) = code("reduce") else { return };
     with_module(3, &code, |world, reduce| {
-        // Whether the receive comes first or the fault, and whichever call receives.
+        // The receive or the fault may come first, and any call may receive.
         for posted_first in [true, false] {
             if world.rank() == 1 {
                 let early = posted_first.then(|| reduce.irecv::<u8>(16, 2, 4).unwrap());
@@ -676,7 +676,7 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
                     Some(request) => request.wait().unwrap_err(),
                     None => reduce.receive(&mut [0u8; 16], ANY, 4).unwrap_err(),
                 };
-                let why = "the module ended the message of rank 2 with tag 4: it gave up";
+                let why = "the module failed on the message from rank 2 with tag 4: it executed `unreachable`, as a panic or an abort does";
                 assert!(error.to_string().ends_with(why), "{error}");
             } else {
                 world.barrier().unwrap();
@@ -694,7 +694,7 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
         } else {
             assert_eq!((stats.faults, stats.last_fault), (0, None));
         }
-        // The module is as good as before.
+        // The module works as before.
         world.barrier().unwrap();
         reduce.send(&[1.0], world.rank(), 4).unwrap();
         if world.rank() == 0 {
@@ -703,18 +703,18 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
     });
 }
 
-/// These ask what has come before they receive it. What has ended is there, without its bytes, and whoever receives
-/// it is told.
+/// These calls probe before they receive. A message that has ended is found, without its bytes, and receiving it
+/// returns the error.
 #[test]
 fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
     let Some(code) = code("reduce") else { return };
     for fault_first in [true, false] {
         with_module(2, &code, |world, reduce| {
-            let why = "the module ended the message of rank 0 with tag 4: it gave up";
+            let why = "the module failed on the message from rank 0 with tag 4: it executed `unreachable`, as a panic or an abort does";
             for way in 0..3 {
                 if world.rank() == 0 {
                     if !fault_first {
-                        // Rank 1 is on its way into its call, or there.
+                        // Rank 1 is about to enter its call, or in it.
                         world.receive_vec::<u8>(1, 0).unwrap();
                         std::thread::yield_now();
                     }
@@ -750,7 +750,7 @@ fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
     }
 }
 
-// Life.
+// Loading, replacing and unloading.
 
 #[test]
 fn a_module_that_replaces_another_has_its_statistics_and_a_state_of_its_own() {
@@ -782,7 +782,7 @@ fn a_module_that_replaces_another_has_its_statistics_and_a_state_of_its_own() {
             world.barrier().unwrap();
             assert_eq!(module.stats().messages, 8);
 
-            // What cannot take over does not, and the others go on with what they have.
+            // Code that cannot replace the module does not, and all ranks keep the present one.
             let culprit = ranks - 1;
             let code = if me == culprit { &b"no code"[..] } else { &table };
             let text = module.replace(code).unwrap_err().to_string();
@@ -810,7 +810,7 @@ fn modules_come_and_go() {
                 for (at, module) in modules.into_iter().enumerate() {
                     match at % 2 {
                         0 => module.unload().unwrap(),
-                        // To let go of it does it as well.
+                        // Dropping the module unloads it, too.
                         _ => drop(module),
                     }
                 }
@@ -854,22 +854,22 @@ fn code_that_differs_between_ranks_or_does_not_compile_is_an_error_everywhere() 
                     };
                     let text = load(&other);
                     let differs = if culprit == 0 { 1 } else { culprit };
-                    let why = format!("rank {differs} passed other code than rank 0");
+                    let why = format!("rank {differs} passed different code from rank 0");
                     assert!(text.ends_with(&why), "{text}");
 
                     for bad in [&b"no code"[..], b"", b"\0asm", b"(module (func $x"] {
                         let text = load(bad);
-                        let why = format!("rank {culprit} could not, and says why");
+                        let why = format!("rank {culprit} failed; its own error says why");
                         assert!(text.starts_with("load_module"), "{text}");
                         assert_eq!(text.ends_with(&why), !mine, "{text}");
                         assert!(text.len() > "load_module: ".len(), "{text}");
                     }
 
-                    // Where all are to blame, all say why.
+                    // If all ranks fail, each reports its own reason.
                     let text = world.load_module("bad", b"no code").map(|_| ()).unwrap_err();
-                    assert!(!text.to_string().contains("could not, and says why"), "{text}");
+                    assert!(!text.to_string().contains("its own error says why"), "{text}");
 
-                    // And all is as before.
+                    // Everything works as before.
                     let echo = world.load_module("echo", &good).unwrap();
                     let to = (world.rank() + 1) % ranks;
                     assert_eq!(ask(&echo, to, 0, b"hello"), b"hello");

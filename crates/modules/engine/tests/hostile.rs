@@ -1,5 +1,4 @@
-//! Modules that mean harm, or are broken: each ends in the trap or the refusal that it should, and leaves the
-//! process as it was.
+//! Hostile or broken modules: each ends in the expected trap or refusal, and leaves the process as it was.
 #![allow(missing_docs)]
 
 mod support;
@@ -8,7 +7,7 @@ use ferrywire_modules::{Budget, Instance};
 use ferrywire_nic::{Module, Trap, Verdict};
 use support::{Recorder, compile, compile_within, start};
 
-/// What modules of the tables below begin with, so that they are short.
+/// The beginning of all modules in the tables below, so that these are short.
 const PRELUDE: &str = r#"
     (import "ferry" "length" (func $length (result i32)))
     (import "ferry" "now" (func $now (result i64)))
@@ -64,7 +63,7 @@ const CALLS: &[(&str, &str, Result<Verdict, Trap>)] = &[
     ("call of minus one", "(call_indirect (type $nothing) (i32.const -1)) (i32.const 1)", CALL),
     ("call that is good", "(call_indirect (type $nothing) (i32.const 0)) (i32.const 1)", CONSUME),
     ("verdict two", "(i32.const 2)", Err(Trap::Verdict)),
-    // Traps are negative numbers at the boundary. A module cannot make one up.
+    // Traps are negative numbers at the boundary. A module cannot forge one.
     ("verdict minus one", "(i32.const -1)", Err(Trap::Verdict)),
     ("memory keeps to its cap", GROWS, CONSUME),
     ("table keeps to its cap", TABLE_GROWS, CONSUME),
@@ -161,7 +160,7 @@ const CALLS: &[(&str, &str, Result<Verdict, Trap>)] = &[
         "(call $read (i32.const 0) (i32.const 0x7fffffff) (i32.const 1)) (i32.const 1)",
         PAYLOAD,
     ),
-    // So much is too dear before it is too long: two billion bytes cost more than the fuel there is.
+    // The cost is checked before the length: two billion bytes cost more than the fuel there is.
     (
         "reads as much as can be said",
         "(call $read (i32.const 0) (i32.const 1) (i32.const 0x7fffffff)) (i32.const 1)",
@@ -248,13 +247,13 @@ const COUNTER: Result<Verdict, Trap> = Err(Trap::Counter);
 fn every_call_ends_as_it_should() {
     let mut good = neighbour();
     for (what, body, expected) in CALLS {
-        // To grow to the cap and touch it all takes more than is usual.
+        // Growing to the cap and touching it all takes more than the usual fuel.
         let budget = Budget { fuel: 1_000_000, ..Budget::default() };
         let code = compile_within(&with_body(body), &budget).expect("it is good");
         let mut module = code.start().expect("it starts");
-        // Three times: whatever happened, the module and the process can go on.
+        // Three times: after any outcome, the module and the process can go on.
         for _ in 0..3 {
-            // What it grows stays grown.
+            // Memory that has grown stays grown.
             if what.contains("cap") && module.fuel_used() > 0 {
                 continue;
             }
@@ -267,9 +266,9 @@ fn every_call_ends_as_it_should() {
 
 /// A whole module, and words of the refusal.
 const REFUSED: &[(&str, &str, &str)] = &[
-    ("no text at all", "", "it is not WebAssembly: expected at least one module field"),
-    ("other text", "hello", "it is not WebAssembly: "),
-    ("no export", "(module)", "it exports no function `on_message`"),
+    ("no text at all", "", "the code is not WebAssembly: expected at least one module field"),
+    ("other text", "hello", "the code is not WebAssembly: "),
+    ("no export", "(module)", "the module exports no function `on_message`"),
     (
         "export of something else",
         r#"(module (memory (export "on_message") 1))"#,
@@ -278,17 +277,17 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "export of another type",
         r#"(module (func (export "on_message")))"#,
-        "its `on_message` is () -> (); it has to be () -> i32",
+        "the module's `on_message` is () -> (); it must be () -> i32",
     ),
     (
         "on_load of another type",
         r#"(module (func (export "on_message") (result i32) i32.const 0) (func (export "on_load") (param i64)))"#,
-        "its `on_load` is (i64) -> (); it has to be () -> ()",
+        "the module's `on_load` is (i64) -> (); it must be () -> ()",
     ),
     (
         "import of what is not there",
         r#"(module (import "env" "printf" (func (param i32 i32) (result i32))))"#,
-        "it imports `env.printf`, which the NIC does not offer; it offers ferry.rank, ferry.size, ferry.sender, ",
+        "the module imports `env.printf`, which the NIC does not provide; it provides ferry.rank, ferry.size, ",
     ),
     (
         "import of WASI",
@@ -298,45 +297,45 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "import of a name alone",
         r#"(module (import "env" "rank" (func (result i32))))"#,
-        "it imports `env.rank`",
+        "the module imports `env.rank`",
     ),
-    ("import of nothing", r#"(module (import "ferry" "" (func)))"#, "it imports `ferry.`"),
+    ("import of nothing", r#"(module (import "ferry" "" (func)))"#, "the module imports `ferry.`"),
     (
         "import of another type",
         r#"(module (import "ferry" "rank" (func (param i32) (result i64))))"#,
-        "it imports `ferry.rank` as (i32) -> i64; it is () -> i32",
+        "the module imports `ferry.rank` as (i32) -> i64; its type is () -> i32",
     ),
     ("import of no function", r#"(module (import "ferry" "rank" (memory 1)))"#, "is no function"),
     ("import of a memory", r#"(module (import "env" "memory" (memory 1)))"#, "does not offer"),
     (
         "reads without memory",
         r#"(module (import "ferry" "read" (func (param i32 i32 i32))) (func (export "on_message") (result i32) i32.const 0))"#,
-        "it imports `ferry.read`, but exports no memory called `memory`",
+        "the module imports `ferry.read` but exports no memory called `memory`",
     ),
     (
         "huge memory",
         r#"(module (memory 32) (func (export "on_message") (result i32) i32.const 0))"#,
-        "its memory starts with 2 MiB; it may have 1 MiB",
+        "the module's memory starts with 2 MiB; the limit is 1 MiB",
     ),
     (
         "all memory there is",
         r#"(module (memory 65536) (func (export "on_message") (result i32) i32.const 0))"#,
-        "its memory starts with 4096 MiB; it may have 1 MiB",
+        "the module's memory starts with 4096 MiB; the limit is 1 MiB",
     ),
     (
         "huge table",
         r#"(module (table 4294967295 funcref) (func (export "on_message") (result i32) i32.const 0))"#,
-        "it may have 1024",
+        "the limit is 1024",
     ),
     (
         "table one too large",
         r#"(module (table 1025 funcref) (func (export "on_message") (result i32) i32.const 0))"#,
-        "its table starts with 1025 elements; it may have 1024",
+        "the module's table starts with 1025 elements; the limit is 1024",
     ),
     (
         "many tables",
         r#"(module (table 1 funcref) (table 1 funcref) (func (export "on_message") (result i32) i32.const 0))"#,
-        "it has 2 tables; it may have 1",
+        "the module has 2 tables; the limit is 1",
     ),
     ("two memories", "(module (memory 1) (memory 1))", "not WebAssembly that the NIC runs"),
     ("shared memory", "(module (memory 1 1 shared))", "not WebAssembly that the NIC runs"),
@@ -349,40 +348,40 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("exceptions", "(module (tag))", "not WebAssembly that the NIC runs"),
     ("collected types", "(module (type (struct)))", "not WebAssembly that the NIC runs"),
     ("tail calls", "(module (func $f (return_call $f)))", "not WebAssembly that the NIC runs"),
-    ("a component", "(component)", "it is not WebAssembly: "),
+    ("a component", "(component)", "the code is not WebAssembly: "),
     ("a wrong body", "(module (func (result i32)))", "not WebAssembly that the NIC runs"),
     (
         "start that never ends",
         r#"(module (func $f (loop $l (br $l))) (start $f) (func (export "on_message") (result i32) i32.const 0))"#,
-        "it does not start: it used all the fuel",
+        "the module cannot be instantiated: it used up its fuel",
     ),
     (
         "start that asks",
         r#"(module (import "ferry" "rank" (func $rank (result i32))) (func $f (drop (call $rank))) (start $f)
             (func (export "on_message") (result i32) i32.const 0))"#,
-        "it does not start: it used an import while it was loaded",
+        "the module cannot be instantiated: it called an import while it was loading",
     ),
     (
         "data beyond the memory",
         r#"(module (memory 1) (data (i32.const 65530) "too long") (func (export "on_message") (result i32) i32.const 0))"#,
-        "it does not start: it touched memory",
+        "the module cannot be instantiated: it accessed memory",
     ),
     (
         "on_load that never ends",
         r#"(module (func (export "on_load") (loop $l (br $l))) (func (export "on_message") (result i32) i32.const 0))"#,
-        "its `on_load` failed: it used all the fuel",
+        "the module's `on_load` failed: it used up its fuel",
     ),
     (
         "on_load that gives up",
         r#"(module (func (export "on_load") unreachable) (func (export "on_message") (result i32) i32.const 0))"#,
-        "its `on_load` failed: it gave up",
+        "the module's `on_load` failed: it executed `unreachable`, as a panic or an abort does",
     ),
     (
         "on_load that asks",
         r#"(module (import "ferry" "reply" (func $reply (param i32 i32))) (memory (export "memory") 1)
             (func (export "on_load") (call $reply (i32.const 0) (i32.const 0)))
             (func (export "on_message") (result i32) i32.const 0))"#,
-        "its `on_load` failed: it used an import while it was loaded",
+        "the module's `on_load` failed: it called an import while it was loading",
     ),
 ];
 
@@ -401,23 +400,23 @@ fn every_refusal_says_why() {
 fn code_that_is_too_long_is_not_looked_at() {
     let budget = Budget { code_bytes: 100, ..Budget::default() };
     let refusal = compile_within(&" ".repeat(101), &budget).unwrap_err();
-    assert_eq!(refusal.to_string(), "its code has 101 bytes; it may have 100 bytes");
+    assert_eq!(refusal.to_string(), "the code has 101 bytes; the limit is 100 bytes");
 }
 
-/// Short to write, long to compile.
+/// Short code that takes long to compile.
 #[test]
 fn code_that_would_keep_the_compiler_busy_is_refused() {
     let functions = "(func)".repeat(8193);
     let refusal = compile(&format!("(module {functions})")).unwrap_err();
-    assert_eq!(refusal.to_string(), "it has 8193 functions; it may have 8192");
+    assert_eq!(refusal.to_string(), "the module has 8193 functions; the limit is 8192");
 
     let locals = "i64 ".repeat(40_000);
     let functions = format!("(func (local {locals}))").repeat(2);
     let refusal = compile(&format!("(module {functions})")).unwrap_err();
-    assert_eq!(refusal.to_string(), "it has 80000 local variables; it may have 65536");
+    assert_eq!(refusal.to_string(), "the module has 80000 local variables; the limit is 65536");
 }
 
-/// Neither the reader of text nor the compiler goes down as deep as what it reads.
+/// Neither the text parser nor the compiler recurses as deeply as its input.
 #[test]
 fn code_that_is_nested_deeply_ends_somewhere() {
     for (open, within, close) in [
@@ -433,7 +432,10 @@ fn code_that_is_nested_deeply_ends_somewhere() {
         assert!(compile(&with_body(&format!("{nested} (i32.const 1)"))).is_err());
     }
     let refusal = compile(&with_body(&"block ".repeat(1025))).unwrap_err();
-    assert_eq!(refusal.to_string(), "it has 1025 blocks within each other; it may have 1024");
+    assert_eq!(
+        refusal.to_string(),
+        "the module has 1025 levels of nested blocks; the limit is 1024"
+    );
 
     let nested = ["block ".repeat(1024), "end ".repeat(1024)].concat();
     let deep =
@@ -444,7 +446,7 @@ fn code_that_is_nested_deeply_ends_somewhere() {
     }
 }
 
-/// Fuel would let these run for hours. What stops them is the clock.
+/// Fuel would let these run for hours. The clock stops them.
 #[test]
 fn the_clock_stops_what_fuel_does_not() {
     let budget = Budget { fuel: u64::MAX, time_ns: 3_000_000, ..Budget::default() };
@@ -523,7 +525,7 @@ fn no_number_has_one_form_only() {
                 (i32.eq (i32.const 0x7fc00000)
                     (i32.reinterpret_f32 (f32.mul (f32.load (i32.const 0)) (f32.load (i32.const 4)))))))"#,
     );
-    // Numbers that are none, with other bits, and one that becomes none.
+    // NaNs with different bits, and an operation that produces one.
     for (a, b) in [(0x7fa0_1234, 0x3f80_0000), (0xffc0_0001, 0x7fc0_0002), (0x7f80_0000, 0_u32)] {
         let payload = [u32::to_le_bytes(a), u32::to_le_bytes(b)].concat();
         assert_eq!(module.on_message(&mut Recorder::new(&payload)), Ok(Verdict::Consume));
@@ -548,7 +550,7 @@ fn a_bad_module_does_not_disturb_a_good_one() {
     println!("{answers} answers meanwhile");
 }
 
-/// A module that adds up the lengths of its messages, and says whether the sum is even.
+/// A module that adds up the lengths of its messages, and tells whether the sum is even.
 fn neighbour() -> Instance {
     start(
         r#"(module

@@ -1,4 +1,4 @@
-//! What modules can do: one story each.
+//! What modules can do: one scenario each.
 #![allow(missing_docs)]
 
 mod support;
@@ -7,7 +7,7 @@ use ferrywire_modules::Budget;
 use ferrywire_nic::{Module, Trap, Verdict};
 use support::{Asked, Recorder, compile, compile_within, start};
 
-/// Sends back what it was sent.
+/// Sends back what it receives.
 const ECHO: &str = r#"(module
     (import "ferry" "length" (func $length (result i32)))
     (import "ferry" "read" (func $read (param i32 i32 i32)))
@@ -139,7 +139,7 @@ fn instances_of_one_code_share_nothing_and_may_move() {
     };
     let threads = [seen(3), seen(5)];
     for (thread, messages) in threads.into_iter().zip([3, 5]) {
-        // The module was made on another thread, and is called on this one.
+        // The module was created on another thread, and is called on this one.
         let (mut module, mut hook) = thread.join().unwrap();
         module.on_counter(0, &mut hook).unwrap();
         assert_eq!(hook.asked.last(), Some(&Asked::Raise { counter: 0, by: 40 + messages }));

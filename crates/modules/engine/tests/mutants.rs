@@ -1,4 +1,4 @@
-//! Good modules, damaged at random: whatever the bytes are, the engine takes or refuses them, and a call ends.
+//! Good modules, damaged at random: the engine accepts or refuses any bytes, and every call ends.
 //!
 //! `SEED=7 cargo test -p ferrywire-engine --test mutants -- --nocapture` tries another set.
 #![allow(missing_docs)]
@@ -11,7 +11,7 @@ use support::Recorder;
 
 const MUTANTS: usize = 20_000;
 
-/// Something of everything: imports, memory, data, table, elements, globals, loops, floats, start.
+/// Some of every feature: imports, memory, data, table, elements, globals, loops, floats, start.
 const ORIGINALS: [&str; 2] = [
     r#"(module
         (import "ferry" "length" (func $length (result i32)))
@@ -76,7 +76,7 @@ fn damaged_modules_do_no_damage() {
             Ok(_) => answered += 1,
             Err(_) => trapped += 1,
         }
-        // It may trap or not; it ends.
+        // It may trap or not; it returns.
         let _ = module.on_counter(1, &mut hook);
         assert!(hook.payload.len() == 10);
         assert!(code.facts().memory_bytes_min <= budget.memory_bytes);
@@ -85,7 +85,7 @@ fn damaged_modules_do_no_damage() {
         "{MUTANTS} mutants: {refused} refused, {not_started} not started, {answered} answered, {trapped} trapped"
     );
     assert_eq!(refused + not_started + answered + trapped, MUTANTS);
-    // Otherwise they are damaged too much to show anything.
+    // Otherwise the mutants are damaged too much to show anything.
     assert!(answered > MUTANTS / 100 && trapped > 0 && not_started > 0);
 }
 
@@ -94,7 +94,7 @@ fn mutant(originals: &[Vec<u8>; 2], dice: &mut Dice) -> Vec<u8> {
     match dice.below(8) {
         0 => bytes.truncate(dice.below(bytes.len())),
         1 => {
-            // A piece of one in the other.
+            // Inserts a piece of one into the other.
             let other = &originals[dice.below(2)];
             let from = dice.below(other.len());
             let piece = &other[from..(from + dice.below(16)).min(other.len())];
@@ -107,7 +107,7 @@ fn mutant(originals: &[Vec<u8>; 2], dice: &mut Dice) -> Vec<u8> {
         }
         _ => {
             for _ in 0..=dice.below(3) {
-                // Behind the eight bytes that say what it is: anything else is refused at once.
+                // After the eight bytes of the header: damage there is refused at once.
                 let at = 8 + dice.below(bytes.len() - 8);
                 bytes[at] ^= 1 << dice.below(8);
             }
@@ -116,7 +116,7 @@ fn mutant(originals: &[Vec<u8>; 2], dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Random enough, and the same everywhere (xorshift64*).
+/// A generator that is random enough, and the same everywhere (xorshift64*).
 struct Dice(u64);
 
 impl Dice {

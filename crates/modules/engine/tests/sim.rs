@@ -1,5 +1,5 @@
-//! The example modules in the simulator: the same bytes on simulated ranks, on rails that lose nothing and on
-//! rails that lose, repeat and reorder, and among ranks that die.
+//! The example modules in the simulator: the same bytes on simulated ranks, on lossless rails and on rails that lose,
+//! repeat and reorder, and among ranks that die.
 #![allow(missing_docs)]
 
 mod support;
@@ -21,10 +21,10 @@ use ferrywire_sim::world::{Application, Context, World};
 use support::example::histogram::{self, What};
 use support::example::{code, echo_as_text, pattern, queue, seeds, sum_of_tree, table};
 
-/// In one frame, by offer and in chunks, and as long as can be.
+/// In one frame, by rendezvous in chunks, and the longest.
 const LENGTHS: [usize; 6] = [1, 7, 199, 201, 3000, 64 << 10];
 
-/// What carries the frames.
+/// The kind of rail.
 #[derive(Clone, Copy, Debug)]
 enum Rail {
     /// Loses nothing, and is soon full.
@@ -35,7 +35,7 @@ enum Rail {
 
 const RAILS: [Rail; 2] = [Rail::Ring, Rail::Rough];
 
-/// Does nothing by itself, and writes down what it is told.
+/// An application that does nothing but record completions.
 #[derive(Default)]
 struct Diary {
     told: HashMap<Ticket, Outcome>,
@@ -52,7 +52,7 @@ impl Application<Standard> for Diary {
     fn on_peer_down(&mut self, _: Peer, _: &mut Context<'_, Standard>) {}
 }
 
-/// Ranks with a module on a communicator of theirs, and what is told when something is wrong.
+/// Ranks with a module on a communicator, and the name of the run for messages.
 struct Ranks {
     world: World<Standard, Diary>,
     comms: Vec<Comm>,
@@ -108,7 +108,7 @@ impl Ranks {
         ranks
     }
 
-    /// Every rank has an instance of its own.
+    /// Loads an instance on every rank.
     fn load(&mut self, code: &Code) {
         for rank in self.all() {
             let (group, placement) = self.comms[rank as usize].module_place();
@@ -127,7 +127,7 @@ impl Ranks {
         self.all().filter(|&rank| !self.world.is_dead(Peer(rank))).collect()
     }
 
-    /// Lets a little happen, or nothing.
+    /// Performs a few events, or none.
     fn pass_time(&mut self) {
         if self.random.percent(40) {
             for _ in 0..self.random.below(30) {
@@ -168,7 +168,7 @@ impl Ranks {
         receive
     }
 
-    /// What has become of a receive. None: it waits.
+    /// The outcome of a receive. None if it is pending.
     fn outcome(&self, receive: usize) -> Option<Outcome> {
         let Receive { rank, posted, .. } = self.receives[receive];
         match posted {
@@ -179,7 +179,7 @@ impl Ranks {
         }
     }
 
-    /// What a receive got, if it got something.
+    /// What a receive got, if it has succeeded.
     fn got(&self, receive: usize) -> Option<Vec<u8>> {
         let Receive { rank, into, .. } = self.receives[receive];
         match self.outcome(receive) {
@@ -190,7 +190,7 @@ impl Ranks {
         }
     }
 
-    /// What a receive got, which must have got something.
+    /// What a receive got; it must have succeeded.
     fn must_get(&self, receive: usize) -> Vec<u8> {
         let outcome = self.outcome(receive);
         self.got(receive).unwrap_or_else(|| panic!("{}: {outcome:?}", self.name))
@@ -206,8 +206,8 @@ impl Ranks {
         self.world.nic(Peer(rank)).module_stats(group).expect("it is loaded")
     }
 
-    /// A receive from a rank fails when that is known to be dead, and some of what it sent may come after that:
-    /// by the hands of others, or from the module's queue. Nothing else may be left.
+    /// A receive from a rank fails when that rank is known to be dead, and some of its messages may arrive later:
+    /// forwarded by others, or from the module's queue. Nothing else may be left.
     fn receive_from_the_dead(&mut self) {
         self.world.run_until_quiet();
         for rank in self.living() {
@@ -224,7 +224,7 @@ impl Ranks {
         }
     }
 
-    /// Waits for everything, takes back what nobody waits for any more, unloads, and finds nothing left.
+    /// Waits for everything, cancels receives that no longer matter, unloads, and checks that nothing is left.
     fn unload(mut self) {
         self.world.run_until_quiet();
         for receive in 0..self.receives.len() {
@@ -264,7 +264,7 @@ fn compile(bytes: &[u8]) -> Code {
     engine.compile(bytes, &Budget::default()).expect("the examples are good")
 }
 
-/// Runs something in worlds of all sizes, on both rails.
+/// Runs a test in worlds of all sizes, on both rails.
 fn in_worlds(code: &Code, sizes: &[u32], runs: u64, test: impl Fn(Ranks)) {
     for seed in seeds(runs) {
         for rail in RAILS {
@@ -275,10 +275,10 @@ fn in_worlds(code: &Code, sizes: &[u32], runs: u64, test: impl Fn(Ranks)) {
     }
 }
 
-// Coming and going.
+// Loading and unloading.
 
-/// What is on its way when a module goes may be lost, but it takes no room any more; what comes later waits
-/// for the next one.
+/// Messages that are in flight when a module is unloaded may be lost, but take no more room; later messages wait for
+/// the next module.
 #[test]
 fn a_module_may_go_while_messages_are_on_their_way() {
     let code = compile(&echo_as_text());
@@ -307,7 +307,7 @@ fn a_module_may_go_while_messages_are_on_their_way() {
         }
         ranks.world.run_until_quiet();
         for receive in 0..ranks.receives.len() {
-            // A younger answer takes the place of one that was lost.
+            // A later answer may match the receive of one that was lost.
             if let Some(bytes) = ranks.got(receive) {
                 let expected = pattern(ranks.receives[receive].rank, bytes.len());
                 assert!(bytes == expected, "{}", ranks.name);
@@ -321,7 +321,7 @@ fn a_module_may_go_while_messages_are_on_their_way() {
     });
 }
 
-/// Sixteen bytes that are nobody's vector end where they arrive, and the sums of others are exact.
+/// Sixteen bytes that belong to no vector end where they arrive, and the sums of others are exact.
 #[test]
 fn bad_messages_end_with_a_fault_and_disturb_nobody() {
     let Some(code) = compiled("reduce") else { return };
@@ -329,7 +329,7 @@ fn bad_messages_end_with_a_fault_and_disturb_nobody() {
         let size = ranks.world.size();
         let mut bad = Vec::new();
         for number in 0..10 {
-            // Seven bytes are no doubles.
+            // Seven bytes are not a whole number of doubles.
             let from = ranks.random.small(0, size - 1);
             let tag = 1000 + 2 * number;
             bad.push((ranks.receive(size - 1, None, Some(tag), 7), from, tag));
@@ -355,7 +355,7 @@ fn bad_messages_end_with_a_fault_and_disturb_nobody() {
 
 // Broadcast.
 
-/// Whether a broadcast has to pass the one on its way to the other.
+/// Whether a broadcast passes `above` on its way to `below`.
 fn is_above(root: u32, above: u32, below: u32, size: u32) -> bool {
     let mut at = (below + size - root) % size;
     let above = (above + size - root) % size;
@@ -365,7 +365,7 @@ fn is_above(root: u32, above: u32, below: u32, size: u32) -> bool {
     at == above
 }
 
-/// Begins a broadcast of every root; answers the receives, each with its root and its length.
+/// Begins a broadcast from every root; returns the receives, each with its root and its length.
 fn broadcast_from_all(ranks: &mut Ranks) -> Vec<(usize, u32, usize)> {
     let mut receives = Vec::new();
     for root in ranks.all() {
@@ -436,7 +436,7 @@ fn a_broadcast_reaches_those_who_do_not_depend_on_the_dead() {
 
 // Echo.
 
-/// Everybody asks everybody; answers the receives, with the request and whom it went to.
+/// Every rank asks every rank; returns the receives, each with its target and its request.
 fn everybody_asks_everybody(ranks: &mut Ranks) -> Vec<(usize, u32, Vec<u8>)> {
     let mut receives = Vec::new();
     for number in 0..3 {
@@ -509,7 +509,7 @@ fn bytes_of(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Begins as many reductions as there may be, each rank in an order of its own, and ranks by turns.
+/// Begins as many reductions as possible, each rank in its own order, with ranks interleaved.
 fn reduce_all(ranks: &mut Ranks) -> Vec<usize> {
     let receives = (0..PIPELINED)
         .map(|number| ranks.receive(0, Some(0), Some(2 * number + 1), 4096))
@@ -563,10 +563,10 @@ fn a_sum_is_exact_or_never_comes_if_somebody_dies() {
 
 // Steal.
 
-/// Who pushed it, and a number.
+/// The rank that pushed it, and a number.
 type Task = (u32, u32);
 
-/// Random pushes and thefts. Answers the tasks whose push was answered with OK, and those stolen.
+/// Random pushes and thefts. Returns the tasks whose push was answered with OK, and those stolen.
 fn push_and_steal(ranks: &mut Ranks) -> (HashSet<Task>, Vec<Task>) {
     let size = ranks.world.size();
     let (mut pushes, mut thefts) = (Vec::new(), Vec::new());
@@ -579,13 +579,13 @@ fn push_and_steal(ranks: &mut Ranks) -> (HashSet<Task>, Vec<Task>) {
             let task = queue::task(rank, number);
             pushes.push((ranks.ask(rank, to, queue::PUSH, &task, 40), (rank, number)));
         } else {
-            // Some are ready to wait.
+            // Some thieves are willing to wait.
             let may_wait = u32::from(ranks.random.percent(10)).to_le_bytes();
             thefts.push(ranks.ask(rank, to, queue::STEAL, &may_wait, 40));
         }
     }
     ranks.world.run_until_quiet();
-    // Those who wait are let go; then all queues are emptied.
+    // Waiting thieves are released; then all queues are emptied.
     for rank in ranks.living() {
         ranks.ask(rank, rank, queue::RELEASE, &[], 40);
     }
@@ -689,7 +689,7 @@ fn what_passes_a_histogram_is_counted_once_and_stays_as_it_is() {
 
 // Table.
 
-/// Random operations. Each key is one rank's, so that it knows what is there.
+/// Random operations. Each key belongs to one rank, which so knows its value.
 fn operate(ranks: &mut Ranks) -> Vec<(usize, u32, (u32, Vec<u8>))> {
     let size = ranks.world.size();
     let mut oracle = HashMap::new();
@@ -739,7 +739,7 @@ fn tables_answer_those_who_outlive_others() {
     });
 }
 
-/// What the simulator runs is deterministic: the same seed is the same history, user code included.
+/// The simulator is deterministic: the same seed gives the same history, user code included.
 #[test]
 fn the_same_seed_is_the_same_history() {
     let code = compile(&echo_as_text());

@@ -1,7 +1,7 @@
-//! What a module in Rust may ask of the NIC that it runs on.
+//! The API for modules in Rust.
 //!
-//! A module is a small program that runs where messages arrive, once for each message of its
-//! communicator. It is a value with a [`Module::on_message`], made known by [`module!`]:
+//! A module is a small program that runs where messages arrive, once for each message of its communicator. It is a
+//! value with a [`Module::on_message`], registered with [`module!`]:
 //!
 //! ```
 //! #![cfg_attr(target_arch = "wasm32", no_std)]
@@ -30,66 +30,66 @@
 //! ferrywire_module::module!(Tally = Tally { requests: 0 });
 //! ```
 //!
-//! A crate of one module has `crate-type = ["cdylib"]`, and is compiled for WebAssembly with a stack that
-//! fits into what modules may have:
+//! The crate of a module has `crate-type = ["cdylib"]`, and is compiled to WebAssembly with a stack that fits into the
+//! memory of a module:
 //!
 //! ```sh
 //! RUSTFLAGS="-C link-arg=-zstack-size=8192 -C strip=symbols" \
 //!     cargo build --release --target wasm32-unknown-unknown
 //! ```
 //!
-//! Ranks are as the module's communicator counts. What cannot be done (a rank that is not there, a tag that is
-//! none, bytes beyond the payload) does not come back as an error: the module stops, its message ends with a
-//! fault, and the owner is told. So does a panic. The module keeps its state from one message to the next, also
-//! after a fault, and what was sent before a fault is sent: check a message before you do anything.
+//! Ranks are those of the module's communicator. An impossible request (a rank that does not exist, an invalid tag,
+//! bytes beyond the payload) does not return an error: the module stops, its message ends with a fault, and the owner
+//! is told. The same holds for a panic. The module keeps its state from one message to the next, also after a fault,
+//! and what was sent before a fault is sent: check a message before you act on it.
 //!
-//! On other targets this crate can be built and documented, and its functions panic.
+//! On other targets this crate can be built and documented, but its functions panic.
 #![no_std]
 
 // Invariants, cited below by number.
 //   I1. The NIC reads and writes memory of the module only during a call, and only the bytes that the
 //       call names.
 //   I2. The NIC runs one hook of a module at a time, to its end, on one thread. A hook that was stopped
-//       by a fault never goes on.
+//       by a fault never resumes.
 
 use core::cell::UnsafeCell;
 
-/// The longest message that comes to a module, in bytes.
+/// The longest message that a module receives, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 65536;
 
 /// Sends, replies and forwards that a module may make for one message.
 pub const SENDS_MAX: usize = 64;
 
-/// How many counters a module has.
+/// Number of counters of a module.
 pub const COUNTERS: u32 = 8;
 
-/// What a module does, and when.
+/// The hooks of a module.
 pub trait Module {
-    /// The module is being loaded: the time to fill tables. There is no message yet, and nobody to ask:
-    /// a call of a function of this crate here makes loading fail.
+    /// Called when the module is loaded, for example to fill tables. There is no message yet: calling a function of
+    /// this crate here makes loading fail.
     fn on_load(&mut self) {}
 
-    /// A message has come.
+    /// Called for each message.
     fn on_message(&mut self) -> Verdict;
 
-    /// A counter has reached what it was armed for. There is no message: its length is 0, its sender
-    /// this rank.
+    /// Called when a counter has reached the value that it was armed for. There is no message: its length is 0, its
+    /// sender this rank.
     fn on_counter(&mut self, counter: u32) {
         let _ = counter;
     }
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It goes to the application, matched as any other.
+    /// It goes to the application, and is matched like any other.
     Deliver = 0,
-    /// It ends here.
+    /// It ends in the module.
     Consume = 1,
 }
 
-/// Makes a value the module of this crate: `module!(Type = value)`. The value must be a constant
-/// expression. Once in a crate.
+/// Registers a value as the module of this crate: `module!(Type = value)`. The value must be a constant expression. Use
+/// it once in a crate.
 #[macro_export]
 macro_rules! module {
     ($type:ty = $value:expr) => {
@@ -98,7 +98,7 @@ macro_rules! module {
 
             #[unsafe(export_name = "on_load")]
             extern "C" fn on_load() {
-                // SAFETY: nobody but these three hooks can name STATE, and the NIC runs one at a time.
+                // SAFETY: only these three hooks can name STATE, and the NIC runs one at a time.
                 $crate::Module::on_load(unsafe { STATE.borrow() });
             }
 
@@ -117,17 +117,17 @@ macro_rules! module {
     };
 }
 
-/// The rank that the module runs at.
+/// The rank that the module runs on.
 pub fn rank() -> u32 {
     imports::rank()
 }
 
-/// How many ranks there are.
+/// Number of ranks.
 pub fn size() -> u32 {
     imports::size()
 }
 
-/// The rank that the message is from.
+/// The sender of the message.
 pub fn sender() -> u32 {
     imports::sender()
 }
@@ -142,44 +142,44 @@ pub fn length() -> usize {
     imports::length()
 }
 
-/// Nanoseconds since some moment that does not change while the job runs.
+/// Nanoseconds since a moment that is fixed while the job runs.
 pub fn now() -> u64 {
     imports::now()
 }
 
-/// Copies bytes of the payload, from an offset, until `into` is full.
+/// Copies bytes of the payload, from an offset on, until `into` is full.
 pub fn read(offset: usize, into: &mut [u8]) {
     // SAFETY: I1: the slice is ours to write until the call is over.
     unsafe { imports::read(into.as_mut_ptr(), offset, into.len()) }
 }
 
-/// Some bytes of the payload, from an offset. `u64::from_le_bytes(read_array(8))` is a number in it.
+/// Bytes of the payload, from an offset on. `u64::from_le_bytes(read_array(8))` reads a number.
 pub fn read_array<const BYTES: usize>(offset: usize) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     read(offset, &mut bytes);
     bytes
 }
 
-/// Changes bytes of the payload: this is what is delivered or forwarded from now on.
+/// Changes bytes of the payload: they are delivered or forwarded in place of the original.
 pub fn write(offset: usize, from: &[u8]) {
-    // SAFETY: I1: nobody changes the slice until the call is over.
+    // SAFETY: I1: nothing changes the slice until the call is over.
     unsafe { imports::write(offset, from.as_ptr(), from.len()) }
 }
 
-/// Sends the message, as it is now, to the module at a rank. It keeps its sender and its tag.
+/// Sends the message, as it is now, to the module on a rank. It keeps its sender and its tag.
 pub fn forward(to: u32) {
     imports::forward(to);
 }
 
-/// Sends bytes to the module at a rank, in the name of this rank.
+/// Sends bytes to the module on a rank, with this rank as the sender.
 pub fn send(to: u32, tag: u32, bytes: &[u8]) {
-    // SAFETY: I1: nobody changes the slice until the call is over.
+    // SAFETY: I1: nothing changes the slice until the call is over.
     unsafe { imports::send(to, tag, bytes.as_ptr(), bytes.len()) }
 }
 
 /// Sends bytes to the sender of the message, with its tag.
 pub fn reply(bytes: &[u8]) {
-    // SAFETY: I1: nobody changes the slice until the call is over.
+    // SAFETY: I1: nothing changes the slice until the call is over.
     unsafe { imports::reply(bytes.as_ptr(), bytes.len()) }
 }
 
@@ -188,23 +188,23 @@ pub fn raise(counter: u32, by: u64) {
     imports::raise(counter, by);
 }
 
-/// Asks for one [`Module::on_counter`] when the counter is at least this.
+/// Asks for one [`Module::on_counter`] when the counter reaches this value.
 pub fn arm(counter: u32, at_least: u64) {
     imports::arm(counter, at_least);
 }
 
-/// Gives up: the message ends with a fault.
+/// Fails: the message ends with a fault.
 pub fn fail() -> ! {
     imports::fail()
 }
 
 /// Where [`module!`] keeps the module between messages.
 ///
-/// It does not remember that it is borrowed: a hook that was stopped by a fault would never give it back.
+/// It does not track borrows: a hook that was stopped by a fault would never return its borrow.
 #[doc(hidden)]
 pub struct State<T>(UnsafeCell<T>);
 
-// SAFETY: the value is reached through `borrow` alone, whose caller sees to it that it is one at a time.
+// SAFETY: the value is accessed through `borrow` alone, whose caller ensures that there is one borrow at a time.
 unsafe impl<T: Send> Sync for State<T> {}
 
 impl<T> State<T> {
@@ -214,15 +214,15 @@ impl<T> State<T> {
 
     /// # Safety
     ///
-    /// No other borrow is in use: only hooks do this, each once, and by I2 one hook runs at a time.
+    /// No other borrow is in use: only hooks borrow, each once, and by I2 one hook runs at a time.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn borrow(&self) -> &mut T {
-        // SAFETY: the caller promises that it is the only one.
+        // SAFETY: the caller promises that it is the only borrow.
         unsafe { &mut *self.0.get() }
     }
 }
 
-/// The NIC's side, in its own types. Numbers are 32 bits wide there, as is an address.
+/// The imports from the NIC, in its types. Numbers are 32 bits wide there, as is an address.
 #[cfg(target_arch = "wasm32")]
 mod imports {
     #[link(wasm_import_module = "ferry")]
@@ -246,14 +246,14 @@ mod imports {
         core::arch::wasm32::unreachable()
     }
 
-    /// A panic says nothing, since nobody would hear it, and its text would be most of the module.
+    /// Ends the call without a message: nothing could print it, and the text would be most of the module.
     #[panic_handler]
     fn on_panic(_: &core::panic::PanicInfo<'_>) -> ! {
         fail()
     }
 }
 
-/// The same names where there is no NIC to ask.
+/// The same functions where there is no NIC.
 #[cfg(not(target_arch = "wasm32"))]
 mod imports {
     pub(crate) fn rank() -> u32 {

@@ -1,5 +1,5 @@
-//! The examples in Rust, compiled to WebAssembly: they export the hooks, import nothing but what the NIC
-//! has, and fit into the memory of a module.
+//! The Rust examples, compiled to WebAssembly: they export the hooks, import only what the NIC offers, and fit into the
+//! memory of a module.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -57,13 +57,13 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// What a module wants and offers, read from its sections.
+/// Imports and exports of a module, read from its sections.
 #[derive(Debug, Default)]
 struct Interface {
-    /// The first of the two names of each import.
+    /// The module name of each import.
     imports: Vec<String>,
     exports: Vec<String>,
-    /// Of memory, to begin with.
+    /// Initial memory.
     pages: u64,
 }
 
@@ -98,7 +98,7 @@ impl Interface {
 
     fn read_memory(&mut self, body: &mut &[u8]) {
         assert_eq!(number(body), 1, "one memory");
-        number(body); // Whether there is a maximum, which comes after the minimum.
+        number(body); // Whether there is a maximum, which follows the minimum.
         self.pages = number(body);
     }
 
@@ -111,7 +111,7 @@ impl Interface {
     }
 }
 
-/// A number of seven bits to the byte, lowest first.
+/// A LEB128 number: seven bits per byte, lowest first.
 fn number(bytes: &mut &[u8]) -> u64 {
     let mut value = 0;
     for shift in (0..).step_by(7) {

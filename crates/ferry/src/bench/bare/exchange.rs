@@ -1,10 +1,10 @@
-//! Two processes and the memory between them: the least that any exchange on this machine takes.
+//! An exchange between two processes through shared memory: the least time that any exchange on this machine takes.
 //!
 //! One side, [`First`], begins every trip and measures; the other, [`Second`], answers. They share
-//! a file without a name, which the first makes and the second maps again. A side whose partner
-//! falls silent gives up after a while instead of spinning for ever.
+//! a file without a name, which the first creates and the second maps again. A side whose partner
+//! does not answer gives up after a while instead of spinning for ever.
 //!
-//! Here and in `machine.rs` is all that is unsafe in `ferry bench`.
+//! All unsafe code of `ferry bench` is here and in `machine.rs`.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 
 // Invariants, cited below by number.
 //   I1. `Mapping` owns MAPPED_BYTES bytes at `base`, aligned to a page, readable and writable, from
-//       `Mapping::new` to `drop`; the file behind it is as long as that and nobody shortens it.
+//       `Mapping::new` to `drop`; the file behind it is as long as that and is never shortened.
 //   I2. They are a `Control`, then, from BUFFER_AT on, a buffer. Any bytes are a valid `Control`.
 //   I3. A trip has a turn. The first side writes its line before it releases the turn in its flag,
 //       and not again before it has acquired the same turn from the other flag; the second side
 //       acquires first and releases last. So a line is never written while the other side reads
 //       it. The buffer is the other way round: the second side writes it inside its trip, the
 //       first reads it after that and before the next one begins.
-//   I4. What the system is given is ours, and as long as we say; what it returns is checked before
-//       it is used.
+//   I4. Memory that a system call is given is ours, and has the size that we pass; its result is
+//       checked before it is used.
 
 /// The side that begins each trip.
 pub(super) struct First {
@@ -40,7 +40,7 @@ pub(super) struct Second {
     turn: u32,
 }
 
-/// What goes along in the line of a flag.
+/// The data in the cache line of a flag.
 pub(super) type Payload = [u8; 56];
 
 /// The partner has not answered for [`TIMEOUT`].
@@ -48,14 +48,14 @@ pub(super) type Payload = [u8; 56];
 pub(super) struct Silent;
 
 impl First {
-    /// The file is for the second side.
+    /// Creates the memory. The file is for the second side.
     pub(super) fn new() -> io::Result<(First, File)> {
         // SAFETY: I4: the name ends with a zero, and nothing else is read.
         let raw = unsafe { libc::memfd_create(c"ferry-bench".as_ptr(), libc::MFD_CLOEXEC) };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: I4: the call has just given us this descriptor; nobody else owns it.
+        // SAFETY: I4: the call has just returned this descriptor; it has no other owner.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(raw) });
         file.set_len(MAPPED_BYTES as u64)?;
         let memory = Mapping::new(&file)?;
@@ -64,7 +64,7 @@ impl First {
         Ok((First { memory, turn: 0 }, file))
     }
 
-    /// There and back: a flag, each way in a line of its own.
+    /// A round trip of a flag, each way in a cache line of its own.
     #[inline]
     pub(super) fn flag(&mut self) -> Result<(), Silent> {
         self.turn += 1;
@@ -74,7 +74,7 @@ impl First {
         until(&control.pong.0, self.turn)
     }
 
-    /// There and back: a flag and a payload in the same line.
+    /// A round trip of a flag and a payload in the same cache line.
     #[inline]
     pub(super) fn line(&mut self, payload: Payload) -> Result<Payload, Silent> {
         self.turn += 1;
@@ -88,7 +88,7 @@ impl First {
         Ok(unsafe { theirs.data.get().read() })
     }
 
-    /// Has the other side write a part of the buffer, and times the copy out of it.
+    /// Lets the other side write a part of the buffer, and times the copy out of it.
     pub(super) fn copy(&mut self, into: &mut [u8]) -> Result<Duration, Silent> {
         self.flag()?;
         let from = self.memory.buffer(slot(into.len(), self.turn));
@@ -102,7 +102,7 @@ impl First {
 }
 
 impl Second {
-    /// `file` is the one that the first side made.
+    /// Maps `file`, which the first side created.
     pub(super) fn new(file: &impl AsFd) -> io::Result<Second> {
         Ok(Second { memory: Mapping::new(file)?, turn: 0 })
     }
@@ -146,16 +146,16 @@ impl Second {
     }
 }
 
-/// What both sides see at the beginning of the memory.
+/// The beginning of the shared memory.
 #[repr(C)]
 struct Control {
     ping: Flag,
     pong: Flag,
-    /// The line of the first side, the line of the second.
+    /// The cache line of the first side, and that of the second.
     lines: [CacheLine; 2],
 }
 
-/// Two lines apart from its neighbours, since processors fetch lines in pairs.
+/// A flag, aligned to two cache lines, since processors fetch lines in pairs.
 #[repr(C, align(128))]
 struct Flag(AtomicU32);
 
@@ -165,7 +165,7 @@ struct CacheLine {
     data: UnsafeCell<Payload>,
 }
 
-// The flag and its data have to travel together.
+// The flag and its data have to be in one cache line.
 const _: () = assert!(offset_of!(CacheLine, data) + size_of::<Payload>() <= 64);
 const _: () = assert!(size_of::<Control>() <= BUFFER_AT);
 
@@ -178,7 +178,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let descriptor = file.as_fd().as_raw_fd();
         let anywhere = std::ptr::null_mut();
-        // SAFETY: I4: the system chooses the place, so nothing of ours is mapped over.
+        // SAFETY: I4: the kernel chooses the address, so no other mapping is replaced.
         let base = unsafe {
             libc::mmap(anywhere, MAPPED_BYTES, protection, libc::MAP_SHARED, descriptor, 0)
         };
@@ -204,12 +204,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: I1: it is ours, and references to it borrow from `self`.
+        // SAFETY: I1: the mapping is ours, and references to it borrow from `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), MAPPED_BYTES) };
     }
 }
 
-/// Spins, without a pause, until the flag shows the turn.
+/// Spins, without a pause, until the flag has the value `turn`.
 #[inline]
 fn until(flag: &AtomicU32, turn: u32) -> Result<(), Silent> {
     let mut since = None;
@@ -226,7 +226,7 @@ fn until(flag: &AtomicU32, turn: u32) -> Result<(), Silent> {
     }
 }
 
-/// The part of the buffer for a turn. They alternate, so that a copy does not find the last one.
+/// The part of the buffer for a turn. Parts alternate, so that a copy does not find the last one in its cache.
 fn slot(bytes: usize, turn: u32) -> usize {
     let slots = (BUFFER_BYTES / bytes).clamp(1, 4);
     assert!(slots * bytes <= BUFFER_BYTES, "{bytes} bytes do not fit the buffer");
@@ -243,7 +243,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
 
-    /// A thread with a mapping of its own is as good as a process.
+    /// Runs both sides. A thread with a mapping of its own is as good as a process.
     fn with_partner(partner: impl FnOnce(Second) + Send, first: impl FnOnce(First)) {
         let (one, file) = First::new().expect("memory can be shared");
         std::thread::scope(|scope| {

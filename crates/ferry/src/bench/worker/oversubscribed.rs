@@ -1,4 +1,4 @@
-//! Many ranks on few cores: who waits has to make room for who is waited for.
+//! Many ranks on few cores: a rank that waits has to yield its core to the rank that it waits for.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ fn neighbours(stage: &Stage) -> (u32, u32) {
     ((rank + size - 1) % size, (rank + 1) % size)
 }
 
-/// A token once around, so many times.
+/// Sends a token around the ring, `laps` times.
 fn ring(stage: &Stage, laps: usize) -> Result<(), Error> {
     let (world, (left, right)) = (&stage.world, neighbours(stage));
     let mut token = 0.0;
@@ -61,7 +61,7 @@ fn stencil(stage: &Stage, cells: &mut [Vec<f64>; 2], steps: usize) -> Result<(),
     Ok(())
 }
 
-/// Libraries differ by a factor of a thousand here, so the count doubles until it takes long enough.
+/// Measures `work`. Libraries differ by a factor of a thousand here, so the count doubles until it takes long enough.
 fn measure(
     stage: &Stage,
     name: &str,

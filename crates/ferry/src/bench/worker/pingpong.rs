@@ -1,4 +1,4 @@
-//! Two ranks: latency, rate of small messages, bandwidth.
+//! Two ranks: latency, message rate, bandwidth.
 
 use ferrywire::Error;
 
@@ -39,9 +39,8 @@ fn trips(stage: &Stage, data: &mut [u8], count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nanoseconds per message of a stream in windows. The peers receive a window into one buffer, all
-/// messages over each other, which Rust does not allow; so do ours, one after the other in turn, if a
-/// window of buffers would not fit the cache.
+/// Nanoseconds per message of a stream in windows. The C programs receive all messages of a window into one
+/// buffer, over each other, which Rust does not allow: here each has a buffer of its own.
 fn message_ns<const WINDOW: usize>(
     stage: &Stage,
     bytes: usize,
@@ -71,7 +70,7 @@ fn receive_window(stage: &Stage, data: &mut [u8], bytes: usize) -> Result<(), Er
     stage.world.send(&[0_u8; 0], 0, ANSWER)
 }
 
-/// Enough for a few milliseconds at any size.
+/// How many repetitions take a few milliseconds at any size.
 fn repetitions(stage: &Stage, bytes: usize) -> usize {
     let full = match bytes {
         0..=8192 => 2000,

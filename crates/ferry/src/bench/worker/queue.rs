@@ -39,7 +39,7 @@ fn posted(stage: &Stage, name: &str, source: Source, depth: u32) -> Result<(), E
     stage.meet()
 }
 
-/// Each receive is posted before the message that it is for is asked for.
+/// Each receive is posted before its message is requested.
 fn posted_trips(stage: &Stage, count: usize) -> Result<(), Error> {
     let (world, other) = (&stage.world, stage.other());
     let (here, mut there) = ([1_u8; 8], [0_u8; 8]);
@@ -58,8 +58,8 @@ fn posted_trips(stage: &Stage, count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same with `depth` messages waiting that nobody wants yet, and the receive alone of one that
-/// stands behind them.
+/// Half a round trip with `depth` unexpected messages in the queue; and the time of a receive alone, for a message
+/// behind them.
 fn unexpected(stage: &Stage, depth: u32) -> Result<(), Error> {
     let (world, other) = (&stage.world, stage.other());
     let here = [1_u8; 8];
@@ -98,7 +98,7 @@ fn arrived_ns(stage: &Stage) -> Result<f64, Error> {
         let ns = world.scope(|scope| {
             (0..BATCH).for_each(|_| _ = scope.send(&here, other, WANTED));
             stage.meet()?;
-            stage.meet()?; // Now the other one has stopped working, too.
+            stage.meet()?; // Now the other rank is idle, too.
             let from = Instant::now();
             for _ in 0..BATCH {
                 world.receive(&mut there, other, WANTED)?;

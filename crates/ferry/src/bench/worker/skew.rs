@@ -1,4 +1,4 @@
-//! Does a reduction keep its callers busy while some of them are late?
+//! What a reduction costs its callers while some of them are late.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub(super) fn run(stage: &Stage) -> Result<(), Error> {
     }
     let mut all = [cpu_inside, wall_inside, process_ns() - job];
     if world.rank() == 0 {
-        // The root has to wait for the last one anyway.
+        // The root has to wait for the last rank anyway.
         all[0] = 0.0;
         all[1] = 0.0;
     }

@@ -27,8 +27,8 @@ pub(super) fn run(stage: &Stage) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rank 1 waits so long for rank 0: how late the message was noticed, and the processor time of the
-/// wait. One clock for both: they are on one machine.
+/// Rank 1 waits for a message that rank 0 sends after `timeout`. Returns how late the message was noticed, and the
+/// processor time of the wait. Both ranks are on one machine and use one clock.
 fn wait_for(stage: &Stage, timeout: Duration) -> Result<(f64, f64), Error> {
     if stage.world.rank() == 0 {
         std::thread::sleep(timeout);

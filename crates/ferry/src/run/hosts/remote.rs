@@ -1,4 +1,4 @@
-//! One host of a job, as the launcher knows it: the command that reaches it, and the daemon at the other end.
+//! One host of a job, as the launcher sees it: the command that reaches it, and the daemon at the other end.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,21 +19,21 @@ use crate::run::wire::{self, Assignment, Broken, FrameKind, Frames, HostRecord, 
 /// How far a host has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RemoteStep {
-    /// Nobody has tried yet, or it will be tried again.
+    /// Not tried yet, or to be tried again.
     Waiting,
-    /// The command that reaches it runs, and no daemon has answered.
+    /// The command that reaches it runs, and the daemon has not answered yet.
     Connecting,
     /// The daemon has been told what to start.
     Assigned,
     /// Its ranks run.
     Started,
-    /// Its ranks wait for those of other hosts, or have gone on together.
+    /// All its ranks have joined.
     Joined,
-    /// Nothing of it is left.
+    /// Its ranks and its daemon have ended.
     Over,
 }
 
-/// What the end of the command means that reached a host.
+/// What to do after the command that reached a host has ended.
 pub(super) enum Lost {
     Again,
     ForGood(String),
@@ -42,28 +42,28 @@ pub(super) enum Lost {
 /// A host.
 pub(super) struct Remote {
     share: Share,
-    /// What reaches it, as words.
+    /// The command that reaches it, as words.
     rsh: Vec<String>,
     assignment: Option<Box<Assignment>>,
     line: Option<DaemonChannel>,
-    /// What the command said to us on its standard error.
+    /// What the command wrote to its standard error.
     complained: Vec<u8>,
     pub(super) step: RemoteStep,
-    /// When it came to this step.
+    /// When it reached this step.
     since: Instant,
-    /// When it is tried again, or when it is late.
+    /// When it is tried again, or when it counts as late.
     until: Instant,
     tries: u32,
     pub(super) waiting: Option<u32>,
     pub(super) absent: Option<(u32, Pid)>,
     /// Its ranks wait for those of all hosts.
     pub(super) waits: bool,
-    /// Where it is reached by other hosts.
+    /// Where other hosts reach it.
     place: DaemonAddress,
-    /// Its providers of libfabric that would do.
+    /// Its suitable providers of libfabric.
     pub(super) providers: Vec<String>,
     pub(super) endings: Vec<(u32, Option<Ending>)>,
-    /// How often it was asked whether it is there since it last said anything. A launcher that was stopped itself does
+    /// Pings since it last sent anything. They are counted, not timed, so that a launcher that was stopped itself does
     /// not take that for silence.
     unanswered: u32,
 }
@@ -71,7 +71,7 @@ pub(super) struct Remote {
 /// The command that reaches a host, while it runs.
 struct DaemonChannel {
     child: Child,
-    /// None once it has been told to go.
+    /// `None` once the daemon has been told to end, or is gone.
     orders: Option<PipeWriter>,
     /// Orders that did not fit into the pipe.
     backlog: VecDeque<u8>,
@@ -79,7 +79,7 @@ struct DaemonChannel {
     complaints: Option<File>,
 }
 
-/// The port of a host, its addresses, and the machine it is on.
+/// The port of a host, its addresses, and the machine that it is on.
 type DaemonAddress = (u16, Vec<IpAddr>, Option<u64>);
 
 impl Remote {
@@ -104,28 +104,28 @@ impl Remote {
         }
     }
 
-    /// Its ranks, which follow each other.
+    /// Its ranks, which are consecutive.
     pub(super) fn ranks(&self) -> Range<u32> {
         self.share.first..self.share.first + self.share.ranks
     }
 
-    /// Whether a rank is here.
+    /// Whether a rank runs on this host.
     pub(super) fn has(&self, rank: u32) -> bool {
         self.ranks().contains(&rank)
     }
 
-    /// Whether it has not been heard for too long, though it should have answered.
+    /// Whether it has left too many pings unanswered.
     pub(super) fn is_mute(&self) -> bool {
         self.step == RemoteStep::Joined && self.unanswered > MUTE_PINGS_MAX
     }
 
-    /// Asks whether it is there.
+    /// Sends a ping.
     pub(super) fn ping(&mut self) {
         self.unanswered += 1;
         self.order(&Order::Ping);
     }
 
-    /// The job goes on without it, and these ranks.
+    /// The job continues without this host. Returns the ranks that are lost with it.
     pub(super) fn forsake(&mut self) -> Vec<u32> {
         self.step = RemoteStep::Over;
         self.ranks().collect()
@@ -139,16 +139,16 @@ impl Remote {
         (self.step, self.since) = (step, Instant::now());
     }
 
-    /// How far it is, and for how long, for people.
+    /// Its step and for how long it has been there, for the table on the terminal.
     pub(super) fn progress(&self, now: Instant) -> String {
         let step = match self.step {
             RemoteStep::Waiting if self.tries == 0 => "waits for its turn".into(),
             RemoteStep::Waiting => {
-                format!("could not be reached, is tried again after try {}", self.tries)
+                format!("was not reached in try {}, will be tried again", self.tries)
             }
-            RemoteStep::Connecting => format!("is connected to by {}", self.rsh[0]),
-            RemoteStep::Assigned => "is reached, starts its ranks".into(),
-            RemoteStep::Started => "runs its ranks, which have not all joined".into(),
+            RemoteStep::Connecting => format!("is being connected by {}", self.rsh[0]),
+            RemoteStep::Assigned => "is connected, starts its ranks".into(),
+            RemoteStep::Started => "runs its ranks, not all of which have joined".into(),
             RemoteStep::Joined => "has joined".into(),
             RemoteStep::Over => "has ended".into(),
         };
@@ -156,7 +156,7 @@ impl Remote {
         format!("{step} ({seconds} s)")
     }
 
-    /// Whether the input is for one of its ranks.
+    /// Whether one of its ranks reads the input.
     pub(super) fn reads(&self, stdin: Stdin) -> bool {
         match stdin {
             Stdin::None => false,
@@ -169,12 +169,12 @@ impl Remote {
         self.line.as_ref().and_then(|line| Pid::try_from(line.child.id()).ok())
     }
 
-    /// Nothing of it is left, and nothing reaches it any more.
+    /// Whether its ranks, its daemon and the command that reached it have ended.
     pub(super) fn is_over(&self) -> bool {
         self.step == RemoteStep::Over && self.line.is_none()
     }
 
-    /// Whether there is no daemon yet that could be told anything.
+    /// Whether its daemon has not answered yet.
     pub(super) fn is_unreached(&self) -> bool {
         matches!(self.step, RemoteStep::Waiting | RemoteStep::Connecting)
     }
@@ -183,7 +183,7 @@ impl Remote {
         self.step == RemoteStep::Waiting && now >= self.until
     }
 
-    /// Starts the command that reaches the host, with a daemon at its other end.
+    /// Starts the command that reaches the host and starts the daemon there.
     pub(super) fn start(&mut self, signals: &Signals) -> Result<(), HostsError> {
         let words = self.words().map_err(HostsError::NoSelf)?;
         let mut command = Command::new(&words[0]);
@@ -195,7 +195,7 @@ impl Remote {
         let orders = child.stdin.take().map(|pipe| PipeWriter::from(OwnedFd::from(pipe)));
         let news = child.stdout.take().map(|pipe| Frames::new(File::from(OwnedFd::from(pipe))));
         let complaints = child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe)));
-        // A host that does not read must not keep us from the others.
+        // A host that does not read must not block the launcher.
         for descriptor in [orders.as_ref().map(AsFd::as_fd), complaints.as_ref().map(AsFd::as_fd)] {
             descriptor.map(sys::never_block).transpose().map_err(failed)?;
         }
@@ -208,7 +208,7 @@ impl Remote {
         Ok(())
     }
 
-    /// The daemon is there: it gets its ranks.
+    /// The daemon has answered: sends it its assignment.
     pub(super) fn assign(&mut self) {
         if let Some(assignment) = self.assignment.take() {
             self.come_to(RemoteStep::Assigned);
@@ -216,21 +216,21 @@ impl Remote {
         }
     }
 
-    /// Its ranks run, and others reach them there.
+    /// Its ranks run; other hosts reach them at `place`.
     pub(super) fn on_started(&mut self, place: DaemonAddress, providers: Vec<String>) {
         self.come_to(RemoteStep::Started);
         self.providers = providers;
         self.place = place;
     }
 
-    /// Where it is, for the others.
+    /// Its record, for other hosts.
     pub(super) fn record(&self) -> HostRecord {
         let (port, addresses, machine) = self.place.clone();
         HostRecord { first: self.share.first, ranks: self.share.ranks, port, addresses, machine }
     }
 
     pub(super) fn order(&mut self, order: &Order) {
-        // Nobody is there yet to be told; what matters then is kept elsewhere.
+        // No daemon yet: what it has to know is sent when it answers.
         if self.is_unreached() {
             return;
         }
@@ -247,7 +247,7 @@ impl Remote {
                 Ok(count) => drop(line.backlog.drain(..count)),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // That it is gone is heard elsewhere.
+                // The daemon is gone; the end of the command tells why.
                 Err(_) => line.orders = None,
             }
         }
@@ -266,7 +266,7 @@ impl Remote {
         self.line.as_ref()?.complaints.as_ref().map(AsFd::as_fd)
     }
 
-    /// All frames that have come.
+    /// All frames that have arrived.
     pub(super) fn hear(&mut self) -> Result<Vec<(FrameKind, Vec<u8>)>, String> {
         let Some(line) = &mut self.line else { return Ok(Vec::new()) };
         let Some(news) = &mut line.news else { return Ok(Vec::new()) };
@@ -283,7 +283,7 @@ impl Remote {
         line.news = None;
         match heard {
             Err(Broken::Strange(text)) => Err(self.strange(&text)),
-            // How it ended, its parent is told.
+            // How the command ended is known when it is reaped.
             _ => Ok(frames),
         }
     }
@@ -298,8 +298,8 @@ impl Remote {
     fn strange(&self, text: &str) -> String {
         let host = self.name();
         format!(
-            "on {host}, something else than our daemon answers: '{text}'; a login script must print nothing, and the \
-             same ferry must be there as here"
+            "{host} answers with something that is not from the daemon of ferry: '{text}'; login scripts must not print \
+             anything, and {host} needs the same ferry as this host"
         )
     }
 
@@ -313,7 +313,7 @@ impl Remote {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 Err(_) => line.complaints = None,
             }
-            // The last words are those that matter.
+            // The last lines matter most.
             let too_long = self.complained.len().saturating_sub(COMPLAINT_BYTES_MAX);
             self.complained.drain(..too_long);
         }
@@ -322,19 +322,19 @@ impl Remote {
     pub(super) fn on_done(&mut self, endings: Vec<(u32, Option<Ending>)>) {
         self.endings = endings;
         self.come_to(RemoteStep::Over);
-        // Nothing is left to say, and it goes.
+        // The daemon is done and gets no more orders.
         if let Some(line) = &mut self.line {
             line.orders = None;
         }
     }
 
-    /// The command that reached it has ended. None if that was to be expected.
+    /// The command that reached it has ended. `None` if that was expected.
     pub(super) fn on_ended(&mut self, ending: Ending) -> Option<Lost> {
         self.line = None;
         let before = self.step;
         match before {
             RemoteStep::Over => return None,
-            // What could not be reached may be, a moment later: so many logins at once are too many for some.
+            // A second try may succeed: some ssh servers refuse many logins at once.
             RemoteStep::Connecting if self.tries < TRIES_MAX && !is_missing(ending) => {
                 self.come_to(RemoteStep::Waiting);
                 self.until = Instant::now() + RETRY_AFTER * self.tries;
@@ -344,7 +344,7 @@ impl Remote {
         }
         let complaint = String::from_utf8_lossy(&self.complained);
         let complaint = complaint.trim();
-        let said = if complaint.is_empty() { "it said nothing" } else { complaint };
+        let said = if complaint.is_empty() { "it printed nothing" } else { complaint };
         let (host, command) = (self.name(), self.command());
         let ended = match ending {
             Ending::Exit(code) => format!("ended with exit code {code}"),
@@ -352,7 +352,7 @@ impl Remote {
         };
         Some(Lost::ForGood(match before {
             RemoteStep::Connecting if is_missing(ending) => format!(
-                "cannot start the daemon on {host}: `{command}` {ended}: {said}; the same ferry must be there, at the same \
+                "cannot start the daemon on {host}: `{command}` {ended}: {said}; install the same ferry there, at the same \
                  path as here"
             ),
             RemoteStep::Connecting => format!("cannot reach {host}: `{command}` {ended}: {said}"),
@@ -362,7 +362,7 @@ impl Remote {
         }))
     }
 
-    /// What starts the daemon, word by word. On this machine itself it needs nobody to reach it.
+    /// The command that starts the daemon, as words. On this machine it does not need `rsh`.
     fn words(&self) -> io::Result<Vec<OsString>> {
         let mut words: Vec<OsString> = Vec::new();
         if !self.share.is_here {
@@ -377,7 +377,7 @@ impl Remote {
         words.iter().map(|word| word.display().to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Until when something has to happen.
+    /// When it is tried again, or counts as late.
     pub(super) fn deadline(&self) -> Option<Instant> {
         matches!(self.step, RemoteStep::Waiting | RemoteStep::Connecting | RemoteStep::Assigned)
             .then_some(self.until)
@@ -387,7 +387,7 @@ impl Remote {
         matches!(self.step, RemoteStep::Connecting | RemoteStep::Assigned) && now >= self.until
     }
 
-    /// What there is to say of a host that does not answer.
+    /// The error message for a host that does not answer.
     pub(super) fn silence(&self, after: Duration) -> String {
         let (host, command, seconds) = (self.name(), self.command(), after.as_secs());
         let complaint = String::from_utf8_lossy(&self.complained);
@@ -395,7 +395,7 @@ impl Remote {
         let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
         match self.step {
             RemoteStep::Assigned => {
-                format!("{host} does not start its ranks within {seconds} s{said}")
+                format!("{host} has not started its ranks within {seconds} s{said}")
             }
             _ => format!(
                 "cannot reach {host}: `{command}` has not answered within {seconds} s{said}"
@@ -403,7 +403,7 @@ impl Remote {
         }
     }
 
-    /// The job has failed elsewhere: who has not begun shall not.
+    /// The job has failed elsewhere: a host that has not started its ranks does not start them.
     pub(super) fn call_off(&mut self) {
         match self.step {
             RemoteStep::Waiting => self.come_to(RemoteStep::Over),
@@ -415,18 +415,18 @@ impl Remote {
         }
     }
 
-    /// What may be left of it, if it did not end in time.
+    /// The warning for a host that did not end in time: ranks may be left there.
     pub(super) fn left_over(&self) -> Option<String> {
         let daemon = self.line.is_some() && self.step != RemoteStep::Over;
         daemon.then(|| {
             format!(
-                "{} did not end in time: its ranks are killed as soon as it notices",
+                "{} did not end in time: its ranks are killed when it notices the lost connection",
                 self.name()
             )
         })
     }
 
-    /// Whatever is there ends: the command is killed, and a daemon that has nobody any more kills its ranks.
+    /// Kills the command that reaches the host. A daemon that loses its launcher kills its ranks.
     pub(super) fn cut(&mut self) {
         let Some(line) = &mut self.line else { return };
         (line.orders, line.news) = (None, None);
@@ -436,17 +436,18 @@ impl Remote {
     }
 }
 
-/// How shells say that a program is not there, or is none.
+/// Whether a shell reports by its exit code that a program is missing or cannot be run.
 fn is_missing(ending: Ending) -> bool {
     matches!(ending, Ending::Exit(126 | 127))
 }
 
-/// How long a host may take to answer, and then to start its ranks.
+/// How long a host may take to answer and to start its ranks.
 const CONNECT_MAX: Duration = Duration::from_secs(60);
-/// How often a host is tried, and how long after.
+/// How often a host is tried.
 const TRIES_MAX: u32 = 3;
-/// How often a host is asked in vain, once a second: as long as ranks wait for each other.
+/// How many pings, one per second, a host may leave unanswered: as long as ranks wait for each other.
 pub(super) const MUTE_PINGS_MAX: u32 = 10;
+/// How long to wait after the first failed try; after the second, twice as long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How much of what the command says is kept.
+/// How much of the command's standard error is kept.
 const COMPLAINT_BYTES_MAX: usize = 2000;

@@ -1,21 +1,21 @@
-//! Ranks that have not been heard for too long: who of them is to die, and who of those that say so.
+//! Decides which ranks to give up when ranks report that others are silent.
 //!
-//! Where a host is cut off, its ranks miss all others as all others miss them, and who is asked first is not who is right.
-//! So word is collected for a moment. Then the host that most others miss, or that misses most others, is given up,
-//! until nobody is left who misses another: most ranks go on.
+//! When a host is cut off, its ranks miss all others as all others miss them, and the first report is not more credible
+//! than the next. So reports are collected for a moment. Then the host with the most broken connections is given up,
+//! again and again until no report is left: most ranks survive.
 
 use std::time::{Duration, Instant};
 
-/// Who misses whom.
+/// Reports of silent ranks.
 #[derive(Default)]
 pub(super) struct Suspicions {
     said: Vec<Suspicion>,
     judge_at: Option<Instant>,
-    /// Hosts that have been given up. What they say, and what is said of them, is not believed any more.
+    /// Hosts that have been given up. Reports by them and about them are ignored.
     given_up: Vec<usize>,
 }
 
-/// On the host `by`, a rank of the host `of` is missed. Hosts are counted as the hosts does.
+/// On the host `by`, a rank of the host `of` is missed. Hosts are numbered as in `Hosts`.
 #[derive(Clone, Copy)]
 struct Suspicion {
     by: usize,
@@ -23,10 +23,10 @@ struct Suspicion {
     rank: u32,
 }
 
-/// Who is to die.
+/// What is given up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Condemned {
-    /// One rank, whose neighbours have missed nobody.
+    /// One rank, whose host has reported no other.
     Rank(u32),
     /// All ranks of a host.
     Host(usize),
@@ -44,7 +44,7 @@ impl Suspicions {
         self.judge_at
     }
 
-    /// Who is to die, when it is time. `ranks` says how many each host has.
+    /// What to give up, if the time has come. `ranks` says how many ranks each host has.
     pub(super) fn judge(&mut self, now: Instant, ranks: &[usize]) -> Vec<Condemned> {
         let mut condemned = Vec::new();
         if self.judge_at.is_none_or(|at| now < at) {
@@ -54,7 +54,7 @@ impl Suspicions {
         let mut said = std::mem::take(&mut self.said);
         while let Some(worst) = worst(&said, ranks) {
             if said.iter().any(|one| one.by == worst) {
-                // Its ranks go on without others, who go on without them.
+                // Its ranks have given up others, which have given them up.
                 self.given_up.push(worst);
                 condemned.push(Condemned::Host(worst));
             } else {
@@ -70,8 +70,8 @@ impl Suspicions {
     }
 }
 
-/// The host that is on bad terms with the most others. Of two with as many it is who says nothing of others, then who has
-/// fewer ranks, then the later one.
+/// The host with the most broken connections to others. Of two with as many, the one that has reported no other; then
+/// the one with fewer ranks; then the later one.
 fn worst(said: &[Suspicion], ranks: &[usize]) -> Option<usize> {
     let involved = |host: usize| said.iter().any(|one| one.by == host || one.of == host);
     let others = |host: usize| {
@@ -86,7 +86,7 @@ fn worst(said: &[Suspicion], ranks: &[usize]) -> Option<usize> {
     (0..ranks.len()).filter(|&host| involved(host)).max_by_key(weight)
 }
 
-/// How long word is collected: both sides of a cut notice at nearly the same moment.
+/// How long reports are collected: both sides of a cut notice it at nearly the same moment.
 const COLLECTING: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     fn a_host_that_is_cut_off_dies_and_not_those_that_it_misses() {
         let said = [(1, 0, 1), (1, 2, 4), (0, 1, 2), (3, 1, 2), (3, 1, 3)];
         assert_eq!(judged(&said, &[2; 4]), [Condemned::Host(1)]);
-        // Even if it alone has something to send.
+        // Even if only its own ranks have something to send.
         assert_eq!(judged(&[(1, 0, 1), (1, 2, 4)], &[2; 4]), [Condemned::Host(1)]);
     }
 

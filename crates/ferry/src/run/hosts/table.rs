@@ -1,7 +1,7 @@
-//! How far each host has come, on the user's terminal, while a job takes long to start.
+//! A table on the user's terminal that shows the progress of each host while a job takes long to start.
 //!
-//! It goes when all have joined, or when a rank has something to print. When the job fails its last state stays, above
-//! what is said of the failure.
+//! It is removed when all hosts have joined, or when a rank prints something. When the job fails, its last state stays
+//! above the error message.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use super::remote::Remote;
 use crate::run::output::Sink;
 
 pub(super) struct ProgressTable {
-    /// When it is drawn next. None if it never is again.
+    /// When it is drawn next. `None` if it is not drawn any more.
     due: Option<Instant>,
-    /// Lines of it on the screen.
+    /// How many lines of it are on the screen.
     shown: usize,
 }
 
@@ -24,7 +24,7 @@ impl ProgressTable {
         self.due
     }
 
-    /// Shows how far the hosts are, if it is time to.
+    /// Draws the table, if it is due.
     pub(super) fn poll(&mut self, now: Instant, hosts: &[Remote], sink: &mut Sink) {
         if self.due.is_some_and(|due| now >= due) {
             self.draw(now, hosts, sink);
@@ -32,17 +32,17 @@ impl ProgressTable {
         }
     }
 
-    /// It is not needed any more.
+    /// Removes the table for good.
     pub(super) fn remove(&mut self, sink: &mut Sink) {
         self.due = None;
         if self.shown > 0 {
             self.clear(sink);
-            // What comes next may be for the other output.
+            // What comes next may go to the other output.
             sink.poll();
         }
     }
 
-    /// The job has failed: if it was there, it stays, as things are now.
+    /// The job has failed: if the table is on the screen, updates it and leaves it there.
     pub(super) fn leave(&mut self, hosts: &[Remote], sink: &mut Sink) {
         if self.due.take().is_some() && self.shown > 0 {
             self.draw(Instant::now(), hosts, sink);
@@ -60,33 +60,33 @@ impl ProgressTable {
 
     fn clear(&mut self, sink: &mut Sink) {
         if self.shown > 0 {
-            // Up to its first line; from there on, nothing.
+            // Move up to its first line, and clear the rest of the screen.
             sink.move_cursor(&format!("\x1b[{}A\r\x1b[J", self.shown));
             self.shown = 0;
         }
     }
 }
 
-/// What is drawn of hosts with these names and these states.
+/// The lines of the table for hosts with these names and states.
 fn lines<'a>(hosts: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
     let hosts: Vec<_> = hosts.collect();
     let width = hosts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let width = width.min(NAME_LETTERS_MAX);
     let told = hosts.iter().take(HOSTS_MAX).map(|(name, state)| {
         let line = format!("{name:width$}  {state}");
-        // A line that is broken would count twice.
+        // A wrapped line would count twice.
         line.chars().take(LINE_LETTERS_MAX).collect()
     });
     let mut lines: Vec<String> = told.collect();
     if hosts.len() > HOSTS_MAX {
-        lines.push(format!("and {} hosts more", hosts.len() - HOSTS_MAX));
+        lines.push(format!("and {} more hosts", hosts.len() - HOSTS_MAX));
     }
     lines
 }
 
-/// A job that starts within this has nothing to show.
+/// A job that starts within this time shows no table.
 const QUIET: Duration = Duration::from_secs(1);
-/// How often the table is drawn anew.
+/// How often the table is redrawn.
 const EACH: Duration = Duration::from_millis(500);
 /// More would not fit on the screen.
 const HOSTS_MAX: usize = 20;
@@ -103,6 +103,6 @@ mod tests {
         assert_eq!(few[0], "a     joined");
         assert_eq!(few[1].len(), LINE_LETTERS_MAX);
         let many = lines((0..300).map(|_| ("n", String::new())));
-        assert_eq!((many.len(), many[HOSTS_MAX].as_str()), (HOSTS_MAX + 1, "and 280 hosts more"));
+        assert_eq!((many.len(), many[HOSTS_MAX].as_str()), (HOSTS_MAX + 1, "and 280 more hosts"));
     }
 }

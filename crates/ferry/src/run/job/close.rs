@@ -1,4 +1,4 @@
-//! The end of a job: nothing is left running, all output is out, and what went wrong is said.
+//! The end of a job: kills what still runs, writes all output, and reports what went wrong.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use super::super::watch::Watch;
 use super::super::wire::Loss;
 use super::{Job, children, is_meant_to_end};
 
-/// How long the end of what ranks left behind may take.
+/// How long to wait for processes that ranks left behind to end.
 const SWEEP_MAX: Duration = Duration::from_millis(250);
 
-/// More than any pipe holds. Whoever writes more after the end is not listened to.
+/// How often a pipe is read after the end: enough to empty it, but not to follow a process that still writes.
 const READS_AFTER_END_MAX: usize = 32;
 
 impl Job {
-    /// Ends what is left and reports. Gives the exit code.
+    /// Ends what is left, and reports. Returns the exit code.
     pub(super) fn close(mut self) -> u8 {
         self.signal_groups(libc::SIGKILL);
         self.sweep();
@@ -45,8 +45,8 @@ impl Job {
         code
     }
 
-    /// Kills what ranks started and left behind, also what hid from its group: the orphans of our
-    /// ranks are our children. Each that dies may leave us its own.
+    /// Kills what ranks started and left behind, also outside of their groups: the orphans of our ranks become our
+    /// children. Each that dies may leave us its own children.
     fn sweep(&self) {
         let until = Instant::now() + SWEEP_MAX;
         loop {
@@ -62,8 +62,8 @@ impl Job {
         }
     }
 
-    /// Writes what waits to be written, unless the user has enough. The launcher of a daemon may have to wait for its
-    /// reader, and asks meanwhile whether we are there.
+    /// Writes what waits to be written, unless a signal asks to end. The launcher of a daemon may have to wait for the
+    /// reader of its output, and pings the daemon meanwhile.
     fn write_out(&mut self) {
         loop {
             self.out.poll();
@@ -98,7 +98,7 @@ impl Job {
 
     fn report(&self) -> Vec<String> {
         let Some(failure) = &self.course.failure else { return report::survived(self.losses()) };
-        // Whoever pressed Ctrl-C knows what happened.
+        // The user ended the job by a signal, such as Ctrl-C: one line is enough.
         if let (Failure::Ended { .. }, Some(asked)) = (failure, self.course.asked)
             && i32::from(failure.exit_code()) == 128 + asked.signal
         {
@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// What the end of a job waits for.
+/// What woke the end of a job.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Wakeup {
     Signal,
@@ -132,7 +132,7 @@ fn wait_for_wakeup(job: &Job, timeout_ms: u64) -> Vec<Wakeup> {
     watch.ready(Some(timeout_ms)).unwrap_or_default()
 }
 
-/// What is in the pipe, whether or not somebody still holds its other end.
+/// Reads what is in the pipe, whether or not a process still holds its other end.
 fn drain(stream: &mut Option<Stream>, sink: &mut Sink) {
     let Some(mut open) = stream.take() else { return };
     for _ in 0..READS_AFTER_END_MAX {
@@ -143,7 +143,7 @@ fn drain(stream: &mut Option<Stream>, sink: &mut Sink) {
     open.flush(sink);
 }
 
-/// The reaper goes when there is nothing left to keep, and leaves no corpse.
+/// Ends the reaper, and reaps it.
 fn dismiss(reaper: Reaper) {
     let pid = reaper.pid;
     reaper.dismiss();

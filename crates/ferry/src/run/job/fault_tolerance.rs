@@ -1,4 +1,4 @@
-//! A job that goes on when ranks die: everybody is told who is gone, and nobody is ended.
+//! A job that continues when ranks die (`--on-death continue`): the other ranks are told, and not ended.
 
 use ferrywire_host::Segment;
 use ferrywire_host::net::directory::Directory;
@@ -8,13 +8,13 @@ use super::super::sys;
 use super::super::wire::{Loss, News};
 use super::{Job, Phase, number};
 
-/// What such a job keeps.
+/// What a fault-tolerant job keeps.
 #[derive(Default)]
 pub(in super::super) struct FaultTolerance {
-    /// Where ranks look who of this host is gone, and who of others.
+    /// Where ranks look up which ranks of this host are gone, and which of other hosts.
     segment: Option<Segment>,
     directory: Option<Directory>,
-    /// Who died.
+    /// The ranks that died.
     pub(super) losses: Vec<Loss>,
 }
 
@@ -25,7 +25,7 @@ impl FaultTolerance {
 }
 
 impl Job {
-    /// Whether the end of a rank is not the end of all: they have met, and nobody has failed.
+    /// Whether the job continues when a rank ends: it is fault-tolerant, all ranks have joined, and it has not failed.
     pub(super) fn goes_on(&self) -> bool {
         let running = matches!(self.course.phase, Phase::Running);
         self.fault_tolerant.is_some()
@@ -34,7 +34,7 @@ impl Job {
             && self.course.failure.is_none()
     }
 
-    /// A rank has ended, in whichever way.
+    /// A rank has ended, in whatever way: records the loss and tells the others.
     pub(super) fn go_on_without(&mut self, at: usize) {
         let rank = &self.ranks[at];
         let (number_of, pid, had_left) = (self.number_of(at), rank.pid, rank.goodbye);
@@ -51,7 +51,7 @@ impl Job {
                 fault_tolerant.losses.push(loss);
             }
         }
-        // What it started goes with it.
+        // Processes that it started end with it.
         if !self.ranks[at].group_gone {
             sys::signal_group(pid, libc::SIGKILL);
         }
@@ -61,7 +61,7 @@ impl Job {
         self.all_wait();
     }
 
-    /// Ranks are gone, here or elsewhere: those who are here shall know.
+    /// Ranks are gone, on this host or another: tells the ranks of this host.
     pub(super) fn on_gone(&mut self, ranks: &[u32]) {
         let Some(FaultTolerance { segment: Some(segment), directory, .. }) = &self.fault_tolerant
         else {
@@ -82,7 +82,8 @@ impl Job {
         }
     }
 
-    /// Somebody has not heard of a rank for too long and goes on without it. So do all: it is killed if it still lives.
+    /// A rank has been silent for too long, and a peer has given it up. Kills it if it still runs, so that all ranks
+    /// agree that it is dead.
     pub(super) fn on_silent(&mut self, rank: u32) {
         if !self.goes_on() {
             return;

@@ -1,4 +1,4 @@
-//! What a daemon on a host has to do with the launcher: it does as it is told, and tells what happens.
+//! The daemon's side of its channel to the launcher: it obeys orders, and sends news.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,19 +11,19 @@ use super::super::sys::Ending;
 use super::super::wire::{self, Broken, FrameKind, Frames, HostRecord, News, Order};
 use super::{Job, Others, number};
 
-/// The launcher, as its daemon on a host sees it.
+/// The launcher, as a daemon sees it.
 pub(in super::super) struct Launcher {
     pub(in super::super) orders: Frames,
     pub(in super::super) news: File,
 }
 
 impl Launcher {
-    /// If the launcher is gone, the orders end, too.
+    /// Sends news. Errors are ignored: if the launcher is gone, the orders end, too.
     pub(super) fn tell(&self, news: &News) {
         let _ = wire::say(&self.news, news);
     }
 
-    /// The orders that have come, and what is wrong if there will be no more.
+    /// The orders that have arrived, and why there will be no more, if so.
     fn heard(&mut self) -> (Vec<Order>, Option<Broken>) {
         let mut orders = Vec::new();
         if let Err(broken) = self.orders.poll() {
@@ -55,13 +55,13 @@ impl AsFd for Launcher {
 }
 
 impl Job {
-    /// Orders have come, or nobody gives any more.
+    /// Obeys the orders that have arrived. Kills all ranks if the channel is broken.
     pub(super) fn on_launcher(&mut self) {
         let Some(launcher) = &mut self.launcher else { return };
         let (orders, broken) = launcher.heard();
         orders.into_iter().for_each(|order| self.obey(order));
         if broken.is_some() {
-            // Without a launcher there is no job.
+            // Without a launcher the job cannot go on.
             self.launcher = None;
             self.course.failure.get_or_insert(Failure::NoHead);
             self.kill();
@@ -70,7 +70,7 @@ impl Job {
 
     fn obey(&mut self, order: Order) {
         match order {
-            // There is one assignment, and it is done.
+            // The one assignment has been carried out.
             Order::Start(_) => {}
             Order::Go { hosts, frame_bytes_max, provider } => {
                 match far::directory(&hosts, frame_bytes_max) {
@@ -87,7 +87,7 @@ impl Job {
             }
             Order::All => {
                 let sockets = self.ranks.iter().filter_map(|rank| rank.rank_socket.as_ref());
-                // Whoever does not hear it is gone.
+                // A rank that cannot be told is gone.
                 sockets.for_each(|place| drop(place.tell_all()));
             }
             Order::Signal(signal) => self.pass_on(signal),
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// All ranks of this host are here; so is everybody, if this is the only host.
+    /// All ranks of this host have joined. Admits them if this is the only host; otherwise tells the launcher.
     pub(super) fn all_are_here(&mut self) {
         match &self.launcher {
             None => self.admit(None),
@@ -121,9 +121,10 @@ impl Job {
         }
     }
 
-    /// A rank waits for all the others. When all here do, the launcher is told; if this is the only host, they may go.
+    /// A rank waits for all others. When all ranks of this host do, tells the launcher; if this is the only host,
+    /// releases them.
     pub(super) fn all_wait(&mut self) {
-        // Who has died is not waited for.
+        // Ranks that have died are not waited for.
         let any = self.ranks.iter().any(|rank| rank.waits_for_all && rank.ending.is_none());
         if !any || !self.ranks.iter().all(|rank| rank.waits_for_all || rank.ending.is_some()) {
             return;
@@ -142,7 +143,7 @@ impl Job {
         }
     }
 
-    /// That somebody waits, or will never come, may matter on other hosts.
+    /// Tells the launcher that a rank waits, or has ended without joining: ranks of other hosts may be affected.
     pub(super) fn tell_who_waits(&mut self) {
         let Some(launcher) = &self.launcher else { return };
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());

@@ -1,7 +1,7 @@
-//! Every option that `ferry run` knows, of its own and of MPICH's and Open MPI's launchers.
+//! All options that `ferry run` accepts: its own, and those of MPICH's and Open MPI's launchers.
 //!
-//! Names stand without dashes. A row with a help text is ours; the others are here so that the
-//! command lines people have keep working.
+//! Names are without dashes. A row with a help text is our own option; the others are here so that existing
+//! command lines keep working.
 
 /// One option.
 pub(super) struct OptionRow {
@@ -9,7 +9,7 @@ pub(super) struct OptionRow {
     pub(super) meaning: Meaning,
     /// How `--help` writes the option.
     pub(super) shown: &'static str,
-    /// What `--help` says. Empty: not shown.
+    /// The help text. Rows without one are not shown by `--help`.
     pub(super) help: &'static str,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum Meaning {
     DryRun,
     Help,
     Version,
-    /// Asks for what is so anyway.
+    /// Asks for what is the case anyway.
     Fine,
-    /// Of no meaning here; so many words follow.
+    /// Has no meaning here; `values` words follow.
     Ignored {
         values: usize,
     },
@@ -53,9 +53,9 @@ pub(super) enum Meaning {
     Sealed,
     TrustFabric,
     Rail,
-    /// What becomes of the others when a rank dies.
+    /// What happens to the other ranks when one dies.
     OnDeath,
-    /// They go on, as others write it; so many words follow.
+    /// The other ranks go on, as Open MPI and MPICH spell it; `values` words follow.
     FaultTolerant {
         values: usize,
     },
@@ -83,9 +83,9 @@ pub(super) const TABLE: &[OptionRow] = &[
         &["x"],
         Meaning::Export,
         "-x NAME=VALUE",
-        "set a variable for this program; all others are exported as they are",
+        "set a variable for this program; it inherits all others",
     ),
-    ours(&["env"], Meaning::Environment, "-env NAME=VALUE", "the same"),
+    ours(&["env"], Meaning::Environment, "-env NAME=VALUE", "the same as -x"),
     ours(
         &["genv"],
         Meaning::GlobalEnvironment,
@@ -102,57 +102,57 @@ pub(super) const TABLE: &[OptionRow] = &[
         &["hostfile", "machinefile", "f"],
         Meaning::HostFile,
         "--hostfile FILE",
-        "the same, one host a line",
+        "the same from a file, one host per line",
     ),
     ours(
         &["ppn", "perhost", "npernode", "N"],
         Meaning::PerHost,
         "-ppn N",
-        "each host takes N ranks before the next one",
+        "place N ranks on each host before the next one",
     ),
     ours(
         &["rsh", "launcher-exec", "plm_rsh_agent"],
         Meaning::Rsh,
         "--rsh COMMAND",
-        "how a host is reached: COMMAND HOST ... (ssh)",
+        "how to run a command on a host: COMMAND HOST ... (ssh)",
     ),
     ours(
         &["port-range"],
         Meaning::Ports,
         "--port-range LOW-HIGH",
-        "where hosts open their one port each",
+        "the range from which each host takes its one port",
     ),
-    ours(&["iface"], Meaning::Interface, "--iface NAME", "the interface that ranks talk by"),
-    ours(&["cidr"], Meaning::Net, "--cidr ADDRESS/BITS", "the network that ranks talk by"),
+    ours(&["iface"], Meaning::Interface, "--iface NAME", "the network interface between hosts"),
+    ours(&["cidr"], Meaning::Net, "--cidr ADDRESS/BITS", "the network between hosts"),
     ours(
         &["insecure"],
         Meaning::Insecure,
         "--insecure",
-        "frames between hosts are neither sealed nor authenticated: for measuring",
+        "neither encrypt nor authenticate frames between hosts: for measuring",
     ),
     ours(
         &["rail"],
         Meaning::Rail,
         "--rail auto|udp|fabric[:PROVIDER]",
-        "what hosts talk by; ferry info says what there is (auto: udp, which is sealed)",
+        "the rail between hosts; ferry info lists them (auto, which is udp)",
     ),
     ours(
         &["trust-fabric"],
         Meaning::TrustFabric,
         "--trust-fabric",
-        "auto may take hardware by libfabric, where frames are not sealed",
+        "let auto use messaging hardware, without encryption and authentication",
     ),
     ours(
         &["sealed"],
         Meaning::Sealed,
         "--sealed",
-        "do not start unless all frames between hosts are sealed",
+        "refuse to start unless all frames between hosts are encrypted and authenticated",
     ),
     ours(
         &["wdir", "wd", "chdir"],
         Meaning::Folder,
         "--wdir DIR",
-        "start this program in DIR; a relative program is looked up there",
+        "start this program in DIR; a relative path of the program is resolved there",
     ),
     ours(
         &["label", "l", "tag-output", "prepend-rank"],
@@ -170,24 +170,24 @@ pub(super) const TABLE: &[OptionRow] = &[
         &["stdin", "s"],
         Meaning::Stdin,
         "--stdin none|all|RANK",
-        "who reads the standard input (0)",
+        "which ranks read the standard input (0)",
     ),
     ours(
         &["timeout"],
         Meaning::Timeout,
         "--timeout SECONDS",
-        "end the job after that time, with exit code 124",
+        "end the job after this time, with exit code 124",
     ),
     ours(
         &["on-death"],
         Meaning::OnDeath,
         "--on-death end|continue",
-        "when a rank dies, end all others (end), or tell them and go on",
+        "when a rank dies, end the others, or tell them and continue (end)",
     ),
     ours(&["dry-run"], Meaning::DryRun, "--dry-run", "print what would be started, and stop"),
-    ours(&["help", "h", "?"], Meaning::Help, "-h, --help", "print this"),
+    ours(&["help", "h", "?"], Meaning::Help, "-h, --help", "print this help"),
     ours(&["version", "V", "info"], Meaning::Version, "-V, --version", "print the version"),
-    // What others have for the same, or for what is so anyway.
+    // Other spellings of the same, and options that ask for what is the case anyway.
     theirs(&["outfile-pattern", "outfile"], Meaning::OutPattern),
     theirs(&["errfile-pattern", "errfile"], Meaning::ErrPattern),
     theirs(&["envall"], Meaning::InheritAll),
@@ -200,7 +200,7 @@ pub(super) const TABLE: &[OptionRow] = &[
     theirs(
         &["configfile", "app"],
         Meaning::Unsupported {
-            instead: "write the programs on the command line, with ':' between",
+            instead: "write the programs on the command line, separated by ':'",
         },
     ),
     theirs(&["enable-recovery", "disable-auto-cleanup"], Meaning::FaultTolerant { values: 0 }),
@@ -301,13 +301,13 @@ pub(super) const TABLE: &[OptionRow] = &[
     ),
 ];
 
-/// The option as one writes it: one dash for a letter, two for a word.
+/// The option with its dashes, for suggestions.
 pub(super) fn spelled(name: &'static str) -> &'static str {
-    // The few that are suggested often have their usual spelling; the rest are themselves.
+    // Names that are not in the table are returned without dashes.
     SPELLED.iter().find(|spelled| spelled.trim_start_matches('-') == name).copied().unwrap_or(name)
 }
 
-/// Names with dashes, for suggestions.
+/// Frequent options with their usual dashes.
 const SPELLED: &[&str] = &[
     "-n",
     "-np",

@@ -1,4 +1,4 @@
-//! Command lines as people write them.
+//! Tests of the parser, on command lines as people write them.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn a_rail_is_named_or_left_to_us() {
     assert_eq!(run("a").rail, RailRequest::Auto);
     assert_eq!(run("--rail udp a").rail, RailRequest::Udp);
     assert_eq!(run("--rail=fabric:tcp a").rail, RailRequest::Fabric(Some("tcp".into())));
-    // Whoever trusts a fabric says so, in whichever order.
+    // `--trust-fabric` counts in any position.
     for line in ["--trust-fabric a", "--rail auto --trust-fabric a", "--trust-fabric --rail auto a"]
     {
         assert_eq!(run(line).rail, RailRequest::Trusting, "{line}");
     }
     assert_eq!(run("--rail udp --trust-fabric a").rail, RailRequest::Udp);
-    let said = "--rail tcp: auto, udp, fabric or fabric:PROVIDER is wanted";
+    let said = "--rail tcp: expected auto, udp, fabric or fabric:PROVIDER";
     assert_eq!(wrong("--rail tcp a"), said);
 }
 
@@ -143,15 +143,15 @@ fn hosts_are_read_and_slots_count_here_too() {
     assert_eq!((here.programs[0].ranks, here.hosts[0].slots), (Some(4), Some(4)));
     assert!(here.hosts[0].is_here() && !asked.hosts[0].is_here());
     assert!(wrong("--hostfile /no/such x").contains("/no/such"));
-    assert!(wrong("-hosts a:x y").contains("is no host"));
+    assert!(wrong("-hosts a:x y").contains("is not a host"));
 }
 
 #[test]
 fn mistakes_are_named_with_what_is_near() {
-    assert_eq!(wrong("--lable a"), "there is no option --lable; the nearest is --label");
-    assert_eq!(wrong("--timout 3 a"), "there is no option --timout; the nearest is --timeout");
+    assert_eq!(wrong("--lable a"), "unknown option --lable; did you mean --label?");
+    assert_eq!(wrong("--timout 3 a"), "unknown option --timout; did you mean --timeout?");
     assert!(wrong("--something-else a").contains("ferry run --help"));
-    assert_eq!(wrong("-n"), "-n wants a value after it");
+    assert_eq!(wrong("-n"), "-n needs a value");
     assert!(wrong("-n 0 a").contains("1 or more"));
     assert!(wrong("-n four a").contains("-n four"));
     assert!(wrong("--timeout -1 a").contains("seconds"));

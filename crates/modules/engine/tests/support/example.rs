@@ -1,4 +1,4 @@
-//! The example modules, compiled as `ferry module cc` does it, and what their tests share.
+//! The example modules, compiled as by `ferry module cc`, and what their tests share.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ferrywire_modules::CLANG_FLAGS;
 
-/// The code of `examples/modules/NAME.c`. None, and a word about it, if this machine cannot compile it.
+/// The code of `examples/modules/NAME.c`. None, with a message, if this machine cannot compile it.
 pub(crate) fn code(name: &'static str) -> Option<Vec<u8>> {
     type Compiled = HashMap<&'static str, Result<Vec<u8>, Missing>>;
     static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
@@ -37,12 +37,12 @@ fn compile(name: &str) -> Result<Vec<u8>, Missing> {
     let Ok(linker) = Command::new("clang").arg("-print-prog-name=wasm-ld").output() else {
         return Err(Missing("clang"));
     };
-    // Who finds the linker names its place, and who does not, its name.
+    // clang prints a path if it finds the linker, and just the name otherwise.
     if !String::from_utf8_lossy(&linker.stdout).contains('/') {
         return Err(Missing("wasm-ld"));
     }
     let source = repository().join("examples/modules").join(name).with_extension("c");
-    // Test programs may run side by side.
+    // Test programs may run in parallel.
     let wasm =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.wasm", std::process::id()));
     let compiled = Command::new("clang")
@@ -64,13 +64,13 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A hang ends the test with a word, instead of never.
+/// Aborts the process with a message if the test hangs.
 pub(crate) fn watched<R>(test: impl FnOnce() -> R) -> R {
     let (over, watch) = channel::<()>();
     let name = thread::current().name().unwrap_or("a test").to_string();
     thread::spawn(move || {
         if watch.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
-            // Not `eprintln`, which the test harness would keep to itself.
+            // Not `eprintln`, which the test harness would capture.
             let _ = writeln!(std::io::stderr(), "{name} hangs");
             std::process::abort();
         }
@@ -82,7 +82,7 @@ pub(crate) fn watched<R>(test: impl FnOnce() -> R) -> R {
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The seeds of this run: `SEED=7 cargo test` repeats one, and `RUNS` is for more of them.
+/// The seeds of this run: `SEED=7 cargo test` repeats one, and `RUNS` sets their number.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match (number("SEED"), number("RUNS")) {
@@ -91,7 +91,7 @@ pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// Bytes that tell whose they are and where.
+/// Bytes that identify their owner and their length.
 pub(crate) fn pattern(whose: u32, len: usize) -> Vec<u8> {
     let mut random = ferrywire_sim::random::Random::new(u64::from(whose) << 32 | len as u64);
     let mut bytes: Vec<u8> =
@@ -120,7 +120,7 @@ pub(crate) mod queue {
         bytes
     }
 
-    /// What an answer says: its status, how many tasks are left, and the task.
+    /// Parses an answer: its status, how many tasks are left, and the task.
     pub(crate) fn answer(bytes: &[u8]) -> (u32, u32, Option<(u32, u32)>) {
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let task = (bytes.len() > 8).then(|| {
@@ -153,14 +153,14 @@ pub(crate) mod table {
         [&key.to_le_bytes()[..], value].concat()
     }
 
-    /// What an answer says: its status, and the value.
+    /// Parses an answer: its status, and the value.
     pub(crate) fn answer(bytes: &[u8]) -> (u32, Vec<u8>) {
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         assert_eq!(number(4) as usize, bytes.len() - 8, "it says how long its value is");
         (number(0), bytes[8..].to_vec())
     }
 
-    /// One random operation, as a tag and a request, and what the answer must be: the oracle knows.
+    /// A random operation, as a tag and a request, and the expected answer.
     pub(crate) fn operation(
         random: &mut Random,
         key: u64,
@@ -213,7 +213,7 @@ pub(crate) mod histogram {
         [tag, u32::from(what == What::Values)]
     }
 
-    /// Where a message is counted.
+    /// The bucket that a message is counted in.
     pub(crate) fn place(what: What, message: &[u8]) -> usize {
         let value = match (what, message.first_chunk::<8>()) {
             (What::Lengths, _) => message.len() as u64,
@@ -224,7 +224,7 @@ pub(crate) mod histogram {
     }
 }
 
-/// What `reduce.c` comes to, bit by bit: children first, then the own vector.
+/// The result of `reduce.c`, bit by bit: children first, then the rank's own vector.
 pub(crate) fn sum_of_tree(rank: u32, vectors: &[Vec<f64>]) -> Vec<f64> {
     let size = u32::try_from(vectors.len()).expect("few");
     let children: Vec<Vec<f64>> = [2 * rank + 1, 2 * rank + 2]

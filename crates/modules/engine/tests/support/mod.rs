@@ -1,4 +1,4 @@
-//! A hook that does what a NIC would, and remembers it; the examples, compiled.
+//! A hook that acts like a NIC and records what it is asked for; the examples, compiled.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -7,7 +7,7 @@ pub(crate) mod example;
 use ferrywire_modules::{Budget, Code, Engine, Instance, Refusal};
 use ferrywire_nic::{Hook, Trap};
 
-/// What a module has asked for.
+/// A request of a module.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Asked {
     Forward { to: u32, bytes: Vec<u8> },
@@ -48,8 +48,8 @@ impl Hook for Recorder {
     }
 
     fn payload_mut(&mut self) -> &mut [u8] {
-        // A NIC may copy the payload when a module wants to change it. So does this one: what the engine knew of
-        // where the payload is has become wrong.
+        // A NIC may copy the payload when a module wants to change it. So does this one: pointers to the payload that
+        // the engine had become stale.
         self.payload = self.payload.clone();
         &mut self.payload
     }
@@ -85,7 +85,7 @@ impl Hook for Recorder {
     }
 }
 
-/// Compiles with the library that is loaded, as applications do.
+/// Compiles with the loaded library, as applications do.
 pub(crate) fn compile(text: &str) -> Result<Code, Refusal> {
     compile_within(text, &Budget::default())
 }
@@ -94,7 +94,7 @@ pub(crate) fn compile_within(text: &str, budget: &Budget) -> Result<Code, Refusa
     Engine::open(|_| None).expect("the build put it here").compile(text.as_bytes(), budget)
 }
 
-/// A live module of a text that is good.
+/// Starts a module from valid text.
 pub(crate) fn start(text: &str) -> Instance {
     let code = compile(text).unwrap_or_else(|refusal| panic!("{refusal}\n{text}"));
     code.start().unwrap_or_else(|refusal| panic!("{refusal}\n{text}"))
