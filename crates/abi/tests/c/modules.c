@@ -130,7 +130,7 @@ static void refusals(void) {
     MPI_Comm comm, world;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &world));
     OK(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN));
-    expect(Ferry_Module_load(world, "no", "nonsense", 8, &comm), "it is not WebAssembly");
+    expect(Ferry_Module_load(world, "no", "nonsense", 8, &comm), "the code is not WebAssembly");
     CHECK(comm == MPI_COMM_NULL);
     expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm), "the module imports `env.printf`");
     expect(Ferry_Module_load(world, "no", "", -1, &comm), "-1 bytes are no length of code");
