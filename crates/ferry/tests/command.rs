@@ -31,8 +31,7 @@ fn a_planted_bug_fails_the_soak_and_names_its_seed() {
     assert!(text(&output.stdout).starts_with("seed "), "{}", text(&output.stdout));
 }
 
-/// A world that ends in a panic names its seed and the command that shows it again; and that shows what happened up to
-/// the panic.
+/// A world that panics prints its seed and the command that replays it, which prints the trace up to the panic.
 #[test]
 fn a_panic_names_its_world_and_leaves_its_trace() {
     let output = ferry(&["sim", "soak", "--bug", PANICS]);
@@ -53,7 +52,7 @@ fn a_panic_names_its_world_and_leaves_its_trace() {
 /// A planted bug that an assertion finds, not an oracle.
 const PANICS: &str = "ticket-leak";
 
-/// Whoever always runs the same seeds never sees this bug; a fresh range does.
+/// The first seeds never find this bug; a fresh range does.
 #[test]
 fn a_fresh_range_finds_what_the_first_seeds_miss() {
     let soak = |first| {
@@ -68,7 +67,7 @@ fn a_fresh_range_finds_what_the_first_seeds_miss() {
     assert!(text(&fresh.stdout).starts_with("seed 12"), "{}", text(&fresh.stdout));
 }
 
-/// Another word is another range, and the same word the same.
+/// The same word gives the same range, and another word another.
 #[test]
 fn seeds_follow_from_a_word() {
     let first = |word: &str| {
@@ -107,7 +106,7 @@ fn a_trace_is_the_same_twice() {
     let trace = || {
         let output = ferry(&["sim", "soak", "--first", "10", "--seeds", "1", "--trace"]);
         let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
-        // The last lines say how long it took.
+        // The last two lines say how long it took.
         lines[..lines.len() - 2].to_vec()
     };
     let first = trace();
@@ -128,7 +127,7 @@ fn mistakes_are_explained() {
 #[test]
 fn the_bare_machine_is_measured_without_any_peer() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return; // An exchange between two processors takes two.
+        return; // An exchange needs two processors.
     }
     let output = ferry(&["bench", "pingpong", "--peers", "none", "--quick", "--json"]);
     let report = json(&output);

@@ -1,11 +1,11 @@
-//! Ranks in containers: in namespaces of their own, with other user numbers, where nobody may read the memory of others,
-//! at addresses that are the same in each. Whatever two places allow each other, 1 MB goes both ways and arrives as it
-//! was sent.
+//! Ranks in containers: in namespaces of their own, with other user numbers, without permission to read the memory of
+//! others, at addresses that are the same in each. Whatever two containers permit each other, 1 MB goes both ways and
+//! arrives as it was sent.
 //!
-//! Every two places make a job of four ranks, two in each, so that ranks of one test exchange as well as ranks of two.
-//! A process number means something only inside of its namespace, and an address only inside of its process: a library
-//! that trusts either copies from memory that is not the sender's. What cannot be made here, because that takes root or
-//! another kernel, is told in a line beginning with "not tested".
+//! Every two containers make a job of four ranks, two in each, so that ranks of one container exchange as well as ranks of
+//! two. A pid is valid only inside its namespace, and an address only inside its process: a library that trusts either
+//! copies from memory that is not the sender's. A container that cannot be made here, because that takes root or another
+//! kernel, is reported in a line beginning with "not tested".
 //!
 //!     cargo test -p ferrywire-ferry --test containers -- --nocapture
 
@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Ended, Folder, MEMBER, become_user, is_root, worker};
 
-/// A user who exists nowhere.
+/// A user number that no account has.
 const SOMEBODY: u32 = 61_401;
 
 /// A rank, for the tests below.
@@ -30,7 +30,7 @@ fn member() {
     worker::rank();
 }
 
-/// Where a rank runs: the words before its program.
+/// A container for ranks: the command that comes before their program.
 struct Container {
     name: &'static str,
     words: Vec<String>,
@@ -52,7 +52,7 @@ const CONTAINERS: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// The launcher and the ranks' program, where every user can reach them.
+/// A test, with copies of the launcher and the ranks' program that every user can reach.
 struct ContainerTest {
     folder: Folder,
     ferry: PathBuf,
@@ -73,7 +73,7 @@ impl ContainerTest {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         if let Some(user) = self.user {
-            // SAFETY: makes system calls alone.
+            // SAFETY: makes only system calls.
             unsafe { command.pre_exec(move || become_user(user)) };
         }
         command
@@ -97,8 +97,8 @@ impl ContainerTest {
         found
     }
 
-    /// Two ranks in each of two containers. Says whether the messages came whole, which takes that all may read each
-    /// other.
+    /// Runs two ranks in each of two containers. Returns whether messages arrived whole, as they do if all ranks may read
+    /// each other's memory.
     fn exchange(&self, one: &Container, other: &Container) -> bool {
         let mut job = self.command(&self.ferry);
         job.arg("run").env("WORK", "pairs").env("RUST_BACKTRACE", "0");
@@ -115,7 +115,7 @@ impl ContainerTest {
         whole
     }
 
-    /// Every two of them.
+    /// Runs a job in every two containers.
     fn exchange_all(&self, containers: &[Container]) {
         for (at, one) in containers.iter().enumerate() {
             for other in &containers[at..] {
@@ -140,8 +140,8 @@ fn ranks_of_a_user_without_rights_do_too() {
     test.exchange_all(&test.containers());
 }
 
-/// What the system permits may change: whoever has read the memory of another may not be permitted to any more, from one
-/// moment to the next. Messages that were under way then arrive all the same.
+/// The permission to read the memory of another rank may be withdrawn at any moment. Messages that are under way then
+/// still arrive.
 #[test]
 fn ranks_that_become_unreadable_exchange_what_was_sent() {
     let user = is_root().then_some(SOMEBODY + 1);
@@ -157,7 +157,7 @@ fn ranks_that_become_unreadable_exchange_what_was_sent() {
     assert!(test.exchange(&machine(), &machine()), "this user may read its own ranks");
 }
 
-/// Ranks that share a namespace of pids are known to each other by other pids than to the launcher outside.
+/// Ranks that share a pid namespace have other pids for each other than the launcher outside has for them.
 #[test]
 fn ranks_in_one_container_read_each_other_and_ranks_in_two_do_not() {
     let Some(shared) = Pids::new() else { return };
@@ -173,16 +173,16 @@ fn ranks_in_one_container_read_each_other_and_ranks_in_two_do_not() {
     };
     assert!(test.exchange(&machine, &machine), "nothing is between them");
     assert!(test.exchange(&inside, &inside), "they see each other");
-    // Each inside sees nobody, so that what comes to it from its like comes in chunks.
+    // No rank sees the others, so that messages between containers come in chunks.
     assert!(!test.exchange(&apart, &apart), "they have no pid for each other");
     test.exchange(&inside, &machine);
     test.exchange(&inside, &apart);
 }
 
-/// A namespace of pids, kept by a process in it.
+/// A pid namespace, kept open by a process in it.
 struct Pids {
     reaper: Child,
-    /// The process in it, as we count.
+    /// The pid of that process, as seen from outside.
     first: u32,
 }
 

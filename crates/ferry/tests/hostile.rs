@@ -1,9 +1,9 @@
-//! Jobs in places that are not made for them: without shared memory, without the right to read
+//! Jobs in hostile environments: without shared memory, without permission to read the memory of
 //! others, without network, with little memory, few files, a full disk.
 //!
-//! Each runs a job of a few ranks that exchange short and long messages and check the bytes. What a
-//! test does not allow is a sentence and an exit code, never SIGBUS and never a hang. Where a test
-//! cannot be made, because that takes root, the test says so in one line beginning with "not tested".
+//! Each test runs a job of a few ranks that exchange short and long messages and check the bytes. If the
+//! environment is too hostile, the job ends with a sentence and an exit code, never with SIGBUS and never in a
+//! hang. A test that is not possible here, because it takes root, prints a line beginning with "not tested".
 //!
 //!     cargo test -p ferrywire-ferry --test hostile -- --nocapture
 
@@ -20,7 +20,7 @@ use std::process::Command;
 use common::worker;
 use common::{Ended, Folder, MEMBER, become_user, check, is_root, limit};
 
-/// A user who exists nowhere, so that no process of his is counted but ours.
+/// A user number that no account has, so that only our processes are counted against its limits.
 const SOMEBODY: u32 = 61_234;
 
 /// A rank, for the tests below.
@@ -30,7 +30,7 @@ fn member() {
     worker::rank();
 }
 
-/// A test with the launcher and the rank's program in it, which every user can reach.
+/// A test, with copies of the launcher and the ranks' program that every user can reach.
 struct HostileTest {
     folder: Folder,
     ferry: PathBuf,
@@ -46,7 +46,7 @@ impl HostileTest {
         HostileTest { folder, ferry, rank }
     }
 
-    /// A job of so many ranks, started through `before`, which ends where the command begins.
+    /// A job of `ranks` ranks, whose command line follows the words in `before`.
     fn job(&self, before: &[&str], ranks: u32, options: &[&str]) -> Command {
         let mut words: Vec<String> = before.iter().map(|&word| word.to_owned()).collect();
         words.extend([self.ferry.display().to_string(), "run".into(), "-n".into()]);
@@ -63,7 +63,7 @@ impl HostileTest {
         common::finish(command, &self.folder)
     }
 
-    /// Runs the command, which has to work and be silent about it.
+    /// Runs the command, which has to succeed without a message.
     fn works(&self, command: Command, ranks: u32) {
         let ended = self.run(command);
         assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
@@ -71,7 +71,7 @@ impl HostileTest {
         assert_eq!(ended.out.matches("exchanged 13 rounds").count(), ranks as usize);
     }
 
-    /// Runs the command, which may fail if it says why. Says whether it worked.
+    /// Runs the command, which may fail if it says why. Returns whether it succeeded.
     fn works_or_says_why(&self, what: &str, command: Command) -> bool {
         let Ended { status, out, err } = self.run(command);
         let died = status.signal();
@@ -87,7 +87,7 @@ impl HostileTest {
     }
 }
 
-/// Whether the kernel lets us make such a test; if not, the line that says so is printed.
+/// Whether such a test is possible here. If not, prints a line that says so.
 fn can(what: &str, command: &[&str]) -> bool {
     let tried = Command::new(command[0]).args(&command[1..]).output();
     let can = tried.is_ok_and(|output| output.status.success());
@@ -104,7 +104,7 @@ fn needs_root(what: &str) -> bool {
     is_root()
 }
 
-/// A shell in its own mount namespace, which does `script` and becomes the command.
+/// A shell in its own mount namespace, which runs `script` and then executes the command.
 fn mounted(script: &str) -> Vec<String> {
     let script = format!("set -e; mount --make-rprivate /; {script}\nexec \"$@\"");
     ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
@@ -147,7 +147,7 @@ fn where_nobody_may_read_the_memory_of_others() {
     for error in [libc::EPERM, libc::ENOSYS] {
         let test = HostileTest::new(&format!("seccomp-{error}"));
         let mut job = test.job(&[], 3, &[]);
-        // SAFETY: `forbid` makes system calls alone.
+        // SAFETY: `forbid` makes only system calls.
         unsafe { job.pre_exec(move || forbid(error)) };
         test.works(job, 3);
     }
@@ -159,8 +159,8 @@ fn where_a_rank_does_not_let_itself_be_read() {
     let mut job = test.job(&[], 3, &[]);
     job.env("UNREADABLE", "1");
     if is_root() {
-        // Root may read it all the same.
-        // SAFETY: makes system calls alone.
+        // Root could still read it.
+        // SAFETY: makes only system calls.
         unsafe { job.pre_exec(|| become_user(SOMEBODY)) };
     }
     test.works(job, 3);
@@ -206,7 +206,7 @@ fn as_somebody_without_rights() {
     if needs_root("another user") {
         let test = HostileTest::new("nobody");
         let mut job = test.job(&[], 4, &[]);
-        // SAFETY: makes system calls alone.
+        // SAFETY: makes only system calls.
         unsafe { job.pre_exec(|| become_user(SOMEBODY + 1)) };
         test.works(job, 4);
     }
@@ -262,7 +262,7 @@ fn limited(
     resource: libc::__rlimit_resource_t,
     value: u64,
 ) -> Command {
-    // A user for each limit: tests run at the same time, and processes are counted by user.
+    // A user for each limit: tests run at the same time, and processes are counted per user.
     limited_to(test, SOMEBODY + 2 + resource, ranks, resource, value)
 }
 
@@ -279,7 +279,7 @@ fn limited_to(
         limit(resource, value)?;
         if root { become_user(user) } else { Ok(()) }
     };
-    // SAFETY: makes system calls alone.
+    // SAFETY: makes only system calls.
     unsafe { job.pre_exec(settle) };
     job
 }
@@ -288,7 +288,7 @@ fn limited_to(
 fn with_little_address_space() {
     let test = HostileTest::new("address-space");
     test.works(limited(&test, 3, libc::RLIMIT_AS, 1 << 30), 3);
-    // With less the loader of the system dies of it, before anything of ours runs.
+    // With less, the system's loader fails before any of our code runs.
     for megabytes in [12, 16, 24, 32, 64, 128] {
         let job = limited(&test, 4, libc::RLIMIT_AS, megabytes << 20);
         test.works_or_says_why(&format!("{megabytes} MB of address space"), job);
@@ -342,7 +342,7 @@ fn without_a_null_device() {
     let ended = test.run(test.job(&words(&before), 2, &[]));
     let line = "ferry run: cannot open the standard input of rank 1, /dev/null: No such file";
     assert!(ended.err.starts_with(line), "{}", ended.err);
-    // Who needs none has none.
+    // With `--stdin all`, no rank needs the null device.
     test.works(test.job(&words(&before), 2, &["--stdin", "all"]), 2);
 }
 
@@ -387,7 +387,7 @@ impl Group {
     }
 
     fn limit(&self, bytes: u64) {
-        // What the last job left in caches is let go first.
+        // First drop what the last job left in caches.
         let _ = fs::write(self.0.join("memory.force_empty"), "0");
         fs::write(self.file().expect("there"), bytes.to_string()).expect("limited");
         let _ = fs::write(self.0.join("memory.swap.max"), "0");
@@ -400,7 +400,7 @@ impl Drop for Group {
     }
 }
 
-/// From here on the calls that look into other processes fail.
+/// Makes the calls that look into other processes fail with `error` from now on.
 fn forbid(error: c_int) -> io::Result<()> {
     let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
     let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(error).unwrap_or(1);
@@ -413,7 +413,7 @@ fn forbid(error: c_int) -> io::Result<()> {
     };
     let same = |call, jump| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, 0, call);
     let mut filter = [
-        // The number of the call is the first word of what is judged.
+        // The number of the call is the first word of the filter's input.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         same(number(calls[0]), 3),
         same(number(calls[1]), 2),

@@ -1,5 +1,5 @@
-//! `ferry install` and the wrappers of compilers, as a user calls them. The library is a stand-in: what it
-//! does is not asked here.
+//! `ferry install` and the compiler wrappers, as a user calls them. The library is a stand-in: its functions
+//! are not tested here.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use common::{Ended, FERRY, Folder, finish, is_root};
 
-/// A folder as cargo leaves it: the command, and beside it the library.
+/// A folder as cargo leaves it: the command and the library side by side.
 struct Built {
     folder: Folder,
 }
@@ -116,12 +116,12 @@ fn everything_is_in_its_place_and_works_after_a_move() {
     }
     fs::remove_file(source).expect("removed");
     succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "true"]));
-    // What was linked before the move looks for the library where it was, and by itself finds it no more. (Cargo tells
-    // the loader where the build tree is, which has a library, too.)
+    // A program linked before the move looks for the library at the old place and does not find it, unless mpiexec starts
+    // it. (LD_LIBRARY_PATH is unset, since cargo sets it to the build tree, which has a library, too.)
     let alone = ["-u", "LD_LIBRARY_PATH", "./before"];
     assert!(!built.run("/usr/bin/env", &alone).status.success());
     succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "./before"]));
-    // It comes before whatever the user has there, which stays.
+    // Our folder comes first in the user's LD_LIBRARY_PATH, which is kept.
     let script = ["-x", "LD_LIBRARY_PATH=/theirs", "sh", "-c", "echo $LD_LIBRARY_PATH"];
     let ended = built.run(prefix.join("bin/mpiexec"), &script);
     assert_eq!(ended.out, format!("{}/lib/ferrywire:/theirs\n", prefix.display()));
@@ -144,7 +144,7 @@ fn a_second_time_changes_nothing_and_an_update_changes_what_differs() {
     succeeded(&ended);
     assert_eq!(ended.out.matches("written").count(), 1, "{}", ended.out);
     assert!(fs::read_to_string(&header).expect("text").contains("MPI_Send_c"));
-    // What is installed can install itself.
+    // An installed command can install itself.
     let elsewhere = built.folder.join("elsewhere");
     let arguments = ["install", "--prefix", elsewhere.to_str().expect("text")];
     succeeded(&built.run(built.prefix().join("bin/ferry"), &arguments));
@@ -161,8 +161,8 @@ fn a_missing_library_is_a_sentence() {
     built.program();
     let ended = built.run(built.ferry(), &["cc", "program.c"]);
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.err.starts_with("mpicc: there is no libmpi_abi.so in "), "{}", ended.err);
-    // Compiling does not need it.
+    assert!(ended.err.starts_with("mpicc: cannot find libmpi_abi.so in "), "{}", ended.err);
+    // Compiling does not need the library.
     succeeded(&built.run(built.ferry(), &["cc", "-c", "program.c"]));
 }
 
@@ -222,7 +222,7 @@ fn a_folder_that_may_not_be_written_is_named() {
     assert!(ended.err.contains(sentence), "{}", ended.err);
 }
 
-/// Where a file system of our own cannot be mounted, the limit of the size of files stands in for it.
+/// The limit on the size of files stands in for a full disk: mounting a file system would take root.
 #[test]
 fn a_full_disk_leaves_no_half_of_a_file() {
     let built = Built::new("full");
@@ -279,7 +279,7 @@ fn wrappers_show_what_they_would_do() {
     assert!(ended.err.ends_with("install it, or name another in FERRY_CC\n"), "{}", ended.err);
 }
 
-/// From where cargo built it, without any installation.
+/// The wrapper works from cargo's target folder, without an installation.
 #[test]
 fn the_build_tree_compiles_too() {
     let built = Built::new("tree");

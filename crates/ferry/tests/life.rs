@@ -1,8 +1,8 @@
-//! Life and death of jobs: a rank or the launcher dies at a random moment, and nothing is left.
+//! A rank or the launcher dies at a random moment, and nothing of the job is left.
 //!
-//! Each run follows from its seed. Ranks join through the library and talk over shared memory, long
-//! messages too, so that transfers are under way when death comes. After each run there is no process
-//! of the job, no file, no memory, and the report names the first failure.
+//! Each run follows from its seed. Ranks join through the library and exchange messages over shared memory, long
+//! ones too, so that transfers are under way when a process dies. After each run no process, file or memory of
+//! the job is left, and the report names the first failure.
 //!
 //!     RUNS=200 cargo test -p ferrywire-ferry --test life -- --nocapture
 //!     FIRST=17 RUNS=1 cargo test -p ferrywire-ferry --test life -- --nocapture
@@ -47,10 +47,10 @@ impl Story {
         };
         let ranks = 1 + draw(RANKS_MAX);
         let of_launcher = draw(4) == 0;
-        // A launcher can be killed, not told to panic.
+        // A launcher can only be killed by a signal.
         let way = WAYS[usize::try_from(draw(if of_launcher { 3 } else { 5 })).expect("small")];
         let moment = MOMENTS[usize::try_from(draw(7)).expect("small")];
-        // Nobody panics while asleep.
+        // A rank that sleeps cannot panic.
         let way = if way == "panic" && moment == "sleeping" { "exit" } else { way };
         let after_us = match moment {
             "before" | "joining" | "finalising" => draw(4_000),
@@ -62,7 +62,7 @@ impl Story {
         Story { seed, ranks, death }
     }
 
-    /// What the launcher says and exits with, `pid` being the victim.
+    /// What the launcher reports, and its exit code or signal, if `pid` is the victim.
     fn expected(&self, pid: u32) -> (Option<String>, Result<i32, i32>) {
         let Death { rank, way, of_launcher, .. } = &self.death;
         let signal = match way.as_str() {
@@ -76,7 +76,7 @@ impl Story {
         match (*of_launcher, way.as_str()) {
             (true, "TERM") => (Some("ended by SIGTERM".into()), Ok(128 + signal)),
             (true, _) => (None, Err(signal)),
-            // The library tells the launcher; before it has joined, only the exit code does.
+            // The library tells the launcher of a panic; before the rank has joined, only the exit code does.
             (false, "panic") if !matches!(self.death.moment.as_str(), "before" | "joining") => (
                 Some(format!("rank {rank} (pid {pid}) aborted the job with code 101: it panicked")),
                 Ok(101),
@@ -90,7 +90,7 @@ impl Story {
     }
 }
 
-/// What a run left to be told.
+/// What a run showed.
 struct Told {
     status: ExitStatus,
     report: String,
@@ -136,7 +136,7 @@ fn play(story: &Story, folder: &Folder) -> Result<Told, String> {
             }
             return Err(format!("never went: {left:?}\n{said}"));
         }
-        // They are ours now.
+        // Orphans are our children now.
         left.iter().filter(|found| found.is_dead).for_each(|found| common::mark_down(found.pid));
         thread::sleep(Duration::from_micros(500));
         left = common::left(&mark);
@@ -153,7 +153,7 @@ fn play(story: &Story, folder: &Folder) -> Result<Told, String> {
     })
 }
 
-/// No file where ranks could have made one, and nobody who still has the memory of the job.
+/// Checks that no file of the job is left, and that no process still maps its memory.
 fn look_for_traces(folder: &Folder, shared_before: &[String]) -> Result<(), String> {
     let files = common::names_in(&folder.join("work"));
     if !files.is_empty() {

@@ -1,7 +1,7 @@
-//! `ferry run` as a user calls it: what it starts, what it prints, how it exits, what it leaves.
+//! `ferry run` as a user calls it: what it starts, what it prints, how it exits, what it leaves behind.
 //!
-//! Programs are small shell scripts. Where a rank has to join the bootstrap, it is this test program
-//! itself, started once more as `member`.
+//! Programs are small shell scripts. A rank that has to join is this test program itself, started once
+//! more as `member`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ fn run(arguments: &[&str]) -> Output {
     finish(command(arguments))
 }
 
-/// A rank per number, each running the script.
+/// Runs a job of which each rank runs the script.
 fn shell(ranks: &str, script: &str) -> Output {
     run(&["-n", ranks, "sh", "-c", script])
 }
@@ -41,7 +41,7 @@ fn finish(mut command: Command) -> Output {
     watched(child)
 }
 
-/// Waits for the end; a job that does not end is killed, and the test fails.
+/// Waits for the end of a job; one that does not end is killed, and the test fails.
 fn watched(child: Child) -> Output {
     let pid = child.id();
     let waiter = thread::spawn(move || child.wait_with_output().expect("an end"));
@@ -79,7 +79,7 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// A process that is gone, or dead and not yet down by whoever inherited it.
+/// Whether a process is gone, or is a zombie that its parent has not reaped yet.
 fn is_gone(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim().starts_with('Z')),
@@ -95,12 +95,12 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A launcher that does not outlive its test, whatever becomes of that.
+/// A launcher that is killed if its test fails.
 struct Launcher(Child);
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // An error if it has ended, as it should have.
+        // Fails if it has ended, as it should have.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -127,7 +127,7 @@ impl Running {
         line.trim_end().to_owned()
     }
 
-    /// So many lines with a number each.
+    /// Reads `count` lines with a number each.
     fn numbers(&mut self, count: usize) -> Vec<u32> {
         (0..count).map(|_| self.line().parse().expect("a number")).collect()
     }
@@ -136,7 +136,7 @@ impl Running {
         self.launcher.0.id()
     }
 
-    /// The reaper, once it has become one.
+    /// Waits until the reaper has set its name.
     fn wait_for_reaper(&self) -> u32 {
         eventually("there is a reaper", || self.reaper().is_some());
         self.reaper().expect("a reaper")
@@ -175,7 +175,7 @@ impl Running {
     }
 }
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -261,7 +261,7 @@ fn labels_name_the_rank_of_each_line() {
 
 #[test]
 fn long_lines_of_two_ranks_are_never_mixed() {
-    // Each line is one letter, longer than a pipe takes at once, and written in pieces.
+    // Each line repeats one letter, is longer than a pipe takes at once, and is written in pieces.
     let script = r#"
         letter=$(echo ab | cut -c $((FERRY_RANK + 1)))
         piece=$(printf "%1500s" "" | tr " " $letter)
@@ -278,7 +278,7 @@ fn long_lines_of_two_ranks_are_never_mixed() {
     }
 }
 
-/// Each of two ranks prints lines of a million of its letters, in pieces, also from two hosts.
+/// Each of two ranks prints lines that repeat its letter a million times, in pieces, also from two hosts.
 #[test]
 fn very_long_lines_stay_whole() {
     let folder = Folder::new("long");
@@ -344,7 +344,7 @@ fn with_input(arguments: &[&str], input: &str) -> Output {
     let mut pipe = child.stdin.take().expect("a pipe");
     let input = input.to_owned();
     let writer = thread::spawn(move || {
-        // Nobody has to read it.
+        // The job need not read it.
         let _ = pipe.write_all(input.as_bytes());
     });
     let output = watched(child);
@@ -405,7 +405,7 @@ fn the_environment_may_say_the_time_out() {
     assert!(err(&output).contains("MPIEXEC_TIMEOUT soon"), "{}", err(&output));
 }
 
-/// Of several programs, each rank learns which it runs.
+/// In a job of several programs, each rank learns which one it runs.
 #[test]
 fn ranks_learn_which_program_they_run() {
     let script = "echo $FERRY_RANK runs $FERRY_PROGRAM";
@@ -484,7 +484,7 @@ fn an_interrupt_ends_the_job_in_one_line() {
     assert_eq!(err(&output), "ferry run: ended by SIGINT\n");
 }
 
-/// A rank that takes no notice of signals.
+/// A rank that ignores signals.
 const DEAF: &str = "trap '' INT TERM HUP; echo ready; while :; do sleep 0.01; done";
 
 #[test]
@@ -493,7 +493,7 @@ fn any_second_signal_kills() {
         let mut job = Running::new(&["sh", "-c", DEAF]);
         assert_eq!(job.line(), "ready");
         signal(job.pid(), first);
-        // One that comes at once is part of the first.
+        // A signal that comes at once counts as the same request.
         eventually("a second signal ends it", || {
             signal(job.pid(), second);
             thread::sleep(Duration::from_millis(20));
@@ -517,7 +517,7 @@ fn ranks_that_ignore_a_signal_are_killed_after_a_while() {
     assert!(err(&output).starts_with(said), "{}", err(&output));
 }
 
-/// `timeout` sends its signal to the launcher and to its group, so that it comes twice.
+/// `timeout` sends its signal to the launcher and to its group, so that it arrives twice.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one_request() {
     let script =
@@ -530,7 +530,7 @@ fn a_signal_that_comes_twice_at_once_is_one_request() {
     assert_eq!((out(&output).as_str(), output.status.code()), ("saved\n", Some(0)));
 }
 
-/// Makes a command for `--rsh`, which gets the name of a host and what to run there.
+/// Makes a command for `--rsh`, whose arguments are the name of a host and what to run there.
 fn rsh(folder: &Folder, script: &str) -> String {
     let rsh = folder.0.join("rsh");
     fs::write(&rsh, format!("#!/bin/sh\n{script}\n")).expect("written");
@@ -567,7 +567,7 @@ fn a_signal_ends_a_job_whose_hosts_are_not_reached() {
     assert!(err(&output).contains("before all hosts were reached"), "{}", err(&output));
 }
 
-/// A reader that pauses, `less` for one, does not end a job on several hosts: its ranks wait.
+/// A reader that pauses, such as `less`, does not end a job on several hosts: its ranks wait.
 #[test]
 fn output_that_nobody_reads_for_long_is_not_the_end() {
     let folder = Folder::new("unread");
@@ -594,7 +594,7 @@ fn output_that_nobody_reads_for_long_is_not_the_end() {
     assert_eq!(lines, 2 * TALK_LINES);
 }
 
-/// What a talkative member says: more than all pipes on the way hold, and than launchers keep.
+/// What a talkative member prints: more than the pipes and the launcher together can hold.
 const TALK_LINES: usize = 30_000;
 const TALK_BYTES: usize = 200;
 
@@ -631,13 +631,13 @@ fn this_machine_is_here_whatever_it_is_called() {
         (&["-N", "2"], "2"),
         (&["--hostfile", list, "-np", "4"], "4"),
     ] {
-        // Were somebody to be asked to reach a host, this would fail.
+        // The job would fail if it called `rsh`.
         let output = run(&[&["--rsh", "false"], options, &here].concat());
         assert_eq!(output.status.code(), Some(0), "{options:?}: {}", err(&output));
         let expected = vec![size; size.parse().expect("a number")];
         assert_eq!(sorted(&out(&output)), expected, "{options:?}");
     }
-    // Among other hosts, too.
+    // The same among other hosts.
     let rsh = rsh(&folder, r#"[ $1 = east ] || exit 127; shift; exec "$@""#);
     let output = run(&[&["--rsh", &rsh, "--hosts", "localhost,east"][..], &here].concat());
     assert_eq!(sorted(&out(&output)), ["2", "2"], "{}", err(&output));
@@ -663,8 +663,7 @@ fn a_stopped_job_goes_on() {
 
 #[test]
 fn a_killed_launcher_leaves_no_process() {
-    // Each rank has a child that would outlive it.
-    // One has even left its process group.
+    // Each rank has two children that would outlive it; one of them has left its process group.
     let script = "sleep 1000 & echo $!; setsid sh -c 'echo $$; exec sleep 1000' & echo $$; wait";
     let mut job = Running::new(&["-n", "3", "sh", "-c", script]);
     let pids = job.numbers(9);
@@ -823,14 +822,14 @@ fn help_is_printed() {
     assert!(out(&list).contains("run"));
 }
 
-/// Asks a question.
+/// A program that asks a question.
 const ASKS: &str = r#"if [ $FERRY_RANK = 0 ]; then printf "how many? "; read n; echo got $n; fi"#;
 
-/// Prints through a program that buffers as the C library does.
+/// A program that prints through another one, which buffers as the C library does.
 const BUFFERS: &str =
     r#"if [ $FERRY_RANK = 0 ]; then (echo begun; read n; echo got $n) | tr x y; fi"#;
 
-/// A job on a terminal, which `script` makes. What is typed is sent when `until` has been shown.
+/// Runs a job on a terminal, which script(1) makes. Sends `typed` when `until` has been shown.
 fn on_a_terminal(program: &str, options: &str, until: &str, typed: &str) -> Option<String> {
     let mut job = Command::new("script");
     job.args(["-qec", &format!("{FERRY} run -n 2 {options} sh -c '{program}'"), "/dev/null"]);
@@ -870,7 +869,7 @@ fn on_a_terminal_a_line_is_shown_at_once_and_as_it_is() {
     assert!(!shown.contains("\r\r"), "{shown:?}");
 }
 
-/// A job of members: this program, doing what `role` says of each rank.
+/// Runs a job whose ranks are this program, in the role `role`.
 fn members(ranks: &str, role: &str) -> Output {
     let me = std::env::current_exe().expect("a path");
     let me = me.to_str().expect("text");
@@ -967,7 +966,7 @@ fn a_second_join_is_refused_and_harms_nobody() {
 fn without_memory_for_the_members_the_user_hears_why_once() {
     let me = std::env::current_exe().expect("a path");
     let mut job = Command::new("sh");
-    // A limit on the size of files is a limit on the job's memory, and no reason to die.
+    // A limit on the size of files also limits the job's memory, and must not crash the launcher.
     let script = "ulimit -f 0; exec \"$0\" run -n 2 \"$1\" member --exact --ignored --nocapture";
     job.args(["-c", script, FERRY]).arg(me).env("ROLE", "plain").stdin(Stdio::null());
     let output = finish(job);

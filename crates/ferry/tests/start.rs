@@ -1,7 +1,7 @@
-//! How long a job takes that only joins and leaves, and what a rank costs in memory.
+//! Measures how long a job takes that only joins and leaves, and what a rank costs in memory.
 //!
-//! A plain program, without the harness, since its ranks should cost nothing but themselves. It prints
-//! and asserts nothing about time.
+//! It is a plain program, since the test harness would add to the cost of its ranks. It prints times and asserts
+//! nothing about them.
 //!
 //!     cargo test --release -p ferrywire-ferry --test start
 
@@ -12,7 +12,7 @@ use std::time::Instant;
 use ferrywire_host::{Operators, job};
 
 const FERRY: &str = env!("CARGO_BIN_EXE_ferry");
-/// Runs of each kind, of which the one in the middle is told.
+/// Runs of each kind, of which the median is printed.
 const RUNS: usize = if cfg!(debug_assertions) { 3 } else { 15 };
 const SIZES: [&str; 4] = ["1", "4", "16", "64"];
 
@@ -20,7 +20,7 @@ fn main() {
     if let Ok(role) = std::env::var("START_ROLE") {
         return rank(&role);
     }
-    // The name of another test is asked for.
+    // The user asked for another test by its name.
     if std::env::args().skip(1).any(|word| !word.starts_with('-')) {
         return;
     }
@@ -52,7 +52,7 @@ fn times(size: &str, role: &str) -> Vec<f64> {
     times
 }
 
-/// The most that any rank has more after joining than before.
+/// The largest growth of private memory by joining, over all ranks.
 fn memory(size: &str) -> i64 {
     let output = command(size, "measure").output().expect("ferry starts");
     assert!(output.status.success(), "the job works");
@@ -81,7 +81,7 @@ fn rank(role: &str) {
     drop(driver);
 }
 
-/// Memory of this process that it shares with nobody.
+/// The private memory of this process.
 fn private_kb() -> i64 {
     let text = fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
     let line = text.lines().find(|line| line.starts_with("Private_Dirty:")).expect("a line");

@@ -1,15 +1,15 @@
-//! Another user on the same machine cannot open, read, squat or join a job: counted.
+//! Another user on the same machine cannot open, read, squat or join a job: every attempt is counted.
 //!
 //! A job runs, and a process of another user tries everything that the system offers to reach its
 //! launcher, its reaper, its ranks and their memory. It also gets a rank's end of the bootstrap socket, as if it
-//! had been passed on by mistake, and speaks on it in the words of the bootstrap protocol itself, each of which has to be refused
-//! for the reason that it is refused for. The job goes on meanwhile, checks every byte, and ends well. A process of the
-//! same user that is not the rank speaks, too. It takes root to play two users.
+//! had been passed on by mistake, and sends every message of the bootstrap protocol on it; each has to be refused
+//! for the right reason. The job goes on meanwhile, checks every byte, and succeeds. A process of the same user that
+//! is not the rank tries the same. Two users take root.
 //!
 //!     cargo test -p ferrywire-ferry --test strangers -- --nocapture
 //!
 //! Invariants, cited below by number.
-//!   S1. Every pointer given to the kernel is to a live value of the size that is told with it.
+//!   S1. Every pointer given to the kernel is to a live value of the size that is passed with it.
 
 mod common;
 
@@ -35,10 +35,10 @@ const STRANGER: u32 = 65_534;
 const ONE: u32 = 61_301;
 const ANOTHER: u32 = 61_302;
 
-/// How long the launcher may take to refuse a word.
+/// How long the launcher may take to refuse a message.
 const ANSWER_MS_MAX: c_int = 5_000;
 
-/// Descriptors that a stranger asks for, by number.
+/// How many descriptor numbers a stranger tries.
 const NUMBERS: c_int = 40;
 
 /// A rank, for the tests below.
@@ -48,7 +48,7 @@ fn member() {
     worker::rank();
 }
 
-/// What a stranger tried, and what of it worked.
+/// How much a stranger tried, and what of it succeeded.
 #[derive(Default)]
 struct Tally {
     attempts: u64,
@@ -106,7 +106,7 @@ fn speak_and_join(tally: &mut Tally) {
     try_to_join(line, tally);
 }
 
-/// All that `/proc` shows of a process and its descriptors and mappings.
+/// Tries the files that `/proc` has for a process, its descriptors and its mappings.
 fn try_files(pid: i32, tally: &mut Tally) {
     let mut paths: Vec<String> =
         ["mem", "maps", "environ", "auxv", "io", "stack", "syscall", "smaps", "pagemap", "cwd/x"]
@@ -120,7 +120,7 @@ fn try_files(pid: i32, tally: &mut Tally) {
         paths.push(format!("/proc/{pid}/map_files/{name}"));
     }
     for path in paths {
-        // Some files open for anybody, and give nothing to who may not see it.
+        // Some files can be opened by anyone, but are empty without permission.
         let read = File::open(&path).and_then(|mut file| {
             let mut bytes = [0; 64];
             file.read(&mut bytes)
@@ -137,7 +137,7 @@ fn try_files(pid: i32, tally: &mut Tally) {
     }
 }
 
-/// Calls that reach into a process.
+/// Tries calls that reach into a process.
 fn try_calls(pid: i32, tally: &mut Tally) {
     let mut bytes = [0_u8; 8];
     let here = libc::iovec { iov_base: (&raw mut bytes).cast(), iov_len: 8 };
@@ -146,7 +146,7 @@ fn try_calls(pid: i32, tally: &mut Tally) {
         // SAFETY: by S1; the kernel checks the address in the other process.
         let read =
             unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
-        // A fault would mean that we were let in and only missed.
+        // EFAULT would mean that access was granted, and only the address was wrong.
         let accept_ranks = |code: isize| code >= 0 || last() == libc::EFAULT;
         tally.tried(accept_ranks(read), || format!("process_vm_readv of {pid}"));
         // SAFETY: as above.
@@ -165,7 +165,7 @@ fn try_calls(pid: i32, tally: &mut Tally) {
         let code = unsafe { libc::kill(pid, signal) };
         tally.tried(code == 0, || format!("signal {signal} to {pid}"));
     }
-    // That a process can be watched for its end is no secret; its descriptors are.
+    // Anyone may watch a process for its end, but not get its descriptors.
     // SAFETY: the call takes numbers only.
     let watched = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     for number in 0..NUMBERS {
@@ -179,7 +179,7 @@ fn last() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Whether a socket of this kind gets through to a name as `/proc/net/unix` shows it: abstract ones
+/// Whether a socket of this kind can connect to a name as `/proc/net/unix` shows it: abstract names
 /// begin with `@`.
 fn connects(name: &str, kind: c_int) -> bool {
     let mut address = libc::sockaddr_un { sun_family: 1, sun_path: [0; 108] };
@@ -190,14 +190,14 @@ fn connects(name: &str, kind: c_int) -> bool {
     // SAFETY: the call takes numbers only.
     let socket = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     assert!(socket >= 0, "a socket can be made");
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just created it for us.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     // SAFETY: by S1.
     unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) == 0 }
 }
 
-/// All words of the bootstrap protocol, in the name of the rank whose end this is, and nonsense. Each is to be refused, and
-/// for the right reason: who is somebody else for being that, and who is not the rank for being that.
+/// Sends all messages of the bootstrap protocol, in the name of the rank whose socket this is, and malformed ones. Each
+/// has to be refused, and for the right reason: another user, or another process than the rank.
 fn try_to_speak(line: RawFd, tally: &mut Tally) {
     let hello = Hello { pid: std::process::id(), word: 0, probe_address: 0 };
     let member = Member {
@@ -233,7 +233,7 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
         // SAFETY: by S1.
         let sent = unsafe { libc::send(line, word.as_ptr().cast(), word.len(), 0) };
         assert!(sent > 0, "{}", io::Error::last_os_error());
-        // What is believed is not answered.
+        // A message that is accepted gets no answer.
         let mut watched = libc::pollfd { fd: line, events: libc::POLLIN, revents: 0 };
         // SAFETY: by S1.
         unsafe { libc::poll(&raw mut watched, 1, ANSWER_MS_MAX) };
@@ -250,19 +250,19 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
     }
 }
 
-/// Whether we are another user than the job's.
+/// Whether this process belongs to another user than the job.
 fn is_stranger() -> bool {
     std::env::var_os("SAME_USER").is_none()
 }
 
-/// Joins with the rank's own number, and with others.
+/// Tries to join by the rank's own descriptor, and by other numbers.
 fn try_to_join(line: RawFd, tally: &mut Tally) {
     for number in [line, 0, 1, 2, 3, 99, -1] {
         let read = |name: &str| (name == "FERRY_BOOTSTRAP").then(|| number.to_string());
         let joined = job::join(read, Operators::ours(|_, _, _| {})).map(drop);
         let refused = joined.as_ref().err().map(ToString::to_string).unwrap_or_default();
         println!("FERRY_BOOTSTRAP {number}: {refused}");
-        // We do not believe a launcher of somebody else, and it does not take a second process for one rank.
+        // A rank rejects a launcher of another user, and a launcher rejects a second process for one rank.
         let reason = match number == line {
             true if is_stranger() => "the launcher belongs to user",
             true => "is taken by pid",
@@ -273,18 +273,18 @@ fn try_to_join(line: RawFd, tally: &mut Tally) {
     }
 }
 
-/// A launcher that does not outlive its test, whatever becomes of that.
+/// A launcher that is killed if its test fails.
 struct Launcher(Child);
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // An error if it has ended, as it should have.
+        // Fails if it has ended, as it should have.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A job of `owner` that talks until it is told to stop.
+/// A job of `owner` that exchanges messages until it is told to stop.
 struct Target {
     folder: Folder,
     launcher: Launcher,
@@ -306,12 +306,12 @@ impl Target {
         job.args(["run", "-n", &RANKS.to_string()]).arg(&rank).args(MEMBER);
         job.envs([("WORK", "until"), ("STRANGERS", &mark)]).env("UNTIL", &stop);
         job.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // SAFETY: makes system calls alone.
+        // SAFETY: makes only system calls.
         unsafe { job.pre_exec(move || if owner == 0 { Ok(()) } else { become_user(owner) }) };
         let launcher = Launcher(job.spawn().expect("ferry starts"));
         let mark = format!("STRANGERS={mark}");
         let until = Instant::now() + TIMEOUT;
-        // Launcher, reaper, ranks; and the ranks have joined, so that there is memory to steal.
+        // Wait for launcher, reaper and ranks; the ranks have joined when they map the memory of the job.
         let joined = |pid: &u32| {
             let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
             maps.contains("memfd:ferrywire")
@@ -326,8 +326,8 @@ impl Target {
         Target { folder, launcher, stop, pids }
     }
 
-    /// How many sockets the processes of the job hold, and their names. The kernel gives one to an
-    /// end that asks for credentials when it speaks; nobody listens there.
+    /// How many sockets the processes of the job hold, and their names. The kernel names a socket that
+    /// asks for credentials when it sends; no process listens there.
     fn names(&self) -> (usize, Vec<String>) {
         let mut numbers = Vec::new();
         for pid in &self.pids {
@@ -364,11 +364,11 @@ impl Target {
         let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, watched, number, 0) };
         let copy = RawFd::try_from(copy).expect("small");
         assert!(copy >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: the kernel has just made it for us.
+        // SAFETY: the kernel has just created it for us.
         unsafe { OwnedFd::from_raw_fd(copy) }
     }
 
-    /// Ends it in order. Gives what it said if it did not end well.
+    /// Ends the job in order. Returns what it printed if it did not succeed.
     fn end(mut self) -> Result<(), String> {
         fs::write(&self.stop, "").expect("written");
         let status = common::wait(&mut self.launcher.0, TIMEOUT);
@@ -383,7 +383,7 @@ impl Target {
     }
 }
 
-/// Another user tries everything, or another process of the same user what it should not be able to.
+/// Runs a job and attacks it, as another user or as another process of the same user.
 fn attack(owner: u32, stranger: u32) {
     let role = if owner == stranger { "impostor" } else { "stranger" };
     let target = Target::start(owner);
@@ -399,14 +399,14 @@ fn attack(owner: u32, stranger: u32) {
     command.env("TARGETS", pids.join(" ")).env("NAMES", names.join("\n"));
     command.env("LINE", number.to_string());
     let settle = move || {
-        // SAFETY: clears a flag of a descriptor that we hold for it.
+        // SAFETY: clears a flag of a descriptor that the parent holds for it.
         check(unsafe { libc::fcntl(number, libc::F_SETFD, 0) })?;
-        // Whoever shares a session may let others of it go on.
+        // A process may send SIGCONT to others of its session.
         // SAFETY: has no preconditions.
         unsafe { libc::setsid() };
         if stranger == 0 { Ok(()) } else { become_user(stranger) }
     };
-    // SAFETY: makes system calls alone.
+    // SAFETY: makes only system calls.
     unsafe { command.pre_exec(settle) };
     let output = command.output().expect("the stranger starts");
     drop(line);

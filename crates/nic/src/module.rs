@@ -169,7 +169,7 @@ impl core::fmt::Display for Trap {
             Trap::Stack => "its calls are nested too deeply",
             Trap::Memory => "it accessed memory that it does not have",
             Trap::Arithmetic => "it divided by zero, or converted an invalid number to an integer",
-            Trap::Unreachable => "it executed `unreachable`, as a panic or an abort does",
+            Trap::Unreachable => "it executed `unreachable` (a panic or abort)",
             Trap::Call => "it called a function pointer that is invalid or of another type",
             Trap::Payload => "it read or wrote beyond the end of the payload",
             Trap::Rank => "it named a rank that does not exist",

@@ -1,9 +1,9 @@
-//! What the tests of whole jobs have in common: a rank that talks, a folder that goes away, a look
-//! at who is left, and the system calls that this takes.
+//! What the tests of whole jobs share: a rank that communicates, a temporary folder, a search for
+//! processes that are left, and the system calls for it.
 //!
 //! Invariants, cited below by number.
-//!   T1. Every pointer given to the kernel is to a live value of the size that is told with it.
-//!   T2. Between fork and exec only calls are made that are safe in a signal handler.
+//!   T1. Every pointer given to the kernel is to a live value of the size that is passed with it.
+//!   T2. Between fork and exec, only async-signal-safe functions are called.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub(crate) mod worker;
@@ -29,7 +29,7 @@ pub(crate) fn me() -> PathBuf {
     std::env::current_exe().expect("a path")
 }
 
-/// A folder that goes with the test. Everybody may enter it.
+/// A folder that is removed with the test. All users may enter it.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -43,8 +43,8 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Copies a program into it. By another process: one that is forked from ours meanwhile, by another test, would have
-    /// the copy open to write, and what is open to write cannot be run.
+    /// Copies a program into it, with cp(1): a process that another test forks from ours meanwhile would inherit the copy
+    /// open for writing, and a file that is open for writing cannot be executed.
     pub(crate) fn copy(&self, program: &Path, name: &str) -> PathBuf {
         let path = self.join(name);
         let copied = Command::new("cp").arg(program).arg(&path).status();
@@ -71,7 +71,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// How a command ended, and what it said.
+/// How a command ended, and what it printed.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
@@ -79,7 +79,7 @@ pub(crate) struct Ended {
 }
 
 /// Runs a command to its end. One that does not end is killed, and the test fails. Its output goes to
-/// files, so that whoever inherits it does not keep us.
+/// files, so that processes that inherit it do not block us.
 pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     let (out, err) = (folder.join("stdout"), folder.join("stderr"));
     command.stdout(fs::File::create(&out).expect("a file"));
@@ -88,7 +88,7 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     let deadline = Instant::now() + TIMEOUT;
     let mut child = loop {
         match command.spawn() {
-            // A limit of processes, and some that have just been killed still count.
+            // Under a limit on processes, those that have just been killed still count.
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
             {
@@ -108,7 +108,7 @@ pub(crate) fn finish(mut command: Command, folder: &Folder) -> Ended {
     Ended { status, out, err }
 }
 
-/// Waits for the end; kills whoever does not come to it.
+/// Waits for the end of a child; kills it after the timeout.
 pub(crate) fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + timeout;
     loop {
@@ -138,7 +138,7 @@ pub(crate) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Sends a signal. Says whether somebody was there to get it.
+/// Sends a signal. Returns whether the process was there.
 pub(crate) fn signal(pid: u32, signal: c_int) -> bool {
     let pid = libc::pid_t::try_from(pid).expect("small");
     assert!(pid > 1, "neither everybody nor the first process is ours");
@@ -146,14 +146,14 @@ pub(crate) fn signal(pid: u32, signal: c_int) -> bool {
     unsafe { libc::kill(pid, signal) == 0 }
 }
 
-/// Orphans of what we start become our children, so that none is overlooked.
+/// Makes orphans of the processes that we start our children, so that none is overlooked.
 pub(crate) fn adopt_orphans() {
     let on: libc::c_ulong = 1;
     // SAFETY: sets an attribute of this process.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on) }, 0);
 }
 
-/// A process that is there, dead or alive.
+/// A process that was found, alive or a zombie.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) pid: u32,
@@ -186,21 +186,21 @@ pub(crate) fn has_mark(pid: u32, mark: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// Marks a child that is dead.
+/// Reaps a child that is dead.
 pub(crate) fn mark_down(pid: u32) {
     let pid = libc::pid_t::try_from(pid).expect("small");
     // SAFETY: a null pointer asks for nothing back.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
 }
 
-/// What a process is allowed before it becomes the launcher.
+/// Limits a resource of this process, before it becomes the launcher.
 pub(crate) fn limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
     // SAFETY: by T1.
     check(unsafe { libc::setrlimit(resource, &raw const limit) })
 }
 
-/// Becomes another user for good, with none of the rights of the one before.
+/// Becomes another user for good, and drops all rights of the old one.
 pub(crate) fn become_user(uid: u32) -> io::Result<()> {
     // SAFETY: no groups: no pointer is read.
     check(unsafe { libc::setgroups(0, std::ptr::null()) })?;

@@ -1,5 +1,5 @@
-//! A rank that joins through the library and talks in a ring, short messages and long ones, until it
-//! is done, or until it dies as it was told.
+//! A rank that joins through the library and exchanges short and long messages in a ring, until it is
+//! done, or until it dies as the test has ordered.
 //!
 //! Invariants, cited below by number.
 //!   W1. Buffers that are lent are leaked: whatever happens to the thread, they stay.
@@ -15,20 +15,20 @@ use ferrywire_nic::{Mask, MatchWord, Mode, Outcome, Peer, Posted, Ticket};
 
 use super::{now_ns, signal};
 
-/// Short, inside a frame, of several frames, and long enough to be under way when death comes.
+/// Lengths: short, inside a frame, of several frames, and long enough to be under way when a rank dies.
 const LENGTHS: [u64; 6] = [8, 1 << 20, 3000, 64, 40_000, 1 << 20];
 
 /// How much two ranks of [`pairs`] exchange.
 const PAIR_BYTES: u64 = 1 << 20;
-/// How long they leave it to their agents.
+/// How long they leave the transfer to their agents.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// What a rank exits with that was told to.
+/// The exit code of a rank that dies by exiting.
 pub(crate) const EXIT_CODE: i32 = 41;
-/// What a rank exits with whose neighbour is gone.
+/// The exit code of a rank whose neighbour is gone.
 const NEIGHBOUR_GONE: i32 = 99;
 
-/// A tag that nobody sends.
+/// A tag that no rank sends.
 const NEVER: u32 = 0xffff;
 
 /// How long ranks compute.
@@ -38,11 +38,11 @@ pub(crate) const MOMENTS: [&str; 7] =
     ["before", "joining", "talking", "sleeping", "computing", "deaf", "finalising"];
 pub(crate) const WAYS: [&str; 5] = ["KILL", "SEGV", "TERM", "panic", "exit"];
 
-/// Who dies, of what, and when.
+/// Which rank dies, how, and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Death {
     pub(crate) rank: u32,
-    /// The rank does not end itself but its launcher.
+    /// The rank kills its launcher instead of itself.
     pub(crate) of_launcher: bool,
     pub(crate) way: String,
     pub(crate) moment: String,
@@ -75,7 +75,7 @@ fn read(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The whole life of a rank. `WORK` says what it does.
+/// Runs a rank from beginning to end. `WORK` says what it does.
 pub(crate) fn rank() {
     let Some(work) = read("WORK") else { return };
     match work.as_str() {
@@ -90,7 +90,7 @@ pub(crate) fn rank() {
     }
 }
 
-/// From now on only root reads the memory of this process.
+/// Lets only root read the memory of this process from now on.
 fn become_unreadable() {
     let off: libc::c_ulong = 0;
     // SAFETY: sets an attribute of this process.
@@ -110,7 +110,7 @@ fn join() -> Rank {
     }
 }
 
-/// Messages around until `enough`. Rank 0 decides, and the first byte of a round tells the others.
+/// Sends messages around the ring until `enough`. Rank 0 decides, and the first byte of a round tells the others.
 fn ring(enough: impl Fn(u32) -> bool) {
     let driver = join();
     let mut round = 0;
@@ -125,8 +125,8 @@ fn ring(enough: impl Fn(u32) -> bool) {
     println!("rank {} exchanged {round} rounds", driver.me().0);
 }
 
-/// One round: a word that says whether it is the last one, and then bytes of some length, which are
-/// checked. Nothing if a neighbour is gone.
+/// One round: a byte that says whether it is the last one, and then bytes of some length, which are
+/// checked. `None` if a neighbour is gone.
 fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
     let (me, size) = (driver.me().0, driver.size());
     let (left, right) = ((me + size - 1) % size, (me + 1) % size);
@@ -144,18 +144,18 @@ fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
     let departure = post_send(driver, right, tag + 1000, out);
     over(driver, arrival)?;
     over(driver, departure)?;
-    // SAFETY: the send is over: nobody else has it.
+    // SAFETY: the send is over: nothing else refers to the buffer.
     drop(unsafe { Box::from_raw(out) });
-    // SAFETY: the receive is over: nobody else has it.
+    // SAFETY: the receive is over: nothing else refers to the buffer.
     let into = unsafe { Box::from_raw(into) };
     assert!(into == pattern(left, round, len).into(), "round {round}: {len} bytes from {left}");
     Some(stop[0] != 0)
 }
 
-/// Every two ranks exchange long messages both ways: by calls that wait, by calls that do not, and by calls that do not
-/// while their callers are away, so that agents move the bytes. All bytes are checked.
+/// Every two ranks exchange long messages both ways: by blocking calls, by nonblocking calls, and by nonblocking calls
+/// whose callers then sleep, so that agents move the bytes. All bytes are checked.
 ///
-/// Ranks that `UNREADABLE_LATER` names can no longer be read from some moment of the second pass on.
+/// The memory of ranks that `UNREADABLE_LATER` names becomes unreadable during the second pass.
 fn pairs() {
     let driver = join();
     let (me, size) = (driver.me().0, driver.size());
@@ -228,7 +228,7 @@ fn exchange_in_calls(driver: &Driver, other: u32, round: u32) -> Option<()> {
     Some(())
 }
 
-/// Both send and receive at the same time, and are away for a while before they wait.
+/// Both send and receive at the same time, and sleep for a while before they wait.
 fn exchange_at_once(driver: &Driver, other: u32, round: u32, away: Duration) -> Option<()> {
     let out = lent(pattern(driver.me().0, round, PAIR_BYTES));
     let into = lent(vec![0; length(PAIR_BYTES)]);
@@ -241,9 +241,9 @@ fn exchange_at_once(driver: &Driver, other: u32, round: u32, away: Duration) -> 
     Some(())
 }
 
-/// A receive is over: its bytes are those that `from` sent.
+/// Checks that a finished receive has the bytes that `from` sent.
 fn check_bytes(into: *mut [u8], from: u32, round: u32) {
-    // SAFETY: the receive is over: nobody else has it.
+    // SAFETY: the receive is over: nothing else refers to the buffer.
     let into = unsafe { Box::from_raw(into) };
     let wrong = into.iter().zip(pattern(from, round, PAIR_BYTES)).filter(|(a, b)| **a != *b);
     assert_eq!(wrong.count(), 0, "bytes of {PAIR_BYTES} from rank {from} are wrong");
@@ -295,7 +295,7 @@ fn send(driver: &Driver, to: u32, tag: u32, bytes: &[u8]) -> Option<()> {
 fn receive(driver: &Driver, from: u32, tag: u32, len: usize) -> Option<Vec<u8>> {
     let into = lent(vec![0; len]);
     over(driver, post_receive(driver, from, tag, into))?;
-    // SAFETY: the operation is over: nobody else has it.
+    // SAFETY: the operation is over: nothing else refers to the buffer.
     Some(unsafe { Box::from_raw(into) }.into_vec())
 }
 
@@ -311,14 +311,14 @@ fn wait(driver: &Driver, ticket: Ticket) -> Outcome {
     driver.wait(ticket)
 }
 
-/// A neighbour is gone. Says so and ends, as any program would that checks what it is told.
+/// Reports that a neighbour is gone and exits, as a program does that checks for errors.
 fn lament(driver: &Driver) -> ! {
     let troubles = (0..driver.size()).filter_map(|rank| driver.trouble(Peer(rank)));
     eprintln!("a neighbour is gone: {:?}", troubles.collect::<Vec<_>>());
     std::process::exit(NEIGHBOUR_GONE);
 }
 
-/// A life of which one rank's ends as `death` says.
+/// Runs a job in which one rank, or the launcher, dies as `death` says.
 fn die(death: &Death) {
     let rank: u32 = read("FERRY_RANK").expect("a rank").parse().expect("a number");
     let victim = rank == death.rank;
@@ -377,7 +377,7 @@ fn talk(driver: &Driver, death: &Death, victim: bool) {
     }
 }
 
-/// Long messages that are under way while nobody calls.
+/// Leaves long messages under way, without a call that waits for them.
 fn leave_to_agent(driver: &Driver) {
     let (me, size) = (driver.me().0, driver.size());
     let (left, right) = ((me + size - 1) % size, (me + 1) % size);
@@ -387,7 +387,7 @@ fn leave_to_agent(driver: &Driver) {
     }
 }
 
-/// Computes, and calls nobody, for longer than any job may take to end.
+/// Computes, without calling the library, for longer than any job may take to end.
 fn compute(death: &Death, victim: bool) {
     if victim && death.way != "panic" {
         strike_later(death);
@@ -408,7 +408,7 @@ fn finalise(driver: Rank, death: &Death, victim: bool) {
             lament(&driver);
         }
     }
-    // Something that is still on its way when we go.
+    // A message that is still under way when this rank leaves.
     let right = (driver.me().0 + 1) % driver.size();
     let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
     if victim && death.way == "panic" {
@@ -420,7 +420,7 @@ fn finalise(driver: Rank, death: &Death, victim: bool) {
     drop(driver);
 }
 
-/// The memory of the job, so that whoever asks later can see that nobody has it.
+/// Writes down which memory is the job's, so that the test can check later that no process maps it.
 fn tell_segment(rank: u32) {
     let Some(path) = read("EVENT").filter(|_| rank == 0) else { return };
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -439,7 +439,7 @@ fn strike_later(death: &Death) {
     });
 }
 
-/// Dies, or ends the launcher and waits for what comes of it.
+/// Dies, or kills the launcher and waits to be ended.
 fn strike(death: &Death) {
     let path = read("EVENT").expect("a path");
     fs::write(&path, format!("{} {}", std::process::id(), now_ns())).expect("written");
@@ -451,13 +451,13 @@ fn strike(death: &Death) {
         _ => libc::SIGSEGV,
     };
     if !death.of_launcher {
-        // The standard library has a handler for SIGSEGV, which returns if nothing was at fault.
+        // The standard library has a handler for SIGSEGV, which returns if there was no fault.
         // SAFETY: sets what the system does by itself; no handler is installed.
         unsafe { libc::signal(number, libc::SIG_DFL) };
         signal(std::process::id(), number);
         hold();
     }
-    // The launcher has the same handler, which goes at the first signal.
+    // The launcher has the same handler, which removes itself at the first signal.
     let launcher = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == launcher && signal(launcher, number) {
         thread::sleep(Duration::from_millis(if number == libc::SIGSEGV { 2 } else { 30_000 }));
@@ -465,7 +465,7 @@ fn strike(death: &Death) {
     hold();
 }
 
-/// Whoever waits for the end does not wait for ever.
+/// Waits to be ended, but not for ever.
 fn hold() {
     thread::sleep(Duration::from_secs(30));
     std::process::exit(98);

@@ -272,7 +272,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "export of something else",
         r#"(module (memory (export "on_message") 1))"#,
-        "but something else",
+        "but not as a function",
     ),
     (
         "export of another type",
@@ -292,7 +292,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "import of WASI",
         r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)))"#,
-        "does not offer",
+        "does not provide",
     ),
     (
         "import of a name alone",
@@ -305,8 +305,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
         r#"(module (import "ferry" "rank" (func (param i32) (result i64))))"#,
         "the module imports `ferry.rank` as (i32) -> i64; its type is () -> i32",
     ),
-    ("import of no function", r#"(module (import "ferry" "rank" (memory 1)))"#, "is no function"),
-    ("import of a memory", r#"(module (import "env" "memory" (memory 1)))"#, "does not offer"),
+    (
+        "import of no function",
+        r#"(module (import "ferry" "rank" (memory 1)))"#,
+        "but not as a function",
+    ),
+    ("import of a memory", r#"(module (import "env" "memory" (memory 1)))"#, "does not provide"),
     (
         "reads without memory",
         r#"(module (import "ferry" "read" (func (param i32 i32 i32))) (func (export "on_message") (result i32) i32.const 0))"#,
@@ -337,19 +341,19 @@ const REFUSED: &[(&str, &str, &str)] = &[
         r#"(module (table 1 funcref) (table 1 funcref) (func (export "on_message") (result i32) i32.const 0))"#,
         "the module has 2 tables; the limit is 1",
     ),
-    ("two memories", "(module (memory 1) (memory 1))", "not WebAssembly that the NIC runs"),
-    ("shared memory", "(module (memory 1 1 shared))", "not WebAssembly that the NIC runs"),
-    ("memory of 64 bits", "(module (memory i64 1))", "not WebAssembly that the NIC runs"),
+    ("two memories", "(module (memory 1) (memory 1))", "the NIC cannot run this WebAssembly"),
+    ("shared memory", "(module (memory 1 1 shared))", "the NIC cannot run this WebAssembly"),
+    ("memory of 64 bits", "(module (memory i64 1))", "the NIC cannot run this WebAssembly"),
     (
         "vectors",
         "(module (func (result v128) (v128.const i64x2 0 0)))",
-        "not WebAssembly that the NIC runs",
+        "the NIC cannot run this WebAssembly",
     ),
-    ("exceptions", "(module (tag))", "not WebAssembly that the NIC runs"),
-    ("collected types", "(module (type (struct)))", "not WebAssembly that the NIC runs"),
-    ("tail calls", "(module (func $f (return_call $f)))", "not WebAssembly that the NIC runs"),
+    ("exceptions", "(module (tag))", "the NIC cannot run this WebAssembly"),
+    ("collected types", "(module (type (struct)))", "the NIC cannot run this WebAssembly"),
+    ("tail calls", "(module (func $f (return_call $f)))", "the NIC cannot run this WebAssembly"),
     ("a component", "(component)", "the code is not WebAssembly: "),
-    ("a wrong body", "(module (func (result i32)))", "not WebAssembly that the NIC runs"),
+    ("a wrong body", "(module (func (result i32)))", "the NIC cannot run this WebAssembly"),
     (
         "start that never ends",
         r#"(module (func $f (loop $l (br $l))) (start $f) (func (export "on_message") (result i32) i32.const 0))"#,
@@ -374,7 +378,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "on_load that gives up",
         r#"(module (func (export "on_load") unreachable) (func (export "on_message") (result i32) i32.const 0))"#,
-        "the module's `on_load` failed: it executed `unreachable`, as a panic or an abort does",
+        "the module's `on_load` failed: it executed `unreachable` (a panic or abort)",
     ),
     (
         "on_load that asks",
