@@ -21,6 +21,7 @@ const PROGRAMS: &[&str] = &[
     "lifetimes",
     "handlers",
     "making",
+    "numbers",
 ];
 
 /// What a queue may hold of messages that no receive was waiting for.
