@@ -20,6 +20,7 @@ const PROGRAMS: &[&str] = &[
     "lifetimes",
     "handlers",
     "making",
+    "numbers",
 ];
 
 /// The limit for unexpected messages in a queue.

@@ -184,7 +184,7 @@ fn last() -> c_int {
 fn connects(name: &str, kind: c_int) -> bool {
     let mut address = libc::sockaddr_un { sun_family: 1, sun_path: [0; 108] };
     for (to, from) in address.sun_path.iter_mut().zip(name.bytes()) {
-        *to = if from == b'@' { 0 } else { i8::from_ne_bytes([from]) };
+        *to = if from == b'@' { 0 } else { libc::c_char::from_ne_bytes([from]) };
     }
     let size = libc::socklen_t::try_from(2 + name.len()).expect("short");
     // SAFETY: the call takes numbers only.

@@ -119,7 +119,7 @@ fn connect(name: &str) -> io::Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let mut address = libc::sockaddr_un { sun_family: 1, sun_path: [0; 108] };
     for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-        *to = i8::from_ne_bytes([from]);
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     let size = libc::socklen_t::try_from(3 + name.len()).expect("short");
     // SAFETY: D1.

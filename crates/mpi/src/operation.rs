@@ -14,12 +14,12 @@
 //! | pairs of a value and an index | the smallest or largest value with its index |
 //! | all | replace, none |
 
-mod extended;
+mod long_double;
 
 use std::cmp::Ordering;
 
-use extended::Extended;
 use ferrywire_nic::Operator;
+use long_double::LongDouble;
 
 /// An operation on two numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -110,7 +110,7 @@ pub enum Number {
     U64,
     F32,
     F64,
-    /// C's `long double` where it has 80 bits, in 16 bytes.
+    /// C's `long double`, in 16 bytes: 80 bits on x86-64, a quadruple elsewhere.
     F80,
     /// Real and imaginary part.
     ComplexF32,
@@ -376,13 +376,13 @@ pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
         Number::U64 | Number::Logical64 => integers!(u64, operation, source, into),
         Number::F32 => floats!(f32, operation, source, into),
         Number::F64 => floats!(f64, operation, source, into),
-        Number::F80 => floats!(Extended, operation, source, into),
+        Number::F80 => floats!(LongDouble, operation, source, into),
         Number::ComplexF32 => complex!(f32, 8, operation, source, into),
         Number::ComplexF64 => complex!(f64, 16, operation, source, into),
-        Number::ComplexF80 => complex!(Extended, 32, operation, source, into),
+        Number::ComplexF80 => complex!(LongDouble, 32, operation, source, into),
         Number::F32AndI32 => pairs!(f32, i32, 8, operation, source, into),
         Number::F64AndI32 => pairs!(f64, i32, 12, operation, source, into),
-        Number::F80AndI32 => pairs!(Extended, i32, 20, operation, source, into),
+        Number::F80AndI32 => pairs!(LongDouble, i32, 20, operation, source, into),
         Number::I16AndI32 => pairs!(i16, i32, 6, operation, source, into),
         Number::I32AndI32 => pairs!(i32, i32, 8, operation, source, into),
         Number::I64AndI32 => pairs!(i64, i32, 12, operation, source, into),
@@ -434,8 +434,12 @@ plain! {
 
 #[cfg(test)]
 mod tests {
-    use super::extended::tests::extended;
+    use super::long_double::tests::long;
     use super::*;
+
+    fn long_double(float: f64) -> LongDouble {
+        long(float)
+    }
 
     /// Applies the operation to two numbers, in bytes without alignment.
     fn of_two<const N: usize>(
@@ -567,7 +571,7 @@ mod tests {
         let found = of_two::<8>(Operation::Product, Number::ComplexF32, i, i);
         assert_eq!(found.to_vec(), [(-1_f32).to_ne_bytes(), 0_f32.to_ne_bytes()].concat());
         let long = |a, b| -> [u8; 32] {
-            let parts = [a, b].map(|part| extended(part).to_ne_bytes());
+            let parts = [a, b].map(|part| long_double(part).to_ne_bytes());
             parts.concat().try_into().expect("32")
         };
         let found = of_two(Operation::Product, Number::ComplexF80, long(1.5, -2.0), long(4.0, 8.0));
@@ -608,8 +612,8 @@ mod tests {
         assert_pairs!(Number::I16AndI32, i16, i32, 6, [(1, 2), (-3, -3), (5, -5)], indices);
         assert_pairs!(Number::I32AndI32, i32, i32, 8, [(1, 2), (-3, -3), (5, -5)], indices);
         assert_pairs!(Number::I64AndI32, i64, i32, 12, [(1, 2), (-3, -3), (5, -5)], indices);
-        let long = floats.map(|(a, b)| (extended(a), extended(b)));
-        assert_pairs!(Number::F80AndI32, Extended, i32, 20, long, indices);
+        let long = floats.map(|(a, b)| (long_double(a), long_double(b)));
+        assert_pairs!(Number::F80AndI32, LongDouble, i32, 20, long, indices);
         let places = [(1.0, 2.0), (2.0, 1.0)];
         assert_pairs!(Number::F32AndF32, f32, f32, 8, [(1.5, 2.5), (3.0, 3.0)], [(1.0, 2.0)]);
         assert_pairs!(Number::F64AndF64, f64, f64, 16, floats, places);
@@ -621,13 +625,13 @@ mod tests {
     #[test]
     fn long_floats_are_summed_and_compared() {
         let of = |operation, a, b| {
-            let [a, b] = [a, b].map(|float| extended(float).to_ne_bytes());
-            Extended::from_ne_bytes(of_two(operation, Number::F80, a, b))
+            let [a, b] = [a, b].map(|float| long_double(float).to_ne_bytes());
+            LongDouble::from_ne_bytes(of_two(operation, Number::F80, a, b))
         };
-        assert_eq!(of(Operation::Sum, 1.5, 2.25), extended(3.75));
-        assert_eq!(of(Operation::Product, 1.5, -2.25), extended(-3.375));
-        assert_eq!(of(Operation::Min, 1.5, -2.25), extended(-2.25));
-        assert_eq!(of(Operation::Max, 1.5, -2.25), extended(1.5));
+        assert_eq!(of(Operation::Sum, 1.5, 2.25), long_double(3.75));
+        assert_eq!(of(Operation::Product, 1.5, -2.25), long_double(-3.375));
+        assert_eq!(of(Operation::Min, 1.5, -2.25), long_double(-2.25));
+        assert_eq!(of(Operation::Max, 1.5, -2.25), long_double(1.5));
         assert!(of(Operation::Max, 1.5, f64::NAN).is_nan());
         assert!(of(Operation::Min, f64::NAN, 1.5).is_nan());
     }

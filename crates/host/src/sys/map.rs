@@ -1,7 +1,8 @@
 //! Memory without a name: a memfd that processes share, and a view of it; and memory that a fork wipes.
 //!
 //! Invariants, cited below by number.
-//!   I1. A `Map` is the only owner of its mapping, which is `len` bytes long and is unmapped once.
+//!   I1. A `Map` is the only owner of its mapping, which begins `lead` bytes before `start`, ends `len` bytes after it,
+//!       and is unmapped once.
 
 use std::ffi::{c_int, c_uint};
 use std::fs::File;
@@ -68,24 +69,31 @@ pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 pub(crate) struct Map {
     start: NonNull<u8>,
     len: usize,
+    /// Bytes between the beginning of the first page and `start`.
+    lead: usize,
 }
 
 impl Map {
-    /// Maps `len` bytes from `offset` on, which is a multiple of the page size.
+    /// Maps `len` bytes from `offset` on, which may lie anywhere in a page: pages have 4 KiB on some machines and 64 KiB on
+    /// others.
     pub(crate) fn new(file: &File, offset: u64, len: u64) -> io::Result<Map> {
-        let offset = i64::try_from(offset).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let lead = offset % page_bytes();
+        let offset = i64::try_from(offset - lead).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let [len, lead] = [len, lead].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let mapped = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses an address where nothing is mapped.
         let raw = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, rights, flags, file.as_raw_fd(), offset)
+            libc::mmap(std::ptr::null_mut(), mapped, rights, flags, file.as_raw_fd(), offset)
         };
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Map { start, len })
+        let first = NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: so many bytes are mapped before those that were asked for.
+        let start = unsafe { first.add(lead) };
+        Ok(Map { start, len, lead })
     }
 
     /// Private memory of at least `len` bytes, which is all zeros in a forked child.
@@ -97,7 +105,8 @@ impl Map {
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let map = Map { start: NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
+        let start = NonNull::new(raw.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map = Map { start, len, lead: 0 };
         // SAFETY: I1.
         match unsafe { libc::madvise(raw, len, libc::MADV_WIPEONFORK) } {
             0 => Ok(map),
@@ -117,7 +126,9 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: I1.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        let first = unsafe { self.start.sub(self.lead) };
+        // SAFETY: I1.
+        unsafe { libc::munmap(first.as_ptr().cast(), self.lead + self.len) };
     }
 }
 
@@ -125,3 +136,31 @@ impl Drop for Map {
 unsafe impl Send for Map {}
 // SAFETY: a `Map` only hands out an address and a length.
 unsafe impl Sync for Map {}
+
+/// The size of a page, as the kernel counts.
+fn page_bytes() -> u64 {
+    // SAFETY: the call takes a number only.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// Rings and signals begin at multiples of 4096, which are in the middle of larger pages.
+    #[test]
+    fn a_map_begins_anywhere_in_a_page() {
+        let file = memory_file(1 << 18).expect("memory");
+        for offset in [0, 1, 4096, 5000, 3 * 4096, 16_384 + 4096, 65_536 - 1, 65_536 + 4096] {
+            file.write_all_at(b"ferry", offset).expect("room");
+            let map = Map::new(&file, offset, 5).expect("a mapping");
+            assert_eq!(map.len(), 5);
+            // SAFETY: the mapping has five bytes, and nobody writes to them.
+            let bytes = unsafe { std::slice::from_raw_parts(map.start().as_ptr(), 5) };
+            assert_eq!(bytes, b"ferry", "at {offset}");
+        }
+    }
+}
