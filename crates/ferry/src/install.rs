@@ -53,7 +53,7 @@ impl fmt::Display for NotInstalled {
             NotInstalled::Home(reason) => write!(f, "{reason}"),
             NotInstalled::AnotherMpi(path) => write!(
                 f,
-                "another MPI is installed there: {} is not of Ferrywire; choose another folder",
+                "another MPI is installed there: {} is not part of Ferrywire; choose another folder",
                 path.display()
             ),
             NotInstalled::Os { what, path, error } => {

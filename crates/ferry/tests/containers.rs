@@ -2,10 +2,10 @@
 //! others, at addresses that are the same in each. Whatever two containers permit each other, 1 MB goes both ways and
 //! arrives as it was sent.
 //!
-//! Every two containers make a job of four ranks, two in each, so that ranks of one container exchange as well as ranks of
-//! two. A pid is valid only inside its namespace, and an address only inside its process: a library that trusts either
-//! copies from memory that is not the sender's. A container that cannot be made here, because that takes root or another
-//! kernel, is reported in a line beginning with "not tested".
+//! Every two containers make a job of four ranks, two in each, so that ranks of one container exchange as well as ranks
+//! of two. A pid is valid only inside its namespace, and an address only inside its process: a library that trusts
+//! either copies from memory that is not the sender's. A container that cannot be made here, because that takes root or
+//! another kernel, is reported in a line beginning with "not tested".
 //!
 //!     cargo test -p ferrywire-ferry --test containers -- --nocapture
 
@@ -97,8 +97,8 @@ impl ContainerTest {
         found
     }
 
-    /// Runs two ranks in each of two containers. Returns whether messages arrived whole, as they do if all ranks may read
-    /// each other's memory.
+    /// Runs two ranks in each of two containers. Returns whether messages arrived whole, as they do if all ranks may
+    /// read each other's memory.
     fn exchange(&self, one: &Container, other: &Container) -> bool {
         let mut job = self.command(&self.ferry);
         job.arg("run").env("WORK", "pairs").env("RUST_BACKTRACE", "0");

@@ -116,8 +116,8 @@ fn everything_is_in_its_place_and_works_after_a_move() {
     }
     fs::remove_file(source).expect("removed");
     succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "true"]));
-    // A program linked before the move looks for the library at the old place and does not find it, unless mpiexec starts
-    // it. (LD_LIBRARY_PATH is unset, since cargo sets it to the build tree, which has a library, too.)
+    // A program linked before the move looks for the library at the old place and does not find it, unless mpiexec
+    // starts it. (LD_LIBRARY_PATH is unset, since cargo sets it to the build tree, which has a library, too.)
     let alone = ["-u", "LD_LIBRARY_PATH", "./before"];
     assert!(!built.run("/usr/bin/env", &alone).status.success());
     succeeded(&built.run(prefix.join("bin/mpiexec"), &["-n", "2", "./before"]));

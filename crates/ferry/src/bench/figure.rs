@@ -67,7 +67,7 @@ fn is_key(word: &str) -> bool {
 
 /// The median of the values, which are sorted in place.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
-    assert!(!values.is_empty(), "nothing has no median");
+    assert!(!values.is_empty(), "no values, no median");
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { values[middle - 1].midpoint(values[middle]) }

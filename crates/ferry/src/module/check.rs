@@ -108,7 +108,7 @@ impl CheckReport {
             }
         }
         if let Some(why) = &self.refused {
-            return out::line(format_args!("the module does not start: {why}"));
+            return out::line(format_args!("the NIC rejects the module: {why}"));
         }
         out::line("tried with messages of zeros from rank 1 to rank 0 of 2:");
         out::line(format_args!(

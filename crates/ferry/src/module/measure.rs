@@ -37,7 +37,7 @@ pub(crate) fn measure(of: &Of, code: &Code, calls: u32) -> ExitCode {
     let mut module = match code.start() {
         Ok(module) => module,
         Err(why) => {
-            eprintln!("ferry module bench: the module does not start: {why}");
+            eprintln!("ferry module bench: the NIC rejects the module: {why}");
             return ExitCode::FAILURE;
         }
     };

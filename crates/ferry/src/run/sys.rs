@@ -252,14 +252,14 @@ pub(super) fn wait_for(pid: Pid) {
 
 /// Sends a signal to a process, which may be gone.
 pub(super) fn signal(pid: Pid, signal: c_int) {
-    assert!(pid > 1, "neither everybody nor the first process is ours");
+    assert!(pid > 1, "only a process of the job is signalled, never all or init");
     // SAFETY: sends a signal.
     unsafe { libc::kill(pid, signal) };
 }
 
 /// Sends a signal to a process group. Returns whether it had a process.
 pub(super) fn signal_group(group: Pid, signal: c_int) -> bool {
-    assert!(group > 1, "neither everybody nor our own group is meant");
+    assert!(group > 1, "only a group of the job is signalled, never all or our own");
     // SAFETY: sends a signal.
     unsafe { libc::kill(-group, signal) == 0 }
 }

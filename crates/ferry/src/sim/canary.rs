@@ -68,7 +68,7 @@ fn look_for(canary: &Canary) -> Finding {
 pub(crate) fn run_one(name: &str, first: Option<u64>, seeds: u64, trace: bool) -> ExitCode {
     let Some(canary) = CANARIES.iter().find(|canary| canary.name == name) else {
         let names: Vec<&str> = CANARIES.iter().map(|canary| canary.name).collect();
-        eprintln!("ferry: --bug {name}: no such planted bug; known are {}", names.join(", "));
+        eprintln!("ferry: --bug {name}: no such planted bug; there are {}", names.join(", "));
         return ExitCode::from(2);
     };
     let first = first.unwrap_or(canary.first);

@@ -43,8 +43,8 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Copies a program into it, with cp(1): a process that another test forks from ours meanwhile would inherit the copy
-    /// open for writing, and a file that is open for writing cannot be executed.
+    /// Copies a program into it, with cp(1): a process that another test forks from ours meanwhile would inherit the
+    /// copy open for writing, and a file that is open for writing cannot be executed.
     pub(crate) fn copy(&self, program: &Path, name: &str) -> PathBuf {
         let path = self.join(name);
         let copied = Command::new("cp").arg(program).arg(&path).status();

@@ -676,7 +676,8 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
                     Some(request) => request.wait().unwrap_err(),
                     None => reduce.receive(&mut [0u8; 16], ANY, 4).unwrap_err(),
                 };
-                let why = "the module failed on the message from rank 2 with tag 4: it executed `unreachable` (a panic or abort)";
+                let why = "the module failed on the message from rank 2 with tag 4: it executed `unreachable` \
+                           (a panic or abort)";
                 assert!(error.to_string().ends_with(why), "{error}");
             } else {
                 world.barrier().unwrap();
@@ -710,7 +711,8 @@ fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
     let Some(code) = code("reduce") else { return };
     for fault_first in [true, false] {
         with_module(2, &code, |world, reduce| {
-            let why = "the module failed on the message from rank 0 with tag 4: it executed `unreachable` (a panic or abort)";
+            let why = "the module failed on the message from rank 0 with tag 4: it executed `unreachable` \
+                       (a panic or abort)";
             for way in 0..3 {
                 if world.rank() == 0 {
                     if !fault_first {
