@@ -50,8 +50,8 @@ def long_cut(network, folder, report):
         try:
             said, _ = job.communicate(timeout=SILENCE_SECONDS + NOTICED_SECONDS)
             # Over UDP, and over libfabric.
-            silences = ("acknowledged anything", "answered")
-            told = any(f"cannot be reached: it has not {what} for {SILENCE_SECONDS} s" in said for what in silences)
+            silences = ("acknowledgement", "answer")
+            told = any(f"cannot be reached: no {what} for {SILENCE_SECONDS} s" in said for what in silences)
             good = job.returncode != 0 and told
         except subprocess.TimeoutExpired:
             job.kill()

@@ -265,13 +265,13 @@ fn fatal_errors_end_the_job_and_say_why() {
             "rank",
             6,
             "aborted the job with code 6: MPI_Send of 16 bytes to rank 2, tag 3, in MPI_COMM_WORLD: \
-             there are ranks 0 to 1",
+             invalid rank; ranks go from 0 to 1",
         ),
         (
             "truncation",
             15,
             "aborted the job with code 15: MPI_Recv of 4 bytes from rank 0, tag 3, in \
-             MPI_COMM_WORLD: the message of rank 0 with tag 3 has 16 bytes, more than there is room for",
+             MPI_COMM_WORLD: the message from rank 0 with tag 3 has 16 bytes, more than the receive buffer holds",
         ),
         ("early", 16, "ferrywire: MPI_Comm_rank: MPI_Init has not been called"),
         ("late", 16, "ferrywire: MPI_Barrier: MPI_Finalize has been called"),

@@ -958,8 +958,8 @@ fn a_rank_that_ends_without_a_goodbye_ends_the_job() {
 fn a_second_join_is_refused_and_harms_nobody() {
     let output = members("2", "twice");
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    assert!(err(&output).contains("the place of rank 0 is taken by pid "), "{}", err(&output));
-    assert!(err(&output).contains("the place of rank 1 is taken by pid "), "{}", err(&output));
+    assert!(err(&output).contains("rank 0 has already joined as pid "), "{}", err(&output));
+    assert!(err(&output).contains("rank 1 has already joined as pid "), "{}", err(&output));
 }
 
 #[test]

@@ -209,13 +209,13 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
         network: None,
     };
     let token = Token([0; TOKEN_BYTES]);
-    let (not_the_rank, malformed) = ("without being it", "is no message");
+    let (not_the_rank, malformed) = ("but is not that rank", "received an invalid message");
     let words: [(Message, &str); 9] = [
         (Message::Goodbye, not_the_rank),
         (Message::All, not_the_rank),
         (Message::Silent { rank: 1 }, not_the_rank),
         (Message::Abort { code: 7, text: "the stranger says so".into() }, not_the_rank),
-        (Message::Hello(hello), "is taken by pid"),
+        (Message::Hello(hello), "has already joined as pid"),
         (Message::JoinReply { to: hello.pid, member }, malformed),
         (Message::Refused { to: hello.pid, text: "no".into() }, malformed),
         (Message::Enter { rank: 0, token: token.clone(), hello }, malformed),
@@ -227,9 +227,9 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
     words.push((vec![0; 3000], malformed));
     let mut old = Message::Goodbye.emit().to_vec();
     old[4..6].copy_from_slice(&(VERSION - 1).to_le_bytes());
-    words.push((old, "speaks version"));
+    words.push((old, "of the bootstrap protocol"));
     for (word, refusal) in words {
-        let refusal = if stranger { "asked to be rank" } else { refusal };
+        let refusal = if stranger { "tried to join a job of user" } else { refusal };
         // SAFETY: by S1.
         let sent = unsafe { libc::send(line, word.as_ptr().cast(), word.len(), 0) };
         assert!(sent > 0, "{}", io::Error::last_os_error());
@@ -264,8 +264,8 @@ fn try_to_join(line: RawFd, tally: &mut Tally) {
         println!("FERRY_BOOTSTRAP {number}: {refused}");
         // A rank rejects a launcher of another user, and a launcher rejects a second process for one rank.
         let reason = match number == line {
-            true if is_stranger() => "the launcher belongs to user",
-            true => "is taken by pid",
+            true if is_stranger() => "the launcher runs as user",
+            true => "has already joined as pid",
             false => "",
         };
         let right = joined.is_err() && refused.contains(reason);

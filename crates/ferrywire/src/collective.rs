@@ -364,7 +364,7 @@ impl Comm {
         let root = self.root_of(what)?;
         let all = if self.rank() == root { all.unwrap_or(&[]) } else { &[] };
         if self.rank() == root {
-            self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
+            self.check_items(what, "the buffer of the root", all.len(), self.times_size(items))?;
         }
         let prepared = self.runtime().scatter(
             Root::Rank(root),
@@ -389,7 +389,7 @@ impl Comm {
         let root = self.root_of(what)?;
         let all = all.filter(|_| self.rank() == root).unwrap_or_default();
         if self.rank() == root {
-            self.check_items(what, "what the root has", all.len(), self.times_size(items))?;
+            self.check_items(what, "the buffer of the root", all.len(), self.times_size(items))?;
         }
         let prepared = self.runtime().scatter(
             Root::Rank(root),
@@ -442,7 +442,7 @@ impl Comm {
     pub fn alltoall<T: Plain>(&self, ours: &[T]) -> Result<Vec<T>, Error> {
         let source = memory::lend(plain::bytes(ours));
         let what = what_of_all::<T>("alltoall", source);
-        self.check_blocks(what, "what we give", ours.len())?;
+        self.check_blocks(what, "the send buffer", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
         let prepared = self.runtime().alltoall(source, into);
@@ -455,7 +455,7 @@ impl Comm {
     pub fn ialltoall<T: Plain>(&self, ours: Vec<T>) -> Result<CollectiveRequest<Vec<T>>, Error> {
         let source = memory::lend(plain::bytes(&ours));
         let what = what_of_all::<T>("ialltoall", source);
-        self.check_blocks(what, "what we give", ours.len())?;
+        self.check_blocks(what, "the send buffer", ours.len())?;
         let mut got = plain::zeroed::<T>(ours.len());
         let into = memory::lend_mut(plain::bytes_mut(&mut got));
         let prepared = self.runtime().alltoall(source, into);

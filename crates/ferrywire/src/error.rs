@@ -153,7 +153,7 @@ impl fmt::Display for Error {
         match self {
             Error::Truncated { call, bytes } if call.peer.is_all() => write!(
                 f,
-                "{call}: another rank has {bytes} bytes; all ranks must pass buffers that fit"
+                "{call}: another rank passed {bytes} bytes; all ranks must pass buffers of matching sizes"
             ),
             Error::Truncated { call, bytes } => write!(
                 f,
@@ -162,16 +162,18 @@ impl fmt::Display for Error {
             ),
             Error::Misfit { call, bytes, item_bytes } => write!(
                 f,
-                "{call}: the message has {bytes} bytes, which is no whole number of items of \
-                 {item_bytes} bytes; receive the type that was sent"
+                "{call}: the message has {bytes} bytes, which is not a multiple of the item size, {item_bytes} \
+                 bytes; receive the type that was sent"
             ),
             Error::WrongType { call, rank, theirs, ours } if call.peer.is_all() => write!(
                 f,
-                "{call}: rank {rank} calls {theirs}, this one {ours}; all ranks must call the same, with the same type"
+                "{call}: rank {rank} calls {theirs}, but this rank calls {ours}; all ranks must make the same \
+                 call with the same type"
             ),
             Error::WrongType { call, rank, theirs, ours } => write!(
                 f,
-                "{call}: rank {rank} sent {theirs}, and it is received as {ours}; receive the type that was sent"
+                "{call}: rank {rank} sent {theirs}, but it is received as {ours}; receive the type that was \
+                 sent"
             ),
             Error::RankLost { call, rank, world_rank, loss } => {
                 write!(f, "{call}: ")?;
@@ -182,20 +184,24 @@ impl fmt::Display for Error {
                 }
                 write!(f, " {loss}")
             }
-            Error::NoSuchRank { call, size: 1 } => write!(f, "{call}: there is only rank 0"),
-            Error::NoSuchRank { call, size } => {
-                write!(f, "{call}: there are ranks 0 to {}", size - 1)
+            Error::NoSuchRank { call, size: 1 } => {
+                write!(f, "{call}: invalid rank; the only rank is 0")
             }
-            Error::NoSuchTag { call } => write!(f, "{call}: tags go from 0 to {TAG_MAX}"),
+            Error::NoSuchRank { call, size } => {
+                write!(f, "{call}: invalid rank; ranks go from 0 to {}", size - 1)
+            }
+            Error::NoSuchTag { call } => {
+                write!(f, "{call}: invalid tag; tags go from 0 to {TAG_MAX}")
+            }
             Error::Unsuitable { call, operation, number } => {
-                write!(f, "{call}: {operation:?} makes no sense for numbers of type {number:?}")
+                write!(f, "{call}: {operation:?} is not defined for numbers of type {number:?}")
             }
             Error::WrongLength { call, buffer, items, wanted } => {
                 write!(f, "{call}: {buffer} has {items} items; pass {wanted}")
             }
             Error::Revoked { call } => write!(
                 f,
-                "{call}: the communicator is revoked; shrink it, and go on in what is left"
+                "{call}: the communicator is revoked; shrink it and continue with the survivors"
             ),
             Error::NotFaultTolerant { call } => write!(
                 f,
@@ -204,12 +210,11 @@ impl fmt::Display for Error {
             Error::Cancelled { call } => write!(f, "{call}: cancelled"),
             Error::Value { call, why } => write!(
                 f,
-                "{call}: {why}; receive a value of the type that was sent, by receive_value what \
-                 was sent by send_value"
+                "{call}: {why}; receive the type that was sent, and what send_value sent with receive_value"
             ),
             Error::TooManyComms { call } => write!(
                 f,
-                "{call}: a rank has {COMMS_MAX} communicators already; drop some before you make more"
+                "{call}: a rank already has {COMMS_MAX} communicators, the maximum; drop some first"
             ),
             Error::Module { call, why } => write!(f, "{call}: {why}"),
             Error::Join { why } => write!(f, "this process cannot join its job: {why}"),

@@ -50,7 +50,7 @@ impl Comm {
     /// Creates a communicator of the surviving ranks, in the same order. All of them must call it.
     pub fn shrink(&self) -> Result<Comm, Error> {
         match self.tolerant("shrink", self.process().shrink(self.members()))? {
-            Some(created) => Ok(self.made(format!("what is left of {}", self.name()), created)),
+            Some(created) => Ok(self.made(format!("the survivors of {}", self.name()), created)),
             None => Err(Error::TooManyComms { call: self.call(self.what_all("shrink")) }),
         }
     }

@@ -44,7 +44,7 @@ pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R
     assert!(ranks > 0, "a job has at least one rank");
     let timeout = std::env::var(TIMEOUT).ok().map(|text| seconds(&text));
     let drivers = job::local(ranks, job::is_oversubscribed(ranks), Operators::ours(combine))
-        .unwrap_or_else(|error| panic!("no room for a job of {ranks} ranks: {error}"));
+        .unwrap_or_else(|error| panic!("cannot create a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
     let is_watched = cfg!(debug_assertions) || timeout.is_some();
     let watch = is_watched.then(|| Arc::new(Watch::new(ranks)));
@@ -128,8 +128,8 @@ impl Watchdog<'_> {
             if waits && !noted {
                 noted = true;
                 say(&format!(
-                    "ferrywire::local: all ranks have been waiting for {} s: {}. If that is a deadlock, \
-                     {TIMEOUT}=SECONDS ends such a job.",
+                    "ferrywire::local: all ranks have been waiting for {} s: {}. If this is a deadlock, set \
+                     {TIMEOUT}=SECONDS to end such jobs.",
                     NOTE_AFTER.as_secs(),
                     self.watch.told()
                 ));
@@ -168,7 +168,7 @@ fn say(line: &str) {
 fn seconds(text: &str) -> Duration {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.unwrap_or_else(|| panic!("{TIMEOUT}={text}: a number of seconds above 0 is wanted"))
+    duration.unwrap_or_else(|| panic!("{TIMEOUT}={text}: expected a number of seconds above 0"))
 }
 
 /// The setting that limits how long a job of `local` may take, in seconds.

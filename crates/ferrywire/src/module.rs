@@ -144,7 +144,10 @@ impl Module {
         }
         let why = match counter < MODULE_COUNTERS {
             true => "the module has been unloaded".into(),
-            false => format!("modules have counters 0 to {}", MODULE_COUNTERS - 1),
+            false => format!(
+                "invalid counter {counter}; modules have counters 0 to {}",
+                MODULE_COUNTERS - 1
+            ),
         };
         Err(Error::Module { call: self.comm.call(self.comm.what_all("wait")), why })
     }

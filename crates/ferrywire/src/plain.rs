@@ -60,10 +60,10 @@ use ferrywire_mpi::operation::{self, Operation};
 /// Every bit pattern is a valid value of the type, and the type has no padding and no pointers: its bytes can be
 /// read, and can be replaced by any others. The derive checks this.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot travel as bytes",
+    message = "`{Self}` cannot be sent as bytes",
     label = "not `Plain`",
-    note = "numbers, arrays of them and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are; send anything else \
-            that serde serialises by `send_value`"
+    note = "numbers, arrays of numbers and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are \
+            `Plain`; send anything else that serde serialises with `send_value`"
 )]
 pub unsafe trait Plain: Copy + Send + Sync + Unpin + 'static {
     /// The number of elements in one value; more than one only for arrays.
@@ -82,9 +82,9 @@ pub unsafe trait Plain: Copy + Send + Sync + Unpin + 'static {
 /// Receiving into a vector neither grows nor shrinks it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent or received as bytes",
-    label = "neither `Plain` nor a slice, an array or a vector of what is",
-    note = "numbers, arrays of them and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are `Plain`; send anything \
-            else that serde serialises by `send_value`"
+    label = "neither `Plain` nor a slice, an array or a vector of `Plain` items",
+    note = "numbers, arrays of numbers and structs with `#[derive(Clone, Copy, Plain)] #[repr(C)]` are \
+            `Plain`; send anything else that serde serialises with `send_value`"
 )]
 pub trait Buffer: sealed::Sealed {
     /// The type of the items.

@@ -21,7 +21,7 @@ use crate::plain::{self, Plain};
 ///
 /// It is a [`Future`] for any async runtime; without one, use [`wait`](Request::wait) or [`test`](Request::test). It
 /// makes progress in any case. Dropping a request cancels a receive; a send or a collective runs to completion.
-#[must_use = "a receive that is dropped is taken back, and of a send nobody hears whether it went well"]
+#[must_use = "dropping a receive cancels it, and dropping a send discards its result"]
 pub struct Request<K: Kept> {
     comm: Comm,
     what: What,
@@ -229,7 +229,7 @@ impl<K: Kept> Request<K> {
 
     fn tell(&mut self) -> Result<K::Output, Error> {
         let State::Over(outcome) = std::mem::replace(&mut self.state, State::Told) else {
-            panic!("a request gives its result once");
+            panic!("a request was polled after it had returned its result");
         };
         let kept = self.kept.take().expect("what is not told is kept");
         kept.finish(End { comm: &self.comm, what: self.what, outcome })

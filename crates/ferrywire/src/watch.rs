@@ -155,7 +155,7 @@ impl Watch {
             let _ = write!(text, "{comma}rank {rank} ");
             let _ = match calls {
                 None => write!(text, "has ended"),
-                Some(calls) if calls.is_empty() => write!(text, "is in no call that waits"),
+                Some(calls) if calls.is_empty() => write!(text, "is not waiting in a call"),
                 Some(calls) => {
                     let calls: Vec<String> =
                         calls.iter().map(|waiting| waiting.call.to_string()).collect();

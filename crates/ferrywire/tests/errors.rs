@@ -62,8 +62,8 @@ fn a_message_of_another_type() {
     );
     assert_eq!(
         misfit,
-        "receive_vec from rank 0, tag 7: the message has 10 bytes, which is no whole number of \
-         items of 4 bytes; receive the type that was sent"
+        "receive_vec from rank 0, tag 7: the message has 10 bytes, which is not a multiple of the \
+         item size, 4 bytes; receive the type that was sent"
     );
     let value = said(
         |world| world.send(&[0xffu8; 3], 1, 7).unwrap(),
@@ -78,29 +78,31 @@ fn ranks_and_tags_that_do_not_exist() {
         let text = |result: Result<(), Error>| result.unwrap_err().to_string();
         assert_eq!(
             text(world.send(&1u8, 3, 0)),
-            "send of 1 byte to rank 3, tag 0: there are ranks 0 to 2"
+            "send of 1 byte to rank 3, tag 0: invalid rank; ranks go from 0 to 2"
         );
         assert_eq!(
             text(world.receive(&mut [0u8; 4], -1, 0).map(drop)),
-            "receive of 4 bytes from rank -1, tag 0: there are ranks 0 to 2"
+            "receive of 4 bytes from rank -1, tag 0: invalid rank; ranks go from 0 to 2"
         );
         assert_eq!(
             text(world.send(&1u16, 0, 1 << 24)),
-            "send of 2 bytes to rank 0, tag 16777216: tags go from 0 to 16777215"
+            "send of 2 bytes to rank 0, tag 16777216: invalid tag; tags go from 0 to 16777215"
         );
         assert_eq!(
             text(world.send(&1u16, 0, ANY)),
-            "send of 2 bytes to rank 0, any tag: tags go from 0 to 16777215"
+            "send of 2 bytes to rank 0, any tag: invalid tag; tags go from 0 to 16777215"
         );
         assert_eq!(
             text(world.broadcast(&mut 1.0, 7)),
-            "broadcast of 8 bytes with root 7: there are ranks 0 to 2"
+            "broadcast of 8 bytes with root 7: invalid rank; ranks go from 0 to 2"
         );
         let alone = world.split(world.rank(), 0).unwrap().unwrap();
         let rank = world.rank();
         assert_eq!(
             text(alone.probe(1, 2).map(drop)),
-            format!("probe from rank 1, tag 2, in split {rank} of world: there is only rank 0")
+            format!(
+                "probe from rank 1, tag 2, in split {rank} of world: invalid rank; the only rank is 0"
+            )
         );
     });
 }
@@ -111,16 +113,16 @@ fn a_collective_that_cannot_be() {
         let text = |result: Result<(), Error>| result.unwrap_err().to_string();
         assert_eq!(
             text(world.allreduce(&mut 1.5, Operation::BitXor)),
-            "allreduce of 8 bytes: BitXor makes no sense for numbers of type F64"
+            "allreduce of 8 bytes: BitXor is not defined for numbers of type F64"
         );
         assert_eq!(
             text(world.alltoall(&[1u8, 2, 3]).map(drop)),
-            "alltoall of 3 bytes: what we give has 3 items; pass 4"
+            "alltoall of 3 bytes: the send buffer has 3 items; pass 4"
         );
         if world.rank() == 0 {
             assert_eq!(
                 text(world.scatter(Some(&[1u8, 2, 3]), &mut [0; 2], 0)),
-                "scatter of 2 bytes with root 0: what the root has has 3 items; pass 4"
+                "scatter of 2 bytes with root 0: the buffer of the root has 3 items; pass 4"
             );
         }
     });
@@ -130,8 +132,8 @@ fn a_collective_that_cannot_be() {
     );
     assert_eq!(
         uneven,
-        "broadcast of 8 bytes with root 0: another rank has 16 bytes; all ranks must pass buffers \
-         that fit"
+        "broadcast of 8 bytes with root 0: another rank passed 16 bytes; all ranks must pass buffers \
+         of matching sizes"
     );
 }
 
@@ -183,7 +185,7 @@ fn in_another_communicator_both_ranks_are_named() {
 #[test]
 fn a_message_received_as_another_type() {
     let bits = |world: &ferrywire::World| world.send(&[1u64, 2], 1, 7).unwrap();
-    let wrong = ": rank 0 sent u64, and it is received as f64; receive the type that was sent";
+    let wrong = ": rank 0 sent u64, but it is received as f64; receive the type that was sent";
     assert_eq!(
         said(bits, |world| world.receive(&mut [0.0f64; 2], 0, 7)),
         format!("receive of 16 bytes from rank 0, tag 7{wrong}")
@@ -232,7 +234,7 @@ fn a_collective_that_ranks_call_differently() {
     let sum = |world: &ferrywire::World| world.allreduce(&mut 1u64, Operation::Sum);
     let text = last_said(sum, |world| world.allreduce(&mut 1.0f64, Operation::Sum));
     assert!(text.contains("allreduce of f64") && text.contains("allreduce of u64"), "{text}");
-    assert!(text.contains("all ranks must call the same, with the same type"), "{text}");
+    assert!(text.contains("all ranks must make the same call with the same type"), "{text}");
     let text = last_said(sum, |world| world.barrier());
     assert!(text.contains("allreduce of u64") && text.contains("barrier"), "{text}");
     let text =

@@ -83,7 +83,7 @@ fn numbers_of_communicators_are_used_again_and_come_to_an_end() {
         assert_eq!(kept.len(), 4_095);
         assert_eq!(
             error.to_string(),
-            "dup: a rank has 4096 communicators already; drop some before you make more"
+            "dup: a rank already has 4096 communicators, the maximum; drop some first"
         );
         kept.pop();
         assert!(world.dup().is_ok());

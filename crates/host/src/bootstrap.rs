@@ -119,56 +119,57 @@ impl fmt::Display for BootstrapError {
         match self {
             E::NotANumber { value } => write!(
                 f,
-                "{VARIABLE} is '{value}', which is no number: ferry run sets it, nobody else should"
+                "{VARIABLE} is '{value}', which is not a number; only ferry run should set it"
             ),
             E::NotASocket { number, error } => write!(
                 f,
-                "{VARIABLE} says {number}, which is not the launcher's socket here ({error}): \
-                 a program that a rank starts cannot join its job (unset {VARIABLE} to run it alone), \
-                 and what stands between ferry run and a rank must not close inherited files"
+                "{VARIABLE} is {number}, which is not the launcher's socket in this process ({error}). A \
+                 program that a rank starts cannot join its job (unset {VARIABLE} to run it alone), and a \
+                 wrapper between ferry run and a rank must not close inherited file descriptors"
             ),
             E::StrangeLauncher { uid, own } => write!(
                 f,
-                "the launcher belongs to user {uid}, this process to user {own}: start both as the \
-                 same user"
+                "the launcher runs as user {uid}, but this process as user {own}; start both as the same user"
             ),
             E::StrangeRank { rank, uid, own } => write!(
                 f,
-                "a process of user {uid} asked to be rank {rank} of a job of user {own}: start both \
-                 as the same user"
+                "a process of user {uid} tried to join a job of user {own} as rank {rank}; start both as the \
+                 same user"
             ),
             E::Taken { rank, by } => write!(
                 f,
-                "the place of rank {rank} is taken by pid {by}: a process that a rank starts cannot \
-                 join the job; unset {VARIABLE} in it to run it alone"
+                "rank {rank} has already joined as pid {by}. A program that a rank starts cannot join its job; \
+                 unset {VARIABLE} to run it alone"
             ),
             E::NotTheRank { rank, pid } => {
-                write!(f, "pid {pid} spoke for rank {rank} without being it")
+                write!(
+                    f,
+                    "pid {pid} sent a message in the name of rank {rank}, but is not that rank"
+                )
             }
             E::Crossed { own, other } => write!(
                 f,
-                "pids {own} and {other} tried to join as the same rank at the same time: a rank is \
-                 one process"
+                "pids {own} and {other} tried to join as the same rank at the same time; a rank is one process"
             ),
             E::NotTheFirst => write!(
                 f,
-                "the process that answers at the join socket of this host does not know the job's token: another \
-                 process has taken the socket's name"
+                "the process that answers at the join socket of this host does not know the job's token; \
+                 another process has taken the socket's name"
             ),
             E::Refused { text } => write!(f, "{text}"),
-            E::LauncherGone => write!(f, "the launcher is gone: the job is over"),
+            E::LauncherGone => write!(f, "the launcher has exited; the job is over"),
             E::Version { theirs } => write!(
                 f,
-                "the other side of the bootstrap speaks version {theirs}, this one {VERSION}: use the \
-                 ferry that came with the library"
+                "the other side uses version {theirs} of the bootstrap protocol, this side version {VERSION}; \
+                 use the ferry that came with the library"
             ),
             E::Malformed => write!(
                 f,
-                "the bootstrap socket carried no valid message: use the ferry that came with the library"
+                "received an invalid message on the bootstrap socket; use the ferry that came with the library"
             ),
             E::NoSegment => write!(
                 f,
-                "the job's memory did not arrive: this process may have no free file number left \
+                "the job's shared memory did not arrive; this process may have no free file descriptor left \
                  (ulimit -n)"
             ),
             E::Os { what, error } => write!(f, "cannot {what}: {error}"),
@@ -213,7 +214,7 @@ impl Bootstrap {
             .map_err(|error| BootstrapError::NotASocket { number, error })?;
         let channel = LauncherChannel { socket };
         channel.check_launcher()?;
-        channel.say(&Message::Hello(Hello::of(process)), "say hello to the launcher")?;
+        channel.say(&Message::Hello(Hello::of(process)), "send hello to the launcher")?;
         let (member, files) = channel.wait_for_join_reply(process.pid)?;
         Ok((member, files, channel))
     }
@@ -239,14 +240,14 @@ pub struct LauncherChannel {
 impl LauncherChannel {
     /// Tells the launcher that the rank has finalised, so that its exit does not count as a failure.
     pub fn goodbye(&self) -> Result<(), BootstrapError> {
-        self.say(&Message::Goodbye, "say goodbye to the launcher")
+        self.say(&Message::Goodbye, "send goodbye to the launcher")
     }
 
     /// Waits until all ranks of the job have called this, or the launcher is gone.
     pub fn wait_for_all(&self) -> Result<(), BootstrapError> {
-        self.say(&Message::All, "tell the launcher that we wait")?;
+        self.say(&Message::All, "tell the launcher that this rank waits")?;
         let parcel = socket::receive(self.socket.as_fd(), WaitMode::Wait)
-            .map_err(|error| BootstrapError::Os { what: "hear from the launcher", error })?;
+            .map_err(|error| BootstrapError::Os { what: "receive from the launcher", error })?;
         match Message::parse(&parcel.bytes) {
             Ok(Message::All) => Ok(()),
             _ if parcel.bytes.is_empty() => Err(BootstrapError::LauncherGone),
@@ -256,13 +257,13 @@ impl LauncherChannel {
 
     /// Reports that `rank` has been silent for too long, so that all ranks continue without it.
     pub fn silent(&self, rank: u32) -> Result<(), BootstrapError> {
-        self.say(&Message::Silent { rank }, "tell the launcher of a rank that is silent")
+        self.say(&Message::Silent { rank }, "report a silent rank to the launcher")
     }
 
     /// Asks the launcher to end the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.
     pub fn abort(&self, code: i32, text: &str) -> Result<(), BootstrapError> {
         let message = Message::Abort { code, text: text.to_owned() };
-        self.say(&message, "tell the launcher to end the job")
+        self.say(&message, "ask the launcher to end the job")
     }
 
     fn check_launcher(&self) -> Result<(), BootstrapError> {
@@ -273,7 +274,7 @@ impl LauncherChannel {
     fn launcher_uid(&self) -> Result<u32, BootstrapError> {
         socket::peer(self.socket.as_fd())
             .map(|peer| peer.uid)
-            .map_err(|error| BootstrapError::Os { what: "ask who the launcher is", error })
+            .map_err(|error| BootstrapError::Os { what: "find out who runs the launcher", error })
     }
 
     fn say(&self, message: &Message, what: &'static str) -> Result<(), BootstrapError> {
@@ -290,7 +291,7 @@ impl LauncherChannel {
         let parcel = socket::receive(self.socket.as_fd(), WaitMode::Wait).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::ConnectionReset => BootstrapError::LauncherGone,
-                _ => BootstrapError::Os { what: "hear from the launcher", error },
+                _ => BootstrapError::Os { what: "receive from the launcher", error },
             }
         })?;
         if parcel.bytes.is_empty() { Err(BootstrapError::LauncherGone) } else { Ok(parcel) }

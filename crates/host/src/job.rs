@@ -58,19 +58,20 @@ impl fmt::Display for JoinError {
             JoinError::Kvs(error) => error.fmt(f),
             JoinError::Privileged { variable } => write!(
                 f,
-                "{variable} names a job, and this program has rights that who started it does not have (set-user-id, \
-                 set-group-id or capabilities): start it without them, or unset {variable} to run it alone"
+                "{variable} names a job, but this program has more rights than the user who started it \
+                 (set-user-id, set-group-id or capabilities); start it without them, or unset {variable} to \
+                 run it alone"
             ),
             JoinError::Version => {
                 let version = env!("CARGO_PKG_VERSION");
                 write!(
                     f,
-                    "the launcher and this library, {version}, are of different versions: use the `ferry` \
-                     or `mpiexec` that was installed together with the library"
+                    "the launcher and this library ({version}) have different versions; use the `ferry` or \
+                     `mpiexec` that was installed with the library"
                 )
             }
             JoinError::Memory(error) => {
-                write!(f, "the memory that ranks share cannot be had: {error}")
+                write!(f, "cannot create or map the memory that ranks share: {error}")
             }
             JoinError::NoHosts => write!(
                 f,
@@ -326,6 +327,6 @@ mod tests {
     fn memory_of_another_version_is_told_so() {
         let file = map::memory_file(1 << 20).expect("memory");
         let error = open(file.into()).err().expect("it is not laid out so");
-        assert!(error.to_string().contains("of different versions"), "{error}");
+        assert!(error.to_string().contains("have different versions"), "{error}");
     }
 }

@@ -59,7 +59,8 @@ impl fmt::Display for LauncherError {
             LauncherError::Kvs(error) => error.fmt(f),
             LauncherError::NoWay { launcher, ranks, way_out } => write!(
                 f,
-                "{launcher} started {ranks} ranks, but offers nothing by which they could find each other: {way_out}"
+                "{launcher} started {ranks} ranks, but offers no protocol by which they can find each other; \
+                 {way_out}"
             ),
         }
     }
@@ -93,23 +94,23 @@ pub(crate) fn find(read: impl Fn(&str) -> Option<String>) -> Result<Started, Lau
 const SILENT: &[(&str, &str, &str)] = &[
     (
         "SLURM_STEP_NUM_TASKS",
-        "srun of Slurm",
+        "Slurm's srun",
         "use `srun --mpi=pmi2` or `srun --mpi=pmix`, or start `ferry run` in the allocation",
     ),
     (
         "OMPI_COMM_WORLD_SIZE",
-        "mpirun of Open MPI",
+        "Open MPI's mpirun",
         "use an mpirun that sets PMIX_NAMESPACE (Open MPI 5), or `ferry run`",
     ),
     (
         "PMI_SIZE",
-        "a launcher with PMI",
-        "it sets PMI_SIZE but neither PMI_FD nor PMI_PORT; use `ferry run`, or MPICH's mpiexec",
+        "a PMI launcher",
+        "it sets PMI_SIZE but neither PMI_FD nor PMI_PORT, so use `ferry run` or MPICH's mpiexec",
     ),
-    ("PALS_SIZE", "PALS of HPE Cray", "use its option for PMIx or PMI-1, or `ferry run`"),
+    ("PALS_SIZE", "HPE Cray PALS", "use its PMIx or PMI-1 option, or `ferry run`"),
     ("FLUX_JOB_SIZE", "flux", "use `flux run -o pmi=simple` or `-o pmi=pmix`, or `ferry run`"),
-    ("JSM_NAMESPACE_SIZE", "jsrun of IBM", "use its PMIx, or `ferry run`"),
-    ("MV2_COMM_WORLD_SIZE", "mpirun_rsh of MVAPICH", "use `ferry run`, or mpiexec.hydra"),
+    ("JSM_NAMESPACE_SIZE", "IBM's jsrun", "use its PMIx, or `ferry run`"),
+    ("MV2_COMM_WORLD_SIZE", "MVAPICH's mpirun_rsh", "use `ferry run` or mpiexec.hydra"),
 ];
 
 fn one_of_several(read: impl Fn(&str) -> Option<String>) -> Option<LauncherError> {

@@ -294,7 +294,7 @@ impl Core {
         for peer in (0..net.directory.size()).map(Peer) {
             let far = self.here.local_rank(peer).is_none() && !net.directory.is_gone(peer.0);
             if far && self.nic.is_down(peer) {
-                let why = || format!("it has not acknowledged anything for {seconds} s");
+                let why = || format!("no acknowledgement for {seconds} s");
                 self.troubles.entry(peer).or_insert_with(why);
             }
         }

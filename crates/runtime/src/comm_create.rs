@@ -62,13 +62,14 @@ impl fmt::Display for CreateError {
             CreateError::Failed(failure) => write!(f, "{failure}"),
             CreateError::NoFreeNumber => write!(
                 f,
-                "the members have no number in common that is free: each can have {COMMS_MAX} communicators; free some"
+                "the members have no free communicator number in common: a rank can have {COMMS_MAX} \
+                 communicators; free some"
             ),
-            CreateError::NotInGroup => write!(f, "we are not in the group"),
+            CreateError::NotInGroup => write!(f, "the calling rank is not in the group"),
             CreateError::GroupOutside => {
-                write!(f, "the group has members that the communicator lacks")
+                write!(f, "the group has members that are not in the communicator")
             }
-            CreateError::NoRemoteGroup => write!(f, "the communicator has one side only"),
+            CreateError::NoRemoteGroup => write!(f, "the communicator is not an intercommunicator"),
             CreateError::GroupsOverlap => write!(f, "the two groups have members in common"),
         }
     }

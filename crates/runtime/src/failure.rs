@@ -74,7 +74,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::Truncated { source, tag, bytes } => write!(
                 f,
-                "the message of rank {source} with tag {tag} has {bytes} bytes, more than there is room for"
+                "the message from rank {source} with tag {tag} has {bytes} bytes, more than the receive buffer \
+                 holds"
             ),
             Failure::PeerDown { peer, unreachable: Some(why) } => {
                 write!(f, "rank {} of MPI_COMM_WORLD cannot be reached: {why}", peer.0)
@@ -83,10 +84,10 @@ impl fmt::Display for Failure {
                 write!(f, "rank {} of MPI_COMM_WORLD has left the job", peer.0)
             }
             Failure::Revoked => write!(f, "the communicator is revoked"),
-            Failure::Cancelled => write!(f, "it was cancelled"),
+            Failure::Cancelled => write!(f, "the operation was cancelled"),
             Failure::Module(fault) => write!(f, "{fault}"),
-            Failure::Abandoned => write!(f, "another part of it failed"),
-            Failure::Unexpected(outcome) => write!(f, "it ended with {outcome:?}"),
+            Failure::Abandoned => write!(f, "another part of the operation failed"),
+            Failure::Unexpected(outcome) => write!(f, "the operation ended with {outcome:?}"),
         }
     }
 }

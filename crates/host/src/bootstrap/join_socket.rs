@@ -156,14 +156,14 @@ impl JoinSocket {
             Ok(Message::Enter { rank, token, hello }) if token == self.address.theirs => {
                 (rank, hello)
             }
-            Ok(Message::Enter { .. }) => return Err("the token is not that of this job".into()),
+            Ok(Message::Enter { .. }) => return Err("wrong token for this job".into()),
             Ok(_) | Err(Unreadable::Malformed) => return Err(BootstrapError::Malformed.to_string()),
             Err(Unreadable::Version(theirs)) => {
                 return Err(BootstrapError::Version { theirs }.to_string());
             }
         };
         if !is_expected(rank) {
-            return Err(format!("rank {rank} is not of this host, or has come already"));
+            return Err(format!("rank {rank} is not on this host, or has already joined"));
         }
         let known = Message::Entered { token: self.address.ours.clone() }.emit();
         socket::send(channel.as_fd(), &known, &[], WaitMode::Now)
@@ -195,7 +195,7 @@ impl JoinedRank {
     ) -> Result<(), BootstrapError> {
         let message = Message::JoinReply { to: self.process.pid, member }.emit();
         socket::send(self.channel.as_fd(), &message, files, WaitMode::Wait)
-            .map_err(os("hand the memory of the job over"))
+            .map_err(os("hand over the job's shared memory"))
     }
 
     /// Tells the rank that there is no job. If this does not arrive, the rank sees that we are gone.
@@ -243,7 +243,7 @@ impl LauncherChannel {
         rank: u32,
         hello: Hello,
     ) -> Result<LauncherChannel, BootstrapError> {
-        let reach = os("reach the first rank of this host");
+        let reach = os("connect to the first rank of this host");
         let channel = LauncherChannel { socket: socket::connect(&address.name).map_err(reach)? };
         let uid = channel.launcher_uid()?;
         if !may_be_ours(uid) {
@@ -252,9 +252,9 @@ impl LauncherChannel {
         let token = address.theirs.clone();
         channel.say(
             &Message::Enter { rank, token, hello },
-            "say hello to the first rank of this host",
+            "send hello to the first rank of this host",
         )?;
-        let hear = os("hear from the first rank of this host");
+        let hear = os("receive from the first rank of this host");
         socket::limit_wait(channel.socket.as_fd(), RANKS_WAIT_MAX).map_err(&hear)?;
         let parcel = channel.hear()?;
         socket::limit_wait(channel.socket.as_fd(), Duration::ZERO).map_err(&hear)?;
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(ranks, [1, 2]);
         let told =
             twice.map(|rank| rank.join().expect("no panic").expect("not joined").to_string());
-        let refused = told.iter().filter(|text| text.contains("has come already")).count();
+        let refused = told.iter().filter(|text| text.contains("has already joined")).count();
         assert_eq!(refused, 1, "{told:?}");
     }
 

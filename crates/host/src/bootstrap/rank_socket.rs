@@ -67,7 +67,7 @@ impl RankSocket {
     /// In a job of several hosts, their directory and the socket of the rank follow the segment.
     pub fn send_join_reply(&self, member: Member, files: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert_eq!(member.rank, self.rank, "a join reply goes to its own rank");
-        let (hello, _) = self.taken.expect("only who has said hello is admitted");
+        let (hello, _) = self.taken.expect("a join reply follows a hello");
         let message = Message::JoinReply { to: hello.pid, member }.emit();
         socket::send(self.socket.as_fd(), &message, files, WaitMode::Now)
     }

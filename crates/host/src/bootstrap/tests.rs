@@ -75,15 +75,15 @@ fn a_second_hello_is_refused_and_names_who_is_there() {
     let (mut rank_socket, theirs) = RankSocket::open(3).expect("open");
     let channel = LauncherChannel { socket: theirs };
     let hello = Message::Hello(Hello::of(this_process()));
-    channel.say(&hello, "say hello").expect("said");
+    channel.say(&hello, "send hello").expect("said");
     assert!(matches!(next(&mut rank_socket), Word::Hello(_)));
-    channel.say(&hello, "say hello").expect("said");
+    channel.say(&hello, "send hello").expect("said");
     assert!(matches!(next(&mut rank_socket), Word::Refused(BootstrapError::Taken { rank: 3, .. })));
     let Err(BootstrapError::Refused { text }) = channel.wait_for_join_reply(std::process::id())
     else {
         panic!("refused")
     };
-    let expected = format!("the place of rank 3 is taken by pid {}", std::process::id());
+    let expected = format!("rank 3 has already joined as pid {}", std::process::id());
     assert!(text.starts_with(&expected), "{text}");
 }
 
@@ -92,7 +92,7 @@ fn an_answer_to_another_process_is_told_apart() {
     let (mut rank_socket, theirs) = RankSocket::open(0).expect("open");
     let channel = LauncherChannel { socket: theirs };
     channel
-        .say(&Message::Hello(Hello { pid: 1, word: 2, probe_address: 0 }), "say hello")
+        .say(&Message::Hello(Hello { pid: 1, word: 2, probe_address: 0 }), "send hello")
         .expect("said");
     assert!(matches!(next(&mut rank_socket), Word::Hello(_)));
     rank_socket.refuse("no");
@@ -165,5 +165,5 @@ fn a_value_that_is_no_socket_is_explained() {
     };
     assert!(with("seven").contains("'seven'"));
     assert!(with("1048576").contains("unset FERRY_BOOTSTRAP"));
-    assert!(with("99999999999999").contains("no number"));
+    assert!(with("99999999999999").contains("not a number"));
 }

@@ -324,7 +324,7 @@ impl Library {
     fn load() -> Result<Library, String> {
         // The library loads files named by its own environment variables.
         if secure::is_privileged() {
-            return Err("this program has rights that who started it does not have".into());
+            return Err("this program is set-user-id, set-group-id or has capabilities".into());
         }
         let signals = Signals::note();
         // SAFETY: L1. The library's initialisers run, as those of any linked library do.
@@ -409,7 +409,7 @@ fn loader_says() -> String {
     // SAFETY: it takes no arguments, and returns a string or null.
     let says = unsafe { libc::dlerror() };
     if says.is_null() {
-        return "it cannot be loaded".into();
+        return "unknown reason".into();
     }
     // SAFETY: the string ends with a zero byte, and is valid until this thread's next call of the loader.
     let says = unsafe { CStr::from_ptr(says) };

@@ -168,17 +168,19 @@ impl Endpoint {
             // SAFETY: E1.
             unsafe { (domain_ops.av_open)(domain.as_ptr(), &raw mut attributes, place, none) }
         });
-        let av: NonNull<fi::Av> = av.map_err(trouble("open a table of addresses"))?;
+        let av: NonNull<fi::Av> = av.map_err(trouble("open an address vector"))?;
         let av_object = Object(av.cast());
-        let (cq, wait) = open_queue(domain).map_err(trouble("open a queue"))?;
+        let (cq, wait) = open_queue(domain).map_err(trouble("open a completion queue"))?;
         let cq_object = Object(cq.cast());
         // SAFETY: E1.
         let ep = made(|place| unsafe { (domain_ops.endpoint)(domain.as_ptr(), info, place, none) });
         let ep: NonNull<fi::Ep> = ep.map_err(trouble("open an endpoint"))?;
         let ep_object = Object(ep.cast());
         let memory = Memory::new();
-        ep_object.bind(&cq_object, fi::FI_SEND | fi::FI_RECV).map_err(trouble("bind a queue"))?;
-        ep_object.bind(&av_object, 0).map_err(trouble("bind addresses"))?;
+        ep_object
+            .bind(&cq_object, fi::FI_SEND | fi::FI_RECV)
+            .map_err(trouble("bind the completion queue"))?;
+        ep_object.bind(&av_object, 0).map_err(trouble("bind the address vector"))?;
         ep_object.enable().map_err(trouble("enable an endpoint"))?;
         let binds = facts.mr_mode & fi::FI_MR_ENDPOINT != 0;
         let bind = binds.then_some(&ep_object);
@@ -187,7 +189,7 @@ impl Endpoint {
             _ => Some(memory.register(domain, bind).map_err(trouble("register memory"))?),
         };
         let description = region.as_ref().map_or(std::ptr::null_mut(), |own| own.description);
-        let name = name_of(ep).map_err(trouble("ask for the name of an endpoint"))?;
+        let name = name_of(ep).map_err(trouble("get the address of an endpoint"))?;
         let calls = Calls::of(fabric, av, cq, ep);
         let reading = list.reads().then(|| facts.reading(ep, list.ends_reads()));
         // Read buffers are not registered: no provider that needs them requires that.

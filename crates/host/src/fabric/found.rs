@@ -46,13 +46,14 @@ impl fmt::Display for NoFabric {
         match self {
             NoFabric::NoLibrary { why } => write!(
                 f,
-                "libfabric.so.1 is not there ({why}): install it (package libfabric1 of Debian and Ubuntu, libfabric \
-                 elsewhere), or use --rail udp"
+                "cannot load libfabric.so.1 ({why}); install it (package libfabric1 on Debian and Ubuntu, \
+                 libfabric elsewhere), or use --rail udp"
             ),
             NoFabric::NoProvider { asked, found } if found.is_empty() => {
                 write!(
                     f,
-                    "libfabric has no provider here that could carry messages, {asked} was asked for; use --rail udp"
+                    "libfabric has no provider here that can carry messages ({asked} was requested); use \
+                     --rail udp"
                 )
             }
             NoFabric::NoProvider { asked, found } => {

@@ -312,7 +312,7 @@ impl Fabric {
     #[cold]
     fn give_up(&mut self, peer: Peer) {
         let seconds = SILENCE_MAX.as_secs();
-        self.lost.push((peer, io::Error::other(format!("it has not answered for {seconds} s"))));
+        self.lost.push((peer, io::Error::other(format!("no answer for {seconds} s"))));
     }
 
     fn on_address(&mut self, from: Peer, wants: bool, name: &[u8]) {

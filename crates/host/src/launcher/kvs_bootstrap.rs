@@ -75,18 +75,26 @@ fn follow(kvs: &mut dyn Kvs, neighbours: &[u32]) -> Result<Bootstrapped, JoinErr
     let record =
         told.map_err(|excluded| JoinError::Kvs(exclusion(launcher, excluded, neighbours)))?;
     let join_socket = record.join_socket.ok_or_else(|| {
-        stop(launcher, format_args!("rank {first} takes itself for the only one of this host"))
+        stop(
+            launcher,
+            format_args!(
+                "rank {first}, the first rank of this host, believes that it is the only one"
+            ),
+        )
     })?;
     let reply = bootstrap::enter(&join_socket, rank, job::this_process());
     let (member, files) = reply.map_err(|error| match error {
         // The first rank has said why.
         BootstrapError::Refused { .. } => JoinError::Bootstrap(error),
-        BootstrapError::LauncherGone => stop(launcher, format_args!("rank {first}, the first of this host, is gone")),
+        BootstrapError::LauncherGone => stop(
+            launcher,
+            format_args!("rank {first}, the first rank of this host, has exited"),
+        ),
         BootstrapError::Os { .. } => stop(
             launcher,
             format_args!(
-                "this rank does not come in at the first of its host, rank {first} ({error}): ranks of one host must be in \
-                 one network namespace if they are in containers"
+                "this rank cannot reach rank {first}, the first rank of its host ({error}); containers on one \
+                 host must share a network namespace"
             ),
         ),
         _ => JoinError::Bootstrap(error),
@@ -125,7 +133,7 @@ impl HostBootstrap {
         let host_address = host_address.transpose().map_err(|error| {
             KvsError::new(
                 launcher,
-                format_args!("ranks of other hosts have no way to this one: {error}"),
+                format_args!("ranks of other hosts cannot reach this host: {error}"),
             )
         })?;
         Ok(HostBootstrap { first: neighbours[0], ranks, size, join_socket, host_address })
@@ -147,7 +155,10 @@ impl HostBootstrap {
         let Some(join_socket) = &self.join_socket else { return Ok(Vec::new()) };
         join_socket.accept_ranks(self.first, self.ranks).map_err(|NotAll { here, error }| {
             let all = self.ranks;
-            stop(launcher, format_args!("only {here} of {all} ranks of this host came in: {error}"))
+            stop(
+                launcher,
+                format_args!("only {here} of {all} ranks of this host have joined: {error}"),
+            )
         })
     }
 
@@ -224,7 +235,7 @@ impl OtherHosts {
             else {
                 return Err(stop(
                     launcher,
-                    format_args!("rank {first} takes its host for the only one of the job"),
+                    format_args!("rank {first} believes that its host is the only one of the job"),
                 ));
             };
             frame_bytes_max = frame_bytes_max.min(theirs);
@@ -238,19 +249,20 @@ impl OtherHosts {
         let older = |addresses: &[IpAddr]| addresses.iter().any(IpAddr::is_ipv4);
         let old = older(&host_address.addresses);
         if let Some(other) = hosts.iter().find(|host| older(&host.addresses) != old) {
-            let (old, new) = if old { ("this host", "that") } else { ("that", "this host") };
+            let (old, new) =
+                if old { ("this host", "the other") } else { ("the other", "this host") };
             return Err(stop(
                 launcher,
                 format_args!(
-                    "the host of rank {} and this one have no address of the same version of IP: {old} has one of IPv4, \
-                     {new} of IPv6 only",
+                    "this host and the host of rank {} have no IP version in common: {old} has IPv4 addresses, \
+                     {new} only IPv6",
                     other.first
                 ),
             ));
         }
         let word = kvs.get(0, JOB_KEY).map_err(JoinError::Kvs)?;
         let job = Job::read(&word)
-            .ok_or_else(|| stop(launcher, "rank 0 left a word that is none of ours"))?;
+            .ok_or_else(|| stop(launcher, "rank 0 stored an invalid job record"))?;
         let directory = Directory::create(&hosts, frame_bytes_max).map_err(JoinError::Memory)?;
         Ok(OtherHosts { job, directory, sockets: host_address.group.sockets, neighbours })
     }
@@ -308,10 +320,7 @@ fn look_up(kvs: &mut dyn Kvs, first: u32) -> Result<Result<HostRecord, Excluded>
     host_record::read(&word).ok_or_else(|| {
         KvsError::new(
             kvs.launcher(),
-            format_args!(
-                "rank {first} left a word that is none of ours, of {} letters",
-                word.len()
-            ),
+            format_args!("rank {first} stored an invalid host record of {} bytes", word.len()),
         )
     })
 }
@@ -348,21 +357,24 @@ fn exclusion(launcher: &'static str, excluded: Excluded, ranks: &[u32]) -> KvsEr
             let way_out = match () {
                 () if launcher.contains("Slurm") => "use `srun --distribution=block`",
                 () if launcher.contains("MPICH") => {
-                    "say how many ranks each host gets, `mpiexec -ppn 2` or `-hosts a:2,b:2`"
+                    "give the number of ranks per host, as in `mpiexec -ppn 2` or `-hosts a:2,b:2`"
                 }
                 () if launcher.contains("Open MPI") => "use `mpirun --map-by slot`",
-                () => "tell it to fill one host after the other",
+                () => "tell the launcher to fill one host after the other",
             };
             KvsError::new(
                 launcher,
                 format_args!(
-                    "the ranks of a host have to follow each other, and those on the host of rank {first} do not: {way_out}"
+                    "the ranks on the host of rank {first} are not consecutive, as Ferrywire requires; \
+                     {way_out}"
                 ),
             )
         }
         Excluded::Shut => KvsError::new(
             launcher,
-            format_args!("the host of rank {first} cannot take part, as that rank says"),
+            format_args!(
+                "the host of rank {first} cannot take part; the error of that rank says why"
+            ),
         ),
     }
 }

@@ -29,9 +29,9 @@ impl<T: io::Read + Write + Send> Stream for T {}
 /// Connects to the launcher that the environment names.
 pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmi, KvsError> {
     let launcher = match () {
-        () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMI)",
-        () if read("PMI_HOSTNAME").is_some() => "mpiexec of MPICH (Hydra, PMI)",
-        () => "a launcher with PMI",
+        () if read("SLURM_STEP_ID").is_some() => "Slurm's srun (PMI)",
+        () if read("PMI_HOSTNAME").is_some() => "MPICH's mpiexec (Hydra, PMI)",
+        () => "a PMI launcher",
     };
     let number = |name: &str| read(name)?.trim().parse::<u32>().ok();
     let (stream, numbers) = match read("PMI_FD") {
@@ -47,8 +47,9 @@ fn inherited(launcher: &'static str, value: &str) -> Result<Box<dyn Stream>, Kvs
         KvsError::new(
             launcher,
             format_args!(
-                "PMI_FD is {value}, which is not its socket here ({why}): a program that a rank starts cannot join \
-                 the job (unset PMI_FD to run it alone), and what stands between them must not close inherited files"
+                "PMI_FD is {value}, which is not the launcher's socket in this process ({why}). A program that \
+                 a rank starts cannot join its job (unset PMI_FD to run it alone), and a wrapper between the \
+                 launcher and a rank must not close inherited file descriptors"
             ),
         )
     };
@@ -69,7 +70,7 @@ fn connect(launcher: &'static str, place: &str) -> Result<Box<dyn Stream>, KvsEr
     let stream = TcpStream::connect(place).map_err(|error| {
         KvsError::new(
             launcher,
-            format_args!("PMI_PORT is {place}, where nobody can be reached: {error}"),
+            format_args!("no connection to PMI_PORT, {place}, is possible: {error}"),
         )
     })?;
     // Lines are short, and each is waited for.
@@ -94,7 +95,9 @@ impl Pmi {
             None => pmi.identify(id)?,
         };
         if rank >= size {
-            return Err(pmi.trouble(format_args!("it says rank {rank} of {size}, which cannot be")));
+            return Err(pmi.trouble(format_args!(
+                "the launcher says that this is rank {rank} of {size}, which is impossible"
+            )));
         }
         (pmi.rank, pmi.size) = (rank, size);
         pmi.begin()?;
@@ -111,20 +114,21 @@ impl Pmi {
         for _ in 0..3 {
             self.hear("set")?;
         }
-        numbers.ok_or_else(|| self.trouble("it does not say which rank this is"))
+        numbers.ok_or_else(|| self.trouble("the launcher does not say which rank this is"))
     }
 
     fn begin(&mut self) -> Result<(), KvsError> {
         let answer = self.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         if answer.get("rc") != Some("0") {
             let text = answer.shown();
-            return Err(self.trouble(format_args!("it does not speak version 1 of PMI: {text}")));
+            return Err(self
+                .trouble(format_args!("the launcher does not support version 1 of PMI: {text}")));
         }
         let maxes = self.ask("cmd=get_maxes", "maxes")?;
         self.word_bytes_max = maxes.number("vallen_max").unwrap_or(0) as usize;
         let named = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
         let space = named.get("kvsname").map(str::to_owned);
-        self.space = space.ok_or_else(|| self.trouble("it has no space for words"))?;
+        self.space = space.ok_or_else(|| self.trouble("the launcher names no key-value space"))?;
         Ok(())
     }
 
@@ -135,20 +139,25 @@ impl Pmi {
         whole.push('\n');
         let wire = &mut self.wire.stream;
         let said = wire.write_all(whole.as_bytes()).and_then(|()| wire.flush());
-        said.map_err(|error| self.trouble(format_args!("it cannot be told anything: {error}")))
+        said.map_err(|error| self.trouble(format_args!("sending to the launcher failed: {error}")))
     }
 
     fn hear(&mut self, command: &str) -> Result<Answer, KvsError> {
         let answer = match self.wire.next() {
             Ok(Some(text)) => Answer { text },
-            Ok(None) => return Err(self.trouble("it is gone: the job is over")),
-            Err(error) => return Err(self.trouble(format_args!("it cannot be heard: {error}"))),
+            Ok(None) => return Err(self.trouble("the launcher has exited; the job is over")),
+            Err(error) => {
+                return Err(
+                    self.trouble(format_args!("receiving from the launcher failed: {error}"))
+                );
+            }
         };
         match answer.get("cmd") {
             Some(found) if found == command => Ok(answer),
             _ => {
                 let text = answer.shown();
-                Err(self.trouble(format_args!("instead of `{command}` it answered: {text}")))
+                Err(self
+                    .trouble(format_args!("instead of `{command}` the launcher answered: {text}")))
             }
         }
     }
@@ -192,20 +201,19 @@ impl Kvs for Pmi {
             return Ok(vec![0]);
         }
         let mapping = self.look_up("PMI_process_mapping")?;
-        let mapping =
-            mapping.ok_or_else(|| self.trouble("it does not say which ranks share a host"))?;
+        let mapping = mapping
+            .ok_or_else(|| self.trouble("the launcher does not say which ranks share a host"))?;
         layout::neighbours(&mapping, self.rank, self.size).ok_or_else(|| {
-            self.trouble(format_args!(
-                "what it says of ranks and hosts makes no sense: {}",
-                *mapping
-            ))
+            self.trouble(format_args!("the launcher's process mapping is invalid: {}", *mapping))
         })
     }
 
     fn put(&mut self, key: &str, word: &str) -> Result<(), KvsError> {
         if word.len() >= self.word_bytes_max {
             let most = self.word_bytes_max;
-            return Err(self.trouble(format_args!("it takes no words of more than {most} letters")));
+            return Err(self.trouble(format_args!(
+                "the launcher accepts only values shorter than {most} bytes"
+            )));
         }
         // A string that grows leaves copies behind, and the word may be secret.
         let before = format!("cmd=put kvsname={} key={key} value=", self.space);
@@ -216,7 +224,7 @@ impl Kvs for Pmi {
             None | Some("0") => Ok(()),
             Some(_) => {
                 let text = answer.shown();
-                Err(self.trouble(format_args!("it does not take a word: {text}")))
+                Err(self.trouble(format_args!("the launcher refused to store a value: {text}")))
             }
         }
     }
@@ -227,7 +235,9 @@ impl Kvs for Pmi {
 
     fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, KvsError> {
         let word = self.look_up(key)?;
-        word.ok_or_else(|| self.trouble(format_args!("rank {from} has left no word on it")))
+        word.ok_or_else(|| {
+            self.trouble(format_args!("rank {from} has stored no value under {key}"))
+        })
     }
 
     fn goodbye(&mut self) -> Result<(), KvsError> {
@@ -291,11 +301,13 @@ impl Lines {
             }
             // A line has a few hundred bytes; no launcher sends an endless one.
             if self.filled == self.bytes.len() {
-                return Err(io::Error::other("it sent a line without an end"));
+                return Err(io::Error::other("a line is too long"));
             }
             match self.stream.read(&mut self.bytes[self.filled..]) {
                 Ok(0) if self.filled == 0 => return Ok(None),
-                Ok(0) => return Err(io::Error::other("it sent half a line")),
+                Ok(0) => {
+                    return Err(io::Error::other("the connection ended in the middle of a line"));
+                }
                 Ok(length) => self.filled += length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

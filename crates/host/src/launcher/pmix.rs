@@ -79,17 +79,17 @@ type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
 /// Connects to the launcher that the environment names.
 pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, KvsError> {
     let launcher = match () {
-        () if read("SLURM_STEP_ID").is_some() => "srun of Slurm (PMIx)",
-        () if read("OMPI_COMM_WORLD_SIZE").is_some() => "mpirun of Open MPI (PMIx)",
-        () => "a launcher with PMIx",
+        () if read("SLURM_STEP_ID").is_some() => "Slurm's srun (PMIx)",
+        () if read("OMPI_COMM_WORLD_SIZE").is_some() => "Open MPI's mpirun (PMIx)",
+        () => "a PMIx launcher",
     };
     let library = PmixLibrary::find(&read).map_err(|looked| {
         let places: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
         KvsError::new(
             launcher,
             format_args!(
-                "the library that speaks to it is not there (looked for {}): put the folder of the launcher's \
-                 libpmix.so.2 into LD_LIBRARY_PATH, or use `ferry run`",
+                "the PMIx library is missing (looked for {}); add the directory of the launcher's libpmix.so.2 \
+                 to LD_LIBRARY_PATH, or use `ferry run`",
                 places.join(", ")
             ),
         )
@@ -99,11 +99,12 @@ pub(super) fn open(read: impl Fn(&str) -> Option<String>) -> Result<Pmix, KvsErr
     let code = unsafe { (library.init)(&raw mut me, std::ptr::null_mut(), 0) };
     if code != SUCCESS {
         let why = library.in_words(code);
-        return Err(KvsError::new(launcher, format_args!("it does not let us in: {why}")));
+        return Err(KvsError::new(launcher, format_args!("PMIx_Init failed: {why}")));
     }
     let mut pmix = Pmix { library, launcher, me, size: 0, with_words: true };
     let size = pmix.ask_of_all(JOB_SIZE)?.number();
-    pmix.size = size.ok_or_else(|| pmix.trouble("it does not say how many ranks there are"))?;
+    pmix.size =
+        size.ok_or_else(|| pmix.trouble("the launcher does not say how many ranks there are"))?;
     Ok(pmix)
 }
 
@@ -122,7 +123,7 @@ impl Pmix {
         };
         if code != SUCCESS || value.is_null() {
             let (key, why) = (key.to_string_lossy(), self.library.in_words(code));
-            return Err(self.trouble(format_args!("it does not tell {key}: {why}")));
+            return Err(self.trouble(format_args!("PMIx_Get of {key} failed: {why}")));
         }
         // SAFETY: L3: the library has allocated it for us. It is not freed: a few bytes, a few times.
         let value = unsafe { &*value };
@@ -170,7 +171,7 @@ impl Kvs for Pmix {
         };
         let mut ranks = ranks
             .filter(|ranks| ranks.contains(&self.me.rank))
-            .ok_or_else(|| self.trouble("it does not say which ranks share this host"))?;
+            .ok_or_else(|| self.trouble("the launcher does not say which ranks share this host"))?;
         ranks.sort_unstable();
         Ok(ranks)
     }
@@ -181,7 +182,7 @@ impl Kvs for Pmix {
         value.data[0] = word.as_ptr().expose_provenance() as u64;
         // SAFETY: L1, L3: the library copies what it is given.
         let put = unsafe { (self.library.put)(GLOBAL, named(&key).as_ptr(), &raw mut value) };
-        self.check(put, "it does not take a word")
+        self.check(put, "PMIx_Put failed")
     }
 
     fn fence(&mut self) -> Result<(), KvsError> {
@@ -193,32 +194,32 @@ impl Kvs for Pmix {
         if std::mem::take(&mut self.with_words) {
             // All words at once: what is committed later may not arrive.
             // SAFETY: it takes no arguments.
-            self.check(unsafe { (self.library.commit)() }, "it does not pass words on")?;
+            self.check(unsafe { (self.library.commit)() }, "PMIx_Commit failed")?;
             advice = 1;
         }
         // SAFETY: L3; one process name, and as many directives as the count says.
         let code = unsafe { (self.library.fence)(&raw const all, 1, &raw const collect, advice) };
-        self.check(code, "not all ranks have come")
+        self.check(code, "not all ranks have joined: PMIx_Fence failed")
     }
 
     fn get(&mut self, from: u32, key: &str) -> Result<Zeroizing<String>, KvsError> {
         match self.ask(PmixProcess { rank: from, ..self.me }, &text(key))? {
             Told::Text(word) => Ok(Zeroizing::new(word)),
-            _ => Err(self.trouble(format_args!("rank {from} has left no word on it"))),
+            _ => Err(self.trouble(format_args!("rank {from} has stored no value under {key}"))),
         }
     }
 
     fn goodbye(&mut self) -> Result<(), KvsError> {
         // SAFETY: no directives; the library is not used afterwards.
         let code = unsafe { (self.library.finalize)(std::ptr::null(), 0) };
-        self.check(code, "it does not let us go")
+        self.check(code, "PMIx_Finalize failed")
     }
 
     fn abort(&mut self, code: i32, reason: &str) -> Result<(), KvsError> {
         let reason = text(reason);
         // SAFETY: L1, L3; no processes means all of the job.
         let code = unsafe { (self.library.abort)(code, reason.as_ptr(), std::ptr::null_mut(), 0) };
-        self.check(code, "it does not end the job")
+        self.check(code, "PMIx_Abort failed")
     }
 }
 

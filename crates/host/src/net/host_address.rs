@@ -34,8 +34,8 @@ pub enum HostAddressError {
 impl fmt::Display for HostAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HostAddressError::NoAddress => write!(f, "no address that other hosts could use"),
-            HostAddressError::TooManyRanks => write!(f, "a host can have 65535 ranks at most"),
+            HostAddressError::NoAddress => write!(f, "no address that other hosts can use"),
+            HostAddressError::TooManyRanks => write!(f, "a host can have at most 65535 ranks"),
             HostAddressError::NoPort(error) => write!(f, "cannot open a port: {error}"),
         }
     }

@@ -48,8 +48,8 @@ pub(crate) fn refuse() -> ! {
     unsafe { libc::_exit(REFUSED_CODE) }
 }
 
-const REFUSED: &str = "ferrywire: a process that was forked from a rank has called the library, and is ended: messages are \
-    for the rank alone, whose connections and keys a child must not use. Let the child call exec, or leave all messages to \
-    the rank.\n";
+const REFUSED: &str = "ferrywire: a process forked from a rank called the library and is terminated: a child \
+                       must not use the connections and keys of the rank. Call exec in the child, or send and \
+                       receive messages in the rank only.\n";
 /// The code by which a shell says that a command cannot be executed.
 const REFUSED_CODE: i32 = 126;
