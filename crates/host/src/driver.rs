@@ -124,7 +124,7 @@ impl Driver {
     ///
     /// # Safety
     /// As for [`Driver::submit`].
-    #[inline]
+    #[inline(always)]
     pub unsafe fn post_and_wait(
         &self,
         ask: impl FnOnce(&mut Nic, &mut HostPort) -> Posted,

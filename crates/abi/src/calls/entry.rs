@@ -121,7 +121,7 @@ macro_rules! unsupported {
             fn body() -> std::ffi::c_int {
                 let failure = $crate::convert::failure::Failure::new(
                     $crate::convert::constants::MPI_ERR_UNSUPPORTED_OPERATION,
-                    concat!("Ferrywire does not have ", stringify!($name), " yet"),
+                    concat!("Ferrywire does not implement ", stringify!($name), " yet"),
                 );
                 $crate::objects::raise::raise(failure, stringify!($name), None)
             }

@@ -96,7 +96,8 @@ impl Failure {
     #[must_use]
     pub(crate) fn in_status(mut self, place: usize) -> Failure {
         self.0.code = MPI_ERR_IN_STATUS;
-        self.0.why = format!("{} (request {place}; statuses tell of others)", self.0.why);
+        self.0.why =
+            format!("{} (request {place}; the statuses hold the errors of others)", self.0.why);
         self
     }
 
@@ -183,7 +184,8 @@ pub(crate) fn revoked() -> Failure {
 pub(crate) fn pending(peer: Peer) -> Failure {
     let rank = peer.0;
     let why = format!(
-        "rank {rank} of MPI_COMM_WORLD has left the job, and might have sent it; MPIX_Comm_ack_failed lets it go on"
+        "rank {rank} of MPI_COMM_WORLD, a possible sender, has left the job; call MPIX_Comm_ack_failed to \
+         continue"
     );
     Failure::new(MPIX_ERR_PROC_FAILED_PENDING, why)
 }

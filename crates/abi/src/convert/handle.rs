@@ -192,9 +192,9 @@ fn wrong<T: Kind>(handle: usize) -> Failure {
     let text = match handle {
         0 => format!("the {} is a null pointer", T::NAME),
         1..=PREDEFINED_MAX => {
-            format!("{} ({handle:#x}) is no {} that can be used here", predefined(handle), T::NAME)
+            format!("{} ({handle:#x}) is not a valid {} here", predefined(handle), T::NAME)
         }
-        _ => format!("the {} is not one, or has been freed", T::NAME),
+        _ => format!("invalid or freed {} handle", T::NAME),
     };
     Failure::new(T::ERROR, text)
 }

@@ -218,5 +218,5 @@ impl ChoiceMut {
 
 #[cold]
 fn null_pointer() -> Failure {
-    Failure::new(MPI_ERR_ARG, "an argument is a null pointer, where a result or an array is to be")
+    Failure::new(MPI_ERR_ARG, "an argument for a result or an array is a null pointer")
 }

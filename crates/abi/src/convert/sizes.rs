@@ -74,14 +74,18 @@ pub(crate) fn count(size: impl Wide) -> Result<u64> {
 
 #[cold]
 fn negative(count: i64) -> Failure {
-    Failure::new(MPI_ERR_COUNT, format!("the count is {count}, and must not be negative"))
+    Failure::new(MPI_ERR_COUNT, format!("invalid count {count}; it must not be negative"))
 }
 
 /// The length of an array of the caller.
 #[inline]
 pub(crate) fn length(size: impl Wide) -> Result<usize> {
-    let failure =
-        || Failure::new(MPI_ERR_ARG, format!("the length of an array is {}", size.wide()));
+    let failure = || {
+        Failure::new(
+            MPI_ERR_ARG,
+            format!("invalid length {}; it must not be negative", size.wide()),
+        )
+    };
     usize::try_from(size.wide()).map_err(|_| failure())
 }
 

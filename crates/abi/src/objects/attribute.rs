@@ -176,9 +176,9 @@ fn find(sort: KeyvalKind, number: c_int) -> Result<Arc<Key>> {
     let key = keys().by_number.get(&number).filter(|key| key.sort == sort).cloned();
     key.ok_or_else(|| {
         let why = match number {
-            MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is no key".into(),
-            1..FIRST_KEY => format!("{number} is no key that the program can set"),
-            _ => format!("{number} is no key of such an object, or has been freed"),
+            MPI_KEYVAL_INVALID => "the attribute key is MPI_KEYVAL_INVALID".into(),
+            1..FIRST_KEY => format!("{number} is not an attribute key that the program can set"),
+            _ => format!("invalid or freed attribute key {number} for this kind of object"),
         };
         Failure::new(MPI_ERR_KEYVAL, why)
     })

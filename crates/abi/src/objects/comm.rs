@@ -70,5 +70,5 @@ pub(crate) fn hold(handle: MPI_Comm) -> Result<Hold> {
 
 #[cold]
 fn no_comm() -> Failure {
-    Failure::new(MPI_ERR_COMM, "MPI_COMM_NULL is no communicator")
+    Failure::new(MPI_ERR_COMM, "the communicator is MPI_COMM_NULL")
 }

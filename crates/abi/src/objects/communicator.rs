@@ -97,7 +97,7 @@ impl Comm {
         let Created { members, agreed: Agreed { claim, votes } } = created;
         let process = parent.process;
         let plane = process.plane_of(claim.number(), votes).map_err(|error| {
-            failure::internal(format!("there is no memory for another network: {error}"))
+            failure::internal(format!("cannot allocate memory for another plane: {error}"))
         })?;
         Ok(Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler())))
     }
@@ -252,8 +252,8 @@ impl Comm {
             return failure::revoked();
         }
         let why = match self.members.targets().size() {
-            1 => "there is only rank 0".into(),
-            size => format!("there are ranks 0 to {}", size - 1),
+            1 => "invalid rank; the only rank is 0".into(),
+            size => format!("invalid rank; ranks go from 0 to {}", size - 1),
         };
         Failure::new(MPI_ERR_RANK, why)
     }
@@ -266,7 +266,7 @@ impl Comm {
 
 #[cold]
 fn no_such_tag() -> Failure {
-    Failure::new(MPI_ERR_TAG, format!("tags go from 0 to {TAG_MAX}"))
+    Failure::new(MPI_ERR_TAG, format!("invalid tag; tags go from 0 to {TAG_MAX}"))
 }
 
 /// The name in errors.

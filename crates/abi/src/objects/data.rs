@@ -293,14 +293,14 @@ pub(crate) fn room(bytes: u64) -> Box<[u8]> {
 
 #[cold]
 fn too_many() -> Failure {
-    Failure::new(MPI_ERR_COUNT, "so many elements have more bytes than there can be")
+    Failure::new(MPI_ERR_COUNT, "invalid count: the size in bytes does not fit 64 bits")
 }
 
 #[cold]
 fn no_buffer(address: u64) -> Failure {
     let why = match address {
-        0 => "the buffer is a null pointer, and the count is not 0",
-        _ => "MPI_IN_PLACE cannot stand for this buffer",
+        0 => "the buffer is a null pointer, but the count is not 0",
+        _ => "MPI_IN_PLACE is not allowed for this buffer",
     };
     Failure::new(MPI_ERR_BUFFER, why)
 }

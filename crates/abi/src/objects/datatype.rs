@@ -121,14 +121,14 @@ fn unnamed(datatype: Datatype) -> MPI_Datatype {
 
 #[cold]
 fn uncommitted() -> Failure {
-    Failure::new(MPI_ERR_TYPE, "the datatype has not been committed: call MPI_Type_commit before")
+    Failure::new(MPI_ERR_TYPE, "the datatype has not been committed; call MPI_Type_commit first")
 }
 
 #[cold]
 fn no_datatype(handle: MPI_Datatype) -> Failure {
     let why = match handle {
-        MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL is no datatype".into(),
-        MPI_Datatype(other) => format!("no datatype has the handle {other:#x}"),
+        MPI_DATATYPE_NULL => "the datatype is MPI_DATATYPE_NULL".into(),
+        MPI_Datatype(other) => format!("invalid datatype handle {other:#x}"),
     };
     Failure::new(MPI_ERR_TYPE, why)
 }

@@ -62,13 +62,13 @@ pub(crate) fn find(sort: ErrhandlerKind, handle: MPI_Errhandler) -> Result<Handl
         MPI_ERRORS_ARE_FATAL => return Ok(Handler::Fatal),
         MPI_ERRORS_ABORT => return Ok(Handler::Abort),
         MPI_ERRORS_RETURN => return Ok(Handler::Return),
-        MPI_ERRHANDLER_NULL => "MPI_ERRHANDLER_NULL is no error handler",
+        MPI_ERRHANDLER_NULL => "the error handler is MPI_ERRHANDLER_NULL",
         MPI_Errhandler(address) => {
             let users: Shared<UserErrhandler> = handle::share_of(address)?;
             if users.sort == sort {
                 return Ok(Handler::User(users));
             }
-            "the error handler is for objects of another sort"
+            "the error handler is for another kind of object"
         }
     };
     Err(Failure::new(MPI_ERR_ERRHANDLER, why))
@@ -120,6 +120,6 @@ pub(crate) fn free(users: &UserErrhandler) -> Result {
     let less = |handles: u32| handles.checked_sub(1);
     match users.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Failure::new(MPI_ERR_ERRHANDLER, "the error handler has been freed")),
+        Err(_) => Err(Failure::new(MPI_ERR_ERRHANDLER, "the error handler has already been freed")),
     }
 }

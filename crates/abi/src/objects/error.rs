@@ -31,7 +31,7 @@ impl Added {
             && !is_predefined(class)
             && self.by_code.get(&class).is_none_or(|own| own.class != class)
         {
-            return Err(Failure::new(MPI_ERR_ARG, format!("{class} is no error class")));
+            return Err(Failure::new(MPI_ERR_ARG, format!("invalid error class {class}")));
         }
         self.last += 1;
         let entry = Entry { class: class.unwrap_or(self.last), text: String::new() };
@@ -44,10 +44,13 @@ impl Added {
         let what = if is_class { "class" } else { "code" };
         let own = self.own(code)?;
         let why = match () {
-            () if (own.class == code) != is_class => format!("{code} is no error {what}"),
-            () if !own.text.is_empty() => format!("error {what} {code} has a text"),
+            () if (own.class == code) != is_class => format!("{code} is not an error {what}"),
+            () if !own.text.is_empty() => format!(
+                "error {what} {code} still has a string; call \
+                                                   MPI_Remove_error_string first"
+            ),
             () if self.by_code.iter().any(|(other, own)| *other != code && own.class == code) => {
-                format!("error class {code} has codes")
+                format!("error class {code} still has codes; call MPI_Remove_error_code first")
             }
             () => {
                 self.by_code.remove(&code);
@@ -59,7 +62,7 @@ impl Added {
 
     /// A code or class that the program has added.
     pub(crate) fn own(&mut self, code: c_int) -> Result<&mut Entry> {
-        let why = || format!("the program has added no error class or code {code}");
+        let why = || format!("the program has not added error class or code {code}");
         self.by_code.get_mut(&code).ok_or_else(|| Failure::new(MPI_ERR_ARG, why()))
     }
 }
@@ -89,7 +92,7 @@ pub(crate) fn text(code: c_int) -> String {
     let class = failure::class_of(code);
     let of_class = || text_of_class(class).map(Into::into);
     let text = failure::text_of(code).or_else(of_class);
-    text.unwrap_or_else(|| format!("there is no error code {code}"))
+    text.unwrap_or_else(|| format!("invalid error code {code}"))
 }
 
 fn is_predefined(class: c_int) -> bool {
@@ -100,94 +103,92 @@ fn is_predefined(class: c_int) -> bool {
 fn text_of_class(class: c_int) -> Option<&'static str> {
     Some(match class {
         MPI_SUCCESS => "no error",
-        MPI_ERR_BUFFER => "a buffer cannot be used",
-        MPI_ERR_COUNT => "a count is wrong",
-        MPI_ERR_TYPE => "a datatype is wrong",
-        MPI_ERR_TAG => "a tag is out of range",
-        MPI_ERR_COMM => "a communicator is wrong",
-        MPI_ERR_RANK => "a rank does not exist",
-        MPI_ERR_REQUEST => "a request is wrong",
-        MPI_ERR_ROOT => "the root does not exist",
-        MPI_ERR_GROUP => "a group is wrong",
-        MPI_ERR_OP => "an operation is wrong, or does not go with the datatype",
-        MPI_ERR_TOPOLOGY => "the communicator has no such topology",
-        MPI_ERR_DIMS => "the dimensions are wrong",
-        MPI_ERR_ARG => "an argument is wrong",
-        MPI_ERR_UNKNOWN => "an error of which nothing is known",
-        MPI_ERR_TRUNCATE => "a message is longer than the room for it",
-        MPI_ERR_OTHER => "an error that has no class of its own",
-        MPI_ERR_INTERN => "the library has made a mistake",
-        MPI_ERR_PENDING => "the request is not over yet",
-        MPI_ERR_IN_STATUS => "the statuses say what went wrong",
-        MPI_ERR_ACCESS => "the file may not be used in this way",
-        MPI_ERR_AMODE => "the mode in which a file is opened is wrong",
-        MPI_ERR_ASSERT => "an assertion is wrong",
-        MPI_ERR_BAD_FILE => "the name of a file is wrong",
-        MPI_ERR_BASE => "the base of memory is wrong",
-        MPI_ERR_CONVERSION => "a function that converts data has failed",
-        MPI_ERR_DISP => "a displacement is wrong",
-        MPI_ERR_DUP_DATAREP => "there is a data representation of this name already",
+        MPI_ERR_BUFFER => "invalid buffer",
+        MPI_ERR_COUNT => "invalid count",
+        MPI_ERR_TYPE => "invalid datatype",
+        MPI_ERR_TAG => "invalid tag",
+        MPI_ERR_COMM => "invalid communicator",
+        MPI_ERR_RANK => "invalid rank",
+        MPI_ERR_REQUEST => "invalid request",
+        MPI_ERR_ROOT => "invalid root",
+        MPI_ERR_GROUP => "invalid group",
+        MPI_ERR_OP => "invalid operation, or one that is not defined for the datatype",
+        MPI_ERR_TOPOLOGY => "invalid topology",
+        MPI_ERR_DIMS => "invalid dimensions",
+        MPI_ERR_ARG => "invalid argument",
+        MPI_ERR_UNKNOWN => "unknown error",
+        MPI_ERR_TRUNCATE => "a message is longer than the receive buffer",
+        MPI_ERR_OTHER => "other error",
+        MPI_ERR_INTERN => "internal error of the library",
+        MPI_ERR_PENDING => "the request is not complete yet",
+        MPI_ERR_IN_STATUS => "see the statuses for the errors of the requests",
+        MPI_ERR_ACCESS => "the file does not permit this access",
+        MPI_ERR_AMODE => "invalid file access mode",
+        MPI_ERR_ASSERT => "invalid assertion",
+        MPI_ERR_BAD_FILE => "invalid file name",
+        MPI_ERR_BASE => "invalid base address",
+        MPI_ERR_CONVERSION => "a data conversion function failed",
+        MPI_ERR_DISP => "invalid displacement",
+        MPI_ERR_DUP_DATAREP => "a data representation of this name already exists",
         MPI_ERR_FILE_EXISTS => "the file exists",
         MPI_ERR_FILE_IN_USE => "the file is in use",
-        MPI_ERR_FILE => "a file handle is wrong",
-        MPI_ERR_INFO_KEY => "a key is empty or too long",
-        MPI_ERR_INFO_NOKEY => "there is no such key",
-        MPI_ERR_INFO_VALUE => "a value is wrong or too long",
-        MPI_ERR_INFO => "an info object is wrong",
-        MPI_ERR_IO => "input or output has failed",
-        MPI_ERR_KEYVAL => "a key of attributes is wrong",
-        MPI_ERR_LOCKTYPE => "the type of a lock is wrong",
+        MPI_ERR_FILE => "invalid file handle",
+        MPI_ERR_INFO_KEY => "empty or too long info key",
+        MPI_ERR_INFO_NOKEY => "no such info key",
+        MPI_ERR_INFO_VALUE => "invalid or too long info value",
+        MPI_ERR_INFO => "invalid info object",
+        MPI_ERR_IO => "input or output failed",
+        MPI_ERR_KEYVAL => "invalid attribute key",
+        MPI_ERR_LOCKTYPE => "invalid lock type",
         MPI_ERR_NAME => "no service is published by this name",
-        MPI_ERR_NO_MEM => "there is not enough memory",
-        MPI_ERR_NOT_SAME => "ranks do not agree on an argument",
-        MPI_ERR_NO_SPACE => "there is not enough room on the device",
-        MPI_ERR_NO_SUCH_FILE => "there is no such file",
-        MPI_ERR_PORT => "a port is wrong",
+        MPI_ERR_NO_MEM => "out of memory",
+        MPI_ERR_NOT_SAME => "ranks passed different values for an argument that must be the same",
+        MPI_ERR_NO_SPACE => "not enough space on the device",
+        MPI_ERR_NO_SUCH_FILE => "no such file",
+        MPI_ERR_PORT => "invalid port name",
         MPI_ERR_QUOTA => "the quota is exceeded",
-        MPI_ERR_READ_ONLY => "the file or the file system can only be read",
+        MPI_ERR_READ_ONLY => "the file or the file system is read-only",
         MPI_ERR_RMA_ATTACH => "memory cannot be attached to the window",
         MPI_ERR_RMA_CONFLICT => "accesses to a window conflict",
-        MPI_ERR_RMA_RANGE => "the memory of the target is not in the window",
-        MPI_ERR_RMA_SHARED => "memory of the window cannot be shared",
-        MPI_ERR_RMA_SYNC => "calls that synchronise a window are in the wrong order",
-        MPI_ERR_SERVICE => "the name of a service is wrong",
-        MPI_ERR_SIZE => "a size is wrong",
-        MPI_ERR_SPAWN => "processes cannot be started",
-        MPI_ERR_UNSUPPORTED_DATAREP => "the data representation is not known",
+        MPI_ERR_RMA_RANGE => "the target memory is not in the window",
+        MPI_ERR_RMA_SHARED => "the memory of the window cannot be shared",
+        MPI_ERR_RMA_SYNC => "the synchronisation calls of a window are in the wrong order",
+        MPI_ERR_SERVICE => "invalid service name",
+        MPI_ERR_SIZE => "invalid size",
+        MPI_ERR_SPAWN => "cannot start processes",
+        MPI_ERR_UNSUPPORTED_DATAREP => "unknown data representation",
         MPI_ERR_UNSUPPORTED_OPERATION => "the operation is not supported",
-        MPI_ERR_WIN => "a window is wrong",
-        MPI_ERR_RMA_FLAVOR => "the window is not of the sort that is needed",
-        MPI_ERR_PROC_ABORTED => "another process has ended before its time",
+        MPI_ERR_WIN => "invalid window",
+        MPI_ERR_RMA_FLAVOR => "the window is of the wrong kind",
+        MPI_ERR_PROC_ABORTED => "another process has aborted",
         MPI_ERR_VALUE_TOO_LARGE => "a value does not fit its type",
-        MPI_ERR_SESSION => "a session is wrong",
-        MPI_ERR_ERRHANDLER => "an error handler is wrong",
-        MPI_ERR_ABI => "the binary interface cannot do this",
-        MPIX_ERR_PROC_FAILED => "another process has died",
+        MPI_ERR_SESSION => "invalid session",
+        MPI_ERR_ERRHANDLER => "invalid error handler",
+        MPI_ERR_ABI => "the binary interface does not support this",
+        MPIX_ERR_PROC_FAILED => "another process has failed",
         MPIX_ERR_PROC_FAILED_PENDING => {
-            "a process has died that may have been the sender; the receive goes on when the death is acknowledged"
+            "a possible sender has failed; the receive continues when the failure is acknowledged"
         }
         MPIX_ERR_REVOKED => "the communicator is revoked",
         MPI_T_ERR_CANNOT_INIT => "the tool interface cannot be initialised",
-        MPI_T_ERR_NOT_ACCESSIBLE => "the variable cannot be reached now",
+        MPI_T_ERR_NOT_ACCESSIBLE => "the variable is not accessible now",
         MPI_T_ERR_NOT_INITIALIZED => "the tool interface has not been initialised",
-        MPI_T_ERR_NOT_SUPPORTED => "the tool interface does not have this",
-        MPI_T_ERR_MEMORY => "the tool interface has no memory left",
-        MPI_T_ERR_INVALID => "the tool interface is used in a wrong way",
-        MPI_T_ERR_INVALID_INDEX => "there is nothing with this index",
-        MPI_T_ERR_INVALID_ITEM => "there is no such item",
-        MPI_T_ERR_INVALID_SESSION => "a session of the tool interface is wrong",
-        MPI_T_ERR_INVALID_HANDLE => "a handle of the tool interface is wrong",
-        MPI_T_ERR_INVALID_NAME => "there is nothing of this name",
-        MPI_T_ERR_OUT_OF_HANDLES => "the tool interface has no handles left",
-        MPI_T_ERR_OUT_OF_SESSIONS => "the tool interface has no sessions left",
+        MPI_T_ERR_NOT_SUPPORTED => "the tool interface does not support this",
+        MPI_T_ERR_MEMORY => "the tool interface is out of memory",
+        MPI_T_ERR_INVALID => "invalid use of the tool interface",
+        MPI_T_ERR_INVALID_INDEX => "invalid index",
+        MPI_T_ERR_INVALID_ITEM => "invalid item",
+        MPI_T_ERR_INVALID_SESSION => "invalid session of the tool interface",
+        MPI_T_ERR_INVALID_HANDLE => "invalid handle of the tool interface",
+        MPI_T_ERR_INVALID_NAME => "invalid name",
+        MPI_T_ERR_OUT_OF_HANDLES => "the tool interface is out of handles",
+        MPI_T_ERR_OUT_OF_SESSIONS => "the tool interface is out of sessions",
         MPI_T_ERR_CVAR_SET_NOT_NOW => "the control variable cannot be set now",
-        MPI_T_ERR_CVAR_SET_NEVER => "the control variable cannot be set any more",
+        MPI_T_ERR_CVAR_SET_NEVER => "the control variable can no longer be set",
         MPI_T_ERR_PVAR_NO_WRITE => "the performance variable cannot be written",
-        MPI_T_ERR_PVAR_NO_STARTSTOP => {
-            "the performance variable can be neither started nor stopped"
-        }
-        MPI_T_ERR_PVAR_NO_ATOMIC => "the performance variable cannot be read and reset at once",
-        MPI_ERR_LASTCODE => "the last code of the standard, which is no error",
+        MPI_T_ERR_PVAR_NO_STARTSTOP => "the performance variable cannot be started or stopped",
+        MPI_T_ERR_PVAR_NO_ATOMIC => "the performance variable cannot be read and reset atomically",
+        MPI_ERR_LASTCODE => "the last error code of the standard, not an error",
         _ => return None,
     })
 }

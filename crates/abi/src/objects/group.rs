@@ -30,7 +30,7 @@ pub(crate) fn create(group: Group) -> MPI_Group {
 pub(crate) fn find(handle: MPI_Group) -> Result<Group> {
     match handle {
         MPI_GROUP_EMPTY => Ok(Group::whole(0)),
-        MPI_GROUP_NULL => Err(Failure::new(MPI_ERR_GROUP, "MPI_GROUP_NULL is no group")),
+        MPI_GROUP_NULL => Err(Failure::new(MPI_ERR_GROUP, "the group is MPI_GROUP_NULL")),
         MPI_Group(address) => Ok(handle::find::<GroupObject>(address)?.0.clone()),
     }
 }

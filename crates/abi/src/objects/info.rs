@@ -40,7 +40,7 @@ pub(crate) fn contents(handle: MPI_Info) -> Result<Info> {
 /// An info object, for changing.
 pub(crate) fn find(handle: MPI_Info) -> Result<MutexGuard<'static, Info>> {
     let why = match handle {
-        MPI_INFO_NULL => "MPI_INFO_NULL is no info object",
+        MPI_INFO_NULL => "the info object is MPI_INFO_NULL",
         MPI_INFO_ENV => "MPI_INFO_ENV cannot be changed",
         MPI_Info(address) => {
             let object = handle::find::<InfoObject>(address)?;

@@ -64,7 +64,7 @@ pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
         MPI_MAXLOC => Operation::MaxPlace,
         MPI_REPLACE => Operation::Replace,
         MPI_NO_OP => Operation::Keep,
-        MPI_OP_NULL => return Err(Failure::new(MPI_ERR_OP, "MPI_OP_NULL is no operation")),
+        MPI_OP_NULL => return Err(Failure::new(MPI_ERR_OP, "the operation is MPI_OP_NULL")),
         MPI_Op(address) => return Ok(Op::User(handle::share_of(address)?)),
     }))
 }
@@ -115,7 +115,7 @@ fn unsuitable(op: MPI_Op, datatype: &Datatype) -> Failure {
     let why = match datatype.name() {
         Some(name) => format!("{op} cannot be used with {name}"),
         None => format!(
-            "{op} is for predefined datatypes only: MPI_Op_create makes an operation for others"
+            "{op} works on predefined datatypes only; create an operation for others with MPI_Op_create"
         ),
     };
     Failure::new(MPI_ERR_OP, why)

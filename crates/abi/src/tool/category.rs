@@ -26,11 +26,11 @@ pub(super) enum Category {
 }
 
 const CATEGORIES: &[(Category, &str, &str)] = &[
-    (Category::Everything, "ferrywire", "All that the library tells of itself."),
-    (Category::Limits, "ferrywire_limits", "What the NIC is bounded by."),
+    (Category::Everything, "ferrywire", "All variables of the library."),
+    (Category::Limits, "ferrywire_limits", "The limits of the NIC."),
     (Category::Matching, "ferrywire_matching", "Messages and receives that wait for each other."),
-    (Category::Traffic, "ferrywire_traffic", "What goes to other ranks, and comes from them."),
-    (Category::Driving, "ferrywire_driving", "Who turns the NIC: the program, or the agent."),
+    (Category::Traffic, "ferrywire_traffic", "Traffic to and from other ranks."),
+    (Category::Driving, "ferrywire_driving", "How often the program and the agent turn the NIC."),
 ];
 
 impl Category {

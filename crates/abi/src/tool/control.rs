@@ -26,27 +26,27 @@ pub(super) struct Control {
 pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "ferrywire_eager_bytes_max",
-        text: "The longest message, in bytes, that goes without asking its receiver first.",
+        text: "The longest message, in bytes, that is sent eagerly, without asking its receiver first.",
         read: |limits| limits.eager_bytes_max.into(),
     },
     Control {
         name: "ferrywire_unexpected_bytes_max",
-        text: "Bytes that one queue may hold of messages that no receive was waiting for.",
+        text: "Bytes of unexpected messages that one queue may hold.",
         read: |limits| limits.unexpected_bytes_max.into(),
     },
     Control {
         name: "ferrywire_queues",
-        text: "Queues that the communicators of a rank share.",
+        text: "Matching queues that the communicators of a rank share.",
         read: |limits| limits.queues.into(),
     },
     Control {
         name: "ferrywire_credit_bytes",
-        text: "Bytes that a receiver sets aside for each sender from the beginning.",
+        text: "Bytes that a receiver initially reserves for each sender.",
         read: |limits| limits.credit_bytes.into(),
     },
     Control {
         name: "ferrywire_piece_bytes_max",
-        text: "The longest piece, in bytes, in which a long message is moved.",
+        text: "The longest piece, in bytes, into which a long message is divided.",
         read: |limits| limits.piece_bytes_max.into(),
     },
 ];
@@ -57,7 +57,7 @@ struct CvarHandle(&'static Control);
 impl Kind for CvarHandle {
     const MARK: u32 = 0x4356_4152;
     const ERROR: c_int = MPI_T_ERR_INVALID_HANDLE;
-    const NAME: &'static str = "handle of a control variable";
+    const NAME: &'static str = "control variable";
 }
 
 answers! {

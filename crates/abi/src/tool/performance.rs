@@ -55,31 +55,31 @@ enum Source {
 pub(super) const VARIABLES: &[Variable] = &[
     Variable {
         name: "ferrywire_posted_receives",
-        text: "Receives that wait for messages.",
+        text: "Posted receives that wait for messages.",
         category: Category::Matching,
         source: Source::Level(|holdings| holdings.posted as u64),
     },
     Variable {
         name: "ferrywire_unexpected_messages",
-        text: "Messages that have come and wait for receives.",
+        text: "Unexpected messages that wait for receives.",
         category: Category::Matching,
         source: Source::Level(|holdings| holdings.unexpected as u64),
     },
     Variable {
         name: "ferrywire_unexpected_bytes",
-        text: "Bytes that are held of messages that wait for receives, with what it takes to find them.",
+        text: "Bytes held for unexpected messages, including the memory for matching them.",
         category: Category::Matching,
         source: Source::Level(|holdings| sum(holdings, |store| store.used)),
     },
     Variable {
         name: "ferrywire_reserved_bytes",
-        text: "Bytes that are set aside for messages which others may send without asking.",
+        text: "Bytes reserved for messages that other ranks may send without asking.",
         category: Category::Matching,
         source: Source::Level(|holdings| sum(holdings, |store| store.reserved)),
     },
     Variable {
         name: "ferrywire_unexpected_budget",
-        text: "Bytes that the queues in use may hold of messages that wait for receives.",
+        text: "Bytes of unexpected messages that the queues in use may hold.",
         category: Category::Matching,
         source: Source::Size(|holdings| sum(holdings, |store| store.bytes_max)),
     },
@@ -91,43 +91,43 @@ pub(super) const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "ferrywire_unexpected_arrivals",
-        text: "Messages that no receive was waiting for when they came.",
+        text: "Messages that no receive was waiting for when they arrived.",
         category: Category::Matching,
         source: Source::Counted(|stats| stats.unexpected),
     },
     Variable {
         name: "ferrywire_refused_messages",
-        text: "Messages that found no room, so that their sender keeps them.",
+        text: "Messages refused for lack of room, which their senders keep.",
         category: Category::Matching,
         source: Source::Counted(|stats| stats.refused),
     },
     Variable {
         name: "ferrywire_frames_sent",
-        text: "Frames that were handed to a rail.",
+        text: "Frames handed to a rail.",
         category: Category::Traffic,
         source: Source::Counted(|stats| stats.frames_sent),
     },
     Variable {
         name: "ferrywire_frames_received",
-        text: "Frames that have come from a rail.",
+        text: "Frames received from a rail.",
         category: Category::Traffic,
         source: Source::Counted(|stats| stats.frames_received),
     },
     Variable {
         name: "ferrywire_turns_by_callers",
-        text: "How often threads of the program have turned the NIC, in calls of MPI.",
+        text: "How often threads of the program have turned the NIC in MPI calls.",
         category: Category::Driving,
         source: Source::TurnsByCallers,
     },
     Variable {
         name: "ferrywire_turns_by_agent",
-        text: "How often the agent has turned the NIC, while the program was not in a call.",
+        text: "How often the agent has turned the NIC while the program was not in a call.",
         category: Category::Driving,
         source: Source::TurnsByAgent,
     },
     Variable {
         name: "ferrywire_share_of_agent",
-        text: "The part of all turns that the agent has made.",
+        text: "The fraction of all turns made by the agent.",
         category: Category::Driving,
         source: Source::ShareOfAgent,
     },
@@ -172,7 +172,7 @@ struct Session(Mutex<Vec<usize>>);
 impl Kind for Session {
     const MARK: u32 = 0x5056_5345;
     const ERROR: c_int = MPI_T_ERR_INVALID_SESSION;
-    const NAME: &'static str = "session of performance variables";
+    const NAME: &'static str = "performance variable session";
 }
 
 impl Session {
@@ -191,7 +191,7 @@ struct PvarHandle {
 impl Kind for PvarHandle {
     const MARK: u32 = 0x5056_4152;
     const ERROR: c_int = MPI_T_ERR_INVALID_HANDLE;
-    const NAME: &'static str = "handle of a performance variable";
+    const NAME: &'static str = "performance variable";
 }
 
 /// The count of a handle.

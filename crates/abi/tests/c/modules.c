@@ -118,7 +118,7 @@ static void faults(void) {
     CHECK(count == 0 && status.MPI_SOURCE == before);
     expect(MPI_Recv(&number, 1, MPI_INT, before, 10, comm, &status), "with tag 10: it used up its fuel");
 
-    expect(Ferry_Module_wait(comm, 8, 1), "there is no counter 8; modules have counters 0 to 7");
+    expect(Ferry_Module_wait(comm, 8, 1), "invalid counter 8; modules have counters 0 to 7");
     OK(MPI_Barrier(comm));
     /* Freeing the communicator unloads the module at this rank. */
     OK(MPI_Comm_free(&comm));
@@ -133,7 +133,7 @@ static void refusals(void) {
     expect(Ferry_Module_load(world, "no", "nonsense", 8, &comm), "the code is not WebAssembly");
     CHECK(comm == MPI_COMM_NULL);
     expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm), "the module imports `env.printf`");
-    expect(Ferry_Module_load(world, "no", "", -1, &comm), "-1 bytes are no length of code");
+    expect(Ferry_Module_load(world, "no", "", -1, &comm), "invalid code length -1");
     if (size > 1) {
         const char *code = rank == size - 1 ? LOOPS : DELIVERS;
         char why[100];

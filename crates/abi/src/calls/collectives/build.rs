@@ -117,8 +117,7 @@ fn apart(send: &Data, receive: &Data) -> Result {
         && send.offset < receive.offset + receive.len
         && receive.offset < send.offset + send.len
     {
-        let why =
-            "the buffers overlap: pass MPI_IN_PLACE as the one that is sent, if that is meant";
+        let why = "the send and receive buffers overlap; to reduce in place, pass MPI_IN_PLACE as the send buffer";
         return Err(Failure::new(MPI_ERR_BUFFER, why));
     }
     Ok(())
@@ -140,9 +139,9 @@ pub(super) fn root_of(comm: &Comm, root: RootRank) -> Result<Root> {
 fn no_such_root(root: RootRank, size: u32, between: bool) -> Failure {
     let last = size.saturating_sub(1);
     let why = match (between, last) {
-        (true, _) => format!("the root is {root}, but the other group has ranks 0 to {last}"),
-        (false, 0) => format!("the root is {root}, but there is only rank 0"),
-        (false, _) => format!("the root is {root}, but there are ranks 0 to {last}"),
+        (true, _) => format!("invalid root {root}; ranks of the remote group go from 0 to {last}"),
+        (false, 0) => format!("invalid root {root}; the only rank is 0"),
+        (false, _) => format!("invalid root {root}; ranks go from 0 to {last}"),
     };
     Failure::new(MPI_ERR_ROOT, why)
 }
@@ -241,6 +240,9 @@ pub(super) fn agree(sent: Span, received: Span) -> Result {
         return Ok(());
     }
     let (sent, received) = (sent.len, received.len);
-    let why = format!("this rank sends itself {sent} bytes where it expects {received}");
+    let why = format!(
+        "this rank sends {sent} bytes to itself but expects {received}; counts and datatypes \
+                       must match"
+    );
     Err(Failure::new(MPI_ERR_TRUNCATE, why))
 }

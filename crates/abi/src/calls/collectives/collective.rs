@@ -92,7 +92,10 @@ impl Collecting {
         let failure = match outcome {
             Outcome::Failed(Fault::Truncated { word, len }) => {
                 let source = word.source();
-                let why = format!("rank {source} sends {len} bytes, more than are expected here");
+                let why = format!(
+                    "rank {source} sends {len} bytes, more than this rank expects; counts and \
+                                   datatypes must match on all ranks"
+                );
                 Failure::new(MPI_ERR_TRUNCATE, why)
             }
             other => message::failed(other),

@@ -36,7 +36,7 @@ entries! {
     fn MPI_Op_free(op: Out<MPI_Op>) {
         let freed = op.get()?;
         if let Op::Ours(_) = find(freed)? {
-            let why = format!("{} is predefined, and cannot be freed", name_of(freed));
+            let why = format!("{} is predefined and cannot be freed", name_of(freed));
             return Err(Failure::new(MPI_ERR_OP, why));
         }
         drop(handle::take::<UserOp>(freed.0)?);

@@ -110,7 +110,9 @@ pub(super) fn exscan<C: Wide>(comm: &Comm, reduced: Reduced<C>) -> Result<Collec
 fn within_only(build: &Build<'_>) -> Result {
     match build.is_between() {
         false => Ok(()),
-        true => Err(Failure::new(MPI_ERR_COMM, "it makes no sense between two groups")),
+        true => {
+            Err(Failure::new(MPI_ERR_COMM, "the operation is not defined for intercommunicators"))
+        }
     }
 }
 

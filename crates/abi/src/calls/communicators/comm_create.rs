@@ -188,7 +188,7 @@ fn bridge(
 ) -> Result<Comm> {
     let across = across.as_ref().map(|(comm, other, tag)| (comm.runtime(), *other, *tag));
     let created = Bridge { local: local.runtime(), instance, leader, across }.create()?;
-    Comm::made(created, format!("a bridge from {}", local.title()), local)
+    Comm::made(created, format!("an intercommunicator from {}", local.title()), local)
 }
 
 /// Compares two communicators.
@@ -263,7 +263,7 @@ entries! {
             (MPI_UNDEFINED, _) => None,
             (_, Ok(color)) => Some(color),
             _ => {
-                let why = format!("the color is {color}, and must be MPI_UNDEFINED or at least 0");
+                let why = format!("invalid color {color}; it must be MPI_UNDEFINED or at least 0");
                 return Err(Failure::new(MPI_ERR_ARG, why));
             }
         };
@@ -285,7 +285,7 @@ entries! {
             }
             MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => false,
             other => {
-                let why = format!("{other} is no way to split a communicator");
+                let why = format!("invalid split type {other}");
                 return Err(Failure::new(MPI_ERR_ARG, why));
             }
         };
@@ -373,7 +373,7 @@ entries! {
     ) on intercomm {
         let comm = comm::find(intercomm)?;
         let created = comm.runtime().merge(comm.members.next_instance(), high != 0)?;
-        NewComm(newintracomm).put_created(Some(created), comm, |title| format!("both sides of {title}"))
+        NewComm(newintracomm).put_created(Some(created), comm, |title| format!("the merged groups of {title}"))
     }
 
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
@@ -396,5 +396,5 @@ entries! {
 
 #[cold]
 fn no_leader(rank: PeerRank) -> Failure {
-    Failure::new(MPI_ERR_ARG, format!("rank {rank} cannot lead"))
+    Failure::new(MPI_ERR_ARG, format!("invalid leader rank {rank}"))
 }

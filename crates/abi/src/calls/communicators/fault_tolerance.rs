@@ -22,7 +22,7 @@ use crate::objects::process;
 /// Creates a communicator of the survivors.
 fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     if comm.members.inter().is_some() {
-        let why = "only communicators of one group can be shrunk";
+        let why = "an intercommunicator cannot be shrunk";
         return Err(Failure::new(MPI_ERR_COMM, why));
     }
     // An error that only this rank finds is reported after the agreement, so that later agreements still match.
@@ -30,7 +30,7 @@ fn shrink(comm: &comm::Comm, newcomm: Out<MPI_Comm>) -> Result {
     let shrunk = comm.process.shrink(&comm.members)?;
     place?;
     let created = shrunk.ok_or(runtime::CreateError::NoFreeNumber)?;
-    let origin = format!("what is left of {}", comm.title());
+    let origin = format!("the survivors of {}", comm.title());
     let new = Comm::made(created, origin, comm)?;
     newcomm.put(MPI_Comm(handle::expose(handle::share(new))))
 }
@@ -69,7 +69,8 @@ entries! {
             false => Ok(()),
             true => {
                 let why = format!(
-                    "ranks have died that not all have acknowledged: {:?}; the flag is agreed on all the same",
+                    "not all members have acknowledged the failure of ranks {:?}; the agreed flag is valid \
+                     nevertheless",
                     decision.failed
                 );
                 Err(Failure::new(MPIX_ERR_PROC_FAILED, why))

@@ -22,7 +22,7 @@ use crate::objects::process;
 fn rank_in(group: &Group, rank: c_int) -> Result<u32> {
     let known = u32::try_from(rank).ok().filter(|&rank| rank < group.size());
     known.ok_or_else(|| {
-        let why = format!("there is no rank {rank} in a group of {}", group.size());
+        let why = format!("invalid rank {rank} in a group of size {}", group.size());
         Failure::new(MPI_ERR_RANK, why)
     })
 }
@@ -34,7 +34,7 @@ fn ranks_in(group: &Group, ranks: impl Iterator<Item = c_int>) -> Result<Vec<u32
     for rank in ranks {
         let rank = rank_in(group, rank)?;
         if std::mem::replace(&mut seen[rank as usize], true) {
-            return Err(Failure::new(MPI_ERR_RANK, format!("rank {rank} is there twice")));
+            return Err(Failure::new(MPI_ERR_RANK, format!("rank {rank} occurs twice")));
         }
         known.push(rank);
     }
@@ -51,7 +51,8 @@ fn ranged(group: &Group, n: c_int, ranges: In<[c_int; 3]>) -> Result<Vec<u32>> {
     let mut ranks = Vec::new();
     for &[first, last, stride] in ranges.slice(sizes::length(n)?)? {
         let Some(range) = (Range { first, last, stride }).ranks() else {
-            let why = format!("a stride of {stride} does not lead from {first} to {last}");
+            let why =
+                format!("invalid range: a stride of {stride} does not lead from {first} to {last}");
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
         // Stops at the first rank that does not exist, because a range may be very long.
@@ -168,6 +169,6 @@ entries! {
 fn remote(comm: MPI_Comm) -> Result<Group> {
     match comm::find(comm)?.members.inter() {
         Some(inter) => Ok(inter.remote.clone()),
-        None => Err(Failure::new(MPI_ERR_COMM, "the communicator has no other side")),
+        None => Err(Failure::new(MPI_ERR_COMM, "the communicator is not an intercommunicator")),
     }
 }

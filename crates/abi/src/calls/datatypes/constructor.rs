@@ -168,7 +168,7 @@ fn order_of(order: c_int) -> Result<Order> {
         MPI_ORDER_C => Ok(Order::C),
         MPI_ORDER_FORTRAN => Ok(Order::Fortran),
         other => {
-            let why = format!("the order is {other}, not MPI_ORDER_C or MPI_ORDER_FORTRAN");
+            let why = format!("invalid order {other}; pass MPI_ORDER_C or MPI_ORDER_FORTRAN");
             Err(Failure::new(MPI_ERR_ARG, why))
         }
     }
@@ -179,6 +179,13 @@ fn distribution_of(distribution: c_int) -> Result<Distribution> {
         MPI_DISTRIBUTE_NONE => Ok(Distribution::Whole),
         MPI_DISTRIBUTE_BLOCK => Ok(Distribution::Block),
         MPI_DISTRIBUTE_CYCLIC => Ok(Distribution::Cyclic),
-        other => Err(Failure::new(MPI_ERR_ARG, format!("{other} is no distribution"))),
+        other => Err(Failure::new(
+            MPI_ERR_ARG,
+            format!(
+                "invalid distribution {other}; pass \
+                                                        MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC or \
+                                                        MPI_DISTRIBUTE_NONE"
+            ),
+        )),
     }
 }

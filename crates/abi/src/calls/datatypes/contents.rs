@@ -86,7 +86,8 @@ entries! {
 fn contents(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     datatype.recipe().contents(counts).ok_or_else(|| {
         let why =
-            "it was made with counts that do not fit an int: the call that ends with _c can tell";
+            "the datatype was created with counts that do not fit an int; use the variant of this call that \
+             ends with _c";
         Failure::new(MPI_ERR_TYPE, why)
     })
 }
@@ -96,7 +97,7 @@ fn taken_apart(datatype: &Datatype, counts: Counts) -> Result<Contents> {
     if let Recipe::Named { name, .. } = datatype.recipe() {
         return Err(Failure::new(
             MPI_ERR_TYPE,
-            format!("{name} is predefined, and made of nothing"),
+            format!("{name} is predefined and has no contents"),
         ));
     }
     contents(datatype, counts)
@@ -106,7 +107,7 @@ fn taken_apart(datatype: &Datatype, counts: Counts) -> Result<Contents> {
 fn room<'a, T>(array: Out<T>, max: impl Wide, len: usize, what: &str) -> Result<&'a mut [T]> {
     let max = sizes::length(max)?;
     if max < len {
-        let why = format!("there are {len} {what}, and room for {max}");
+        let why = format!("the datatype has {len} {what}, but there is room for {max}");
         return Err(Failure::new(MPI_ERR_ARG, why));
     }
     array.slice(len)

@@ -28,7 +28,7 @@ entries! {
         }
         object.attributes.delete_all(handle.0)?;
         if object.freed.swap(true, Ordering::Relaxed) {
-            return Err(Failure::new(MPI_ERR_TYPE, "the datatype has been freed"));
+            return Err(Failure::new(MPI_ERR_TYPE, "the datatype has already been freed"));
         }
         // An active reduction may still pass it to a user-defined operator.
         handle::retire(handle::release::<Type>(handle.0)?);

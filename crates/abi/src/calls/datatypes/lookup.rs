@@ -61,6 +61,6 @@ fn class_of(typeclass: c_int) -> Result<TypeClass> {
         MPI_TYPECLASS_REAL => Ok(TypeClass::Real),
         MPI_TYPECLASS_COMPLEX => Ok(TypeClass::Complex),
         logical if logical == TypeClass::Logical as c_int => Ok(TypeClass::Logical),
-        other => Err(Failure::new(MPI_ERR_ARG, format!("{other} is no class of types"))),
+        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid type class {other}"))),
     }
 }

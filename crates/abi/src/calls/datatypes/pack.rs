@@ -97,14 +97,15 @@ entries! {
 fn place(position: impl Wide, size: impl Wide, bytes: u64) -> Result<Range<usize>> {
     let (start, size) = (sizes::length(position)?, sizes::length(size)?);
     let Some(left) = size.checked_sub(start) else {
-        let why = format!("the position is {start} in a buffer of {size} bytes");
+        let why = format!("invalid position {start} in a buffer of {size} bytes");
         return Err(Failure::new(MPI_ERR_ARG, why));
     };
     match usize::try_from(bytes) {
         Ok(bytes) if bytes <= left => Ok(start..start + bytes),
         _ => {
-            let why =
-                format!("{bytes} bytes are needed, and from position {start} on there are {left}");
+            let why = format!(
+                "{bytes} bytes do not fit: the packed buffer has {left} bytes from position {start}"
+            );
             Err(Failure::new(MPI_ERR_TRUNCATE, why))
         }
     }
@@ -152,7 +153,7 @@ fn external32(datarep: Text) -> Result {
     match datarep.get()?.as_str() {
         "external32" => Ok(()),
         other => {
-            let why = format!("the representation is \"{other}\", not \"external32\"");
+            let why = format!("unknown data representation \"{other}\"; pass \"external32\"");
             Err(Failure::new(MPI_ERR_UNSUPPORTED_DATAREP, why))
         }
     }
@@ -160,10 +161,10 @@ fn external32(datarep: Text) -> Result {
 
 #[cold]
 fn too_many() -> Failure {
-    Failure::new(MPI_ERR_COUNT, "so many elements have more bytes than there can be")
+    Failure::new(MPI_ERR_COUNT, "invalid count: the size in bytes does not fit 64 bits")
 }
 
 #[cold]
 fn no_buffer() -> Failure {
-    Failure::new(MPI_ERR_BUFFER, "the buffer of packed bytes is a null pointer")
+    Failure::new(MPI_ERR_BUFFER, "the packed buffer is a null pointer")
 }

@@ -25,16 +25,16 @@ static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
 fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
     match file {
         MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
-        _ => Err(Failure::new(MPI_ERR_FILE, "it is no file")),
+        _ => Err(Failure::new(MPI_ERR_FILE, "invalid file handle")),
     }
 }
 
 fn no_window() -> Failure {
-    Failure::new(MPI_ERR_WIN, "it is no window")
+    Failure::new(MPI_ERR_WIN, "invalid window handle")
 }
 
 fn no_session() -> Failure {
-    Failure::new(MPI_ERR_SESSION, "it is no session")
+    Failure::new(MPI_ERR_SESSION, "invalid session handle")
 }
 
 fn call_or_abort(handler: &Handler, object: usize, code: c_int) {

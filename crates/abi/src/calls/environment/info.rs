@@ -21,7 +21,9 @@ fn key_of(key: Text) -> Result<String> {
     let key = key.get().map_err(|_| Failure::new(MPI_ERR_INFO_KEY, "the key is a null pointer"))?;
     let why = match key.as_str() {
         "" => "the key is empty".into(),
-        _ if !fits(&key, MPI_MAX_INFO_KEY) => format!("the key has {} bytes", key.len()),
+        _ if !fits(&key, MPI_MAX_INFO_KEY) => {
+            format!("the key has {} bytes; the limit is {}", key.len(), MPI_MAX_INFO_KEY - 1)
+        }
         _ => return Ok(key),
     };
     Err(Failure::new(MPI_ERR_INFO_KEY, why))
@@ -72,9 +74,9 @@ entries! {
     fn MPI_Info_set(info: MPI_Info, key: Text, value: Text) {
         let key = key_of(key)?;
         let value =
-            value.get().map_err(|_| Failure::new(MPI_ERR_INFO_VALUE, "it is a null pointer"))?;
+            value.get().map_err(|_| Failure::new(MPI_ERR_INFO_VALUE, "the value is a null pointer"))?;
         if !fits(&value, MPI_MAX_INFO_VAL) {
-            let why = format!("the value has {} bytes", value.len());
+            let why = format!("the value has {} bytes; the limit is {}", value.len(), MPI_MAX_INFO_VAL - 1);
             return Err(Failure::new(MPI_ERR_INFO_VALUE, why));
         }
         find(info)?.set(&key, &value);
@@ -85,7 +87,7 @@ entries! {
         let key = key_of(key)?;
         match find(info)?.delete(&key) {
             true => Ok(()),
-            false => Err(Failure::new(MPI_ERR_INFO_NOKEY, format!("there is no key \"{key}\""))),
+            false => Err(Failure::new(MPI_ERR_INFO_NOKEY, format!("the info object has no key \"{key}\""))),
         }
     }
 
@@ -131,7 +133,7 @@ entries! {
         let contents = contents(info)?;
         let nth = usize::try_from(n).ok().and_then(|n| contents.keys().nth(n));
         let Some(nth) = nth else {
-            let why = format!("there are {} keys, and none has number {n}", contents.keys().len());
+            let why = format!("invalid key index {n}; the info object has {} keys", contents.keys().len());
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
         key.put(nth, nth.len() + 1)?;

@@ -98,7 +98,7 @@ fn start(thread_level: c_int) -> Result {
     static STARTING: Mutex<()> = Mutex::new(());
     let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if process::is_started() {
-        return Err(Failure::new(MPI_ERR_OTHER, "MPI has been initialised already"));
+        return Err(Failure::new(MPI_ERR_OTHER, "MPI has already been initialised"));
     }
     if std::env::var_os(bootstrap::VARIABLE).is_some() {
         stdio::buffer_lines();

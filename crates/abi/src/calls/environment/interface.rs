@@ -36,7 +36,9 @@ fn fortran() -> Info {
 /// Checks the size of a logical.
 fn logical_bytes(size: c_int) -> Result<usize> {
     let known = [1, 2, 4, 8, 16].into_iter().find(|&bytes| c_int::try_from(bytes) == Ok(size));
-    known.ok_or_else(|| Failure::new(MPI_ERR_ARG, format!("no logical has {size} bytes")))
+    known.ok_or_else(|| {
+        Failure::new(MPI_ERR_ARG, format!("invalid logical size {size}; pass 1, 2, 4, 8 or 16"))
+    })
 }
 
 /// The representation of a logical in memory.
@@ -75,7 +77,7 @@ entries! {
             None => Ok(()),
             Some(key) => {
                 let own = ours.value(key).unwrap_or_default();
-                Err(Failure::new(MPI_ERR_ABI, format!("{key} is {own} in this library")))
+                Err(Failure::new(MPI_ERR_ABI, format!("this library supports only {own} for {key}")))
             }
         }
     }
@@ -97,7 +99,7 @@ entries! {
             && logical_false.slice(bytes)? == &logical(0, bytes)[..bytes];
         match as_ours {
             true => Ok(()),
-            false => Err(Failure::new(MPI_ERR_ABI, "true is 1 in this library, and false is 0")),
+            false => Err(Failure::new(MPI_ERR_ABI, "this library supports only 1 for true and 0 for false")),
         }
     }
 }

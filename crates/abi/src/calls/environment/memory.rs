@@ -23,14 +23,14 @@ fn alignment(info: MPI_Info) -> Result<usize> {
 entries! {
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Out<*mut c_void>) {
         let bytes = usize::try_from(size)
-            .map_err(|_| Failure::new(MPI_ERR_ARG, format!("the size is {size}")))?;
+            .map_err(|_| Failure::new(MPI_ERR_ARG, format!("invalid size {size}; it must not be negative")))?;
         let alignment = alignment(info)?;
         let mut base = std::ptr::null_mut();
         // An allocation of zero bytes has an address too.
         // SAFETY: the alignment is a power of two, and `base` is valid.
         let code: c_int = unsafe { libc::posix_memalign(&raw mut base, alignment, bytes.max(1)) };
         if code != 0 {
-            return Err(Failure::new(MPI_ERR_NO_MEM, format!("{bytes} bytes cannot be had")));
+            return Err(Failure::new(MPI_ERR_NO_MEM, format!("cannot allocate {bytes} bytes")));
         }
         baseptr.put(base)
     }

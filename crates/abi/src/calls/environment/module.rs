@@ -73,8 +73,9 @@ fn least_of_all(comm: &Comm, instance: u16, mine: [u64; 3]) -> Result<[u64; 3]> 
 
 /// The bytes of code that a program passes.
 fn code_of<'a>(code: Choice, len: MPI_Count) -> Result<&'a [u8]> {
-    let len = usize::try_from(len)
-        .map_err(|_| Failure::new(MPI_ERR_COUNT, format!("{len} bytes are no length of code")))?;
+    let len = usize::try_from(len).map_err(|_| {
+        Failure::new(MPI_ERR_COUNT, format!("invalid code length {len}; it must not be negative"))
+    })?;
     code.items::<u8>().slice(len)
 }
 
@@ -83,7 +84,7 @@ fn group_of(comm: &Comm) -> Result<u16> {
     comm.module().ok_or_else(|| {
         Failure::new(
             MPI_ERR_COMM,
-            "the communicator has no module; Ferry_Module_load makes one that has",
+            "the communicator has no module; Ferry_Module_load creates one that has",
         )
     })
 }
@@ -155,7 +156,7 @@ entries! {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
         if comm.members.inter().is_some() {
-            return Err(Failure::new(MPI_ERR_COMM, "a module needs a communicator of one group"));
+            return Err(Failure::new(MPI_ERR_COMM, "a module cannot be loaded on an intercommunicator"));
         }
         load(&comm, instance, &name.get()?, code_of(code, len)?, module_comm)
     }
@@ -194,7 +195,7 @@ entries! {
         let number = u32::try_from(counter).ok().filter(|&number| number < MODULE_COUNTERS);
         let Some(number) = number else {
             let last = MODULE_COUNTERS - 1;
-            let why = format!("there is no counter {counter}; modules have counters 0 to {last}");
+            let why = format!("invalid counter {counter}; modules have counters 0 to {last}");
             return Err(Failure::new(MPI_ERR_ARG, why));
         };
         let at_least = u64::try_from(at_least).unwrap_or(0);

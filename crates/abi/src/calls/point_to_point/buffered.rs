@@ -58,7 +58,7 @@ fn attach(
     bytes: i64,
 ) -> Result {
     if place.is_some() {
-        let why = "a buffer is attached already: detach it first";
+        let why = "a buffer is already attached; detach it first";
         return Err(Failure::new(MPI_ERR_BUFFER, why));
     }
     let address = buffer.0.expose_provenance();
@@ -66,7 +66,7 @@ fn attach(
         return Err(Failure::new(MPI_ERR_BUFFER, "the buffer is a null pointer"));
     }
     if address != MPI_BUFFER_AUTOMATIC && bytes < 0 {
-        let why = format!("the buffer cannot have {bytes} bytes");
+        let why = format!("invalid buffer size {bytes}; it must not be negative");
         return Err(Failure::new(MPI_ERR_BUFFER, why));
     }
     *place = Some(AttachedBuffer { address, bytes });
@@ -114,7 +114,7 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
     let attached = own.or(*process_buffer());
     let room = match attached {
         None => {
-            let why = "no buffer is attached: call MPI_Buffer_attach before";
+            let why = "no buffer is attached; call MPI_Buffer_attach first";
             return Err(Failure::new(MPI_ERR_BUFFER, why));
         }
         Some(AttachedBuffer { address: MPI_BUFFER_AUTOMATIC, .. }) => u64::MAX,
@@ -127,8 +127,8 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
     let taken: u64 = within.map(|sent| sent.bytes + overhead).sum();
     if room.saturating_sub(taken) < bytes {
         let why = format!(
-            "the attached buffer has {room} bytes, of which {taken} are in use: attach a larger one \
-             (a message takes its bytes and MPI_BSEND_OVERHEAD, which is {overhead})"
+            "the attached buffer has {room} bytes, of which {taken} are in use; attach a larger one (a message \
+             takes its size plus MPI_BSEND_OVERHEAD, {overhead} bytes)"
         );
         return Err(Failure::new(MPI_ERR_BUFFER, why));
     }

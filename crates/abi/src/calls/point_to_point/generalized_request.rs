@@ -136,7 +136,7 @@ entries! {
 
     fn MPI_Grequest_complete(request: MPI_Request) {
         let Some(Open { counter, freed }) = open().remove(&request.0) else {
-            let why = "it is no generalised request, or complete already";
+            let why = "not a generalised request, or already complete";
             return Err(Failure::new(MPI_ERR_REQUEST, why));
         };
         process::running()?.runtime.raise_counter(counter);

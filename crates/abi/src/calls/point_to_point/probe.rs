@@ -141,7 +141,7 @@ entries! {
         match look(comm::find(comm)?, source, tag, |comm, wanted| comm.probe(wanted, true))? {
             Seen::Message(seen) => status.report(status_of(&seen)),
             Seen::Nobody => status.report(Status::NOBODY),
-            Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "a probe ended too early")),
+            Seen::Nothing => return Err(Failure::new(MPI_ERR_OTHER, "internal error: the probe found no message")),
         }
         Ok(())
     }
@@ -163,7 +163,8 @@ entries! {
         status: Out<MPI_Status>,
     ) on comm {
         let taken = take(comm, source, tag, true)?;
-        let (taken, seen) = taken.ok_or_else(|| Failure::new(MPI_ERR_OTHER, "nothing was taken"))?;
+        let (taken, seen) = taken.ok_or_else(|| Failure::new(MPI_ERR_OTHER, "internal error: the probe matched \
+                                                                             no message"))?;
         status.report(seen);
         message.put(taken)
     }

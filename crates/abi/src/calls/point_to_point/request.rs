@@ -54,10 +54,9 @@ fn start(request: MPI_Request) -> Result {
     let startable = find(request)?.filter(|request| request.persistent);
     match startable {
         Some(request) if !request.is_active() => request.start(),
-        Some(_) => Err(Failure::new(
-            MPI_ERR_REQUEST,
-            "the request is active already: wait until it is over",
-        )),
+        Some(_) => {
+            Err(Failure::new(MPI_ERR_REQUEST, "the request is already active; complete it first"))
+        }
         None => Err(Failure::new(MPI_ERR_REQUEST, "only persistent requests can be started")),
     }
 }

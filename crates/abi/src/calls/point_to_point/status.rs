@@ -31,7 +31,13 @@ fn put_elements<T: Wide>(place: Out<T>, elements: Option<u64>) -> Result {
 
 fn set_elements(status: Out<MPI_Status>, datatype: MPI_Datatype, count: impl Wide) -> Result {
     let bytes = datatype::find(datatype)?.bytes_of_basics(sizes::count(count)?);
-    let impossible = || Failure::new(MPI_ERR_ARG, "no message has so many elements of the type");
+    let impossible = || {
+        Failure::new(
+            MPI_ERR_ARG,
+            "invalid count: no message has so many elements of this \
+                                                   datatype",
+        )
+    };
     let bytes = bytes.ok_or_else(impossible)?;
     change(status, |own| own.bytes = bytes)
 }

@@ -18,8 +18,8 @@ entries! {
             let fixed = dims.iter().filter(|&&side| side > 0).map(|side| side.to_string());
             let fixed = fixed.collect::<Vec<_>>().join(" and ");
             let why = match fixed.is_empty() {
-                true => format!("{nnodes} processes are no grid without dimensions"),
-                false => format!("{nnodes} processes are no grid with sides of {fixed}"),
+                true => format!("{nnodes} processes do not form a grid without dimensions"),
+                false => format!("{nnodes} processes do not form a grid with fixed dimensions of {fixed}"),
             };
             return Err(Failure::new(MPI_ERR_DIMS, why));
         };
@@ -31,7 +31,15 @@ entries! {
 }
 
 fn positive(count: c_int) -> Result<u32> {
-    let failure = || Failure::new(MPI_ERR_DIMS, format!("{count} processes are no grid"));
+    let failure = || {
+        Failure::new(
+            MPI_ERR_DIMS,
+            format!(
+                "invalid number of processes {count}; it must be \
+                                                         positive"
+            ),
+        )
+    };
     u32::try_from(count).ok().filter(|&count| count > 0).ok_or_else(failure)
 }
 
@@ -40,7 +48,10 @@ fn wanted(dims: &[c_int]) -> Result<Vec<Option<u32>>> {
     let wanted = dims.iter().map(|&side| match u32::try_from(side) {
         Ok(0) => Ok(None),
         Ok(side) => Ok(Some(side)),
-        Err(_) => Err(Failure::new(MPI_ERR_DIMS, format!("a side is {side}"))),
+        Err(_) => Err(Failure::new(
+            MPI_ERR_DIMS,
+            format!("invalid dimension {side}; it must not be negative"),
+        )),
     });
     wanted.collect()
 }
