@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Repeats less within a launch, with more noise; judges all the same.
     #[arg(long)]
     quick: bool,
+    /// Judges no times: fails only if something could not be measured.
+    #[arg(long)]
+    untimed: bool,
     /// How often everybody is launched.
     #[arg(long, default_value_t = RUNS_MIN, value_parser = clap::value_parser!(u32).range(i64::from(RUNS_MIN)..))]
     runs: u32,
@@ -87,7 +90,10 @@ impl Comparison {
             table.print(&judged);
             self.explain(options, &notes);
         }
-        ExitCode::from(exit_code(&contenders, &table, &judged))
+        match exit_code(&contenders, &table, &judged) {
+            TARGET_MISSED if options.untimed => ExitCode::SUCCESS,
+            code => ExitCode::from(code),
+        }
     }
 
     fn jobs(self) -> &'static [Job] {
@@ -186,7 +192,7 @@ fn exit_code(contenders: &[Contender], table: &Table, judged: &[Judged]) -> u8 {
     if any(Verdict::NotMeasured) || is_silent || is_empty {
         2
     } else {
-        u8::from(any(Verdict::Missed))
+        if any(Verdict::Missed) { TARGET_MISSED } else { 0 }
     }
 }
 
@@ -194,6 +200,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+const TARGET_MISSED: u8 = 1;
 const RUNS_MIN: u32 = 5;
 /// Somebody who fails so often at a job is not asked again.
 const FAILURES_MAX: usize = 2;
