@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Ended, Folder, MEMBER, become_user, is_root, worker};
+use common::{Ended, Folder, MEMBER, become_user, is_full, is_root, worker};
 
 /// A user number that no account has.
 const SOMEBODY: u32 = 61_401;
@@ -115,10 +115,11 @@ impl ContainerTest {
         whole
     }
 
-    /// Runs a job in every two containers.
+    /// Runs a job in every two containers; unless the test is full, in each with itself and with the next.
     fn exchange_all(&self, containers: &[Container]) {
+        let with = if is_full() { containers.len() } else { 2 };
         for (at, one) in containers.iter().enumerate() {
-            for other in &containers[at..] {
+            for other in containers[at..].iter().take(with) {
                 self.exchange(one, other);
             }
         }
@@ -147,7 +148,8 @@ fn ranks_that_become_unreadable_exchange_what_was_sent() {
     let user = is_root().then_some(SOMEBODY + 1);
     let test = ContainerTest::new("unreadable-later", user);
     let machine = || Container { name: "the machine", words: Vec::new() };
-    for ranks in ["0", "1", "0,1", "0,1,2,3"] {
+    let sets = if is_full() { &["0", "1", "0,1", "0,1,2,3"][..] } else { &["0,1"] };
+    for ranks in sets {
         let later = format!("UNREADABLE_LATER={ranks}");
         let words = vec!["env".to_owned(), later.clone()];
         let container = Container { name: "the machine", words };

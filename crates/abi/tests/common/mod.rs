@@ -44,6 +44,11 @@ fn built(package: &str) -> PathBuf {
     folder
 }
 
+/// Whether tests shall do all that they can, as CI does. Without `FULL` in the environment they leave out what takes long.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("FULL").is_some()
+}
+
 /// The folder of our header.
 pub(crate) fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")

@@ -25,6 +25,9 @@ pub(crate) struct CompareOptions {
     /// Repeat less within a launch, with more noise; targets are checked all the same.
     #[arg(long)]
     quick: bool,
+    /// Do not judge times: fail only if something could not be measured.
+    #[arg(long)]
+    untimed: bool,
     /// How often each contender is launched.
     #[arg(long, default_value_t = RUNS_MIN, value_parser = clap::value_parser!(u32).range(i64::from(RUNS_MIN)..))]
     runs: u32,
@@ -87,7 +90,10 @@ impl Comparison {
             table.print(&judged);
             self.explain(options, &notes);
         }
-        ExitCode::from(exit_code(&contenders, &table, &judged))
+        match exit_code(&contenders, &table, &judged) {
+            TARGET_MISSED if options.untimed => ExitCode::SUCCESS,
+            code => ExitCode::from(code),
+        }
     }
 
     fn jobs(self) -> &'static [BenchJob] {
@@ -188,7 +194,7 @@ fn exit_code(contenders: &[Contender], table: &Table, judged: &[Judged]) -> u8 {
     if any(TargetResult::NotMeasured) || is_silent || is_empty {
         2
     } else {
-        u8::from(any(TargetResult::Missed))
+        if any(TargetResult::Missed) { TARGET_MISSED } else { 0 }
     }
 }
 
@@ -196,6 +202,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+const TARGET_MISSED: u8 = 1;
 const RUNS_MIN: u32 = 5;
 /// A contender that fails so often at a job is not launched for it again.
 const FAILURES_MAX: usize = 2;

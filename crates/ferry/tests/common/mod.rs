@@ -29,6 +29,11 @@ pub(crate) fn me() -> PathBuf {
     std::env::current_exe().expect("a path")
 }
 
+/// Whether tests run at their full size, as in CI. Without `FULL` in the environment they leave out what takes long.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("FULL").is_some()
+}
+
 /// A folder that is removed with the test. All users may enter it.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
