@@ -99,10 +99,15 @@ impl MatchOptions {
         } else {
             report.print();
         }
-    /// Judge instructions instead of times, for a machine that is busy.
-    #[arg(long)]
-    untimed: bool,
-        if report.result.holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let holds = if self.untimed {
+            match &report.instructions {
+                Some(instructions) => instructions.holds,
+                None => return ExitCode::from(2),
+            }
+        } else {
+            report.result.holds
+        };
+        if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     fn report(&self) -> MatchReport {
@@ -139,7 +144,8 @@ impl MatchResult {
 
 impl Instructions {
     fn of(cases: &[Measured]) -> Instructions {
-        let indexed = || cases.iter().filter(|measured| measured.case.matcher == WorkloadKind::Indexed);
+        let indexed =
+            || cases.iter().filter(|measured| measured.case.matcher == WorkloadKind::Indexed);
         let counted = || indexed().filter_map(|measured| measured.instructions);
         let worst = counted().fold(0.0, f64::max);
         let deepest = |measured: &&Measured| measured.case.depth == DEPTHS[DEPTHS.len() - 1];
