@@ -161,7 +161,7 @@ fn children_of_a_rank_do_not_speak_for_it() {
 
 /// A rank dies, and the others continue.
 #[test]
-fn those_who_live_go_on() {
+fn survivors_continue() {
     let folder = Folder::new("faults");
     let program = compiled(ferry_cc(), "faults", &folder);
     let output = run_with(&program, 4, &["--on-death", "continue"], &[]);
@@ -172,7 +172,7 @@ fn those_who_live_go_on() {
 
 /// A rank that ends regularly does not count as dead, also in a job that continues when ranks die.
 #[test]
-fn those_who_have_ended_are_not_dead() {
+fn ranks_that_have_ended_are_not_dead() {
     let folder = Folder::new("endings");
     let program = compiled(ferry_cc(), "endings", &folder);
     for ranks in [2, 4, 8] {
@@ -196,7 +196,7 @@ fn threads_call_at_the_same_time() {
 /// have their own cores and where they share one. Delays are measured on a quiet machine with a limit of 5 ms, as the
 /// head of the program says; here the limit is only far below the time that a rank sleeps.
 #[test]
-fn nobody_waits_for_a_rank_that_is_away() {
+fn ranks_do_not_wait_for_one_that_is_away() {
     let folder = Folder::new("wakeups");
     let mut compiler = ferry_cc();
     compiler.arg("-pthread");

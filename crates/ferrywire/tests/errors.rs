@@ -244,7 +244,7 @@ fn a_collective_that_ranks_call_differently() {
 
 /// The text that a `main` that returns an error prints, and a failed `unwrap`.
 #[test]
-fn an_error_is_a_sentence_also_for_who_debugs() {
+fn debug_prints_the_same_text_as_display() {
     local(1, |world| {
         let error = world.send(&1u8, 5, 0).unwrap_err();
         assert_eq!(format!("{error:?}"), error.to_string());

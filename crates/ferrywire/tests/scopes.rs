@@ -113,7 +113,7 @@ fn a_receive_can_be_cancelled() {
 }
 
 #[test]
-fn the_first_error_that_nobody_heard_of_is_the_scopes() {
+fn a_scope_returns_its_first_unreported_error() {
     local(1, |world| {
         let mut small = [0u8; 1];
         let error = world.scope(|s| {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_claimed_is_nobody_elses_and_short_ones_are_used_again() {
+    fn claims_do_not_overlap_and_short_ones_are_reused() {
         let mut claims = Claims::default();
         let spans = [1, 2048, 2049].map(|bytes| claims.claim(bytes));
         let addresses = spans.map(|span| span.offset);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_or_a_single_rank_is_alone() {
+    fn without_a_launcher_or_with_one_rank_a_process_is_alone() {
         for variables in [&[][..], &[("SLURM_STEP_NUM_TASKS", "1")], &[("SLURM_NTASKS", "4")]] {
             assert!(matches!(found(variables), Ok(Started::Alone)), "{variables:?}");
         }

@@ -161,7 +161,7 @@ fn messages_of_every_length_arrive_between_hosts() {
 }
 
 #[test]
-fn everybody_talks_to_everybody_near_and_far() {
+fn all_ranks_exchange_messages_within_and_between_hosts() {
     on_hosts(3, 2, |rank| {
         let (me, size) = (rank.me().0, rank.size());
         assert_eq!(size, 6);

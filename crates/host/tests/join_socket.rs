@@ -347,31 +347,31 @@ impl Drop for Job {
 }
 
 #[test]
-fn nobody_else_is_let_in_root_included() {
+fn other_users_are_refused_including_root() {
     let Some(job) = Job::start("others", false) else { return };
     job.withstands(&[("speaks", ANOTHER), ("speaks", ROOT), ("speaks", OWNER)]);
 }
 
 #[test]
-fn who_says_nothing_delays_nobody() {
+fn silent_callers_delay_no_rank() {
     let Some(job) = Job::start("silent", false) else { return };
     job.withstands(&[("is silent", ROOT), ("is silent", OWNER), ("is silent", ANOTHER)]);
 }
 
 #[test]
-fn who_says_nonsense_delays_nobody() {
+fn callers_that_send_nonsense_delay_no_rank() {
     let Some(job) = Job::start("trickle", false) else { return };
     job.withstands(&[("trickles", ROOT), ("trickles", OWNER)]);
 }
 
 #[test]
-fn a_flood_delays_nobody_for_long() {
+fn a_flood_delays_no_rank_for_long() {
     let Some(job) = Job::start("flood", false) else { return };
     job.withstands(&[("floods", OWNER), ("floods", ANOTHER), ("speaks", OWNER)]);
 }
 
 #[test]
-fn where_everybody_has_the_same_number_the_token_decides() {
+fn where_all_users_have_one_uid_the_token_decides() {
     let Some(job) = Job::start("namespaces", true) else { return };
     job.withstands(&[
         ("speaks", ANOTHER),

@@ -195,7 +195,7 @@ fn long_frames_come_round_the_ring_whole() {
 
 /// A rank that leaves has sent all its answers, even if they found no room at first.
 #[test]
-fn nobody_leaves_with_answers_that_others_wait_for() {
+fn a_rank_does_not_leave_with_answers_that_others_wait_for() {
     for _ in 0..10 {
         run(4, true, |driver| {
             let me = driver.me().0;

@@ -150,7 +150,7 @@ impl Sum {
 }
 
 #[test]
-fn a_caller_who_waits_runs_them() {
+fn a_waiting_caller_runs_them() {
     ranks(3, |driver| {
         for (instance, operator) in (0..ROUNDS).zip([OURS, USERS, CALLS].into_iter().cycle()) {
             let sum = Sum::post(driver, operator, 1, instance);
@@ -161,7 +161,7 @@ fn a_caller_who_waits_runs_them() {
 }
 
 #[test]
-fn a_caller_who_looks_runs_them() {
+fn a_testing_caller_runs_them() {
     ranks(3, |driver| {
         for (instance, operator) in (0..ROUNDS).zip([USERS, CALLS].into_iter().cycle()) {
             let sum = Sum::post(driver, operator, 1, instance);

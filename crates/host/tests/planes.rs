@@ -58,7 +58,7 @@ fn messages_keep_their_order_in_each_plane() {
 
 /// A thread sleeps in one plane, and what it waits for comes after the exchange in another plane.
 #[test]
-fn a_leader_asleep_is_in_nobodys_way() {
+fn a_sleeping_leader_does_not_block_other_planes() {
     ranks(2, |rank| {
         let (first, second) = (plane(&rank, 0), plane(&rank, 1));
         let other = 1 - rank.me().0;
@@ -142,7 +142,7 @@ fn a_plane_may_be_opened_late() {
 
 /// Each rank sends to the other in a plane that the other never opens, more than a ring holds.
 #[test]
-fn nobody_waits_for_a_rank_that_leaves_without_opening_a_plane() {
+fn ranks_do_not_wait_for_one_that_leaves_without_opening_a_plane() {
     ranks(2, |rank| {
         let me = rank.me().0;
         let driver = plane(&rank, 1 + me);
@@ -253,7 +253,7 @@ fn leaving_is_in_order_in_all_planes() {
 }
 
 #[test]
-fn a_plane_that_nobody_uses_takes_nothing() {
+fn an_unused_plane_takes_no_memory() {
     let segment = Segment::create(64, 0, true).expect("a segment");
     let blocks = segment.file().metadata().expect("a file").blocks();
     // 128 bytes, 256 for each rank, rounded up to whole pages.

@@ -121,7 +121,7 @@ fn the_agent_wakes_tasks() {
 }
 
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn a_panicking_waker_does_no_harm() {
     both_ways(|drivers| {
         pair(
             drivers,
@@ -257,7 +257,7 @@ const TASKS: u32 = 300;
 const STRESS: u32 = 1000;
 
 #[test]
-fn whoever_leaves_a_job_that_has_ended_waits_for_nobody() {
+fn leaving_a_job_that_has_ended_does_not_wait() {
     common::both_ways(3, Operators::ours(|_, _, _| {}), |ranks| {
         send(&ranks[0], 2, 0, b"nobody will take this");
         job::end(ranks.iter(), Peer(1));

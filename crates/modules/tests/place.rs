@@ -40,7 +40,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_library_of_somebody_else_is_not_loaded() {
+fn a_library_of_another_user_is_not_loaded() {
     // SAFETY: has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
         println!("not tested: takes root to play several users");

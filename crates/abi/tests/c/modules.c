@@ -102,7 +102,8 @@ static void faults(void) {
     int next = (rank + 1) % size, before = (rank + size - 1) % size, number = 5;
     char why[200];
     OK(MPI_Send(&number, 1, MPI_INT, next, 9, comm));
-    snprintf(why, sizeof why, "in loops: the module failed on the message from rank %d with tag 9: it used up its fuel", before);
+    snprintf(why, sizeof why, "in loops: the module failed on the message from rank %d with tag 9: it used up its fuel",
+             before);
     expect(MPI_Recv(&number, 1, MPI_INT, before, MPI_ANY_TAG, comm, MPI_STATUS_IGNORE), why);
     CHECK(number == 5);
     Ferry_Module_stats stats;
@@ -132,7 +133,8 @@ static void refusals(void) {
     OK(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN));
     expect(Ferry_Module_load(world, "no", "nonsense", 8, &comm), "the code is not WebAssembly");
     CHECK(comm == MPI_COMM_NULL);
-    expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm), "the module imports `env.printf`");
+    expect(Ferry_Module_load(world, "no", STRANGER, (MPI_Count)strlen(STRANGER), &comm),
+           "the module imports `env.printf`");
     expect(Ferry_Module_load(world, "no", "", -1, &comm), "invalid code length -1");
     if (size > 1) {
         const char *code = rank == size - 1 ? LOOPS : DELIVERS;

@@ -21,7 +21,7 @@ pub(crate) struct Attacker {
 }
 
 /// How many local ranks and ranks there may be.
-const SLOTS: usize = 4;
+const LOCAL_RANKS: usize = 4;
 const RANKS: usize = 8;
 
 /// Sorts that need nothing sniffed, and all of them.
@@ -114,7 +114,7 @@ impl Attacker {
     }
 
     fn header(&mut self, form: Form) -> DatagramHeader {
-        let local_rank = u16::try_from(self.below(SLOTS)).expect("a local rank");
+        let local_rank = u16::try_from(self.below(LOCAL_RANKS)).expect("a local rank");
         let source = u32::try_from(self.below(RANKS)).expect("a rank");
         DatagramHeader { local_rank, form, source, counter: self.next() >> 40 }
     }

@@ -71,7 +71,7 @@ impl Arena {
 }
 
 #[test]
-fn every_newcomer_is_welcomed_once() {
+fn every_newcomer_is_taken_once() {
     explore("newcomers, two and the owner", || {
         let arena = Arc::new(Arena {
             newcomers: Newcomers::default(),

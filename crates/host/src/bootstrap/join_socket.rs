@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_callers_delay_nobody_however_many() {
+    fn any_number_of_silent_callers_delays_no_rank() {
         let join_socket = JoinSocket::open().expect("a join socket");
         let connect = |_| socket::connect(&join_socket.address.name).expect("anybody can connect");
         let silent: Vec<OwnedFd> = (0..2 * CALLERS_MAX).map(connect).collect();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_token_nobody_is_let_in() {
+    fn a_caller_without_the_token_is_refused() {
         let join_socket = JoinSocket::open().expect("a join socket");
         let zeros = Token([0; TOKEN_BYTES]);
         let forged = JoinAddress { theirs: zeros, ..join_socket.address.clone() };
@@ -354,7 +354,7 @@ mod tests {
         let join_socket = JoinSocket::open().expect("a join socket");
         let address = JoinAddress { ours: Token([0; TOKEN_BYTES]), ..join_socket.address.clone() };
         let rank = thread::spawn(move || enter(&address, 1, this_process()));
-        let _guests = join_socket.accept_ranks(0, 2).ok().expect("it comes");
+        let _joined = join_socket.accept_ranks(0, 2).ok().expect("it comes");
         let answer = rank.join().expect("no panic");
         assert!(matches!(answer, Err(BootstrapError::NotTheFirst)), "{answer:?}");
     }
@@ -410,7 +410,7 @@ mod tests {
 
     /// In a user namespace, the kernel has one number for all users that it cannot name.
     #[test]
-    fn who_may_be_our_user_is_told_nothing_without_the_token() {
+    fn a_caller_of_an_unknown_user_learns_nothing_without_the_token() {
         let join_socket = JoinSocket::open().expect("a join socket");
         let Some(channel) = caller(overflow_uid(), &join_socket, false) else { return };
         comes_in(&join_socket, join_socket.address.clone());
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_a_second_time_is_refused() {
+    fn a_rank_that_joins_twice_is_refused() {
         let join_socket = JoinSocket::open().expect("a join socket");
         let come = |rank| {
             let address = join_socket.address.clone();

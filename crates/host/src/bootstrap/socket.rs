@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_meeting_is_an_error() {
+    fn a_descriptor_that_is_no_bootstrap_socket_is_an_error() {
         assert!(inherited(1 << 20).is_err());
         assert!(inherited(-1).is_err());
         let file = std::fs::File::open("/dev/null").expect("there");

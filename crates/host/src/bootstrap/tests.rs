@@ -49,7 +49,7 @@ fn joined() -> (RankSocket, LauncherChannel) {
 }
 
 #[test]
-fn without_the_variable_there_is_no_meeting() {
+fn without_the_variable_there_is_no_bootstrap() {
     assert!(from_environment(|_| None).is_none());
 }
 
@@ -71,7 +71,7 @@ fn an_abort_carries_code_and_text() {
 }
 
 #[test]
-fn a_second_hello_is_refused_and_names_who_is_there() {
+fn a_second_hello_is_refused_and_names_the_first_process() {
     let (mut rank_socket, theirs) = RankSocket::open(3).expect("open");
     let channel = LauncherChannel { socket: theirs };
     let hello = Message::Hello(Hello::of(this_process()));

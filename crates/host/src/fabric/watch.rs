@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_spoken_to_and_not_heard_is_asked_and_then_given_up() {
+    fn a_silent_peer_is_asked_and_then_given_up() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut watch = SilenceWatch::new(start);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_is_left_alone_until_it_is_spoken_to_again() {
+    fn a_peer_that_answers_is_not_asked_until_the_next_message() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut watch = SilenceWatch::new(start);

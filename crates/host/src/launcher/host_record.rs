@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_others_are_none() {
+    fn foreign_words_are_rejected() {
         for word in [
             "",
             "4711:5",

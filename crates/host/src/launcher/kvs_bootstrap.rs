@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ranks_do_not_follow_each_other_everybody_stops_with_a_way_out() {
+    fn ranks_that_are_not_consecutive_stop_with_a_way_out() {
         for hosts in [[&[0, 2][..], &[1]], [&[0, 3], &[1, 2]]] {
             for together in ranks_of(&hosts) {
                 let error = together.err().expect("it must not go on").to_string();

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_known_to_all() {
+    fn ranks_that_are_gone_are_known_to_all() {
         let made = Directory::create(&three(), 1400).expect("memory");
         let file = made.file().try_clone().expect("a copy");
         let theirs = Directory::open(file.into()).expect("it is whole");

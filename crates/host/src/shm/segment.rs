@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_is_gone_and_not_dead() {
+    fn a_rank_that_has_left_is_gone_but_not_dead() {
         let made = Segment::create(3, 7, false).expect("memory");
         made.take_leave(0);
         assert!(made.has_left(0) && !made.is_gone(0, 0));

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::udp::keys::{Keyring, Secret};
 
-    const SLOT: u16 = 0x0102;
+    const LOCAL_RANK: u16 = 0x0102;
     const SOURCE: u32 = 0x0a0b_0c0d;
     /// The hosts of sender and receiver.
     const FROM: u32 = 1;
@@ -222,14 +222,14 @@ mod tests {
     }
 
     fn header(counter: u64) -> DatagramHeader {
-        DatagramHeader { local_rank: SLOT, form: Form::Sealed, source: SOURCE, counter }
+        DatagramHeader { local_rank: LOCAL_RANK, form: Form::Sealed, source: SOURCE, counter }
     }
 
     fn pair(first: u64, frames: u64) -> (Sealer, Opener) {
         let ring = |own| Keyring::new(&secret(), own, 4, Epochs { first, frames });
         (
-            Sealer::new(ring(FROM).to(TO, SOURCE, SLOT)),
-            Opener::new(ring(TO).from(FROM, SOURCE, SLOT)),
+            Sealer::new(ring(FROM).to(TO, SOURCE, LOCAL_RANK)),
+            Opener::new(ring(TO).from(FROM, SOURCE, LOCAL_RANK)),
         )
     }
 
@@ -296,13 +296,13 @@ mod tests {
         let genuine = sealed(&mut pair(0, 1 << 24).0, &header(7), b"frame");
         let ring = |secret: &Secret, own| Keyring::new(secret, own, 4, Epochs::USUAL);
         for chain in [
-            ring(&secret(), TO - 1).from(FROM, SOURCE, SLOT),
-            ring(&secret(), TO).from(FROM - 1, SOURCE, SLOT),
-            ring(&secret(), TO).from(FROM, SOURCE + 1, SLOT),
-            ring(&secret(), TO).from(FROM, SOURCE, SLOT + 1),
-            ring(&Secret::new(&[9; 32]), TO).from(FROM, SOURCE, SLOT),
+            ring(&secret(), TO - 1).from(FROM, SOURCE, LOCAL_RANK),
+            ring(&secret(), TO).from(FROM - 1, SOURCE, LOCAL_RANK),
+            ring(&secret(), TO).from(FROM, SOURCE + 1, LOCAL_RANK),
+            ring(&secret(), TO).from(FROM, SOURCE, LOCAL_RANK + 1),
+            ring(&Secret::new(&[9; 32]), TO).from(FROM, SOURCE, LOCAL_RANK),
             // The reverse direction.
-            ring(&secret(), TO).to(FROM, SOURCE, SLOT),
+            ring(&secret(), TO).to(FROM, SOURCE, LOCAL_RANK),
         ] {
             assert!(!opens(&mut Opener::new(chain), genuine.clone()));
         }

@@ -94,7 +94,7 @@ fn each_slot_gets_its_own() {
 }
 
 #[test]
-fn slots_that_nobody_has_do_no_harm() {
+fn local_ranks_that_do_not_exist_do_no_harm() {
     for address in families() {
         let (sockets, to) = group(4, address, false);
         let odd: [&[u8]; 5] = [&[], &[0], &[0, 4], &[0xff, 0xff, 1], &[0x80, 0, 1]];
@@ -202,7 +202,7 @@ fn a_batch_that_the_kernel_does_not_cut_goes_one_by_one() {
 }
 
 #[test]
-fn who_joins_no_more_gets_them_one_by_one() {
+fn a_socket_that_joins_no_more_receives_datagrams_one_by_one() {
     let (sockets, to) = group(1, UNSPECIFIED[0], true);
     let to = Target::new(to, 0);
     sockets[0].join_no_more();
@@ -260,7 +260,7 @@ fn groups_that_race_for_a_port_do_not_mix() {
 
 /// A program of the same user may share the port, which is why frames are sealed.
 #[test]
-fn who_asks_to_share_a_port_may_if_it_is_the_same_user() {
+fn a_socket_of_the_same_user_may_share_a_port() {
     for address in families() {
         let (sockets, to) = group(2, address, false);
         let port = to.port();

@@ -306,7 +306,7 @@ fn a_thief_gets_the_oldest_task_and_the_rank_itself_the_newest() {
 }
 
 #[test]
-fn thieves_who_wait_are_served_in_their_order_and_released() {
+fn waiting_thieves_are_served_in_order_and_released() {
     let Some(code) = code("steal") else { return };
     for ranks in [2, 4, 9, 32] {
         with_module(ranks, &code, |world, steal| {
@@ -344,7 +344,7 @@ fn thieves_who_wait_are_served_in_their_order_and_released() {
 }
 
 #[test]
-fn a_queue_says_when_it_is_full_and_when_nobody_else_may_wait() {
+fn a_queue_says_when_it_is_full_and_when_no_other_rank_may_wait() {
     let Some(code) = code("steal") else { return };
     with_module(2, &code, |world, steal| {
         if world.rank() == 1 {
@@ -707,7 +707,7 @@ fn a_bad_message_ends_with_an_error_at_whoever_receives_it() {
 /// These calls probe before they receive. A message that has ended is found, without its bytes, and receiving it
 /// returns the error.
 #[test]
-fn a_bad_message_ends_with_an_error_at_those_who_do_not_know_its_length() {
+fn a_bad_message_ends_with_an_error_at_ranks_that_do_not_know_its_length() {
     let Some(code) = code("reduce") else { return };
     for fault_first in [true, false] {
         with_module(2, &code, |world, reduce| {

@@ -406,7 +406,7 @@ fn a_broadcast_reaches_every_rank_once_from_every_root() {
 }
 
 #[test]
-fn a_broadcast_reaches_those_who_do_not_depend_on_the_dead() {
+fn a_broadcast_reaches_ranks_that_do_not_depend_on_the_dead() {
     let Some(code) = compiled("broadcast") else { return };
     in_worlds(&code, &[2, 3, 5, 8, 13], 12, |mut ranks| {
         let size = ranks.world.size();
@@ -484,12 +484,12 @@ fn echo_answers(code: &Code) {
 }
 
 #[test]
-fn echo_as_text_answers_also_those_who_outlive_others() {
+fn echo_as_text_answers_ranks_that_outlive_others() {
     echo_answers(&compile(&echo_as_text()));
 }
 
 #[test]
-fn echo_answers_also_those_who_outlive_others() {
+fn echo_answers_ranks_that_outlive_others() {
     let Some(code) = compiled("echo") else { return };
     echo_answers(&code);
 }
@@ -544,7 +544,7 @@ fn sums_are_exact_whoever_comes_first() {
 }
 
 #[test]
-fn a_sum_is_exact_or_never_comes_if_somebody_dies() {
+fn a_sum_is_exact_or_never_arrives_if_a_rank_dies() {
     let Some(code) = compiled("reduce") else { return };
     in_worlds(&code, &[2, 4, 7], 4, |mut ranks| {
         let (size, when) = (ranks.world.size(), ranks.random.below(300_000));
@@ -720,7 +720,7 @@ fn tables_answer_as_a_map_does() {
 }
 
 #[test]
-fn tables_answer_those_who_outlive_others() {
+fn tables_answer_ranks_that_outlive_others() {
     let Some(code) = compiled("table") else { return };
     in_worlds(&code, &[2, 3, 6], 6, |mut ranks| {
         let (size, when) = (ranks.world.size(), ranks.random.below(300_000));

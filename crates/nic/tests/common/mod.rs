@@ -122,12 +122,12 @@ impl World {
             assert_eq!(world.outcome(from, send), Some(Outcome::Done));
             assert!(world.outcome(to, receive).is_some());
         }
-        world.forget_notes();
+        world.clear_records();
         world
     }
 
     /// Clears the records of the ports.
-    pub(crate) fn forget_notes(&mut self) {
+    pub(crate) fn clear_records(&mut self) {
         for port in &mut self.ports {
             port.sent.clear();
             port.puts.clear();
@@ -234,7 +234,7 @@ impl World {
     }
 
     pub(crate) fn deliver_next(&mut self, from: usize, to: usize) -> bool {
-        let Some(frame) = self.line(from, to).pop_front() else { return false };
+        let Some(frame) = self.frames_between(from, to).pop_front() else { return false };
         self.arrive(from, to, &frame);
         true
     }
@@ -256,7 +256,7 @@ impl World {
 
     /// Takes the next frame off the rail; the test may deliver it later, or never.
     pub(crate) fn lose(&mut self, from: usize, to: usize) -> Vec<u8> {
-        self.line(from, to).pop_front().expect("a frame to lose")
+        self.frames_between(from, to).pop_front().expect("a frame to lose")
     }
 
     pub(crate) fn lose_all(&mut self) {
@@ -265,16 +265,16 @@ impl World {
 
     /// Delivers the next frame, and leaves it on the rail to arrive again.
     pub(crate) fn repeat(&mut self, from: usize, to: usize) {
-        let frame = self.line(from, to).front().expect("a frame to repeat").clone();
+        let frame = self.frames_between(from, to).front().expect("a frame to repeat").clone();
         self.arrive(from, to, &frame);
     }
 
     /// Swaps the next two frames.
     pub(crate) fn swap(&mut self, from: usize, to: usize) {
-        self.line(from, to).swap(0, 1);
+        self.frames_between(from, to).swap(0, 1);
     }
 
-    fn line(&mut self, from: usize, to: usize) -> &mut VecDeque<Vec<u8>> {
+    fn frames_between(&mut self, from: usize, to: usize) -> &mut VecDeque<Vec<u8>> {
         self.frames.entry((from, to)).or_default()
     }
 

@@ -5,7 +5,7 @@ use ferrywire_nic::{Kind, Limits, Mask, MatchWord, Mode, Outcome, Peer, Span};
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer, tight, word};
 
 /// A world in which rank 1 stores two messages of 100 bytes with tag 0 and refuses what follows.
-fn oversubscribed(rail: ferrywire_nic::Promises) -> World {
+fn with_full_store(rail: ferrywire_nic::Promises) -> World {
     let mut world = World::new(2, rail, &tight(4));
     for _ in 0..2 {
         world.send_text(0, 1, 0, &pattern(100));
@@ -27,7 +27,7 @@ fn make_room(world: &mut World) {
 #[test]
 fn what_finds_no_room_is_held_and_comes_again_in_order() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let sends: Vec<_> = (1..=20).map(|n| world.send_text(0, 1, 9, &pattern(n))).collect();
         world.run_until_quiet();
         assert!(world.nics[1].stats().refused >= 1);
@@ -50,7 +50,7 @@ fn what_finds_no_room_is_held_and_comes_again_in_order() {
 
 #[test]
 fn another_queue_pair_goes_on_meanwhile() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     let held = world.send_text(0, 1, 1, &pattern(100));
     world.run_until_quiet();
     let (other, source) = (MatchWord::new(1, 0, 1), world.lend(0, b"other"));
@@ -76,7 +76,7 @@ fn another_queue_pair_goes_on_meanwhile() {
 #[test]
 fn a_receive_gets_its_message_from_the_middle_of_the_held_ones() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let sends: Vec<_> = (1..=9).map(|tag| world.send_text(0, 1, tag, &[7; 90])).collect();
         world.run_until_quiet();
         let into = world.room(1, 90);
@@ -98,7 +98,7 @@ fn a_receive_gets_its_message_from_the_middle_of_the_held_ones() {
 #[test]
 fn a_wildcard_gets_the_oldest_held_message_and_not_a_later_one() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let oldest = world.send_text(0, 1, 5, b"oldest, ten times over, to be long".as_slice());
         world.run_until_quiet();
         make_room(&mut world);
@@ -119,7 +119,7 @@ fn a_wildcard_gets_the_oldest_held_message_and_not_a_later_one() {
 
 #[test]
 fn a_later_message_may_match_a_receive_that_is_older_than_the_refusal() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     let into = world.room(1, 100);
     let old = world.receive(1, 0, 2, into);
     world.send_text(0, 1, 1, b"refused");
@@ -158,7 +158,7 @@ fn several_senders_are_invited_in_turn() {
 #[test]
 fn a_held_message_can_be_cancelled() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let sends: Vec<_> = (1..=3).map(|tag| world.send_text(0, 1, tag, &[7; 90])).collect();
         world.calm();
         for at in [1, 0] {
@@ -178,7 +178,7 @@ fn a_held_message_can_be_cancelled() {
 
 #[test]
 fn when_all_that_was_held_is_cancelled_the_lane_is_free_again() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     let send = world.send_text(0, 1, 1, &[7; 90]);
     world.run_until_quiet();
     world.cancel(0, send);
@@ -196,7 +196,7 @@ fn when_all_that_was_held_is_cancelled_the_lane_is_free_again() {
 
 #[test]
 fn a_message_cancelled_on_its_way_goes_or_stays_as_its_answer_says() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     let send = world.send_text(0, 1, 1, &[7; 90]);
     world.cancel(0, send);
     world.assert_pending(0, send);
@@ -209,7 +209,7 @@ fn a_message_cancelled_on_its_way_goes_or_stays_as_its_answer_says() {
 #[test]
 fn an_offer_in_a_full_lane_is_held_like_any_other() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let send = world.send_text(0, 1, 1, &pattern(9000));
         world.run_until_quiet();
         world.assert_pending(0, send);
@@ -225,7 +225,7 @@ fn an_offer_in_a_full_lane_is_held_like_any_other() {
 
 #[test]
 fn a_held_synchronous_message_ends_when_it_matches() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     let source = world.lend(0, b"hello");
     let send = world.send_as(Mode::Synchronous, 0, 1, 1, source);
     world.calm();
@@ -243,7 +243,7 @@ fn a_held_synchronous_message_ends_when_it_matches() {
 #[test]
 fn a_held_message_of_no_bytes_finds_the_receive_that_waits_for_it() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let send = world.send(0, 1, 1, Span::EMPTY);
         world.run_until_quiet();
         world.assert_pending(0, send);
@@ -291,10 +291,10 @@ fn a_sweep_goes_past_a_refusal_only_while_something_is_wanted() {
     for rail in [PLAIN, LOSSY] {
         let offers =
             |world: &World| world.ports[0].count(|kind| matches!(kind, Kind::Offer { .. }));
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let sends: Vec<_> = (1..=9).map(|tag| world.send_text(0, 1, tag, &[7; 90])).collect();
         world.calm();
-        world.forget_notes();
+        world.clear_records();
         // A receive that nothing matches: every held message is offered once.
         let into = world.room(1, 90);
         let receive = world.receive(1, 0, 77, into);
@@ -302,7 +302,7 @@ fn a_sweep_goes_past_a_refusal_only_while_something_is_wanted() {
         assert_eq!(offers(&world), 9);
         // The receive is cancelled: the next sweep offers only what it sends before the first answer.
         world.cancel(1, receive);
-        world.forget_notes();
+        world.clear_records();
         let receive = world.receive(1, 0, 78, into);
         world.cancel(1, receive);
         world.calm();
@@ -348,7 +348,7 @@ fn shared() -> Limits {
 }
 
 #[test]
-fn room_that_was_set_aside_goes_to_those_who_were_refused() {
+fn reserved_room_goes_to_senders_that_were_refused() {
     for rail in [PLAIN, LOSSY] {
         let mut world = World::new(3, rail, &shared());
         let into = world.room(0, 100);
@@ -361,7 +361,7 @@ fn room_that_was_set_aside_goes_to_those_who_were_refused() {
         world.calm();
         world.assert_pending(2, sends[2]);
         assert_eq!(world.holdings(0).promised, 0, "all of it is used");
-        world.forget_notes();
+        world.clear_records();
         let receive = world.receive(0, 1, 1, into);
         world.assert_received(0, receive, into, &pattern(100));
         assert_eq!(world.holdings(0).promised, 0, "and not for rank 1 again");
@@ -388,13 +388,13 @@ fn room_that_was_set_aside_goes_to_those_who_were_refused() {
 }
 
 #[test]
-fn nobody_gets_credit_while_somebody_is_refused() {
+fn no_peer_gets_credit_while_another_is_refused() {
     let mut world = World::new(3, PLAIN, &shared());
     for tag in 1..=4 {
         world.send_text(2, 0, tag, &pattern(100));
     }
     world.run_until_quiet();
-    world.forget_notes();
+    world.clear_records();
     let into = world.room(0, 100);
     let receive = world.receive(0, 1, 1, into);
     let send = world.send_text(1, 0, 1, b"matches at once");
@@ -443,7 +443,7 @@ fn a_lane_that_empties_makes_way_for_the_next() {
 #[test]
 fn a_lane_that_empties_while_it_is_invited_starts_afresh() {
     for rail in [PLAIN, LOSSY] {
-        let mut world = oversubscribed(rail);
+        let mut world = with_full_store(rail);
         let send = world.send_text(0, 1, 1, &[7; 90]);
         world.calm();
         make_room(&mut world);
@@ -468,7 +468,7 @@ fn the_oldest_of_the_held_may_be_cancelled_at_any_time() {
     // `steps` frames of the sweep arrive before the cancel.
     for rail in [PLAIN, LOSSY] {
         for steps in 0..12 {
-            let mut world = oversubscribed(rail);
+            let mut world = with_full_store(rail);
             let sends: Vec<_> =
                 (1..=6u8).map(|tag| world.send_text(0, 1, tag.into(), &[tag; 90])).collect();
             world.calm();
@@ -518,7 +518,7 @@ fn a_sender_that_dies_while_it_is_invited_makes_way() {
 /// MPI 5.0 §3.8.1: a probe returns once a matching send has been started.
 #[test]
 fn a_probe_sees_a_message_that_is_held() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     world.send_text(0, 1, 1, b"held");
     world.run_until_quiet();
     assert_eq!(world.probe(1, word(0, 1), Mask::EXACT), None, "it has to be asked for");
@@ -535,7 +535,7 @@ fn a_probe_sees_a_message_that_is_held() {
 /// No other receive can get a held message that a matched probe has taken.
 #[test]
 fn a_matched_probe_takes_a_message_that_is_held() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     world.send_text(0, 1, 1, b"held");
     world.run_until_quiet();
     assert_eq!(world.take(1, word(0, 1), Mask::ANY_SOURCE), None);
@@ -557,7 +557,7 @@ fn a_matched_probe_takes_a_message_that_is_held() {
 /// A user that alternates between two probes finds both messages.
 #[test]
 fn probes_in_turn_do_not_hide_what_the_other_has_seen() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     world.send_text(0, 1, 1, b"one");
     world.send_text(0, 1, 2, b"other");
     world.run_until_quiet();
@@ -571,7 +571,7 @@ fn probes_in_turn_do_not_hide_what_the_other_has_seen() {
 /// A probe finds the oldest held message, even if the lane has been swept for it before.
 #[test]
 fn a_probe_does_not_see_past_an_older_held_message() {
-    let mut world = oversubscribed(PLAIN);
+    let mut world = with_full_store(PLAIN);
     world.send_text(0, 1, 1, b"first");
     world.run_until_quiet();
     assert_eq!(world.probe(1, word(0, 9), Mask::EXACT), None);
@@ -597,7 +597,7 @@ fn a_probe_does_not_see_past_an_older_held_message() {
 fn a_probe_does_not_see_what_a_receive_waits_for() {
     let step = |world: &mut World| world.deliver_next(1, 0) || world.deliver_next(0, 1);
     for steps in 0..12 {
-        let mut world = oversubscribed(PLAIN);
+        let mut world = with_full_store(PLAIN);
         for (tag, text) in [(1, &b"other"[..]), (2, b"first"), (2, b"the second")] {
             world.send_text(0, 1, tag, text);
         }

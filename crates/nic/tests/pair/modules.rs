@@ -576,7 +576,7 @@ fn a_synchronous_message_is_over_when_the_module_has_it() {
 }
 
 #[test]
-fn nobody_else_can_say_that_a_module_has_let_a_message_through() {
+fn a_peer_cannot_claim_that_a_module_let_a_message_through() {
     let mut world = World::acquainted(PLAIN, &limits());
     let seen = load(&mut world, |_| Ok(Verdict::Consume));
     for bits in [1 << 13, 1 << 14, 3 << 13] {
@@ -599,7 +599,7 @@ fn nobody_else_can_say_that_a_module_has_let_a_message_through() {
 }
 
 #[test]
-fn a_module_sends_to_one_who_is_gone() {
+fn a_module_sends_to_a_rank_that_is_gone() {
     let mut world = World::new(3, PLAIN, &limits());
     load(&mut world, |hook| match hook.rank() {
         1 => hook.forward(2).map(|()| Verdict::Consume),

@@ -212,7 +212,7 @@ fn an_ack_waits_for_company_and_not_for_long() {
 fn many_frames_are_worth_an_ack_when_all_have_been_looked_at() {
     let limits = Limits { frames_per_ack_max: 2, ..limits() };
     let mut world = World::acquainted(LOSSY, &limits);
-    world.forget_notes();
+    world.clear_records();
     for _ in 0..3 {
         let into = world.room(1, 5);
         world.receive(1, 0, 1, into);
@@ -372,7 +372,7 @@ fn a_peer_that_stays_silent_is_down_and_everything_with_it_ends() {
     world.assert_pending(0, wild);
     world.cancel(0, wild);
     world.lose_all();
-    world.forget_notes();
+    world.clear_records();
     for later in one_of_everything(&mut world) {
         assert_eq!(later, Posted::Done(down));
     }
@@ -391,7 +391,7 @@ fn whoever_is_told_that_a_peer_is_down_believes_it() {
             let outcome = world.outcome(0, posted);
             assert!(outcome == Some(down) || n == 0 && outcome == Some(Outcome::Done));
         }
-        world.forget_notes();
+        world.clear_records();
         // Frames from a peer that is down change nothing.
         world.send_text(1, 0, 1, b"ghost");
         world.lose_all();
@@ -425,7 +425,7 @@ fn nothing_is_sent_to_the_dead_when_a_synchronous_message_of_theirs_is_received(
         world.send_as(Mode::Synchronous, 0, 1, 1, source);
         world.calm();
         world.act(1, |nic, port| nic.on_peer_down(peer(0), port));
-        world.forget_notes();
+        world.clear_records();
         let into = world.room(1, 5);
         let receive = world.receive(1, 0, 1, into);
         world.assert_received(1, receive, into, b"hello");
@@ -445,7 +445,7 @@ fn nothing_is_sent_to_the_dead_when_a_run_with_two_offers_to_them_fails() {
         }
         let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
         world.calm();
-        world.forget_notes();
+        world.clear_records();
         world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
         let down = Outcome::Failed(Fault::PeerDown(peer(1)));
         assert_eq!(world.outcome(0, run), Some(down));

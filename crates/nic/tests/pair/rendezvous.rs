@@ -47,7 +47,7 @@ fn whoever_waits_moves_the_bytes() {
 }
 
 #[test]
-fn a_long_message_is_shared_by_two_who_wait() {
+fn sender_and_receiver_share_the_copy_of_a_long_message() {
     for posted_first in [true, false] {
         let by = |len| transfer(DIRECT, &[0, 1], posted_first, len);
         assert_eq!(by(16_000), (vec![], vec![16_000], 0), "too short for two");

@@ -28,7 +28,7 @@ fn acquainted(rail: Promises) -> World {
     let mut world = World::new(6, rail, &limits());
     exchange(&mut world, 0, 1, 1, b"hello");
     exchange(&mut world, 1, 0, 1, b"hello");
-    world.forget_notes();
+    world.clear_records();
     world
 }
 
@@ -227,7 +227,7 @@ fn a_message_that_a_rank_keeps_survives_the_farewell_of_its_sender() {
         look_around(&mut world, 1, 3);
         world.calm();
         assert_eq!(world.nics[1].stats().forgotten, 0, "something of it is left");
-        world.forget_notes();
+        world.clear_records();
         for text in [b"one", b"two"] {
             collect(&mut world, 1, 0, 7, text);
         }
@@ -329,7 +329,7 @@ fn what_is_received_after_a_farewell_gives_no_credit() {
     for rail in [PLAIN, LOSSY] {
         let mut world = crossing(rail);
         world.deliver_next(1, 0);
-        world.forget_notes();
+        world.clear_records();
         receive_both(&mut world);
         assert_eq!(world.ports[0].count(|kind| matches!(kind, Kind::Credit { .. })), 0);
         assert_eq!(promised(&world, 0), 0);
@@ -438,7 +438,7 @@ fn a_reply_after_a_farewell_takes_it_back() {
         // Rank 1 answers a message of rank 0. It has sent a frame again, so it is not forgotten.
         exchange(&mut world, 0, 1, 1, b"question");
         rest(&mut world);
-        world.forget_notes();
+        world.clear_records();
         look_around(&mut world, 0, 3);
         world.calm();
         assert_eq!((farewells(&world, 0, 1), farewells(&world, 1, 0)), (1, 1));

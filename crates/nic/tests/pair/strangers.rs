@@ -108,7 +108,7 @@ fn a_message_that_claims_credit_it_does_not_have_is_dropped() {
 }
 
 #[test]
-fn a_peer_cannot_end_an_operation_with_somebody_else() {
+fn a_peer_cannot_end_an_operation_with_another_peer() {
     let mut world = World::new(3, PLAIN, &limits());
     let send = world.send_text(0, 1, 1, &pattern(9000));
     world.run_until_quiet();
@@ -137,7 +137,7 @@ fn queues_that_do_not_exist_take_no_memory() {
 
 /// Frames on another rail that claim to be from ourselves, from a known peer, and from an unknown one.
 #[test]
-fn nobody_speaks_for_a_peer_whom_another_rail_reaches() {
+fn a_rail_cannot_speak_for_a_peer_of_another_rail() {
     let mut world = World::new(4, PLAIN, &limits());
     let secret = world.lend(0, b"secret");
     let into = world.room(0, 6);
@@ -151,7 +151,7 @@ fn nobody_speaks_for_a_peer_whom_another_rail_reaches() {
     world.assert_received(0, receive, into, b"me");
     world.assert_done(0, mine);
     let receive = world.receive_any(0, into);
-    world.forget_notes();
+    world.clear_records();
     let (held, peers) = (world.holdings(0), world.nics[0].peers());
     let ticket = crate::common::ticket(offered);
     let kinds = [

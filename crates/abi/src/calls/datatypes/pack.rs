@@ -104,7 +104,7 @@ fn place(position: impl Wide, size: impl Wide, bytes: u64) -> Result<Range<usize
         Ok(bytes) if bytes <= left => Ok(start..start + bytes),
         _ => {
             let why = format!(
-                "{bytes} bytes do not fit: the packed buffer has {left} bytes from position {start}"
+                "{bytes} bytes are needed, but the packed buffer has {left} from position {start} on"
             );
             Err(Failure::new(MPI_ERR_TRUNCATE, why))
         }

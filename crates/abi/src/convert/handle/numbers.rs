@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_that_nobody_has_are_null_pointers() {
+    fn integers_without_a_handle_are_null_pointers() {
         let numbers = Numbers::new();
         for number in [0, 1, 4095, 4096, 8192, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX] {
             assert_eq!(numbers.find(number), 0, "{number}");
