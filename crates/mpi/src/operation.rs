@@ -111,13 +111,13 @@ pub enum Number {
     F32,
     F64,
     /// C's `long double`, in 16 bytes: 80 bits on x86-64, a quadruple elsewhere.
-    F80,
+    LongDouble,
     /// Real and imaginary part.
     ComplexF32,
     /// Real and imaginary part.
     ComplexF64,
     /// Real and imaginary part.
-    ComplexF80,
+    ComplexLongDouble,
     /// One byte, which is zero or not.
     Bool,
     /// Two bytes, which are zero or not.
@@ -131,7 +131,7 @@ pub enum Number {
     /// A value, then its index, without a gap; the following likewise.
     F32AndI32,
     F64AndI32,
-    F80AndI32,
+    LongDoubleAndI32,
     I16AndI32,
     I32AndI32,
     I64AndI32,
@@ -162,10 +162,10 @@ impl Number {
         Number::U64,
         Number::F32,
         Number::F64,
-        Number::F80,
+        Number::LongDouble,
         Number::ComplexF32,
         Number::ComplexF64,
-        Number::ComplexF80,
+        Number::ComplexLongDouble,
         Number::Bool,
         Number::Logical16,
         Number::Logical32,
@@ -173,7 +173,7 @@ impl Number {
         Number::Byte,
         Number::F32AndI32,
         Number::F64AndI32,
-        Number::F80AndI32,
+        Number::LongDoubleAndI32,
         Number::I16AndI32,
         Number::I32AndI32,
         Number::I64AndI32,
@@ -196,25 +196,25 @@ impl Number {
             Number::I64 | Number::U64 | Number::F64 | Number::Logical64 => 8,
             Number::ComplexF32 | Number::F32AndI32 | Number::I32AndI32 | Number::F32AndF32 => 8,
             Number::F64AndI32 | Number::I64AndI32 => 12,
-            Number::F80 | Number::ComplexF64 | Number::F64AndF64 => 16,
-            Number::F80AndI32 => 20,
-            Number::ComplexF80 => 32,
+            Number::LongDouble | Number::ComplexF64 | Number::F64AndF64 => 16,
+            Number::LongDoubleAndI32 => 20,
+            Number::ComplexLongDouble => 32,
         }
     }
 
     fn class(self) -> OperandClass {
         use Number::{
-            Bool, Byte, ComplexF32, ComplexF64, ComplexF80, F32, F32AndF32, F32AndI32, F64,
-            F64AndF64, F64AndI32, F80, F80AndI32, I8, I16, I16AndI32, I32, I32AndI32, I64,
-            I64AndI32, Logical16, Logical32, Logical64, U8, U16, U32, U64,
+            Bool, Byte, ComplexF32, ComplexF64, ComplexLongDouble, F32, F32AndF32, F32AndI32, F64,
+            F64AndF64, F64AndI32, I8, I16, I16AndI32, I32, I32AndI32, I64, I64AndI32, Logical16,
+            Logical32, Logical64, LongDoubleAndI32, U8, U16, U32, U64,
         };
         match self {
             I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => OperandClass::Integer,
-            F32 | F64 | F80 => OperandClass::Float,
-            ComplexF32 | ComplexF64 | ComplexF80 => OperandClass::Complex,
+            F32 | F64 | Number::LongDouble => OperandClass::Float,
+            ComplexF32 | ComplexF64 | ComplexLongDouble => OperandClass::Complex,
             Bool | Logical16 | Logical32 | Logical64 => OperandClass::Logical,
             Byte => OperandClass::Byte,
-            F32AndI32 | F64AndI32 | F80AndI32 | I16AndI32 | I32AndI32 | I64AndI32 => {
+            F32AndI32 | F64AndI32 | LongDoubleAndI32 | I16AndI32 | I32AndI32 | I64AndI32 => {
                 OperandClass::Pair
             }
             F32AndF32 | F64AndF64 => OperandClass::Pair,
@@ -376,13 +376,13 @@ pub fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
         Number::U64 | Number::Logical64 => integers!(u64, operation, source, into),
         Number::F32 => floats!(f32, operation, source, into),
         Number::F64 => floats!(f64, operation, source, into),
-        Number::F80 => floats!(LongDouble, operation, source, into),
+        Number::LongDouble => floats!(LongDouble, operation, source, into),
         Number::ComplexF32 => complex!(f32, 8, operation, source, into),
         Number::ComplexF64 => complex!(f64, 16, operation, source, into),
-        Number::ComplexF80 => complex!(LongDouble, 32, operation, source, into),
+        Number::ComplexLongDouble => complex!(LongDouble, 32, operation, source, into),
         Number::F32AndI32 => pairs!(f32, i32, 8, operation, source, into),
         Number::F64AndI32 => pairs!(f64, i32, 12, operation, source, into),
-        Number::F80AndI32 => pairs!(LongDouble, i32, 20, operation, source, into),
+        Number::LongDoubleAndI32 => pairs!(LongDouble, i32, 20, operation, source, into),
         Number::I16AndI32 => pairs!(i16, i32, 6, operation, source, into),
         Number::I32AndI32 => pairs!(i32, i32, 8, operation, source, into),
         Number::I64AndI32 => pairs!(i64, i32, 12, operation, source, into),
@@ -574,7 +574,8 @@ mod tests {
             let parts = [a, b].map(|part| long_double(part).to_ne_bytes());
             parts.concat().try_into().expect("32")
         };
-        let found = of_two(Operation::Product, Number::ComplexF80, long(1.5, -2.0), long(4.0, 8.0));
+        let found =
+            of_two(Operation::Product, Number::ComplexLongDouble, long(1.5, -2.0), long(4.0, 8.0));
         assert_eq!(found, long(22.0, 4.0));
     }
 
@@ -613,7 +614,7 @@ mod tests {
         assert_pairs!(Number::I32AndI32, i32, i32, 8, [(1, 2), (-3, -3), (5, -5)], indices);
         assert_pairs!(Number::I64AndI32, i64, i32, 12, [(1, 2), (-3, -3), (5, -5)], indices);
         let long = floats.map(|(a, b)| (long_double(a), long_double(b)));
-        assert_pairs!(Number::F80AndI32, LongDouble, i32, 20, long, indices);
+        assert_pairs!(Number::LongDoubleAndI32, LongDouble, i32, 20, long, indices);
         let places = [(1.0, 2.0), (2.0, 1.0)];
         assert_pairs!(Number::F32AndF32, f32, f32, 8, [(1.5, 2.5), (3.0, 3.0)], [(1.0, 2.0)]);
         assert_pairs!(Number::F64AndF64, f64, f64, 16, floats, places);
@@ -626,7 +627,7 @@ mod tests {
     fn long_floats_are_summed_and_compared() {
         let of = |operation, a, b| {
             let [a, b] = [a, b].map(|float| long_double(float).to_ne_bytes());
-            LongDouble::from_ne_bytes(of_two(operation, Number::F80, a, b))
+            LongDouble::from_ne_bytes(of_two(operation, Number::LongDouble, a, b))
         };
         assert_eq!(of(Operation::Sum, 1.5, 2.25), long_double(3.75));
         assert_eq!(of(Operation::Product, 1.5, -2.25), long_double(-3.375));
