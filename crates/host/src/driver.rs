@@ -7,8 +7,8 @@
 //! doorbell stays disarmed and no thread is woken.
 //!
 //! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
-//! operator may call the library, and other waiting threads make progress meanwhile. If a rank has several planes, all
-//! its threads may be waiting in other planes; then the agent runs the operators.
+//! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. If a rank has
+//! several planes, a waiting thread looks into all of them (`around.rs`), so that no operator waits for a thread.
 
 use std::io;
 use std::sync::{Arc, OnceLock};

@@ -19,6 +19,11 @@
 #[expect(clippy::cast_possible_truncation, reason = "they are a few dozen")]
 pub const AROUND_BYTES: u32 = 40 + 8 + (seal::HEADER_BYTES + seal::TAG_BYTES) as u32;
 
+/// The lengths of AES-128 in Galois/counter mode.
+const KEY_BYTES: usize = 16;
+const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
+
 pub mod address;
 mod call;
 #[cfg_attr(not(feature = "hosts"), path = "udp/no_cipher.rs")]

@@ -8,9 +8,7 @@ use aes_gcm::{Aes128Gcm, KeyInit};
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-pub(super) const KEY_BYTES: usize = 16;
-pub(super) const NONCE_BYTES: usize = 12;
-pub(super) const TAG_BYTES: usize = 16;
+use super::{KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 
 /// A key, expanded for use.
 #[expect(clippy::large_enum_variant, reason = "there are few, each in a box of its own")]

@@ -17,7 +17,8 @@ use std::fmt;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::cipher::{self, Cipher, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
+use super::cipher::{self, Cipher};
+use super::{KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 use crate::secret::SECRET_BYTES;
 
 /// A secret shared by a job, by two of its hosts or by two of its ranks. It does not print itself, and is

@@ -1,9 +1,7 @@
 //! Replaces `cipher.rs` in a build without the feature `hosts`. Such a program joins no job on several hosts
 //! (`JoinError::NoHosts`), so that no key is ever derived.
 
-pub(super) const KEY_BYTES: usize = 16;
-pub(super) const NONCE_BYTES: usize = 12;
-pub(super) const TAG_BYTES: usize = 16;
+use super::{KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 
 /// A key that nothing makes.
 #[cfg(not(feature = "hosts"))]

@@ -18,7 +18,7 @@ use super::replay::REPLAY_WINDOW;
 /// Length of the header before a frame.
 pub const HEADER_BYTES: usize = 16;
 /// Length of the tag after a sealed frame.
-pub const TAG_BYTES: usize = super::cipher::TAG_BYTES;
+pub const TAG_BYTES: usize = super::TAG_BYTES;
 /// The only version understood. In version 1 a host had one key for everything that it received.
 const VERSION: u8 = 2;
 
