@@ -2,16 +2,19 @@
 //!
 //! A kill is tried at every step of a small world, and at random moments of many others.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use common::fabric;
 use ferrywire_mpi::agreement::{Agreement, CommState, Decision, Promise};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Action, Departure, Fault, Limits, Mode, Outcome, Peer, Posted, Promises, RailId, Region,
     Service, Span, Standard, Ticket,
 };
-use ferrywire_sim::fabric::{Costs, Fabric, Link, Rule};
+use ferrywire_sim::fabric::Rule;
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
@@ -170,14 +173,7 @@ fn world(
         frame_bytes_max: 1500,
         initial_credit_bytes: 0,
     };
-    let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
-    let fabric = Fabric {
-        ranks_per_node: 1,
-        local: link,
-        remote: link,
-        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
-        ring_frames_max: reliable.then_some(4),
-    };
+    let fabric = fabric(promises, reliable.then_some(4));
     let mut world = World::new(seed, fabric, &Limits::default(), delegates);
     world.rules = vec![Rule::Lose { percent: 5 }, Rule::Reorder { percent: 20, by_ns: 20_000 }];
     world.detection_ns = 3_000;

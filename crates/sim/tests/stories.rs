@@ -4,13 +4,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Diary;
+use common::{Diary, fabric};
 use ferrywire_mpi::collective::{self, Locality, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
     Limits, Mask, MatchWord, Mode, Outcome, Peer, Posted, Promises, RailId, Span, Standard, Ticket,
 };
-use ferrywire_sim::fabric::{Costs, Fabric, Link};
 use ferrywire_sim::port::{SUM, reduce_op};
 use ferrywire_sim::world::World;
 
@@ -23,14 +22,7 @@ fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> 
         frame_bytes_max: 2000,
         initial_credit_bytes: 0,
     };
-    let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
-    let fabric = Fabric {
-        ranks_per_node: 1,
-        local: link,
-        remote: link,
-        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
-        ring_frames_max: reliable.then_some(64),
-    };
+    let fabric = fabric(promises, reliable.then_some(64));
     World::new(1, fabric, limits, (0..ranks).map(|_| Diary::default()))
 }
 

@@ -14,6 +14,18 @@ use ferrywire_sim::port::{COMPOSE, COMPOSE_LATER, compose, reduce_op};
 use ferrywire_sim::random::Random;
 use ferrywire_sim::world::{Application, Context, World};
 
+/// A network on which all ranks are equally far from each other.
+pub(crate) fn fabric(promises: Promises, ring_frames_max: Option<u32>) -> Fabric {
+    let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
+    Fabric {
+        ranks_per_node: 1,
+        local: link,
+        remote: link,
+        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
+        ring_frames_max,
+    }
+}
+
 /// An application that does nothing but record completions.
 #[derive(Default)]
 pub(crate) struct Diary {
@@ -55,14 +67,7 @@ impl Rail {
             frame_bytes_max: 1500,
             initial_credit_bytes: 0,
         };
-        let link = Link { promises, latency_ns: 1000, byte_ps: 100 };
-        let fabric = Fabric {
-            ranks_per_node: 1,
-            local: link,
-            remote: link,
-            costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
-            ring_frames_max: matches!(self, Rail::Ring).then_some(4),
-        };
+        let fabric = fabric(promises, matches!(self, Rail::Ring).then_some(4));
         let limits = Limits { eager_bytes_max: 200, ..Limits::default() };
         let mut world = World::new(seed, fabric, &limits, (0..ranks).map(|_| Diary::default()));
         world.rules = vec![
