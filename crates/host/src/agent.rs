@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::agent_handover::AgentSleep;
+use ferrywire_nic::Port;
+
 use crate::completion::Sleeping;
 use crate::driver::Shared;
+use crate::duty::Phase;
 use crate::lock::Guard;
 use crate::rail::Rail;
 use crate::shm::doorbell::Sleeper;
@@ -30,7 +32,7 @@ impl Agent {
         Some(Agent { thread })
     }
 
-    /// Ends the agent. `closing` is set already.
+    /// Ends the agent. The rank is closing already.
     pub(crate) fn end(self, shared: &Shared) {
         // Code that the agent wakes may drop the driver on the agent's own thread. The agent then ends when that code
         // returns.
@@ -39,8 +41,7 @@ impl Agent {
         }
         // The agent may be between two looks, so it is called until it has ended.
         while !self.thread.is_finished() {
-            shared.agent_wakeup.call();
-            shared.doorbell().arm(Sleeper::Agent, true);
+            shared.doorbell().arm(Sleeper::Agent);
             shared.ring();
             std::thread::yield_now();
         }
@@ -53,16 +54,17 @@ fn run(shared: &Shared) {
     crate::sys::schedule::prefer_short_slices();
     let oversubscribed = shared.plane.segment.is_oversubscribed();
     let doorbell = shared.doorbell();
-    let mut watch = AgentTick::new();
-    let mut sleep = AgentSleep::default();
+    let mut tick = AgentTick::new();
+    // The arming with which it last fell asleep as a guard.
+    let mut arming = None;
     let mut core = shared.core.lock();
-    while !core.closing {
+    while core.duty.phase() != Phase::Closing {
         if !oversubscribed {
-            watch.look(&mut core);
+            tick.look(&mut core);
         }
         // A leader turns by itself, and nothing would wake it for what the agent found.
         let mut busy = false;
-        if !core.led {
+        if !core.duty.is_led_by_caller() {
             core.turns.by_agent += 1;
             busy = core.turn(shared);
         }
@@ -77,34 +79,35 @@ fn run(shared: &Shared) {
             core = shared.core.lock();
             continue;
         }
-        // A leader arms the doorbell for itself, and an application that comes and goes will be back.
-        let expecting = core.is_expecting() && !core.led && !core.busy;
         // Where ringers have no fence, the agent polls as long as the application comes and goes, and naps whenever a
-        // ringer may have missed the doorbell: see `agent_handover.rs`.
-        let mut ticks = !watch.is_quiet(&core);
-        if expecting {
-            let settled = sleep.arm(&mut core.agent_handover, doorbell);
+        // ringer may have missed the doorbell: see `duty.rs`.
+        let mut naps = !oversubscribed && !tick.is_quiet(&core);
+        // A leader arms the doorbell for itself, and an application that will be back soon needs no agent: a nap will
+        // tell whether it is.
+        let guards = core.is_expecting()
+            && !core.duty.is_led_by_caller()
+            && !(naps && core.absence.is_short(|| core.port.clock().0));
+        if guards {
+            let (now, settled) = core.duty.guard(doorbell, arming);
+            arming = Some(now);
             let moved = core.port.rail.want_room(false);
             if moved || core.has_work(shared) {
                 continue;
             }
-            ticks |= !settled || core.port.rail.is_stuck();
+            naps |= !oversubscribed && (!settled || core.port.rail.is_stuck());
         } else {
-            core.agent_handover.stand_down(doorbell);
+            core.duty.relieve_agent(doorbell);
+            arming = None;
         }
-        let timeout = (!oversubscribed && ticks).then_some(TICK);
-        core.agent_handover.set_idle(timeout.is_none() && !(oversubscribed && expecting));
+        core.duty.agent_sleeps(naps);
         // Deadlines concern only the thread that drives the NIC.
-        let due = core.timeout().filter(|_| expecting);
-        let timeout = [timeout, due].into_iter().flatten().min();
-        let heard = shared.agent_wakeup.heard();
+        let due = core.timeout().filter(|_| guards);
+        let timeout = [naps.then_some(TICK), due].into_iter().flatten().min();
+        let asleep_at = arming.unwrap_or_else(|| doorbell.arming());
         drop(core);
-        match expecting {
-            true => shared.sleep(Sleeper::Agent, timeout),
-            false => shared.agent_wakeup.wait(heard, timeout),
-        }
+        shared.sleep(asleep_at, Sleeper::Agent, timeout);
         core = enter(shared, oversubscribed);
-        core.agent_handover.set_idle(false);
+        core.duty.agent_wakes();
     }
 }
 
@@ -140,30 +143,28 @@ impl AgentTick {
         AgentTick { since: Instant::now(), seen: 0, quiet: 0 }
     }
 
-    /// At the end of a tick, sets `busy` if the application comes and goes.
+    /// At the end of a tick, counts how often the application came and went.
     fn look(&mut self, core: &mut Core) {
-        if self.since.elapsed() < TICK {
+        let elapsed = self.since.elapsed();
+        if elapsed < TICK {
             return;
         }
-        let calls = core.agent_handover.handovers().wrapping_sub(self.seen);
-        core.busy = calls > CALLS_PER_TICK_MAX;
-        self.quiet = if calls == 0 { self.quiet + 1 } else { 0 };
-        self.seen = core.agent_handover.handovers();
+        let leaves = core.absence.leaves().wrapping_sub(self.seen);
+        core.absence.on_tick(leaves, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        self.quiet = if leaves == 0 { self.quiet + 1 } else { 0 };
+        self.seen = core.absence.leaves();
         self.since = Instant::now();
     }
 
     /// Whether the application has been away for so long that the agent need not poll for it.
     fn is_quiet(&self, core: &Core) -> bool {
-        self.quiet >= 2 && core.agent_handover.handovers() == self.seen
+        self.quiet >= 2 && core.absence.leaves() == self.seen
     }
 }
 
 /// The agent runs modules, which their engine limits to a quarter of this, and no other user code.
 const STACK_BYTES: usize = 256 << 10;
-/// How late the agent may be where ringers have no fence, and how long it naps then: see `agent_handover.rs`.
+/// How late the agent may be where ringers have no fence, and how long it naps then: see `duty.rs`.
 const TICK: Duration = Duration::from_millis(1);
 /// How often the agent tries to take a lock that may be about to be free.
 const TRIES_MAX: u32 = 16;
-/// An application that leaves something more often than this is not away between two calls: ringing its doorbell would
-/// be wasted, and the agent would be in its way.
-const CALLS_PER_TICK_MAX: u32 = 200;

@@ -16,16 +16,16 @@ use std::task::{Poll, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Posted, Ticket};
+use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Port, Posted, Ticket};
 
 use crate::agent::Agent;
-use crate::agent_wakeup::AgentWakeup;
 use crate::completion::{Completions, Keep, Sleeping};
+use crate::duty::{Phase, Ringers, Wants};
 use crate::lock::{Guard, Lock};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::rails::{self, Here};
-use crate::shm::doorbell::{Doorbell, Sleeper};
+use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 use crate::shm::plane::{Bell, Plane};
 use crate::shm::segment::Attention;
 use crate::turn::{Core, Turns};
@@ -45,7 +45,6 @@ pub(crate) struct Shared {
     /// The doorbell of this rank in the plane.
     bell: Bell,
     attention: &'static Attention,
-    pub(crate) agent_wakeup: AgentWakeup,
     me: u32,
 }
 
@@ -61,13 +60,17 @@ impl Driver {
         let local_rank = here.local_rank(Peer(me)).expect("a rank is on its own host").0;
         let (rail, inlet) = rails::open(&plane, local_rank, limits.credit_bytes);
         let nic = Nic::new(Peer(me), plane.segment.job(), limits);
-        let core = Core::new(nic, HostPort::new(rail, operators), inlet, here);
+        let ringers = match (plane.segment.is_oversubscribed(), &plane.net) {
+            (false, _) => Ringers::Unfenced,
+            (true, None) => Ringers::Fenced,
+            (true, Some(_)) => Ringers::FencedWithSocket,
+        };
+        let core = Core::new(nic, HostPort::new(rail, operators), inlet, here, ringers);
         Ok(Driver {
             shared: Arc::new(Shared {
                 core: Lock::new(core)?,
                 bell: plane.doorbell(local_rank),
                 attention: plane.attention(local_rank),
-                agent_wakeup: AgentWakeup::new(),
                 plane,
                 me,
             }),
@@ -239,7 +242,8 @@ impl Driver {
     fn enter(&self) -> Inside<'_> {
         let core = self.shared.core.lock();
         let panicking = std::thread::panicking();
-        let mut inside = Inside { core, driver: self, count: 0, panicking };
+        let call = AgentCall { shared: &self.shared, is_due: false };
+        let mut inside = Inside { core, driver: self, count: 0, panicking, call };
         inside.come();
         inside
     }
@@ -247,8 +251,7 @@ impl Driver {
     /// Stops all direct copies between the memory of this rank and that of others.
     pub(crate) fn stop_transfers(&self) {
         let mut inside = self.enter();
-        inside.core.stopped = true;
-        inside.core.port.transfers.clear();
+        inside.core.port.transfers.stop();
     }
 
     /// Ends all open operations, and all that are posted later, as if every peer were gone.
@@ -295,7 +298,7 @@ impl Driver {
 
     /// Begins to close the driver: the agent ends, and no thread calls it any more.
     pub(crate) fn close(&self) {
-        self.enter().core.closing = true;
+        self.enter().core.duty.enter(Phase::Closing);
     }
 
     /// Wakes all sleepers on this host, because a rank has left or died.
@@ -306,9 +309,9 @@ impl Driver {
     /// Waits until nothing that this rank sent is still on its way.
     pub(crate) fn drain(&self) {
         let mut inside = self.enter();
-        inside.core.draining = true;
+        inside.core.duty.enter(Phase::Draining);
         inside.drive(None, |core| core.is_quiet().then_some(()));
-        inside.core.draining = false;
+        inside.core.duty.enter(Phase::Open);
     }
 
     /// Turns once, and says whether nothing that this rank sent is still on its way.
@@ -362,6 +365,23 @@ struct Inside<'a> {
     count: u64,
     /// Whether the thread was unwinding already when it entered.
     panicking: bool,
+    /// Dropped after `core`: the agent that it wakes wants the lock.
+    call: AgentCall<'a>,
+}
+
+/// Wakes the agent, if that is due, when it is dropped.
+struct AgentCall<'a> {
+    shared: &'a Shared,
+    is_due: bool,
+}
+
+impl Drop for AgentCall<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.is_due {
+            self.shared.ring();
+        }
+    }
 }
 
 impl Inside<'_> {
@@ -390,7 +410,7 @@ impl Inside<'_> {
         mut over: impl FnMut(&mut Core) -> Option<T>,
     ) -> T {
         loop {
-            if self.core.led
+            if self.core.duty.is_led_by_caller()
                 && let Some(result) = self.follow(ticket, &mut over)
             {
                 return result;
@@ -413,14 +433,12 @@ impl Inside<'_> {
         over: &mut impl FnMut(&mut Core) -> Option<T>,
     ) -> Option<T> {
         let shared = &*self.driver.shared;
-        // Between two leaders the agent may have armed the doorbell for itself.
-        self.relieve_agent();
-        self.core.led = true;
+        let wants = if ticket.is_some() { Wants::Ticket } else { Wants::Anything };
+        self.core.duty.lead(wants, shared.doorbell());
         shared.attention.set(true);
-        self.core.leader_looks = ticket.is_none();
         let mut policy =
             WaitPolicy::new(shared.plane.segment.is_oversubscribed(), &self.core.spin_budget);
-        let mut napped = false;
+        let mut nap = None;
         let mut asleep_since = None;
         let result = loop {
             let busy = self.core.turn(shared);
@@ -453,18 +471,18 @@ impl Inside<'_> {
                 Next::Sleep if self.wake_others() => {}
                 Next::Sleep => {
                     let since = *asleep_since.get_or_insert_with(Instant::now);
-                    napped = self.sleep(napped);
-                    if !napped {
+                    nap = self.sleep(nap);
+                    if nap.is_none() {
                         self.core.spin_budget.learn(since.elapsed());
                         asleep_since = None;
                     }
                 }
             }
         };
-        if napped {
+        if nap.is_some() {
             shared.doorbell().disarm();
         }
-        self.core.led = false;
+        self.core.duty.step_down();
         shared.attention.set(false);
         result
     }
@@ -479,7 +497,7 @@ impl Inside<'_> {
         // What we did before may be what other threads wait for.
         self.core.wake_waiters();
         self.wake_others();
-        while self.core.led {
+        while self.core.duty.is_led_by_caller() {
             if let Some(result) = over(&mut self.core) {
                 return Some(result);
             }
@@ -500,36 +518,35 @@ impl Inside<'_> {
         over(&mut self.core)
     }
 
-    /// Sleeps at the doorbell; where ringers have no fence, only for a nap at first. True if it was a nap and nothing
-    /// rang: the doorbell stays armed, and by the time of the next call, everything that was on its way when it was
-    /// armed has been seen.
+    /// Sleeps at the doorbell; where ringers have no fence, only for a nap at first. Returns the arming if it was a nap
+    /// and nothing rang: the doorbell stays armed, and by the time of the next call, which gets the arming as `nap`,
+    /// everything that was on its way when it was armed has been seen.
     #[cold]
-    fn sleep(&mut self, napped: bool) -> bool {
+    fn sleep(&mut self, nap: Option<Arming>) -> Option<Arming> {
         let shared = &*self.driver.shared;
         let doorbell = shared.doorbell();
-        let settled = napped && doorbell.is_armed();
-        if !settled {
-            doorbell.arm(Sleeper::Caller, true);
-        }
-        let leaving = self.core.closing || self.core.draining;
+        let napped = nap.filter(|&arming| doorbell.arming() == arming);
+        let settled = napped.is_some();
+        let arming = napped.unwrap_or_else(|| doorbell.arm(Sleeper::Caller));
+        let leaving = self.core.duty.phase() != Phase::Open;
         let stuck = leaving || self.core.port.rail.is_stuck();
         let moved = stuck && self.core.port.rail.want_room(leaving);
         // A last look: senders that came before the doorbell was armed did not ring.
         if moved || self.core.has_work_for_caller(shared) {
             doorbell.disarm();
-            return false;
+            return None;
         }
         let roomy = !shared.plane.segment.is_oversubscribed();
         let short = roomy && (!settled || stuck);
         let timeout = [short.then_some(NAP), self.core.timeout()].into_iter().flatten().min();
-        self.core.leader_asleep = true;
-        self.core.unlocked(|| shared.sleep(Sleeper::Caller, timeout));
-        self.core.leader_asleep = false;
-        if short && doorbell.is_armed() {
-            return true;
+        self.core.duty.fall_asleep();
+        self.core.unlocked(|| shared.sleep(arming, Sleeper::Caller, timeout));
+        self.core.duty.wake_up();
+        if short && doorbell.arming() == arming {
+            return Some(arming);
         }
         doorbell.disarm();
-        false
+        None
     }
 
     /// Runs the user-defined operators that wait, without the lock and without leading: operators may call the library,
@@ -562,28 +579,40 @@ impl Inside<'_> {
     #[inline(always)]
     fn come(&mut self) {
         self.count = self.core.port.completions.count;
+        if self.core.absence.is_measured() {
+            let now = self.core.port.clock().0;
+            self.core.absence.end(now);
+        }
     }
 
     /// Disarms the doorbell if it is armed for the agent.
     #[inline(always)]
     fn relieve_agent(&mut self) {
-        self.core.agent_handover.stand_down(self.driver.shared.doorbell());
+        self.core.duty.relieve_agent(self.driver.shared.doorbell());
     }
 
     /// Leaves the library; other threads or the agent may have to drive what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
         self.core.port.rail.flush();
-        let others = self.tell_others();
-        if self.core.agent_handover.is_guarded() && !self.core.port.rail.shm.pressing {
-            // We only started something, and the agent still guards the doorbell.
-            return;
+        if !self.tell_others() && self.core.is_expecting() {
+            self.leave_behind();
         }
-        if !others && self.core.is_expecting() {
-            self.core.agent_handover.count_handover();
-            if !self.core.busy {
-                self.hand_over();
-            }
+    }
+
+    /// Decides who drives what is outstanding while no caller is here.
+    #[inline(always)]
+    fn leave_behind(&mut self) {
+        let Core { nic, port, duty, absence, .. } = &mut *self.core;
+        let is_long = match nic.needs_driving() {
+            true => absence.begin(port.clock().0, nic.operations()),
+            false => absence.count(),
+        };
+        if duty.is_led_by_agent() {
+            // We only started something, and the agent still guards the doorbell.
+            self.call.is_due = self.core.has_unannounced_work();
+        } else if is_long || !duty.agent_looks_soon() {
+            self.hand_over();
         }
     }
 
@@ -595,7 +624,7 @@ impl Inside<'_> {
         }
         self.core.call_tasks();
         self.wake_others();
-        if self.core.led {
+        if self.core.duty.is_led_by_caller() {
             self.rouse_leader();
         } else if let Some(next) = self.core.followers.first() {
             next.unpark();
@@ -608,9 +637,9 @@ impl Inside<'_> {
     /// Rings for a sleeping leader if what we did may be what it waits for, or leaves it something to do.
     fn rouse_leader(&mut self) {
         let core = &*self.core;
-        if core.leader_asleep {
+        if let Some(wants) = core.duty.sleeping_caller() {
             let shared = &*self.driver.shared;
-            let news = core.leader_looks || core.port.completions.count != self.count;
+            let news = wants == Wants::Anything || core.port.completions.count != self.count;
             if news || core.has_work_for_caller(shared) || core.port.rail.is_stuck() {
                 shared.ring();
             }
@@ -620,27 +649,17 @@ impl Inside<'_> {
     /// Hands what is outstanding to the agent.
     #[inline(never)]
     fn hand_over(&mut self) {
-        if self.core.closing {
+        let shared = &self.driver.shared;
+        let core = &mut *self.core;
+        if core.duty.phase() == Phase::Closing {
             return;
         }
-        let shared = &self.driver.shared;
-        let oversubscribed = shared.plane.segment.is_oversubscribed();
-        self.core.port.rail.shm.pressing = false;
-        let idle = self.core.agent_handover.hand_over(shared.doorbell(), oversubscribed);
-        let moved = self.core.port.rail.is_stuck() && self.core.port.rail.want_room(false);
-        // Work that is there already does not ring. Where ringers have no fence the agent polls now and then, so it is
-        // woken only for work that nothing else will ever do.
-        let waiting = match oversubscribed {
-            true => moved || self.core.has_work(shared),
-            false => moved || !self.core.port.transfers.is_empty() || self.core.nic.is_busy(),
-        };
-        if self.driver.agent.get().is_none() {
+        let must_call = core.duty.hand_over(shared.doorbell());
+        let moved = core.port.rail.is_stuck() && core.port.rail.want_room(false);
+        // A last look: work that is there already does not ring.
+        self.call.is_due = must_call || moved || core.has_work(shared);
+        if core.duty.start_agent() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
-        } else if idle {
-            shared.agent_wakeup.call();
-            shared.ring();
-        } else if waiting {
-            shared.ring();
         }
     }
 }
@@ -666,8 +685,9 @@ impl Shared {
         self.bell.ring(true);
     }
 
-    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
-        self.bell.sleep(who, timeout);
+    /// See [`Bell::sleep`].
+    pub(crate) fn sleep(&self, arming: Arming, who: Sleeper, timeout: Option<Duration>) {
+        self.bell.sleep(arming, who, timeout);
     }
 }
 

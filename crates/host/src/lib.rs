@@ -6,7 +6,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | `driver.rs`, `turn.rs` | which thread drives the NIC, how others wait: start at [`Driver::submit`]; one turn |
-//! | `agent.rs`, `agent_handover.rs`, `agent_wakeup.rs` | the thread that drives while the application is away |
+//! | `duty.rs`, `absence.rs` | who leads, where the agent is: the state machine; how long the application stays away |
+//! | `agent.rs` | the thread that drives while the application is away |
 //! | `rank.rs`, `around.rs` | a driver for each plane, and leaving; waiting in several planes at once |
 //! | `job.rs` | how a rank joins its job |
 //! | `bootstrap.rs` | bootstrap through our launcher, and through the first rank of a host under other launchers |
@@ -14,7 +15,7 @@
 //! | `control_channel.rs` | the channel of a rank to its launcher |
 //! | `cores.rs`, `secret.rs` | how many cores a job may use; its secret |
 //! | `service.rs`, `coalesced.rs` | runs a service beside the application; work that one thread at a time does |
-//! | `port.rs`, `claims.rs` | how the NIC acts on the machine; memory of the NIC itself |
+//! | `port.rs`, `transfers.rs`, `claims.rs` | how the NIC acts on the machine; copies between processes; memory of the NIC itself |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
 //! | `net.rs` | the other hosts and their addresses |
@@ -28,9 +29,8 @@
 //! | `stdio.rs` | buffers of standard streams, for ranks that end early |
 //! | `sys/` | system calls |
 
+mod absence;
 mod agent;
-mod agent_handover;
-mod agent_wakeup;
 mod around;
 pub mod bootstrap;
 mod claims;
@@ -39,6 +39,7 @@ mod completion;
 mod control_channel;
 pub mod cores;
 mod driver;
+mod duty;
 pub mod fabric;
 #[cfg(test)]
 mod forged;
@@ -60,6 +61,7 @@ pub mod shm;
 pub mod stdio;
 mod sync;
 mod sys;
+mod transfers;
 mod turn;
 pub mod udp;
 mod wait_policy;

@@ -16,6 +16,7 @@ use crate::completion::Completions;
 use crate::memory;
 use crate::rail::Rail;
 use crate::rails::Rails;
+use crate::transfers::{Direction, Transfer, Transfers};
 
 /// What operators do, as the layer above defines it.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,7 @@ impl Operators {
 pub struct HostPort {
     pub(crate) rail: Rails,
     pub(crate) completions: Completions,
-    pub(crate) transfers: VecDeque<Transfer>,
+    pub(crate) transfers: Transfers,
     pub(crate) now: Time,
     pub(crate) timer: Option<Time>,
     pub(crate) reductions: Reductions,
@@ -112,31 +113,12 @@ fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + rest
 }
 
-/// Bytes that are copied directly between two processes, a piece each turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfer {
-    pub(crate) peer: Peer,
-    pub(crate) from: Span,
-    pub(crate) into: Span,
-    pub(crate) done: u64,
-    pub(crate) ticket: Ticket,
-    pub(crate) direction: Direction,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Direction {
-    /// We read the memory of the peer.
-    Read,
-    /// We write the memory of the peer, and notify it under this ticket.
-    Write(Ticket),
-}
-
 impl HostPort {
     pub(crate) fn new(rail: Rails, operators: Operators) -> HostPort {
         HostPort {
             rail,
             completions: Completions::default(),
-            transfers: VecDeque::new(),
+            transfers: Transfers::default(),
             now: Time(0),
             timer: None,
             reductions: Reductions::default(),
@@ -219,9 +201,8 @@ impl Port for HostPort {
     }
 
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {
-        self.rail.shm.pressing = true;
         let direction = Direction::Write(notify);
-        self.transfers.push_back(Transfer { peer: to, from, into, done: 0, ticket, direction });
+        self.transfers.add(Transfer { peer: to, from, into, done: 0, ticket, direction });
     }
 
     fn expose(&mut self, to: Peer, span: Span, ticket: Ticket) -> Key {
@@ -236,9 +217,8 @@ impl Port for HostPort {
         if self.rail.get(source, from, key, into, ticket) {
             return;
         }
-        self.rail.shm.pressing = true;
         let direction = Direction::Read;
-        self.transfers.push_back(Transfer { peer: source, from, into, done: 0, ticket, direction });
+        self.transfers.add(Transfer { peer: source, from, into, done: 0, ticket, direction });
     }
 
     fn claim(&mut self, bytes: u64) -> Span {
@@ -247,10 +227,6 @@ impl Port for HostPort {
 
     fn release(&mut self, span: Span) {
         self.claims.release(span);
-    }
-
-    fn call_again(&mut self) {
-        self.rail.shm.pressing = true;
     }
 
     fn clock(&self) -> Time {

@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
 
-use crate::agent_handover::AgentHandover;
+use crate::absence::Absence;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
-use crate::port::{Direction, HostPort, Transfer};
+use crate::duty::{Duty, Ringers};
+use crate::port::HostPort;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::rails::{Here, Inlets};
 use crate::shm::plane::Plane;
+use crate::transfers::{Direction, Transfer};
 use crate::wait_policy::SpinBudget;
 
 /// How often a NIC has been turned.
@@ -42,32 +44,26 @@ pub(crate) struct Core {
     /// Why peers could not be reached.
     pub(crate) troubles: HashMap<Peer, String>,
     pub(crate) turns: Turns,
-    /// An application thread waits and turns: the leader.
-    pub(crate) led: bool,
-    /// The leader sleeps at the doorbell.
-    pub(crate) leader_asleep: bool,
+    /// Which thread drives.
+    pub(crate) duty: Duty,
+    /// How long the application stays away.
+    pub(crate) absence: Absence,
     /// How long leaders spin before they sleep.
     pub(crate) spin_budget: SpinBudget,
     /// Threads that wait for the leader to leave.
     pub(crate) followers: Vec<Thread>,
     /// Threads that wait without a ticket: any event may be theirs.
     pub(crate) waiters: Vec<Thread>,
-    /// The leader waits without a ticket.
-    pub(crate) leader_looks: bool,
-    /// No more direct copies between processes.
-    pub(crate) stopped: bool,
-    /// How the agent is woken for what arrives while the application is away.
-    pub(crate) agent_handover: AgentHandover,
-    /// The application comes and goes so often that the agent need not be called for what it leaves. Set by the agent.
-    pub(crate) busy: bool,
-    /// The rank is leaving.
-    pub(crate) closing: bool,
-    /// A thread waits until peers have taken everything that was sent to them.
-    pub(crate) draining: bool,
 }
 
 impl Core {
-    pub(crate) fn new(nic: Nic, port: HostPort, inlet: Inlets, here: Here) -> Core {
+    pub(crate) fn new(
+        nic: Nic,
+        port: HostPort,
+        inlet: Inlets,
+        here: Here,
+        ringers: Ringers,
+    ) -> Core {
         Core {
             nic,
             port,
@@ -77,17 +73,11 @@ impl Core {
             failure_waker: None,
             troubles: HashMap::new(),
             turns: Turns::default(),
-            led: false,
-            leader_asleep: false,
+            duty: Duty::new(ringers),
+            absence: Absence::default(),
             spin_budget: SpinBudget::new(),
             followers: Vec::new(),
             waiters: Vec::new(),
-            leader_looks: false,
-            stopped: false,
-            agent_handover: AgentHandover::default(),
-            busy: false,
-            closing: false,
-            draining: false,
         }
     }
 
@@ -148,10 +138,7 @@ impl Core {
     /// Moves a piece of the transfer whose turn it is.
     #[inline(never)]
     fn move_piece(&mut self) -> bool {
-        let Some(mut transfer) = self.port.transfers.pop_front() else { return false };
-        if self.stopped {
-            return false;
-        }
+        let Some(mut transfer) = self.port.transfers.take() else { return false };
         let left = transfer.into.len - transfer.done;
         let piece = left.min(PIECE_BYTES_MAX);
         if piece > 0 {
@@ -162,7 +149,7 @@ impl Core {
             transfer.done += piece;
         }
         if transfer.done < transfer.into.len {
-            self.port.transfers.push_back(transfer);
+            self.port.transfers.add(transfer);
             return true;
         }
         self.end_transfer(transfer)
@@ -205,7 +192,7 @@ impl Core {
                 let sent = port.rail.notify(transfer.peer, notify, transfer.into.len);
                 if sent == Sent::Full {
                     // Everything is written except the notification, which goes when there is room.
-                    port.transfers.push_back(transfer);
+                    port.transfers.add(transfer);
                     return false;
                 }
                 nic.on_written(transfer.ticket, port);
@@ -241,7 +228,7 @@ impl Core {
     }
 
     fn mark_down(&mut self, peer: Peer) {
-        self.port.transfers.retain(|transfer| transfer.peer != peer);
+        self.port.transfers.forget(peer);
         // A read in progress writes into memory that belongs to the user again once its operation has ended.
         if self.port.rail.forget(peer) {
             self.nic.on_peer_down(peer, &mut self.port);
@@ -321,6 +308,11 @@ impl Core {
             || self.nic.is_busy()
             || !self.port.transfers.is_empty()
             || self.changes != shared.plane.segment.changes()
+    }
+
+    /// Whether there is something to do that no doorbell announces.
+    pub(crate) fn has_unannounced_work(&self) -> bool {
+        self.nic.is_busy() || !self.port.transfers.is_empty() || self.port.rail.is_stuck()
     }
 
     /// Whether an application thread would find something to do.

@@ -83,6 +83,8 @@ pub struct Nic<V: Variant = Standard> {
     armed: Option<Time>,
     /// New peers for which old peers have not been checked yet. They are the last entries of the table.
     pub(crate) newcomers: u32,
+    /// Operations that need driving: see [`Nic::needs_driving`].
+    pub(crate) driven: usize,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
     pub(crate) stats: Stats,
@@ -205,6 +207,7 @@ impl<V: Variant> Nic<V> {
             copies: Copies::new(),
             armed: None,
             newcomers: 0,
+            driven: 0,
             epochs: 0,
             early_bytes: 0,
             stats: Stats::default(),
@@ -415,9 +418,6 @@ impl<V: Variant> Nic<V> {
                 break;
             }
         }
-        if self.is_busy() {
-            port.call_again();
-        }
         let wanted = self.deadlines.first().map(|&(at, _)| at);
         if wanted != self.armed {
             self.armed = wanted;
@@ -462,7 +462,10 @@ impl<V: Variant> Nic<V> {
             self.peers[at].open += 1;
             self.peers[at].peer
         });
-        self.ops.claim(Op { owner, peer, met: at.is_some(), exposed: false, counter: None, state })
+        let driven = state.needs_driving(self.limits.eager_bytes_max);
+        self.driven += usize::from(driven);
+        let met = at.is_some();
+        self.ops.claim(Op { owner, peer, met, exposed: false, driven, counter: None, state })
     }
 
     /// Ends an operation and tells its owner.
@@ -503,9 +506,10 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn close(&mut self, ticket: Ticket) -> Option<Closed> {
         let last = |op: &Op| {
             let Op { owner, counter, exposed, .. } = *op;
-            (Closed { owner, counter, exposed }, op.peer.filter(|_| op.met))
+            (Closed { owner, counter, exposed }, op.peer.filter(|_| op.met), op.driven)
         };
-        let (closed, met) = self.ops.discard(ticket, last)?;
+        let (closed, met, driven) = self.ops.discard(ticket, last)?;
+        self.driven -= usize::from(driven);
         if let Some(at) = met.and_then(|peer| self.peers.find(peer)) {
             self.peers[at].open -= 1;
         }
@@ -531,6 +535,19 @@ impl<V: Variant> Nic<V> {
     #[inline]
     pub fn is_expecting(&self) -> bool {
         self.ops.live() > 0
+    }
+
+    /// Operations in progress.
+    #[inline]
+    pub fn operations(&self) -> usize {
+        self.ops.live()
+    }
+
+    /// Whether an operation in progress may need more of this NIC than to take the bytes of a frame: a long receive, a
+    /// schedule, a one-sided operation. A peer may wait for it.
+    #[inline]
+    pub fn needs_driving(&self) -> bool {
+        self.driven > 0
     }
 
     /// The limits given at creation.

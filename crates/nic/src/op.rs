@@ -19,6 +19,8 @@ pub(crate) struct Op {
     pub(crate) met: bool,
     /// Whether the peer may read its bytes in place.
     pub(crate) exposed: bool,
+    /// Whether it is counted in the operations that need driving.
+    pub(crate) driven: bool,
     /// A counter to raise when it ends.
     pub(crate) counter: Option<Ticket>,
     pub(crate) state: OpState,
@@ -165,6 +167,22 @@ pub(crate) enum Stream {
 }
 
 impl OpState {
+    /// Whether an operation that begins like this needs the NIC for more than the bytes of a frame.
+    #[inline(always)]
+    pub(crate) fn needs_driving(&self, eager_bytes_max: u32) -> bool {
+        match self {
+            OpState::Flying { .. }
+            | OpState::InLane(_)
+            | OpState::Accepted { .. }
+            | OpState::Offered { .. }
+            | OpState::Taken { .. }
+            | OpState::Taking { .. }
+            | OpState::TakenOffer { .. } => false,
+            OpState::Posted { into, .. } => into.len > u64::from(eager_bytes_max),
+            _ => true,
+        }
+    }
+
     /// Sends all of `source` in chunks.
     pub(crate) fn writing(source: Span, target: Ticket) -> OpState {
         OpState::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }

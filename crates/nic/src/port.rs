@@ -68,10 +68,6 @@ pub trait Port {
     /// Frees memory from [`Port::claim`].
     fn release(&mut self, span: Span);
 
-    /// Work is left that depends on no event: [`crate::Nic::on_turn`] should be called soon.
-    /// [`crate::Nic::is_busy`] tells the same.
-    fn call_again(&mut self) {}
-
     /// The time, as exactly as possible. [`Port::now`] is faster, and may lag.
     fn clock(&self) -> Time {
         self.now()

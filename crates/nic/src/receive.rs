@@ -87,7 +87,9 @@ impl<V: Variant> Nic<V> {
         pair.searches.on_receive(word, mask);
         let special = !pair.refused.is_empty() | !pair.ended.is_empty();
         let state = OpState::Posted { into, queue, cell };
-        let op = Op { owner, peer: from, met: false, exposed: false, counter: None, state };
+        let driven = state.needs_driving(self.limits.eager_bytes_max);
+        self.driven += usize::from(driven);
+        let op = Op { owner, peer: from, met: false, exposed: false, driven, counter: None, state };
         let ticket = self.ops.claim(op);
         if let Some(peer) = from
             && self.is_down(peer)

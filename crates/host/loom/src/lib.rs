@@ -10,14 +10,12 @@
 // The models do not call everything that the included files offer.
 #![allow(dead_code)]
 
-#[path = "../../src/agent_handover.rs"]
-mod agent_handover;
-#[path = "../../src/agent_wakeup.rs"]
-mod agent_wakeup;
 #[path = "../../src/coalesced.rs"]
 mod coalesced;
 #[path = "../../src/shm/doorbell.rs"]
 mod doorbell;
+#[path = "../../src/duty.rs"]
+mod duty;
 #[path = "../../src/lock.rs"]
 mod lock;
 #[path = "../../src/shm/newcomers.rs"]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 use loom::sync::{Condvar, Mutex};
 
 pub(crate) use loom::hint::spin_loop;
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use loom::thread::yield_now;
 
 pub(crate) const SLOTS: u32 = 2;
@@ -22,17 +22,46 @@ pub(crate) const YIELDS_MAX: u32 = 2;
 
 /// Runs `story` in every interleaving, and prints how many there were.
 pub(crate) fn explore(name: &str, story: impl Fn() + Send + Sync + 'static) {
+    explore_up_to(None, name, story);
+}
+
+/// Runs `story` in every interleaving in which threads are interrupted at most `preemptions` times, for stories that
+/// have millions.
+pub(crate) fn explore_up_to(
+    preemptions: Option<usize>,
+    name: &str,
+    story: impl Fn() + Send + Sync + 'static,
+) {
     let count = std::sync::Arc::new(Count::new(0));
     let counted = std::sync::Arc::clone(&count);
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 10_000;
+    builder.preemption_bound = preemptions;
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
         WATCHED.with_borrow_mut(HashMap::clear);
         SLEEPERS.set(Some(Rc::default()));
+        UNFENCED.take();
         story();
     });
     println!("{name}: {} interleavings", count.load(Relaxed));
+}
+
+/// A fence, unless this thread is inside of [`without_fences`].
+pub(crate) fn fence(order: Ordering) {
+    let skipped = UNFENCED.with_borrow(|threads| threads.contains(&loom::thread::current().id()));
+    if !skipped {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+/// Runs a step without its fences, to show that they are needed.
+pub(crate) fn without_fences<R>(step: impl FnOnce() -> R) -> R {
+    let me = loom::thread::current().id();
+    UNFENCED.with_borrow_mut(|threads| threads.push(me));
+    let result = step();
+    UNFENCED.with_borrow_mut(|threads| threads.retain(|&thread| thread != me));
+    result
 }
 
 /// An ordinary word, because no model forks.
@@ -88,6 +117,8 @@ type Watched = Rc<loom::cell::UnsafeCell<()>>;
 thread_local! {
     /// The accesses to the cell at an address, as loom tracks them (I1).
     static WATCHED: RefCell<HashMap<usize, Watched>> = RefCell::default();
+    /// The threads that leave fences out (I1).
+    static UNFENCED: RefCell<Vec<loom::thread::ThreadId>> = const { RefCell::new(Vec::new()) };
     /// The threads that sleep on any word (I1).
     static SLEEPERS: RefCell<Option<Rc<Sleepers>>> = const { RefCell::new(None) };
 }
@@ -102,13 +133,13 @@ fn watched(address: usize) -> Watched {
 #[derive(Default)]
 struct Sleepers {
     list: Mutex<Vec<Sleeper>>,
-    changed: Condvar,
 }
 
 struct Sleeper {
     word: usize,
     bits: u32,
     awake: bool,
+    woken: Rc<Condvar>,
 }
 
 /// Sleeping as `sys/futex.rs` does it.
@@ -116,7 +147,7 @@ pub(crate) mod park {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use super::{AtomicU32, Ordering, SLEEPERS, Sleeper, Sleepers};
+    use super::{AtomicU32, Condvar, Ordering, SLEEPERS, Sleeper, Sleepers};
 
     /// Sleeps while `word` holds `expected`, until woken under one of `bits`. A timeout expires at once, because its
     /// length is not guaranteed.
@@ -131,9 +162,10 @@ pub(crate) mod park {
             return;
         }
         let me = list.len();
-        list.push(Sleeper { word: place(word), bits, awake: false });
+        let woken = Rc::new(Condvar::new());
+        list.push(Sleeper { word: place(word), bits, awake: false, woken: Rc::clone(&woken) });
         while !list[me].awake {
-            list = sleepers.changed.wait(list).expect("no model goes on after a panic");
+            list = woken.wait(list).expect("no model goes on after a panic");
         }
     }
 
@@ -141,10 +173,11 @@ pub(crate) mod park {
     pub(crate) fn wake(word: &AtomicU32, bits: u32) {
         let sleepers = sleepers();
         let mut list = sleepers.list.lock().expect("no model goes on after a panic");
-        for sleeper in list.iter_mut() {
-            sleeper.awake |= sleeper.word == place(word) && sleeper.bits & bits != 0;
+        let is_meant = |sleeper: &Sleeper| sleeper.word == place(word) && sleeper.bits & bits != 0;
+        for sleeper in list.iter_mut().filter(|sleeper| !sleeper.awake && is_meant(sleeper)) {
+            sleeper.awake = true;
+            sleeper.woken.notify_one();
         }
-        sleepers.changed.notify_all();
     }
 
     fn sleepers() -> Rc<Sleepers> {

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::agent_wakeup::AgentWakeup;
 use crate::doorbell::{Doorbell, Sleeper};
-use crate::lock::Lock;
 use crate::pipe::{Memory, payload, take};
 use crate::ring::{Event, Stuck};
-use crate::sync::explore;
+use crate::sync::{explore, without_fences};
 
 /// A producer fills the ring and sleeps; a consumer takes everything, once, and rings if asked to.
 fn want_room(name: &str, fenced: bool, looks: bool) {
@@ -34,9 +32,9 @@ fn want_room(name: &str, fenced: bool, looks: bool) {
             }
         });
         while push(&mut producer, 2) == Err(Stuck::Full) {
-            bell.arm(Sleeper::Caller, true);
+            let arming = bell.arm(Sleeper::Caller);
             if !(producer.want_room() && looks) {
-                bell.sleep(Sleeper::Caller, None);
+                bell.sleep(arming, Sleeper::Caller, None);
             }
             bell.disarm();
         }
@@ -77,9 +75,10 @@ fn arrivals(name: &str, frames: u8, rings_fenced: bool, arms_fenced: bool) {
         for frame in 0..frames {
             let check = |event: Event<'_>| assert_eq!(event, Event::Frame(&payload(frame, 8)));
             while take(&mut consumer, rings_fenced, check).is_none() {
-                bell.arm(Sleeper::Caller, arms_fenced);
+                let arm = || bell.arm(Sleeper::Caller);
+                let arming = if arms_fenced { arm() } else { without_fences(arm) };
                 if !consumer.is_ready() {
-                    bell.sleep(Sleeper::Caller, None);
+                    bell.sleep(arming, Sleeper::Caller, None);
                 }
                 bell.disarm();
             }
@@ -118,9 +117,9 @@ fn a_flood_never_stops() {
         let sender = thread::spawn(move || {
             let [mine, theirs] = &*doors;
             while producer.push(&payload(2, 8), &[]) == Err(Stuck::Full) {
-                mine.arm(Sleeper::Caller, true);
+                let arming = mine.arm(Sleeper::Caller);
                 if !producer.want_room() {
-                    mine.sleep(Sleeper::Caller, None);
+                    mine.sleep(arming, Sleeper::Caller, None);
                 }
                 mine.disarm();
             }
@@ -139,51 +138,13 @@ fn a_flood_never_stops() {
                 if consumer.rest(true) {
                     theirs.ring(true);
                 }
-                mine.arm(Sleeper::Caller, true);
+                let arming = mine.arm(Sleeper::Caller);
                 if !consumer.is_ready() {
-                    mine.sleep(Sleeper::Caller, None);
+                    mine.sleep(arming, Sleeper::Caller, None);
                 }
                 mine.disarm();
             }
         }
         sender.join().expect("the sender is done");
-    });
-}
-
-/// What the agent and its callers share under the lock.
-#[derive(Default)]
-struct AgentState {
-    work: bool,
-    idle: bool,
-}
-
-/// An idle agent finds work that is left under the lock.
-#[test]
-fn the_agent_hears_every_wakeup() {
-    explore("the agent and its wakeup", || {
-        let pair =
-            Arc::new((Lock::new(AgentState::default()).expect("a lock"), AgentWakeup::new()));
-        let other = Arc::clone(&pair);
-        let agent = thread::spawn(move || {
-            let (lock, agent_wakeup) = &*other;
-            loop {
-                let mut shared = lock.lock();
-                if shared.work {
-                    break;
-                }
-                shared.idle = true;
-                let heard = agent_wakeup.heard();
-                drop(shared);
-                agent_wakeup.wait(heard, None);
-            }
-        });
-        let (lock, agent_wakeup) = &*pair;
-        let mut shared = lock.lock();
-        shared.work = true;
-        if shared.idle {
-            agent_wakeup.call();
-        }
-        drop(shared);
-        agent.join().expect("the agent is done");
     });
 }

@@ -1,4 +1,5 @@
-//! The doorbell of a rank: one word that says whether a thread sleeps there, and which.
+//! The doorbell of a rank: one word that says whether a thread sleeps there, and which. All threads of a rank that
+//! drive its NIC sleep here and nowhere else, so that handing over from one to another takes no system call.
 //!
 //! Senders do not ring while the rank is awake: a message to a rank that polls costs one load of a line that both keep
 //! in their caches. A thread that goes to sleep arms the doorbell, looks once more, and sleeps; a sender makes its
@@ -14,12 +15,19 @@ use std::time::Duration;
 
 use crate::sync::{AtomicU32, Ordering, fence, park};
 
-/// One word in shared memory, alone in its line. It begins as zero.
+/// One word in shared memory, alone in its line. It begins as zero: disarmed.
+///
+/// The two lowest bits name the sleeper. The others count how often the doorbell has been armed: a thread that decided
+/// to sleep when the word had some value sleeps only if nothing has been armed or rung since.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Doorbell {
-    sleeper: AtomicU32,
+    word: AtomicU32,
 }
+
+/// The word of a doorbell at some time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Arming(u32);
 
 /// Which thread sleeps. The values are bits of a futex set: a ring wakes the thread that it is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,48 +48,64 @@ impl Doorbell {
             // Pairs with the fence in `arm`: either we see the sleeper, or the sleeper sees what we brought.
             fence(Ordering::SeqCst);
         }
-        let sleeper = self.sleeper.load(Ordering::Relaxed);
-        sleeper != 0 && self.wake(sleeper)
+        let word = self.word.load(Ordering::Relaxed);
+        word & SLEEPER != 0 && self.wake(word)
     }
 
     #[cold]
-    fn wake(&self, sleeper: u32) -> bool {
+    fn wake(&self, word: u32) -> bool {
         // Pairs with the Acquire in `sleep`. One of several ringers takes the duty to wake. If the word has changed by
         // now, the earlier sleeper is awake, and a later one has looked.
-        let taken = self.sleeper.compare_exchange(sleeper, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let (disarmed, sleeper) = (word & !SLEEPER, word & SLEEPER);
+        let taken = self.word.compare_exchange(word, disarmed, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
-            park::wake(&self.sleeper, sleeper);
+            park::wake(&self.word, sleeper);
         }
         taken.is_ok()
     }
 
-    /// Makes senders ring. The caller looks once more before it sleeps.
+    /// Makes senders ring. The caller looks once more before it or the thread that it arms for sleeps.
     #[inline(always)]
-    pub(crate) fn arm(&self, who: Sleeper, fenced: bool) {
-        self.sleeper.store(who as u32, Ordering::Relaxed);
-        if fenced {
-            // Pairs with the fence in `ring`.
-            fence(Ordering::SeqCst);
-        }
+    pub(crate) fn arm(&self, who: Sleeper) -> Arming {
+        let count = self.word.load(Ordering::Relaxed) & !SLEEPER;
+        let word = count.wrapping_add(SLEEPER + 1) | who as u32;
+        // An exchange rather than a store, because loom lets a compare-exchange of a ringer that is late overwrite a
+        // store. Either costs little beside the fence.
+        self.word.swap(word, Ordering::Relaxed);
+        // Pairs with the fence in `ring`.
+        fence(Ordering::SeqCst);
+        Arming(word)
     }
 
-    /// Whether it is armed, and has not been rung.
-    pub(crate) fn is_armed(&self) -> bool {
-        self.sleeper.load(Ordering::Relaxed) != 0
+    /// The word as it is.
+    pub(crate) fn arming(&self) -> Arming {
+        Arming(self.word.load(Ordering::Relaxed))
     }
 
     /// Makes senders stop ringing.
     #[inline(always)]
     pub(crate) fn disarm(&self) {
-        if self.sleeper.load(Ordering::Relaxed) != 0 {
-            self.sleeper.store(0, Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
+        if word & SLEEPER != 0 {
+            self.word.swap(word & !SLEEPER, Ordering::Relaxed);
         }
     }
 
-    /// Sleeps until the doorbell rings, at most for `timeout`; not at all if it has rung since `arm`.
-    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
-        park::wait(&self.sleeper, who as u32, who as u32, timeout);
+    /// Sleeps until the doorbell rings for `who`, at most for `timeout`; not at all if it has been armed or has rung
+    /// since it was as in `arming`.
+    pub(crate) fn sleep(&self, arming: Arming, who: Sleeper, timeout: Option<Duration>) {
+        park::wait(&self.word, arming.0, who as u32, timeout);
         // Pairs with the Release in `wake`.
-        self.sleeper.load(Ordering::Acquire);
+        self.word.load(Ordering::Acquire);
     }
 }
+
+impl Arming {
+    /// Whether the doorbell was armed for this thread.
+    pub(crate) fn is_for(self, who: Sleeper) -> bool {
+        self.0 & SLEEPER == who as u32
+    }
+}
+
+/// The bits that name the sleeper.
+const SLEEPER: u32 = 3;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::net::Net;
 use crate::shm::arena::{Arena, RING_BYTES};
-use crate::shm::doorbell::{Doorbell, Sleeper};
+use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 use crate::shm::newcomers::Newcomers;
 use crate::shm::ring::Ring;
 use crate::shm::segment::{Attention, Segment};
@@ -43,15 +43,16 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the doorbell rings or a datagram comes, at most for `timeout`; not at all if the doorbell has rung
-    /// since it was armed.
-    pub(crate) fn sleep(&self, who: Sleeper, timeout: Option<Duration>) {
+    /// Sleeps until the doorbell rings for `who` or, if it is armed for `who`, a datagram comes; at most for `timeout`,
+    /// and not at all if it has been armed or has rung since it was as in `arming`.
+    pub(crate) fn sleep(&self, arming: Arming, who: Sleeper, timeout: Option<Duration>) {
         match &self.wakeup {
-            None => self.doorbell.sleep(who, timeout),
-            Some((net, _)) if self.doorbell.is_armed() => {
-                net.wait(Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
+            Some((net, _)) if arming.is_for(who) => {
+                if self.doorbell.arming() == arming {
+                    net.wait(Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
+                }
             }
-            Some(_) => {}
+            _ => self.doorbell.sleep(arming, who, timeout),
         }
     }
 }

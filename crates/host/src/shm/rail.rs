@@ -34,7 +34,6 @@ pub(crate) fn open(plane: &Plane, me: u32, initial_credit_bytes: u32) -> (Shm, S
         rings: std::iter::repeat_with(|| None).take(ranks).collect(),
         stuck: Vec::new(),
         lost: Vec::new(),
-        pressing: false,
     };
     let inlet = ShmInlet {
         newcomers: plane.newcomers(me),
@@ -70,9 +69,6 @@ pub struct Shm {
     /// Peers whose ring was full, and how many slots we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
-    /// There is new work, here or in the NIC, that no doorbell announces. A flag rather than a check of each source,
-    /// because every thread that leaves the library asks.
-    pub(crate) pressing: bool,
 }
 
 /// How the memory of a rank is reached.
@@ -151,7 +147,6 @@ impl Shm {
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
         let seen = self.rings[to.0 as usize].as_ref().map_or(0, |ring| ring.producer.seen());
-        self.pressing = true;
         match self.stuck.iter_mut().find(|(peer, _)| *peer == to) {
             Some(stuck) => stuck.1 = seen,
             None => self.stuck.push((to, seen)),
@@ -184,7 +179,6 @@ impl Shm {
 
     #[cold]
     fn lose(&mut self, peer: Peer, error: io::Error) -> Sent {
-        self.pressing = true;
         self.lost.push((peer, error));
         Sent::Full
     }

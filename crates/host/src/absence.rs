@@ -1,0 +1,121 @@
+//! Predicts how long the application stays away from the library when it leaves something outstanding: about as long
+//! as the last time that it left so much.
+//!
+//! An application that is back within microseconds is faster than an agent that has to be woken, and would be in its
+//! way. One that computes for longer needs the agent.
+//!
+//! The clock is read only if something outstanding has to be driven: a long receive, a schedule, a put. Otherwise (a
+//! short message arrives without our help) the agent counts once in a tick how often the application has left.
+
+/// The prediction for one rank in one plane.
+#[derive(Default)]
+pub(crate) struct Absence {
+    /// When the application left, and with how much outstanding, if it has not come back since.
+    left: Option<(u64, usize)>,
+    /// How long it stayed away, in ns, by how much was outstanding.
+    lengths_ns: [u64; CLASSES],
+    /// How often it has left something outstanding.
+    leaves: u32,
+    /// Counted by leaves in the last tick, it is back soon.
+    is_frequent: bool,
+}
+
+impl Absence {
+    /// The application leaves something that has to be driven, with this many operations outstanding. True if it will
+    /// be away for long.
+    pub(crate) fn begin(&mut self, now_ns: u64, outstanding: usize) -> bool {
+        let class = outstanding % CLASSES;
+        self.left = Some((now_ns, class));
+        self.leaves = self.leaves.wrapping_add(1);
+        self.lengths_ns[class] > SOON_NS
+    }
+
+    /// The application leaves something that arrives without our help. True if it will be away for long.
+    #[inline(always)]
+    pub(crate) fn count(&mut self) -> bool {
+        self.leaves = self.leaves.wrapping_add(1);
+        !self.is_frequent
+    }
+
+    /// Whether the application is away, measured by the clock.
+    #[inline(always)]
+    pub(crate) fn is_measured(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// The application is back.
+    #[cold]
+    pub(crate) fn end(&mut self, now_ns: u64) {
+        if let Some((since, class)) = self.left.take() {
+            // A short absence among long ones is forgotten soon.
+            let before = self.lengths_ns[class];
+            self.lengths_ns[class] = now_ns.saturating_sub(since).max(before - before / 4);
+        }
+    }
+
+    /// How often the application has left something outstanding.
+    pub(crate) fn leaves(&self) -> u32 {
+        self.leaves
+    }
+
+    /// Sets how often the application has left something outstanding in the last tick of this length.
+    pub(crate) fn on_tick(&mut self, leaves: u32, tick_ns: u64) {
+        self.is_frequent = u64::from(leaves) * SOON_NS > 3 * tick_ns;
+    }
+
+    /// Whether the application, which is away, is expected back soon.
+    pub(crate) fn is_short(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        match self.left {
+            // It may be away for longer than it was.
+            Some((since, class)) => {
+                self.lengths_ns[class] <= SOON_NS && now_ns().saturating_sub(since) <= SOON_NS
+            }
+            None => self.is_frequent,
+        }
+    }
+}
+
+/// Numbers of outstanding operations that are told apart.
+const CLASSES: usize = 16;
+/// Waking the agent for a shorter absence takes longer than the absence.
+const SOON_NS: u64 = 15_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_expects_what_it_has_seen() {
+        let mut absence = Absence::default();
+        assert!(!absence.begin(0, 1), "nothing is known yet");
+        absence.end(200_000);
+        assert!(absence.begin(300_000, 1));
+        absence.end(301_000);
+        assert!(absence.begin(400_000, 1), "one short absence is no habit");
+        (0..20).for_each(|_| {
+            absence.end(401_000);
+            absence.begin(400_000, 1);
+        });
+        assert!(!absence.begin(400_000, 1));
+        absence.end(500_000);
+        assert!(absence.begin(600_000, 1));
+        assert!(!absence.begin(600_000, 2), "one operation says nothing of two");
+    }
+
+    #[test]
+    fn an_absence_that_lasts_is_not_short() {
+        let mut absence = Absence::default();
+        absence.begin(0, 1);
+        assert!(absence.is_short(|| 1_000) && !absence.is_short(|| 100_000));
+    }
+
+    #[test]
+    fn many_leaves_in_a_tick_are_short() {
+        let mut absence = Absence::default();
+        assert!(absence.count());
+        absence.on_tick(250, 1_000_000);
+        assert!(!absence.count() && absence.is_short(|| unreachable!("the clock is not read")));
+        absence.on_tick(100, 1_000_000);
+        assert!(absence.count());
+    }
+}
