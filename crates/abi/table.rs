@@ -81,6 +81,9 @@ impl Table {
     fn add(&mut self, row: &str) -> Result<(), String> {
         if let Some(section) = row.strip_prefix('[') {
             let section = section.strip_suffix(']').ok_or("a section without its bracket")?;
+            if self.functions.iter().any(|function| function.module == section) {
+                return Err(format!("a second section [{section}]"));
+            }
             self.section = section.into();
             return Ok(());
         }

@@ -13,6 +13,8 @@ macro_rules! standard {
         -> ($answer_kind:ident) $answer:ty
     ) => {
         const _: () = {
+            // Of the errors for a row with other arguments than its body, the one for this line names the function.
+            const _: fn($($type),*) -> $answer = crate::$($path)::+::body;
             #[unsafe(export_name = stringify!($name))]
             #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
             extern "C" fn by_name($($arg: $type),*) -> $answer {

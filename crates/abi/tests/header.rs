@@ -190,6 +190,7 @@ fn mistakes_in_the_table_are_reported_with_their_line() {
         ("MPI_X (a: error) error", "no `->` before the answer"),
         ("MPI_X ()\nMPI_X ()", "MPI_X has two rows"),
         ("MPI_X", "a function without arguments"),
+        ("MPI_X ()\n[calls]", "a second section [calls]"),
     ];
     for (rows, why) in mistakes {
         let error = table::parse(&format!("{kinds}[calls]\n{rows}\n")).expect_err(rows);
