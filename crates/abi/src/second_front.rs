@@ -1,8 +1,8 @@
 //! A second C ABI of four functions, which shows that the bodies of the standard ABI can serve others.
 //!
-//! Its handles are integers, and it has its own constants, its own truth and its own status. This file contains all
-//! that such a front needs: how each kind of argument is passed, and the names of the functions. Their arguments come
-//! from the table.
+//! Its handles are integers, and it has its own constants, truth values and status. This file contains all that such a
+//! front needs: how each kind of argument is passed, and the names of the functions. Their arguments come from the
+//! table.
 
 use crate::calls::collectives::op::{self, MPI_Reduce_local};
 use crate::calls::environment::init::{MPI_Finalize, MPI_Init};
