@@ -2,9 +2,9 @@
 
 pub(crate) mod collectives;
 pub(crate) mod communicators;
-mod datatypes;
+pub(crate) mod datatypes;
 pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod point_to_point;
-mod topologies;
-mod unsupported;
+pub(crate) mod topologies;
+pub(crate) mod unsupported;

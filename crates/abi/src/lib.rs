@@ -10,9 +10,14 @@
 //! | `convert/` | conversion from and to C: types, constants, handles, pointers, ranks, tags, statuses |
 //! | `tool.rs`, `tool/` | the tool interface (MPI_T) |
 //!
+//! The table of all functions, `functions.txt` beside this folder, has the kind of each argument. Fronts are generated
+//! from it, and a function needs a row there to be exported.
+//!
 //! | file | contents |
 //! |---|---|
-//! | `calls/entry.rs` | the macro that exports a function, written once, under all of its names |
+//! | `functions.rs` | the table as a macro |
+//! | `standard_front.rs` | the standard ABI: exports every function of the table |
+//! | `calls/entry.rs` | the macro that defines the body of a function, once for both sizes of counts |
 //! | `calls/unsupported.rs` | functions that are not implemented yet |
 //! | `objects/request.rs`, `objects/recipe.rs` | requests, and the parts that they execute |
 //! | `objects/data.rs` | buffers of the program as bytes |
@@ -22,7 +27,9 @@
 
 mod calls;
 pub mod convert;
+mod functions;
 mod objects;
 #[cfg(test)]
 mod second_front;
+mod standard_front;
 mod tool;

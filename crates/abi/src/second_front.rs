@@ -1,32 +1,89 @@
-//! A second C ABI of three functions, which shows that the bodies of the standard ABI can serve others.
+//! A second C ABI of four functions, which shows that the bodies of the standard ABI can serve others.
 //!
-//! Its handles are integers, and it has its own constants and its own status. This file contains all that such a
-//! front needs: how each kind of argument is passed, and the name and arguments of each function.
-
-use std::ffi::{c_int, c_void};
+//! Its handles are integers, and it has its own constants, truth values and status. This file contains all that such a
+//! front needs: how each kind of argument is passed, and the names of the functions. Their arguments come from the
+//! table.
 
 use crate::calls::collectives::op::{self, MPI_Reduce_local};
-use crate::calls::communicators::comm::MPI_Comm_rank;
-use crate::calls::communicators::comm_create::MPI_Comm_dup;
 use crate::calls::environment::init::{MPI_Finalize, MPI_Init};
-use crate::calls::point_to_point::nonblocking::MPI_Sendrecv;
-use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
-use crate::convert::callback::{Callback, OperatorCall};
-use crate::convert::constants::{MPI_COMM_WORLD, MPI_INT, MPI_OP_NULL, MPI_SUCCESS};
+use crate::convert::constants::{
+    MPI_COMM_WORLD, MPI_INT, MPI_OP_NULL, MPI_PROC_NULL, MPI_SUCCESS, MPI_UNDEFINED,
+};
 use crate::convert::handle;
-use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::status::Status;
-use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Op, MPI_Status};
+use crate::functions::functions;
+use crate::functions::types::*;
 
-/// An argument of a body, as this ABI passes it.
-trait SecondArgument: Sized {
+/// Defines a function of this ABI.
+macro_rules! second {
+    (
+        fn $name:ident = $($path:ident)::+ ($(($($kind:tt)*) $arg:ident: $type:ty),*)
+        -> (error) $answer:ty
+    ) => {
+        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+        #[allow(non_snake_case, reason = "the standard gives the name")]
+        extern "C" fn $name($($arg: <conversion!($($kind)*) as Conversion>::Passed),*) -> $answer {
+            $(let mut $arg = <conversion!($($kind)*)>::convert($arg);)*
+            let code = crate::$($path)::+::body($(<conversion!($($kind)*)>::lend(&mut $arg)),*);
+            $(<conversion!($($kind)*)>::write_back($arg);)*
+            code
+        }
+    };
+}
+
+/// The conversion of a kind.
+macro_rules! conversion {
+    (size) => {
+        Number
+    };
+    (rank) => {
+        Rank
+    };
+    (out rank) => {
+        OutRank
+    };
+    (source) => {
+        Source
+    };
+    (tag) => {
+        Tag
+    };
+    (out logical) => {
+        OutLogical
+    };
+    (comm) => {
+        Comm
+    };
+    (out comm) => {
+        OutComm
+    };
+    (datatype) => {
+        Datatype
+    };
+    (out status) => {
+        OutStatus
+    };
+    (buffer) => {
+        Buffer
+    };
+    (out buffer) => {
+        OutBuffer
+    };
+}
+
+functions! { second: MPI_Initialized MPI_Comm_rank MPI_Comm_dup MPI_Sendrecv }
+
+/// How this ABI passes arguments of a kind.
+trait Conversion {
     /// What C passes.
     type Passed;
     /// The converted value, which lives for the duration of the call.
     type Converted;
+    /// What the body takes.
+    type Argument;
 
     fn convert(passed: Self::Passed) -> Self::Converted;
-    fn lend(converted: &mut Self::Converted) -> Self;
+    fn lend(converted: &mut Self::Converted) -> Self::Argument;
 
     /// Writes results back to the caller after the call.
     fn write_back(_: Self::Converted) {}
@@ -34,16 +91,19 @@ trait SecondArgument: Sized {
 
 /// Arguments that are passed by value.
 macro_rules! by_value {
-    ($($type:ty: $passed:ty = $convert:expr;)*) => { $(
-        impl SecondArgument for $type {
-            type Passed = $passed;
-            type Converted = $type;
+    ($($kind:ident: $passed:ty => $argument:ty = $convert:expr;)*) => { $(
+        struct $kind;
 
-            fn convert(passed: $passed) -> $type {
+        impl Conversion for $kind {
+            type Passed = $passed;
+            type Converted = $argument;
+            type Argument = $argument;
+
+            fn convert(passed: $passed) -> $argument {
                 $convert(passed)
             }
 
-            fn lend(converted: &mut $type) -> $type {
+            fn lend(converted: &mut $argument) -> $argument {
                 *converted
             }
         }
@@ -51,54 +111,63 @@ macro_rules! by_value {
 }
 
 by_value! {
-    c_int: c_int = |number| number;
-    Choice: *const c_void = Choice;
-    ChoiceMut: *mut c_void = ChoiceMut;
-    PeerRank: c_int = |rank| PeerRank::of(if rank == PROC_NULL { None } else { Some(rank) });
-    SourceRank: c_int = |rank| match rank {
+    Number: c_int => c_int = |number| number;
+    Buffer: *const c_void => Choice = Choice;
+    OutBuffer: *mut c_void => ChoiceMut = ChoiceMut;
+    Rank: c_int => PeerRank = |rank| PeerRank::of(if rank == PROC_NULL { None } else { Some(rank) });
+    Source: c_int => SourceRank = |rank| match rank {
         ANY_SOURCE => SourceRank::ANY,
         PROC_NULL => SourceRank::of(None),
         rank => SourceRank::of(Some(rank)),
     };
-    MessageTag: c_int = |tag| if tag == ANY_TAG { MessageTag::ANY } else { MessageTag::of(tag) };
-    MPI_Comm: c_int = comm_of;
-    MPI_Datatype: c_int = |number| if number == INT { MPI_INT } else { MPI_Datatype(handle::from_int(number)) };
+    Tag: c_int => MessageTag = |tag| if tag == ANY_TAG { MessageTag::ANY } else { MessageTag::of(tag) };
+    Comm: c_int => MPI_Comm = comm_of;
+    Datatype: c_int => MPI_Datatype =
+        |number| if number == INT { MPI_INT } else { MPI_Datatype(handle::from_int(number)) };
 }
 
 fn comm_of(number: c_int) -> MPI_Comm {
     if number == COMM_WORLD { MPI_COMM_WORLD } else { MPI_Comm(handle::from_int(number)) }
 }
 
-impl SecondArgument for Out<MPI_Comm> {
-    type Passed = *mut c_int;
-    type Converted = (*mut c_int, MPI_Comm);
+/// Results, each of which the body writes to a variable of ours.
+macro_rules! results {
+    ($($kind:ident: $passed:ty, $result:ty = $first:expr => $convert:expr;)*) => { $(
+        struct $kind;
 
-    fn convert(place: *mut c_int) -> (*mut c_int, MPI_Comm) {
-        (place, MPI_Comm(0))
-    }
+        impl Conversion for $kind {
+            type Passed = *mut $passed;
+            type Converted = (*mut $passed, $result);
+            type Argument = Out<$result>;
 
-    fn lend((_, comm): &mut (*mut c_int, MPI_Comm)) -> Out<MPI_Comm> {
-        Out::to(comm)
-    }
+            fn convert(place: *mut $passed) -> (*mut $passed, $result) {
+                (place, $first)
+            }
 
-    fn write_back((place, comm): (*mut c_int, MPI_Comm)) {
-        // SAFETY: the test passes a valid pointer.
-        unsafe { place.write(handle::to_int(comm.0)) };
-    }
+            fn lend((_, result): &mut (*mut $passed, $result)) -> Out<$result> {
+                Out::to(result)
+            }
+
+            fn write_back((place, result): (*mut $passed, $result)) {
+                // SAFETY: the test passes a valid pointer.
+                unsafe { place.write($convert(result)) };
+            }
+        }
+    )* };
 }
 
-impl SecondArgument for Out<c_int> {
-    type Passed = *mut c_int;
-    type Converted = *mut c_int;
-
-    fn convert(place: *mut c_int) -> *mut c_int {
-        place
-    }
-
-    fn lend(place: &mut *mut c_int) -> Out<c_int> {
-        // SAFETY: the test passes a valid pointer.
-        Out::to(unsafe { &mut **place })
-    }
+results! {
+    OutRank: c_int, c_int = 0 => |rank| match rank {
+        MPI_PROC_NULL => PROC_NULL,
+        MPI_UNDEFINED => UNDEFINED,
+        rank => rank,
+    };
+    OutLogical: c_int, c_int = 0 => |flag| if flag == 0 { FALSE } else { TRUE };
+    OutComm: c_int, MPI_Comm = MPI_Comm(0) => |comm: MPI_Comm| handle::to_int(comm.0);
+    OutStatus: SecondStatus, MPI_Status = Status::EMPTY.into() => |status: MPI_Status| {
+        let Status { bytes, source, tag, .. } = Status::from(status);
+        SecondStatus { bytes, source, tag }
+    };
 }
 
 /// The status of a message in this ABI.
@@ -108,48 +177,6 @@ struct SecondStatus {
     bytes: u64,
     source: c_int,
     tag: c_int,
-}
-
-impl SecondArgument for Out<MPI_Status> {
-    type Passed = *mut SecondStatus;
-    type Converted = (*mut SecondStatus, MPI_Status);
-
-    fn convert(place: *mut SecondStatus) -> (*mut SecondStatus, MPI_Status) {
-        (place, Status::EMPTY.into())
-    }
-
-    fn lend((_, status): &mut (*mut SecondStatus, MPI_Status)) -> Out<MPI_Status> {
-        Out::to(status)
-    }
-
-    fn write_back((place, status): (*mut SecondStatus, MPI_Status)) {
-        let Status { bytes, source, tag, .. } = Status::from(status);
-        // SAFETY: the test passes a valid pointer.
-        unsafe { place.write(SecondStatus { bytes, source, tag }) };
-    }
-}
-
-/// Defines functions of this ABI from their names and the arguments of their bodies.
-macro_rules! front {
-    ($(fn $name:ident = $body:ident ($($arg:ident: $type:ty),* $(,)?);)*) => { $(
-        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-        extern "C" fn $name($($arg: <$type as SecondArgument>::Passed),*) -> c_int {
-            $(let mut $arg = <$type as SecondArgument>::convert($arg);)*
-            let code = $body::body($(<$type as SecondArgument>::lend(&mut $arg)),*);
-            $(<$type as SecondArgument>::write_back($arg);)*
-            code
-        }
-    )* };
-}
-
-front! {
-    fn comm_rank = MPI_Comm_rank (comm: MPI_Comm, rank: Out<c_int>);
-    fn comm_dup = MPI_Comm_dup (comm: MPI_Comm, newcomm: Out<MPI_Comm>);
-    fn sendrecv = MPI_Sendrecv (
-        sendbuf: Choice, sendcount: c_int, sendtype: MPI_Datatype, dest: PeerRank, sendtag: MessageTag,
-        recvbuf: ChoiceMut, recvcount: c_int, recvtype: MPI_Datatype, source: SourceRank, recvtag: MessageTag,
-        comm: MPI_Comm, status: Out<MPI_Status>,
-    );
 }
 
 /// An operator of this ABI, which gets datatypes as integers.
@@ -201,18 +228,23 @@ const INT: c_int = 0x4c00_0405;
 const PROC_NULL: c_int = -1;
 const ANY_SOURCE: c_int = -2;
 const ANY_TAG: c_int = -1;
+const UNDEFINED: c_int = -9;
+const FALSE: c_int = 0;
+const TRUE: c_int = -1;
 
 #[test]
 fn its_handles_constants_status_and_callbacks_are_its_own() {
     assert_eq!(MPI_Init::body(null(), null()), MPI_SUCCESS);
-    let (mut rank, mut comm) = (-7, 0);
-    assert_eq!(comm_rank(COMM_WORLD, &raw mut rank), MPI_SUCCESS);
-    assert_eq!(comm_dup(COMM_WORLD, &raw mut comm), MPI_SUCCESS);
+    let (mut initialized, mut rank, mut comm) = (FALSE, -7, 0);
+    assert_eq!(MPI_Initialized(&raw mut initialized), MPI_SUCCESS);
+    assert_eq!(initialized, TRUE);
+    assert_eq!(MPI_Comm_rank(COMM_WORLD, &raw mut rank), MPI_SUCCESS);
+    assert_eq!(MPI_Comm_dup(COMM_WORLD, &raw mut comm), MPI_SUCCESS);
     assert_eq!((rank, comm_of(comm).0 > handle::PREDEFINED_MAX), (0, true));
     let (sent, mut received) = ([3, 4, 5], [0; 4]);
     let mut status = SecondStatus::default();
     let mut exchange = |dest, source| {
-        let code = sendrecv(
+        let code = MPI_Sendrecv(
             sent.as_ptr().cast(),
             3,
             INT,

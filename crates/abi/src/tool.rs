@@ -10,10 +10,10 @@
 //! | `category.rs` | categories of variables |
 //! | `event.rs` | events, of which none are defined |
 
-mod category;
-mod control;
-mod event;
-mod performance;
+pub(crate) mod category;
+pub(crate) mod control;
+pub(crate) mod event;
+pub(crate) mod performance;
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,15 +1,17 @@
-//! Checks `include/mpi.h` against the standard ABI, another header of it, the exports of the library, and the
-//! definitions in its sources. Callers rely on the header, and no compiler would notice a difference.
+//! Checks `include/mpi.h` against the standard ABI, another header of it, the exports of the library, the table from
+//! which they are generated, and the constants in its sources. Callers rely on the header, and no compiler would
+//! notice a difference.
 //!
 //! `header/facts.txt` states the ABI, a line for each constant, type and function.
 
 #[path = "header/c.rs"]
 mod c;
 mod common;
-#[path = "header/macros.rs"]
-mod macros;
 #[path = "header/rust.rs"]
 mod rust;
+#[path = "../table.rs"]
+#[allow(dead_code, reason = "only the build script needs the modules of the bodies")]
+mod table;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +20,8 @@ use std::process::Command;
 
 use c::{Header, Signature, Type};
 use common::{Folder, include, library, other_header};
-use rust::Sources;
+use rust::{Sources, to_c};
+use table::{Function, Value};
 
 /// The number of functions in the standard.
 const FUNCTIONS: usize = 664;
@@ -135,37 +138,67 @@ fn the_library_exports_what_the_header_declares() {
 }
 
 #[test]
-fn the_sources_define_what_the_headers_declare() {
-    let all = ["mpi.h", "ferry.h", "mpi-ext.h"]
-        .map(|name| fs::read_to_string(include().join(name)).expect("a header"));
-    let header = Header::parse(&all.join("\n"));
+fn the_table_has_the_functions_of_the_headers() {
+    let functions = table();
+    let of_the_standard = functions.iter().filter(|function| function.name.starts_with("MPI_"));
+    assert_eq!(of_the_standard.count(), FUNCTIONS);
+    let listed = functions.into_iter().map(|function| function.name).collect();
+    let declared = all_headers().functions.into_keys().filter(|name| !name.starts_with('P'));
+    compare("functions.txt", &listed, "the headers", &declared.collect());
+}
+
+#[test]
+fn the_table_has_the_arguments_of_the_headers() {
+    let header = all_headers();
     let sources = Sources::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let mut differences = Vec::new();
-    for (name, defined) in &sources.functions {
-        match header.functions.get(name) {
-            None => differences.push(format!("{name} is not in the header")),
-            Some(declared) => {
-                if let Some(difference) = difference(&header, &sources, declared, defined) {
-                    differences
-                        .push(format!("{name}: {difference}\n    {declared}\n    {defined}"));
-                }
+    for Function { name, arguments, is_variadic, answer, .. } in table() {
+        let declared = &header.functions[&name];
+        let names: Vec<&String> = arguments.iter().map(|(name, _)| name).collect();
+        if names != header.names[&name].iter().collect::<Vec<_>>() || is_variadic != declared.open {
+            differences.push(format!("{name} has the arguments {:?}", header.names[&name]));
+            continue;
+        }
+        let mut check = |what: &str, declared: &Type, value: &Value| {
+            if declared.to_string() != value.c {
+                let Value { kind, c, .. } = value;
+                differences.push(format!("{name}: {what} is `{declared}`; `{kind}` is `{c}`"));
+            } else if !fits(&header, &sources, declared, &to_c(&value.rust)) {
+                let Value { kind, rust, c } = value;
+                differences.push(format!("kind `{kind}`: `{rust}` in Rust is not `{c}` in C"));
             }
+        };
+        check("the answer", &declared.returns, &answer);
+        for (declared, (name, value)) in declared.parameters.iter().zip(&arguments) {
+            check(name, declared, value);
         }
     }
-    for (name, _) in header.functions.iter().filter(|(name, _)| !name.starts_with('P')) {
-        match (sources.functions.contains_key(name), sources.unsupported.contains(name)) {
-            (true, true) => differences.push(format!("{name} is defined, and in unsupported! too")),
-            (false, false) => differences
-                .push(format!("{name} is not defined by entries!, answers! or unsupported!")),
-            _ => {}
-        }
-    }
-    println!(
-        "{} functions compared, {} unsupported",
-        sources.functions.len(),
-        sources.unsupported.len()
-    );
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
+}
+
+#[test]
+fn mistakes_in_the_table_are_reported_with_their_line() {
+    let kinds = "[kinds]\nerror | c_int | int |\nsize | c_int, MPI_Count | int, MPI_Count |\n";
+    let mistakes = [
+        ("MPI_X (a: thing)", "unknown kind `thing`"),
+        ("MPI_X (a: size)", "`size` has two types, and MPI_X has no variant"),
+        ("MPI_X / MPI_Y (a: size)", "a second name is the first with `_c`, and there is no third"),
+        ("MPI_X / MPI_X_c (a: error)", "the variants do not differ in any argument"),
+        ("MPI_X (a: error[n])", "`n`, the length of `a`, is no int, size or count here"),
+        ("MPI_X (a: error, a: error)", "two arguments have the name `a`"),
+        ("MPI_X (error)", "`error` is not `name: kind`"),
+        ("MPI_X (a: error) error", "no `->` before the answer"),
+        ("MPI_X ()\nMPI_X ()", "MPI_X has two rows"),
+        ("MPI_X", "a function without arguments"),
+        ("MPI_X ()\n[calls]", "a second section [calls]"),
+    ];
+    for (rows, why) in mistakes {
+        let error = table::parse(&format!("{kinds}[calls]\n{rows}\n")).expect_err(rows);
+        let line = 4 + rows.lines().count();
+        assert_eq!(error, format!("functions.txt:{line}: {why}"));
+    }
+    let unused = table::parse(&format!("{kinds}[calls]\nMPI_X ()\n")).expect_err("unused");
+    assert_eq!(unused, "functions.txt: no function has an argument of kind `size`");
 }
 
 #[test]
@@ -184,27 +217,6 @@ fn the_sources_number_as_the_header_does() {
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }
 
-/// What a caller that trusts the header would get wrong.
-fn difference(
-    header: &Header,
-    sources: &Sources,
-    declared: &Signature,
-    defined: &Signature,
-) -> Option<String> {
-    if !fits(header, sources, &declared.returns, &defined.returns) {
-        return Some("returns something else".into());
-    }
-    // Variable arguments are not compared.
-    if declared.parameters.len() != defined.parameters.len() {
-        return Some("takes another number of arguments".into());
-    }
-    let pairs = declared.parameters.iter().zip(&defined.parameters).enumerate();
-    let wrong = |(at, (c, rust)): (usize, (&Type, &Type))| {
-        (!fits(header, sources, c, rust)).then(|| format!("argument {} is {c}, not {rust}", at + 1))
-    };
-    pairs.filter_map(wrong).next()
-}
-
 /// Whether a value of the declared type can be passed as the defined one.
 fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> bool {
     // The library does not write what the header declares const. With two pointers, const says nothing about the
@@ -216,10 +228,8 @@ fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> 
             return declared.base == defined.base;
         };
         // A function is passed as a pointer, and our callback types are pointers already.
-        let like = |one: &Signature| {
-            difference(header, sources, callback, one).is_none() && callback.open == one.open
-        };
-        return declared.pointers == defined.pointers + 1 && ours.iter().any(like);
+        return declared.pointers == defined.pointers + 1
+            && is_called_as(header, sources, callback, ours);
     }
     // Where the header declares `void *`, any pointer will do.
     if declared.base == "void" && declared.pointers == 1 && defined.pointers > 0 {
@@ -233,6 +243,21 @@ fn fits(header: &Header, sources: &Sources, declared: &Type, defined: &Type) -> 
             _ => false,
         };
     same && kept && declared.pointers == defined.pointers && declared.array == defined.array
+}
+
+/// Whether the library calls a callback with what the header declares.
+fn is_called_as(
+    header: &Header,
+    sources: &Sources,
+    declared: &Signature,
+    ours: &Signature,
+) -> bool {
+    let fits = |declared, ours| fits(header, sources, declared, ours);
+    let mut arguments = declared.parameters.iter().zip(&ours.parameters);
+    fits(&declared.returns, &ours.returns)
+        && declared.parameters.len() == ours.parameters.len()
+        && declared.open == ours.open
+        && arguments.all(|(declared, ours)| fits(declared, ours))
 }
 
 /// Fails with the entries that only one of two lists has.
@@ -286,6 +311,17 @@ int main(void) {
 
 fn ours() -> Header {
     Header::parse(&fs::read_to_string(include().join("mpi.h")).expect("include/mpi.h"))
+}
+
+/// The declarations of all headers.
+fn all_headers() -> Header {
+    let texts = ["mpi.h", "ferry.h", "mpi-ext.h"]
+        .map(|name| fs::read_to_string(include().join(name)).expect("a header"));
+    Header::parse(&texts.join("\n"))
+}
+
+fn table() -> Vec<Function> {
+    table::parse(include_str!("../functions.txt")).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn facts() -> BTreeSet<String> {

@@ -1,4 +1,5 @@
-//! Macros that define a function of the standard: it is written once, and exported by two names, or by four.
+//! Macros that define the bodies of functions of the standard. A function with a variant for large counts is written
+//! once.
 //!
 //! ```text
 //! entries! {
@@ -10,10 +11,12 @@
 //! }
 //! ```
 //!
-//! defines MPI_Ssend and PMPI_Ssend with 32-bit counts, and MPI_Ssend_c and PMPI_Ssend_c with 64-bit counts. In a
-//! body, `Size`, `Displacement` and `Address` are the types in which the two differ. The body returns a
+//! defines `MPI_Ssend::body` with 32-bit counts, and `MPI_Ssend_c::body` with 64-bit counts. In a body, `Size`,
+//! `Displacement` and `Address` are the types in which the two differ. The body returns a
 //! [`crate::convert::failure::Result`]. A failure goes to the error handler of the object named after `on`, or
 //! without `on` to the handler for errors that belong to no object.
+//!
+//! `standard_front.rs` exports what has a row in the table of functions, `functions.txt`.
 
 /// Defines functions of the standard: see the module.
 macro_rules! entries {
@@ -56,7 +59,7 @@ macro_rules! sized {
     };
 }
 
-/// Exports a function under its two names.
+/// Defines the body of a function.
 macro_rules! entry {
     ($name:ident ($($arg:ident: $type:ty),* $(,)?) [$($object:ident)?] $body:block) => {
         #[inline(always)]
@@ -75,16 +78,6 @@ macro_rules! entry {
                 ),
             }
         }
-        #[unsafe(export_name = stringify!($name))]
-        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-        extern "C" fn by_name($($arg: $type),*) -> std::ffi::c_int {
-            body($($arg),*)
-        }
-        #[unsafe(export_name = concat!("P", stringify!($name)))]
-        #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-        extern "C" fn by_profiling_name($($arg: $type),*) -> std::ffi::c_int {
-            body($($arg),*)
-        }
     };
 }
 
@@ -95,46 +88,20 @@ macro_rules! answers {
         $(#[$note:meta])*
         fn $name:ident ($($arg:ident: $type:ty),* $(,)?) -> $answer:ty $body:block
     )*) => { $(
-        const _: () = {
+        #[allow(non_snake_case, reason = "the standard gives the name")]
+        pub(crate) mod $name {
+            #[allow(
+                unused_imports,
+                reason = "not every function uses all that its chapter does"
+            )]
+            use super::*;
+
+            /// The body, with the arguments of the standard ABI.
             $(#[$note])*
             #[inline(always)]
             #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-            fn body($($arg: $type),*) -> $answer $body
-            #[unsafe(export_name = stringify!($name))]
-            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-            extern "C" fn by_name($($arg: $type),*) -> $answer {
-                body($($arg),*)
-            }
-            #[unsafe(export_name = concat!("P", stringify!($name)))]
-            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
-            extern "C" fn by_profiling_name($($arg: $type),*) -> $answer {
-                body($($arg),*)
-            }
-        };
-    )* };
-}
-
-/// Defines functions that are not implemented: each raises an error with its name.
-macro_rules! unsupported {
-    ($($name:ident)*) => { $(
-        const _: () = {
-            fn body() -> std::ffi::c_int {
-                let failure = $crate::convert::failure::Failure::new(
-                    $crate::convert::constants::MPI_ERR_UNSUPPORTED_OPERATION,
-                    concat!("Ferrywire does not implement ", stringify!($name), " yet"),
-                );
-                $crate::objects::raise::raise(failure, stringify!($name), None)
-            }
-            // The arguments are ignored.
-            #[unsafe(export_name = stringify!($name))]
-            extern "C" fn by_name() -> std::ffi::c_int {
-                body()
-            }
-            #[unsafe(export_name = concat!("P", stringify!($name)))]
-            extern "C" fn by_profiling_name() -> std::ffi::c_int {
-                body()
-            }
-        };
+            pub(crate) fn body($($arg: $type),*) -> $answer $body
+        }
     )* };
 }
 
@@ -148,4 +115,4 @@ macro_rules! owner {
     };
 }
 
-pub(crate) use {answers, entries, entry, owner, sized, twins, unsupported};
+pub(crate) use {answers, entries, entry, owner, sized, twins};

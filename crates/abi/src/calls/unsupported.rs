@@ -1,61 +1,34 @@
-//! Functions of the standard that are not implemented yet.
+//! Functions of the standard that are not implemented yet: those in the section `[calls::unsupported]` of the table.
 
-use crate::calls::entry::unsupported;
+use crate::convert::constants::MPI_ERR_UNSUPPORTED_OPERATION;
+use crate::convert::failure::Failure;
+use crate::functions::functions;
+use crate::functions::types::*;
+use crate::objects::raise::raise;
 
-unsupported! {
-    MPI_Accumulate MPI_Accumulate_c MPI_Cart_coords MPI_Cart_create MPI_Cart_get MPI_Cart_map
-    MPI_Cart_rank MPI_Cart_shift MPI_Cart_sub MPI_Cartdim_get MPI_Close_port MPI_Comm_accept
-    MPI_Comm_connect MPI_Comm_join MPI_Comm_spawn MPI_Comm_spawn_multiple MPI_Compare_and_swap
-    MPI_Dist_graph_create MPI_Dist_graph_create_adjacent MPI_Dist_graph_neighbors
-    MPI_Dist_graph_neighbors_count MPI_Fetch_and_op MPI_File_close MPI_File_delete
-    MPI_File_get_amode MPI_File_get_atomicity MPI_File_get_byte_offset MPI_File_get_group
-    MPI_File_get_info MPI_File_get_position MPI_File_get_position_shared MPI_File_get_size
-    MPI_File_get_type_extent MPI_File_get_type_extent_c MPI_File_get_view MPI_File_iread
-    MPI_File_iread_all MPI_File_iread_all_c MPI_File_iread_at MPI_File_iread_at_all
-    MPI_File_iread_at_all_c MPI_File_iread_at_c MPI_File_iread_c MPI_File_iread_shared
-    MPI_File_iread_shared_c MPI_File_iwrite MPI_File_iwrite_all MPI_File_iwrite_all_c
-    MPI_File_iwrite_at MPI_File_iwrite_at_all MPI_File_iwrite_at_all_c MPI_File_iwrite_at_c
-    MPI_File_iwrite_c MPI_File_iwrite_shared MPI_File_iwrite_shared_c MPI_File_open
-    MPI_File_preallocate MPI_File_read MPI_File_read_all MPI_File_read_all_begin
-    MPI_File_read_all_begin_c MPI_File_read_all_c MPI_File_read_all_end MPI_File_read_at
-    MPI_File_read_at_all MPI_File_read_at_all_begin MPI_File_read_at_all_begin_c
-    MPI_File_read_at_all_c MPI_File_read_at_all_end MPI_File_read_at_c MPI_File_read_c
-    MPI_File_read_ordered MPI_File_read_ordered_begin MPI_File_read_ordered_begin_c
-    MPI_File_read_ordered_c MPI_File_read_ordered_end MPI_File_read_shared
-    MPI_File_read_shared_c MPI_File_seek MPI_File_seek_shared MPI_File_set_atomicity
-    MPI_File_set_info MPI_File_set_size MPI_File_set_view MPI_File_sync MPI_File_write
-    MPI_File_write_all MPI_File_write_all_begin MPI_File_write_all_begin_c MPI_File_write_all_c
-    MPI_File_write_all_end MPI_File_write_at MPI_File_write_at_all MPI_File_write_at_all_begin
-    MPI_File_write_at_all_begin_c MPI_File_write_at_all_c MPI_File_write_at_all_end
-    MPI_File_write_at_c MPI_File_write_c MPI_File_write_ordered MPI_File_write_ordered_begin
-    MPI_File_write_ordered_begin_c MPI_File_write_ordered_c MPI_File_write_ordered_end
-    MPI_File_write_shared MPI_File_write_shared_c MPI_Get MPI_Get_accumulate
-    MPI_Get_accumulate_c MPI_Get_c MPI_Graph_create MPI_Graph_get MPI_Graph_map
-    MPI_Graph_neighbors MPI_Graph_neighbors_count MPI_Graphdims_get MPI_Group_from_session_pset
-    MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c MPI_Ineighbor_allgatherv
-    MPI_Ineighbor_allgatherv_c MPI_Ineighbor_alltoall MPI_Ineighbor_alltoall_c
-    MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c MPI_Ineighbor_alltoallw
-    MPI_Ineighbor_alltoallw_c MPI_Lookup_name MPI_Neighbor_allgather MPI_Neighbor_allgather_c
-    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPI_Neighbor_allgatherv
-    MPI_Neighbor_allgatherv_c MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
-    MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c MPI_Neighbor_alltoall_init
-    MPI_Neighbor_alltoall_init_c MPI_Neighbor_alltoallv MPI_Neighbor_alltoallv_c
-    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c MPI_Neighbor_alltoallw
-    MPI_Neighbor_alltoallw_c MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c
-    MPI_Open_port MPI_Parrived MPI_Pready MPI_Pready_list MPI_Pready_range MPI_Precv_init
-    MPI_Precv_init_c MPI_Psend_init MPI_Psend_init_c MPI_Publish_name MPI_Put MPI_Put_c
-    MPI_Raccumulate MPI_Raccumulate_c MPI_Register_datarep MPI_Register_datarep_c MPI_Rget
-    MPI_Rget_accumulate MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput MPI_Rput_c
-    MPI_Session_attach_buffer MPI_Session_attach_buffer_c MPI_Session_detach_buffer
-    MPI_Session_detach_buffer_c MPI_Session_finalize MPI_Session_flush_buffer
-    MPI_Session_get_info MPI_Session_get_nth_pset MPI_Session_get_num_psets
-    MPI_Session_get_pset_info MPI_Session_iflush_buffer MPI_Session_init MPI_Unpublish_name
-    MPI_Win_allocate MPI_Win_allocate_c MPI_Win_allocate_shared MPI_Win_allocate_shared_c
-    MPI_Win_attach MPI_Win_complete MPI_Win_create MPI_Win_create_c MPI_Win_create_dynamic
-    MPI_Win_delete_attr MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all
-    MPI_Win_flush_local MPI_Win_flush_local_all MPI_Win_free MPI_Win_get_attr MPI_Win_get_group
-    MPI_Win_get_info MPI_Win_get_name MPI_Win_lock MPI_Win_lock_all MPI_Win_post
-    MPI_Win_set_attr MPI_Win_set_info MPI_Win_set_name MPI_Win_shared_query
-    MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync MPI_Win_test MPI_Win_unlock
-    MPI_Win_unlock_all MPI_Win_wait
+/// Defines the body of a function: it ignores its arguments, and raises an error with its name.
+macro_rules! unsupported {
+    (
+        fn $name:ident = $($path:ident)::+ ($(($($kind:tt)*) $arg:ident: $type:ty),*)
+        -> ($answer_kind:ident) $answer:ty
+    ) => {
+        #[allow(non_snake_case, reason = "the standard gives the name")]
+        pub(crate) mod $name {
+            use super::*;
+
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments, reason = "the standard says how many")]
+            pub(crate) fn body($(_: $type),*) -> $answer {
+                refuse(stringify!($name))
+            }
+        }
+    };
+}
+
+functions! { unsupported: calls::unsupported::* }
+
+#[cold]
+fn refuse(name: &'static str) -> c_int {
+    let why = format!("Ferrywire does not implement {name} yet");
+    raise(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why), name, None)
 }

@@ -42,6 +42,11 @@ impl PeerRank {
     pub(crate) fn is_null(self) -> bool {
         self.0 == MPI_PROC_NULL
     }
+
+    /// The integer, where it is only a number.
+    pub(crate) fn number(self) -> c_int {
+        self.0
+    }
 }
 
 impl SourceRank {
@@ -55,6 +60,11 @@ impl SourceRank {
     #[inline]
     pub(crate) fn peer(self) -> Option<PeerRank> {
         if self.is_any() { None } else { Some(PeerRank(self.0)) }
+    }
+
+    /// The integer, where any value is valid.
+    pub(crate) fn number(self) -> c_int {
+        self.0
     }
 }
 

@@ -9,7 +9,10 @@
 use std::ffi::{c_int, c_void};
 
 use crate::convert::status::Status;
-use crate::convert::types::{MPI_Count, MPI_Datatype, MPI_Status};
+use crate::convert::types::{
+    MPI_Aint, MPI_Count, MPI_Datatype, MPI_Offset, MPI_Status, MPI_T_cb_safety,
+    MPI_T_event_instance, MPI_T_event_registration,
+};
 
 /// A function of the program, and how to call it.
 #[derive(Clone, Copy)]
@@ -58,6 +61,44 @@ pub(crate) type CopyFunction = unsafe extern "C" fn(
 /// MPI_Comm_delete_attr_function, and those of other objects.
 pub(crate) type DeleteFunction =
     unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+/// MPI_Grequest_free_function.
+pub(crate) type FreeFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
+/// MPI_Grequest_cancel_function.
+pub(crate) type CancelFunction = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+/// MPI_Datarep_extent_function.
+pub(crate) type ExtentFunction =
+    unsafe extern "C" fn(MPI_Datatype, *mut MPI_Aint, *mut c_void) -> c_int;
+/// MPI_Datarep_conversion_function.
+pub(crate) type ConversionFunction = unsafe extern "C" fn(
+    *mut c_void,
+    MPI_Datatype,
+    c_int,
+    *mut c_void,
+    MPI_Offset,
+    *mut c_void,
+) -> c_int;
+/// MPI_Datarep_conversion_function_c.
+pub(crate) type LargeConversionFunction = unsafe extern "C" fn(
+    *mut c_void,
+    MPI_Datatype,
+    MPI_Count,
+    *mut c_void,
+    MPI_Offset,
+    *mut c_void,
+) -> c_int;
+/// MPI_T_event_cb_function.
+pub(crate) type EventFunction = unsafe extern "C" fn(
+    MPI_T_event_instance,
+    MPI_T_event_registration,
+    MPI_T_cb_safety,
+    *mut c_void,
+);
+/// MPI_T_event_free_cb_function.
+pub(crate) type EventFreeFunction =
+    unsafe extern "C" fn(MPI_T_event_registration, MPI_T_cb_safety, *mut c_void);
+/// MPI_T_event_dropped_cb_function.
+pub(crate) type EventDroppedFunction =
+    unsafe extern "C" fn(MPI_Count, MPI_T_event_registration, c_int, MPI_T_cb_safety, *mut c_void);
 
 /// Implements the call of functions of each type.
 macro_rules! standard {

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::{error, name_of, told};
 use crate::calls::entry::answers;
+use crate::convert::callback::{EventDroppedFunction, EventFreeFunction, EventFunction};
 use crate::convert::constants::{
     MPI_T_ERR_INVALID_HANDLE, MPI_T_ERR_INVALID_INDEX, MPI_T_ERR_INVALID_NAME,
 };
@@ -92,14 +93,14 @@ answers! {
 
     fn MPI_T_event_handle_free(
         _event_registration: MPI_T_event_registration, _user_data: *mut c_void,
-        _free_cb_function: Option<Freed>,
+        _free_cb_function: Option<EventFreeFunction>,
     ) -> c_int {
         no_handle()
     }
 
     fn MPI_T_event_register_callback(
         _event_registration: MPI_T_event_registration, _cb_safety: MPI_T_cb_safety,
-        _info: MPI_Info, _user_data: *mut c_void, _event_cb_function: Option<Happened>,
+        _info: MPI_Info, _user_data: *mut c_void, _event_cb_function: Option<EventFunction>,
     ) -> c_int {
         no_handle()
     }
@@ -119,7 +120,7 @@ answers! {
     }
 
     fn MPI_T_event_set_dropped_handler(
-        _event_registration: MPI_T_event_registration, _dropped_cb_function: Option<Dropped>,
+        _event_registration: MPI_T_event_registration, _dropped_cb_function: Option<EventDroppedFunction>,
     ) -> c_int {
         no_handle()
     }
@@ -146,13 +147,3 @@ answers! {
         no_handle()
     }
 }
-
-type Happened = unsafe extern "C" fn(
-    MPI_T_event_instance,
-    MPI_T_event_registration,
-    MPI_T_cb_safety,
-    *mut c_void,
-);
-type Freed = unsafe extern "C" fn(MPI_T_event_registration, MPI_T_cb_safety, *mut c_void);
-type Dropped =
-    unsafe extern "C" fn(MPI_Count, MPI_T_event_registration, c_int, MPI_T_cb_safety, *mut c_void);

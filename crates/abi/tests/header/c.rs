@@ -57,6 +57,8 @@ pub(crate) struct Header {
     /// Other types, with their definitions.
     pub(crate) types: BTreeMap<String, String>,
     pub(crate) functions: BTreeMap<String, Signature>,
+    /// The names of their parameters.
+    pub(crate) names: BTreeMap<String, Vec<String>>,
 }
 
 impl Header {
@@ -108,6 +110,7 @@ impl Header {
         let one = |text: &str| parse_type(text, callbacks);
         let parameters = parameters.split(',').map(str::trim);
         let parameters = parameters.filter(|it| *it != "void" && *it != "..." && !it.is_empty());
+        let names = parameters.clone().map(parameter_name).collect();
         let parameters = parameters.map(one).collect();
         let is_type = head[0] == "typedef";
         let returns = one(&head[usize::from(is_type)..head.len() - 1].join(" "));
@@ -115,6 +118,7 @@ impl Header {
         if is_type {
             self.callbacks.insert(name, signature);
         } else {
+            self.names.insert(name.clone(), names);
             self.functions.insert(name, signature);
         }
     }
@@ -217,6 +221,10 @@ fn parse_type(text: &str, callbacks: &BTreeSet<String>) -> Type {
     // That a function may not change its own copy does not matter.
     let constant = pointers > 0 && words[0] == "const";
     Type { constant, base, pointers, array }
+}
+
+fn parameter_name(text: &str) -> String {
+    words(text.split('[').next().unwrap_or_default()).pop().expect("a name")
 }
 
 /// The number in `((type)0x20)`, `42` or the name of another constant, with its type.

@@ -1,51 +1,28 @@
-//! The functions that the sources of the library define, as C would declare them. Parses only the text between `fn`
-//! and the body in `entries!`, `answers!` and `unsupported!`.
+//! Constants and types of callbacks in the sources of the library, and the C types that its Rust types stand for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use crate::c::{Signature, Type, number};
-use crate::macros::Macro;
 
 /// What the sources define.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    pub(crate) functions: BTreeMap<String, Signature>,
-    /// Functions that are not implemented.
-    pub(crate) unsupported: BTreeSet<String>,
     /// Named numbers, whatever their types.
     pub(crate) constants: BTreeSet<(String, i64)>,
-    /// Types of callbacks, by name. Two files may use the same name.
-    pub(crate) callbacks: BTreeMap<String, Vec<Signature>>,
-}
-
-/// The variant of a function, which determines the types of sizes.
-#[derive(Clone, Copy)]
-enum Sizes {
-    Small,
-    Large,
+    /// Types of callbacks, by name.
+    pub(crate) callbacks: BTreeMap<String, Signature>,
 }
 
 impl Sources {
     pub(crate) fn read(folder: &Path) -> Sources {
         let mut texts = Vec::new();
         collect(folder, &mut texts);
-        let mut texts: Vec<String> = texts.iter().map(|text| code_of(text)).collect();
-        let macros: Vec<String> = texts.iter().flat_map(|text| expansions(text)).collect();
-        texts.extend(macros);
         let mut sources = Sources::default();
-        for text in &texts {
-            sources.add_callbacks(text);
-            sources.add_constants(text);
-        }
-        for text in &texts {
-            for block in blocks(text, "entries!").chain(blocks(text, "answers!")) {
-                sources.add_functions(block);
-            }
-            for block in blocks(text, "unsupported!") {
-                sources.unsupported.extend(block.split_whitespace().map(String::from));
-            }
+        for text in texts.iter().map(|text| code_of(text)) {
+            sources.add_callbacks(&text);
+            sources.add_constants(&text);
         }
         sources
     }
@@ -79,44 +56,18 @@ impl Sources {
             }
             let types = parameters.into_iter().map(|it| {
                 let unnamed = it.split_once(": ").map_or(it, |(_, kind)| kind);
-                to_c(unnamed, Sizes::Small)
+                to_c(unnamed)
             });
             let returns = rest.trim_start().strip_prefix("->").map_or("()", str::trim);
-            let returns = to_c(returns.trim_end_matches('>'), Sizes::Small);
+            let returns = to_c(returns.trim_end_matches('>'));
             let signature = Signature { returns, parameters: types.collect(), open };
-            self.callbacks.entry(name.trim().into()).or_default().push(signature);
-        }
-    }
-
-    /// Any number of `fn name [/ large] (arguments) [on object] [-> answer] { … }`.
-    fn add_functions(&mut self, block: &str) {
-        let mut rest = block;
-        while let Some((_, after)) = rest.split_once("fn ") {
-            let (names, after) = after.split_once('(').expect("arguments");
-            let end = closing(after, '(', ')').expect("the end of the arguments");
-            let arguments = &after[..end];
-            let after = &after[end + 1..];
-            let (between, after) = after.split_once('{').expect("a body");
-            let answer = between.split_once("->").map_or("c_int", |(_, kind)| kind.trim());
-            for (name, sizes) in names.split('/').zip([Sizes::Small, Sizes::Large]) {
-                let parameters = list(arguments).into_iter().map(|argument| {
-                    let (_, kind) = argument.split_once(':').expect("a type");
-                    to_c(kind.trim(), sizes)
-                });
-                let signature = Signature {
-                    returns: to_c(answer, sizes),
-                    parameters: parameters.collect(),
-                    open: false,
-                };
-                self.functions.insert(name.trim().into(), signature);
-            }
-            rest = &after[closing(after, '{', '}').expect("the end of the body")..];
+            self.callbacks.insert(name.trim().into(), signature);
         }
     }
 }
 
 /// The C type that a type of the sources stands for.
-fn to_c(kind: &str, sizes: Sizes) -> Type {
+pub(crate) fn to_c(kind: &str) -> Type {
     let plain = |base: &str, pointers: usize, constant: bool| Type {
         constant,
         base: base.into(),
@@ -125,7 +76,7 @@ fn to_c(kind: &str, sizes: Sizes) -> Type {
     };
     let kind = kind.trim();
     let behind = |inner: &str, constant: bool| {
-        let mut found = to_c(inner, sizes);
+        let mut found = to_c(inner);
         found.constant |= constant && found.pointers == 0;
         found.pointers += 1;
         found
@@ -138,7 +89,7 @@ fn to_c(kind: &str, sizes: Sizes) -> Type {
         return behind(inner, true);
     }
     if let Some(inner) = inside("Option<") {
-        return to_c(inner, sizes);
+        return to_c(inner);
     }
     if let Some(inner) = kind.strip_prefix("*mut ") {
         return behind(inner, false);
@@ -148,80 +99,21 @@ fn to_c(kind: &str, sizes: Sizes) -> Type {
     }
     if let Some(array) = kind.strip_prefix('[') {
         let (inner, len) = array.trim_end_matches(']').split_once(';').expect("a length");
-        let mut found = to_c(inner, sizes);
+        let mut found = to_c(inner);
         found.array = format!("[{}]", len.trim());
         return found;
     }
-    match (kind.rsplit("::").next().unwrap_or(kind), sizes) {
-        ("()", _) => plain("void", 0, false),
-        ("c_void", _) => plain("void", 0, false),
-        ("c_char", _) => plain("char", 0, false),
-        ("c_int" | "PeerRank" | "SourceRank" | "RootRank" | "MessageTag", _)
-        | ("Size" | "Displacement", Sizes::Small) => plain("int", 0, false),
-        ("f64" | "c_double", _) => plain("double", 0, false),
-        ("Size" | "Address", Sizes::Large) => plain("MPI_Count", 0, false),
-        ("Displacement", Sizes::Large) | ("Address", Sizes::Small) => plain("MPI_Aint", 0, false),
-        ("Text", _) => plain("char", 1, true),
-        ("TextOut", _) => plain("char", 1, false),
-        ("Choice", _) => plain("void", 1, true),
-        ("ChoiceMut", _) => plain("void", 1, false),
-        (name, _) => plain(name, 0, false),
+    match kind {
+        "()" | "c_void" => plain("void", 0, false),
+        "c_char" => plain("char", 0, false),
+        "c_int" | "PeerRank" | "SourceRank" | "RootRank" | "MessageTag" => plain("int", 0, false),
+        "f64" => plain("double", 0, false),
+        "Text" => plain("char", 1, true),
+        "TextOut" => plain("char", 1, false),
+        "Choice" => plain("void", 1, true),
+        "ChoiceMut" => plain("void", 1, false),
+        name => plain(name, 0, false),
     }
-}
-
-/// Splits arguments at commas outside of brackets.
-fn list(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let (mut depth, mut from) = (0_i32, 0);
-    for (at, c) in text.char_indices() {
-        match c {
-            '<' | '(' | '[' => depth += 1,
-            '>' | ')' | ']' => depth -= 1,
-            ',' if depth == 0 => {
-                found.push(text[from..at].trim());
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(text[from..].trim());
-    found.retain(|item| !item.is_empty());
-    found
-}
-
-/// Expands the uses of the macros that a file defines.
-fn expansions(text: &str) -> Vec<String> {
-    let mut expanded = Vec::new();
-    for one in Macro::all(text) {
-        let name = format!("{}!", one.name);
-        expanded.extend(blocks(text, &name).filter_map(|given| one.expand(given)));
-    }
-    expanded
-}
-
-/// The text in the braces after each use of a macro.
-fn blocks<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
-    text.match_indices(name).filter_map(move |(at, _)| {
-        let after = text[at + name.len()..].trim_start().strip_prefix('{')?;
-        // `$(…)` occurs in a macro that defines functions itself.
-        let block = &after[..closing(after, '{', '}')?];
-        (!block.contains('$')).then_some(block)
-    })
-}
-
-/// The position of the bracket that closes one opened before the text.
-pub(crate) fn closing(text: &str, open: char, close: char) -> Option<usize> {
-    let mut depth = 0_i32;
-    for (at, c) in text.char_indices() {
-        if c == open {
-            depth += 1;
-        } else if c == close && depth == 0 {
-            return Some(at);
-        } else if c == close {
-            depth -= 1;
-        }
-    }
-    None
 }
 
 /// The text without comments, and without the contents of strings and characters.

@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use ferrywire_mpi::datatype::{Datatype, Dimension, Distribution, Error, Order};
 
 use crate::calls::entry::entries;
+use crate::convert::argument::PeerRank;
 use crate::convert::constants::{
     MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE,
     MPI_ERR_ARG, MPI_ERR_CONVERSION, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ORDER_C, MPI_ORDER_FORTRAN,
@@ -102,7 +103,7 @@ entries! {
     }
 
     fn MPI_Type_create_darray / MPI_Type_create_darray_c (
-        size: c_int, rank: c_int, ndims: c_int, array_of_gsizes: In<Size>,
+        size: c_int, rank: PeerRank, ndims: c_int, array_of_gsizes: In<Size>,
         array_of_distribs: In<c_int>, array_of_dargs: In<c_int>, array_of_psizes: In<c_int>,
         order: c_int, oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>,
     ) {
@@ -121,7 +122,7 @@ entries! {
         });
         let dimensions = dimensions.collect::<Result<Vec<_>>>()?;
         let order = order_of(order)?;
-        give::<Size>(newtype, find(oldtype)?.darray(size, rank, &dimensions, order))
+        give::<Size>(newtype, find(oldtype)?.darray(size, rank.number(), &dimensions, order))
     }
 
     fn MPI_Type_create_resized / MPI_Type_create_resized_c (

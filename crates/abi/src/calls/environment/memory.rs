@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use crate::calls::entry::{answers, entries};
 use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_INFO_VALUE, MPI_ERR_NO_MEM};
 use crate::convert::failure::{Failure, Result};
-use crate::convert::pointer::{Choice, Out};
+use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::types::{MPI_Aint, MPI_Info};
 use crate::objects::info;
 
@@ -35,9 +35,9 @@ entries! {
         baseptr.put(base)
     }
 
-    fn MPI_Free_mem(base: *mut c_void) {
+    fn MPI_Free_mem(base: ChoiceMut) {
         // SAFETY: the program vouches that it is from `MPI_Alloc_mem` and was not freed.
-        unsafe { libc::free(base) };
+        unsafe { libc::free(base.0) };
         Ok(())
     }
 

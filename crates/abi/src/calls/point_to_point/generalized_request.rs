@@ -13,7 +13,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use ferrywire_host::nic::{Counter, Posted, Ticket};
 
 use crate::calls::entry::entries;
-use crate::convert::callback::{Callback, QueryCall, QueryFunction};
+use crate::convert::callback::{Callback, CancelFunction, FreeFunction, QueryCall, QueryFunction};
 use crate::convert::constants::{MPI_ERR_REQUEST, MPI_SUCCESS};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
@@ -25,9 +25,6 @@ use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::{self, Request};
 
-type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
-
 /// Extra state of the program, which it may share among threads.
 #[derive(Clone, Copy)]
 struct Extra(*mut c_void);
@@ -38,8 +35,8 @@ unsafe impl Send for Extra {}
 /// An operation that the program itself performs.
 struct General {
     query: Option<Callback<QueryCall>>,
-    free: Option<Free>,
-    cancel: Option<Cancel>,
+    free: Option<FreeFunction>,
+    cancel: Option<CancelFunction>,
     extra: Extra,
     counter: Counter,
     complete: bool,
@@ -115,8 +112,8 @@ fn checked(code: c_int) -> Result {
 
 entries! {
     fn MPI_Grequest_start(
-        query_fn: Option<QueryFunction>, free_fn: Option<Free>, cancel_fn: Option<Cancel>,
-        extra_state: *mut c_void, request: Out<MPI_Request>,
+        query_fn: Option<QueryFunction>, free_fn: Option<FreeFunction>,
+        cancel_fn: Option<CancelFunction>, extra_state: *mut c_void, request: Out<MPI_Request>,
     ) {
         let process = process::running()?;
         let counter = process.runtime.open_counter();

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use crate::calls::entry::entries;
+use crate::convert::argument::{MessageTag, SourceRank};
 use crate::convert::constants::{MPI_ERR_ARG, MPI_UNDEFINED};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
@@ -85,16 +86,16 @@ entries! {
         source.put(read(status)?.source)
     }
 
-    fn MPI_Status_set_source(status: Out<MPI_Status>, source: c_int) {
-        change(status, |own| own.source = source)
+    fn MPI_Status_set_source(status: Out<MPI_Status>, source: SourceRank) {
+        change(status, |own| own.source = source.number())
     }
 
     fn MPI_Status_get_tag(status: In<MPI_Status>, tag: Out<c_int>) {
         tag.put(read(status)?.tag)
     }
 
-    fn MPI_Status_set_tag(status: Out<MPI_Status>, tag: c_int) {
-        change(status, |own| own.tag = tag)
+    fn MPI_Status_set_tag(status: Out<MPI_Status>, tag: MessageTag) {
+        change(status, |own| own.tag = tag.bits().cast_signed())
     }
 
     fn MPI_Status_get_error(status: In<MPI_Status>, error: Out<c_int>) {
