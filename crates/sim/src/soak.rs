@@ -472,6 +472,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
         promises: Promises {
             rail: RailId(u8::from(!reliable)),
             reliable,
+            may_vanish: !reliable,
             puts: random.percent(50),
             gets: random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
@@ -509,6 +510,7 @@ fn limits(random: &mut Random) -> Limits {
         retry_ns_first: 1_000_000,
         retry_ns_min: 100_000,
         retry_ns_max: 20_000_000,
+        ask_ns: 200_000_000,
         silence_ns_max: 2_000_000_000,
         idle_ns_max: 3_000_000_000,
         ..Limits::default()

@@ -95,6 +95,8 @@ impl Rail for Fabric {
         Promises {
             rail: FAR,
             reliable: true,
+            // The library takes up to a quarter of an hour to notice a cut cable.
+            may_vanish: true,
             puts: false,
             gets: self.endpoint.reads(),
             frame_bytes_max: FRAME_BYTES_MAX,

@@ -19,6 +19,7 @@ pub(crate) fn limits() -> Limits {
         credit_bytes: 1024,
         early_bytes_max: 1000,
         // Short, so that peers part and are forgotten within a few events.
+        ask_ns: 100_000_000,
         silence_ns_max: 1_000_000_000,
         idle_ns_max: 2_000_000_000,
         ..Limits::default()
@@ -122,6 +123,7 @@ impl Port for Lent {
         Promises {
             rail: RAIL,
             reliable: self.reliable,
+            may_vanish: !self.reliable || peer != Peer(0),
             puts: direct,
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,

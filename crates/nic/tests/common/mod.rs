@@ -18,6 +18,7 @@ pub(crate) const JOB: u32 = 0x5eed;
 pub(crate) const PLAIN: Promises = Promises {
     rail: RailId(0),
     reliable: true,
+    may_vanish: false,
     puts: false,
     gets: false,
     frame_bytes_max: 4096,
@@ -25,7 +26,7 @@ pub(crate) const PLAIN: Promises = Promises {
 };
 
 /// A rail that may lose, repeat and reorder.
-pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };
+pub(crate) const LOSSY: Promises = Promises { reliable: false, may_vanish: true, ..PLAIN };
 
 /// A rail that is ordered and lossless, and can access the peer's memory.
 pub(crate) const DIRECT: Promises = Promises { puts: true, gets: true, ..PLAIN };
