@@ -194,11 +194,12 @@ impl Peers {
 
     /// Adds a peer that is not in the table.
     pub(crate) fn add(&mut self, peer: Peer, promises: Promises, now: Time) -> At {
-        let Promises { reliable, may_vanish, .. } = promises;
+        let Promises { reliable, may_vanish, puts, .. } = promises;
         assert!(
             reliable || may_vanish,
             "a rail that loses frames does not notice that a peer is gone"
         );
+        assert!(!(may_vanish && puts), "a put to a peer that is gone would never end");
         let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 peers");
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(self.slots.len() / 4 + 2);

@@ -107,7 +107,7 @@ pub struct Promises {
     pub reliable: bool,
     /// Peers may vanish without a notice: their host dies or is cut off, and nothing reports it. So a peer that is
     /// silent for too long is given up. Always the case on rails that are not reliable, where a lost peer looks like
-    /// lost frames.
+    /// lost frames; never together with `puts`, whose end is not watched for.
     pub may_vanish: bool,
     /// The rail can write into the peer's memory.
     pub puts: bool,

@@ -119,12 +119,12 @@ impl Port for Lent {
     }
 
     fn promises(&self, peer: Peer) -> Promises {
-        let direct = self.reliable && peer == Peer(2);
+        let direct = self.reliable && matches!(peer, Peer(2 | 3));
         Promises {
             rail: RAIL,
             reliable: self.reliable,
-            may_vanish: !self.reliable || peer != Peer(0),
-            puts: direct,
+            may_vanish: !self.reliable || peer.0 % 2 == 1,
+            puts: direct && peer == Peer(2),
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,
             initial_credit_bytes: 0,
