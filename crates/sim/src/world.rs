@@ -363,6 +363,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 if self.fabric.link(from, to).promises.reliable {
                     self.leave_ring(from, to);
                 }
+                // Sent before its sender fell silent, it may settle what the rank waits for.
+                self.waits.remove(&(to, from));
                 self.note_frame("takes", from, to, &bytes);
                 let link = self.fabric.link(from, to);
                 let (via, busy) = (link.promises.rail, link.busy_ns(bytes.len() as u64));
