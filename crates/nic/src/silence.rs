@@ -100,14 +100,15 @@ impl Silence {
         self.owes && now.since(self.since) >= limits.silence_ns_max
     }
 
-    /// Checks the peer, on a reliable rail. `heard`: it was heard since the last check, or since it began to owe.
-    pub(crate) fn look(&mut self, now: Time, heard: bool, limits: &Limits) -> Concern {
+    /// Checks the peer, on a reliable rail. `heard`, which is cleared unless it is too early for a check: it was heard
+    /// since the last check, or since it began to owe something.
+    pub(crate) fn look(&mut self, now: Time, heard: &mut bool, limits: &Limits) -> Concern {
         let Some(late) = self.deadline(limits).filter(|&at| at <= now).map(|at| now.since(at))
         else {
             return Concern::Nothing;
         };
         self.looked = now;
-        if heard {
+        if core::mem::take(heard) {
             self.restart(now);
         } else if late > limits.ask_ns {
             self.excuse(late);
@@ -164,7 +165,7 @@ impl<V: Variant> Nic<V> {
     pub(crate) fn look_after(&mut self, at: At, now: Time, port: &mut impl Port) {
         let state = &mut self.peers[at];
         let Some(silence) = &mut state.silence else { return };
-        match silence.look(now, core::mem::take(&mut state.heard), &self.limits) {
+        match silence.look(now, &mut state.heard, &self.limits) {
             Concern::Nothing => {}
             Concern::Ask => self.send(at, Kind::Ask, Span::EMPTY, None, port),
             Concern::GiveUp => {
@@ -210,8 +211,8 @@ mod tests {
         Time(seconds * 1_000_000_000)
     }
 
-    fn look(silence: &mut Silence, second: u64, heard: bool) -> Concern {
-        silence.look(at(second), heard, &LIMITS())
+    fn look(silence: &mut Silence, second: u64, mut heard: bool) -> Concern {
+        silence.look(at(second), &mut heard, &LIMITS())
     }
 
     #[test]
@@ -262,6 +263,18 @@ mod tests {
             assert_eq!(look(&mut silence, second, false), Concern::Nothing);
         }
         assert_eq!(look(&mut silence, 15, false), Concern::GiveUp);
+    }
+
+    #[test]
+    fn a_check_that_is_too_early_forgets_nothing() {
+        let mut silence = Silence::default();
+        let mut heard = true;
+        silence.expect(|| at(1));
+        assert_eq!(silence.look(at(1), &mut heard, &LIMITS()), Concern::Nothing);
+        assert!(heard);
+        assert_eq!(silence.look(at(2), &mut heard, &LIMITS()), Concern::Nothing);
+        assert!(!heard);
+        assert_eq!(silence.look(at(3), &mut heard, &LIMITS()), Concern::Ask);
     }
 
     #[test]
