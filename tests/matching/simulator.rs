@@ -134,6 +134,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
         promises: Promises {
             rail: RailId(u8::from(!reliable)),
             reliable,
+            may_vanish: !reliable,
             // A rail that loses frames has no remote memory access.
             puts: reliable && random.percent(50),
             gets: reliable && random.percent(50),

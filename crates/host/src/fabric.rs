@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `rail.rs` | the rail: how ranks exchange endpoint addresses, and where each frame goes |
 //! | `reads.rs` | reads of other ranks' memory in progress |
-//! | `watch.rs` | which peers have been silent for too long |
 //! | `endpoint_address.rs` | the message by which ranks exchange addresses |
 //! | `endpoint.rs` | one endpoint of the library, with the memory lent to it |
 //! | `slots.rs`, `object.rs` | that memory; objects of the library, and how they are closed |
@@ -22,7 +21,6 @@ mod object;
 pub(crate) mod rail;
 mod reads;
 mod slots;
-mod watch;
 
 pub(crate) use endpoint::Endpoint;
 pub use found::{NoFabric, Providers, has_hardware, look, providers};

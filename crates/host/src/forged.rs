@@ -370,6 +370,7 @@ impl Port for Lender {
         Promises {
             rail: FAR,
             reliable: self.fabric,
+            may_vanish: true,
             puts: false,
             gets: self.fabric,
             frame_bytes_max: 1400,

@@ -42,6 +42,8 @@ pub struct HostPort {
     pub(crate) transfers: Transfers,
     pub(crate) now: Time,
     pub(crate) timer: Option<Time>,
+    /// Peers that the NIC has given up, and that have not been reported.
+    pub(crate) silent: Vec<Peer>,
     pub(crate) reductions: Reductions,
     operators: Operators,
     /// Memory of the NIC itself.
@@ -121,6 +123,7 @@ impl HostPort {
             transfers: Transfers::default(),
             now: Time(0),
             timer: None,
+            silent: Vec::new(),
             reductions: Reductions::default(),
             operators,
             claims: Claims::default(),
@@ -231,6 +234,11 @@ impl Port for HostPort {
 
     fn clock(&self) -> Time {
         Time(monotonic_ns() - self.born_ns)
+    }
+
+    fn give_up(&mut self, peer: Peer) -> Progress {
+        self.silent.push(peer);
+        if self.rail.forget(peer) { Progress::Done } else { Progress::Later }
     }
 
     #[inline]

@@ -71,9 +71,6 @@ pub trait Rail {
         false
     }
 
-    /// Asks silent peers for a sign of life, and gives up those that do not answer.
-    fn look_around(&mut self) {}
-
     /// How long a thread may sleep before it has to poll the rail again; `None` if the rail wakes sleepers.
     fn timeout(&self) -> Option<Duration> {
         None

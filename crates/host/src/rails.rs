@@ -124,10 +124,6 @@ impl Rail for NetworkRail {
         whichever!(self, NetworkRail, rail => rail.is_drained())
     }
 
-    fn look_around(&mut self) {
-        whichever!(self, NetworkRail, rail => rail.look_around());
-    }
-
     fn timeout(&self) -> Option<Duration> {
         whichever!(self, NetworkRail, rail => rail.timeout())
     }
@@ -258,12 +254,6 @@ impl Rail for Rails {
 
     fn attends(&self, peer: Peer) -> bool {
         self.here.local_rank(peer).is_some_and(|local_rank| self.shm.attends(local_rank))
-    }
-
-    fn look_around(&mut self) {
-        if let Some(far) = &mut self.far {
-            far.look_around();
-        }
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -44,6 +44,8 @@ pub(crate) struct Core {
     /// Why peers could not be reached.
     pub(crate) troubles: HashMap<Peer, String>,
     pub(crate) turns: Turns,
+    /// The turn that reads the clock next, where no rail loses frames.
+    clock_turn: u64,
     /// Which thread drives.
     pub(crate) duty: Duty,
     /// How long the application stays away.
@@ -73,6 +75,7 @@ impl Core {
             failure_waker: None,
             troubles: HashMap::new(),
             turns: Turns::default(),
+            clock_turn: 0,
             duty: Duty::new(ringers),
             absence: Absence::default(),
             spin_budget: SpinBudget::new(),
@@ -110,12 +113,12 @@ impl Core {
             busy |= self.on_peers_down(&shared.plane);
         }
         if timed {
-            busy |= self.do_what_is_due(&shared.plane);
+            busy |= self.do_what_is_due();
             self.port.rail.flush();
-        } else if self.turns.all.is_multiple_of(TURNS_PER_CLOCK) {
+        } else if self.turns.all >= self.clock_turn {
+            self.clock_turn = self.turns.all + TURNS_PER_CLOCK;
             self.port.now = self.port.clock();
-            self.do_what_is_due(&shared.plane);
-            self.port.rail.look_around();
+            busy |= self.do_what_is_due();
         }
         busy
     }
@@ -258,41 +261,38 @@ impl Core {
     }
 
     /// Runs the timer if it is due; true if it was.
-    fn do_what_is_due(&mut self, plane: &Plane) -> bool {
+    fn do_what_is_due(&mut self) -> bool {
         let due = self.port.timer.is_some_and(|at| at <= self.port.now);
         if due {
             // A timer fires once.
             self.port.timer = None;
-            let downs = self.nic.stats().downs;
             self.nic.on_timer(&mut self.port);
-            if self.nic.stats().downs != downs {
-                self.note_silent(plane);
-                self.wake_failure_waker();
+            if !self.port.silent.is_empty() {
+                self.note_silent();
             }
         }
         due
     }
 
-    /// Records why the NIC has given up peers that neither left nor were declared gone.
+    /// Records why the NIC has given up peers.
     #[cold]
-    fn note_silent(&mut self, plane: &Plane) {
-        let Some(net) = &plane.net else { return };
+    fn note_silent(&mut self) {
         let seconds = self.nic.limits().silence_ns_max / 1_000_000_000;
-        for peer in (0..net.directory.size()).map(Peer) {
-            let far = self.here.local_rank(peer).is_none() && !net.directory.is_gone(peer.0);
-            if far && self.nic.is_down(peer) {
-                let why = || format!("no acknowledgement for {seconds} s");
-                self.troubles.entry(peer).or_insert_with(why);
-            }
+        for peer in self.port.silent.drain(..) {
+            let why = || format!("no answer for {seconds} s");
+            self.troubles.entry(peer).or_insert_with(why);
         }
+        self.wake_failure_waker();
     }
 
-    /// How long a thread may sleep: until the next deadline, if there is one.
-    pub(crate) fn timeout(&self) -> Option<Duration> {
-        let rail = &self.port.rail;
-        let due = self.port.timer.filter(|_| rail.needs_time());
-        let due = due.map(|at| Duration::from_nanos(at.since(self.port.clock())));
-        [due, rail.timeout()].into_iter().flatten().min()
+    /// How long a thread that is about to sleep may do so: until the next deadline, if there is one.
+    pub(crate) fn timeout(&mut self) -> Option<Duration> {
+        let due = self.port.timer.map(|at| Duration::from_nanos(at.since(self.port.clock())));
+        if due.is_some() {
+            // It may sleep until then, so the turn after it has to look.
+            self.clock_turn = 0;
+        }
+        [due, self.port.rail.timeout()].into_iter().flatten().min()
     }
 
     /// Whether the NIC has to be driven while the application is away: operations are outstanding, or other hosts may

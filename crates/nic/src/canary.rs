@@ -41,4 +41,8 @@ pub enum Bug {
     PassingIgnored,
     /// A put that continues in chunks starts over, although part of it has arrived.
     StartsOver,
+    /// A silent peer is never given up.
+    NeverGivenUp,
+    /// A peer that is asked for a sign of life does not answer.
+    NeverAnswered,
 }

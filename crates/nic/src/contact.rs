@@ -26,9 +26,10 @@ impl<V: Variant> Nic<V> {
         state.backlog = None;
         if let Some(reliability) = state.reliability.take() {
             self.early_bytes -= reliability.early_bytes();
-            if let Some(listed) = reliability.listed {
-                self.deadlines.remove(&(listed, peer));
-            }
+        }
+        state.silence = None;
+        if let Some(listed) = state.listed.take() {
+            self.deadlines.remove(listed, peer);
         }
         self.close_lanes(at);
         self.drop_offers_of(peer);
@@ -309,6 +310,7 @@ const LOOKS_PER_CONTACT: u32 = 2;
 const LOOPBACK: Promises = Promises {
     rail: RailId(u8::MAX),
     reliable: true,
+    may_vanish: false,
     puts: false,
     gets: false,
     frame_bytes_max: u32::MAX,

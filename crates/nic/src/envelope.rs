@@ -39,8 +39,10 @@ pub struct Marks {
 /// The kinds of frame, and their fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Only the marks.
+    /// Only the marks. On a reliable rail, which has none, the answer to [`Kind::Ask`].
     Ack,
+    /// Asks for a sign of life, on a reliable rail whose peers may vanish.
+    Ask,
     /// A whole message. `secured` if it uses credit; otherwise it asks for an answer.
     Eager {
         /// The match word.
@@ -197,6 +199,7 @@ pub enum Kind {
 
 impl Kind {
     /// Whether this is a reply. Replies go before requests: a peer that waits for one may hold what others need.
+    /// So does [`Kind::Ask`], for which no operation waits.
     pub fn is_reply(&self) -> bool {
         !matches!(
             self,
@@ -293,6 +296,7 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
     }
     Some(match code {
         ACK => Kind::Ack,
+        ASK => Kind::Ask,
         EAGER => Kind::Eager {
             word: reader.word()?,
             secured: flags.take(SECURED),
@@ -357,6 +361,7 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
 fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u16) {
     match *kind {
         Kind::Ack => (ACK, 0),
+        Kind::Ask => (ASK, 0),
         Kind::Eager { word, secured, synchronous } => {
             flags.put(SECURED, secured);
             flags.put(SYNCHRONOUS, synchronous.is_some());
@@ -597,3 +602,4 @@ const FOUND: u8 = 16;
 const DENIED: u8 = 17;
 const VACANT: u8 = 18;
 const FAREWELL: u8 = 19;
+const ASK: u8 = 20;

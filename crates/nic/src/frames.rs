@@ -25,13 +25,13 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         let now = port.now();
-        if self.reliability(at, now).is_new_epoch(marks) {
-            self.early_bytes -= self.reliability(at, now).begin_epoch(marks.epoch);
+        if self.reliability(at).is_new_epoch(marks) {
+            self.early_bytes -= self.reliability(at).begin_epoch(marks.epoch);
             self.begin_anew(at);
         }
         self.on_marks(at, marks, now, port);
         if envelope.kind != Kind::Ack {
-            let check = match self.reliability(at, now).check_sequence(marks) {
+            let check = match self.reliability(at).check_sequence(marks) {
                 SequenceCheck::Repeat if V::has(Bug::RepeatAccepted) => {
                     self.absorb(at, envelope.kind, payload, port);
                     SequenceCheck::Repeat
@@ -40,7 +40,7 @@ impl<V: Variant> Nic<V> {
             };
             match check {
                 SequenceCheck::Next => self.absorb_in_order(at, envelope.kind, payload, port),
-                SequenceCheck::Early => self.keep_early(at, marks.sequence, raw, now),
+                SequenceCheck::Early => self.keep_early(at, marks.sequence, raw),
                 SequenceCheck::Repeat | SequenceCheck::Stray => self.stats.repeats += 1,
             }
             // A repeat is acked again: our first ack may have been lost.
@@ -53,23 +53,22 @@ impl<V: Variant> Nic<V> {
     }
 
     fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
-        let now = port.now();
         // Counted before it is handled, so that a reply to it acks it too.
-        let mut early = self.reliability(at, now).advance();
+        let mut early = self.reliability(at).advance();
         self.absorb(at, kind, payload, port);
         while let Some(raw) = early {
             self.early_bytes -= raw.len();
             let (envelope, payload) = Envelope::parse(&raw).expect("it was parsed when it came");
-            early = self.reliability(at, now).advance();
+            early = self.reliability(at).advance();
             self.absorb(at, envelope.kind, payload, port);
         }
     }
 
     /// Keeps an early frame if there is room; otherwise its sender retries it.
-    fn keep_early(&mut self, at: At, sequence: u32, raw: &[u8], now: Time) {
+    fn keep_early(&mut self, at: At, sequence: u32, raw: &[u8]) {
         if self.early_bytes + raw.len() <= self.limits.early_bytes_max as usize {
             self.early_bytes += raw.len();
-            self.reliability(at, now).keep_early(sequence, raw);
+            self.reliability(at).keep_early(sequence, raw);
         }
     }
 
@@ -103,9 +102,32 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    pub(crate) fn send_ack(&mut self, at: At, port: &mut impl Port) {
+    /// Retries and acks what is due on a rail that may lose it, or gives up a peer that does not ack.
+    pub(crate) fn look_after_frames(&mut self, at: At, now: Time, port: &mut impl Port) {
+        let state = &mut self.peers[at];
+        let (peer, talking) = (state.peer, state.talking);
+        let Some(reliability) = state.reliability.as_mut() else { return };
+        reliability.wake(now, &self.limits);
+        if reliability.is_hopeless(now, &self.limits) {
+            if !talking {
+                // Only a farewell is out, and we want nothing from the peer: the next operation with it will find
+                // out whether it is alive.
+                return reliability.give_up();
+            }
+            if self.give_up(peer, port) {
+                return;
+            }
+        }
+        self.ack_if_due(at, now, port);
+        self.retry(at, now, port);
+    }
+
+    fn ack_if_due(&mut self, at: At, now: Time, port: &mut impl Port) {
         let state = &mut self.peers[at];
         let Some(reliability) = state.reliability.as_mut() else { return };
+        if !reliability.ack_is_due(now) {
+            return;
+        }
         let marks = Some(reliability.ack_marks());
         let envelope = Envelope { job: self.job, marks, kind: Kind::Ack };
         self.stats.frames_sent += 1;
@@ -113,11 +135,11 @@ impl<V: Variant> Nic<V> {
         let _ = port.transmit(state.peer, &envelope, Span::EMPTY);
     }
 
-    fn reliability(&mut self, at: At, now: Time) -> &mut Reliability {
+    fn reliability(&mut self, at: At) -> &mut Reliability {
         let epochs = &mut self.epochs;
         self.peers[at].reliability.get_or_insert_with(|| {
             *epochs += 1;
-            Box::new(Reliability::new(*epochs, now))
+            Box::new(Reliability::new(*epochs))
         })
     }
 
@@ -159,10 +181,16 @@ impl<V: Variant> Nic<V> {
             self.loopback.push_back((kind, bytes.into()));
         } else if state.promises.reliable {
             let envelope = Envelope { job: self.job, marks: None, kind };
-            if port.transmit(state.peer, &envelope, payload) == Sent::Full {
+            let sent = port.transmit(state.peer, &envelope, payload);
+            // A frame that found no room counts too: a peer that takes none may be gone.
+            let owed = !matches!(kind, Kind::Ask | Kind::Ack | Kind::Farewell);
+            if owed && state.silence.is_some() {
+                self.expect_sign(at, port);
+            }
+            if sent == Sent::Full {
                 return false;
             }
-            state.talking = kind != Kind::Farewell;
+            self.peers[at].talking = kind != Kind::Farewell;
             self.stats.frames_sent += 1;
         } else {
             return self.launch(at, outgoing, port);
@@ -178,7 +206,7 @@ impl<V: Variant> Nic<V> {
         let Outgoing { kind, payload, ticket } = outgoing;
         // The exact time: the caller may have been away for long, and a frame that looks old is retried at once.
         let now = port.clock();
-        self.reliability(at, now);
+        self.reliability(at);
         let state = &mut self.peers[at];
         let reliability = state.reliability.as_mut().expect("just made");
         if !reliability.has_room(&self.limits) {
@@ -254,15 +282,13 @@ impl<V: Variant> Nic<V> {
     /// Deadlines are mostly postponed before they expire.
     pub(crate) fn tend(&mut self, at: At) {
         let state = &mut self.peers[at];
-        let Some(reliability) = state.reliability.as_mut() else { return };
-        let Some(deadline) = reliability.deadline() else { return };
-        if reliability.listed.is_some_and(|listed| listed <= deadline) {
+        let Some(deadline) = state.deadline(&self.limits) else { return };
+        if state.listed.is_some_and(|listed| listed <= deadline) {
             return;
         }
-        if let Some(listed) = reliability.listed {
-            self.deadlines.remove(&(listed, state.peer));
+        if let Some(listed) = state.listed.replace(deadline) {
+            self.deadlines.remove(listed, state.peer);
         }
-        self.deadlines.insert((deadline, state.peer));
-        reliability.listed = Some(deadline);
+        self.deadlines.insert(deadline, state.peer);
     }
 }

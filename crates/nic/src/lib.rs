@@ -25,6 +25,8 @@
 //! | `copies.rs` | short messages that complete as soon as they are copied |
 //! | `peers.rs`, `reliability.rs` | the peer table; sequence numbers, acks, retries |
 //! | `congestion.rs` | how many frames may be in flight |
+//! | `silence.rs` | when a peer owes a sign of life, and when it is given up |
+//! | `deadlines.rs` | when the timer of each peer is due |
 //! | `envelope.rs` | the header of a frame |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,6 +38,7 @@ mod congestion;
 mod contact;
 mod copies;
 pub mod counter;
+mod deadlines;
 pub mod envelope;
 mod frames;
 pub mod hooks;
@@ -56,6 +59,7 @@ pub mod schedule;
 mod search;
 mod send;
 pub mod service;
+mod silence;
 mod slab;
 pub mod store;
 pub mod types;

@@ -41,7 +41,9 @@ pub struct Limits {
     /// Bytes of short messages that are copied when they are sent on a rail that may lose them, so that their
     /// senders need not wait for the acks.
     pub copied_bytes_max: u32,
-    /// A peer is down if frames to it are in flight and none is acked for this long.
+    /// How long a peer may be silent on a reliable rail before it is asked for a sign of life.
+    pub ask_ns: u64,
+    /// A peer is down if it owes an ack or another sign of life, and gives none for this long.
     pub silence_ns_max: u64,
     /// A conversation that has been idle for this long is not continued but started anew; after twice as long the
     /// peer is forgotten. Longer than `silence_ns_max`, so that nothing of the old conversation can still be in
@@ -70,6 +72,7 @@ impl Default for Limits {
             retry_ns_min: 200_000,
             retry_ns_max: 200_000_000,
             copied_bytes_max: 256 << 10,
+            ask_ns: 1_000_000_000,
             silence_ns_max: 10_000_000_000,
             idle_ns_max: 60_000_000_000,
         }

@@ -4,7 +4,7 @@
 //! path. The other files do what these decide.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
 
@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use crate::canary::Bug;
 use crate::copies::Copies;
 use crate::counter::Counters;
+use crate::deadlines::Deadlines;
 use crate::envelope::{Envelope, Kind};
 use crate::hooks::Modules;
 use crate::limits::Limits;
@@ -27,7 +28,7 @@ use crate::run::{Deferred, OpenRuns, Ready, Run};
 use crate::search::Searches;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
-use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket, Time};
+use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket};
 use crate::word::MatchWord;
 
 /// Compile-time choices of a NIC. Production code uses [`Standard`]; tests use others to compare matchers and to
@@ -76,11 +77,10 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) deferred: VecDeque<Deferred>,
     /// Consult steps that could not answer yet.
     pub(crate) undecided: Vec<StepRef>,
-    pub(crate) deadlines: BTreeSet<(Time, Peer)>,
+    pub(crate) deadlines: Deadlines,
     /// Tickets settled by the current ack. Kept here so that an ack allocates nothing.
     pub(crate) settled: Vec<Ticket>,
     pub(crate) copies: Copies,
-    armed: Option<Time>,
     /// New peers for which old peers have not been checked yet. They are the last entries of the table.
     pub(crate) newcomers: u32,
     /// Operations that need driving: see [`Nic::needs_driving`].
@@ -184,6 +184,7 @@ impl<V: Variant> Nic<V> {
         assert!(limits.queues.is_power_of_two(), "queue pairs are a power of two");
         let ahead_max = 1..=crate::reliability::AHEAD_MAX;
         assert!(ahead_max.contains(&limits.frames_in_flight_max.into()), "more are never kept");
+        assert!(limits.ask_ns < limits.silence_ns_max, "a peer is asked before it is given up");
         assert!(limits.idle_ns_max > limits.silence_ns_max, "a retry must not outlive its epoch");
         Nic {
             me,
@@ -202,10 +203,9 @@ impl<V: Variant> Nic<V> {
             open_runs: OpenRuns::default(),
             deferred: VecDeque::new(),
             undecided: Vec::new(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             settled: Vec::new(),
             copies: Copies::new(),
-            armed: None,
             newcomers: 0,
             driven: 0,
             epochs: 0,
@@ -265,6 +265,7 @@ impl<V: Variant> Nic<V> {
         let state = &mut self.peers[at];
         if state.promises.reliable {
             state.peer_talking = true;
+            state.heard = true;
             self.on_whole(at, Whole { word, secured: true, synchronous: None }, payload, port);
         } else {
             self.stats.malformed += 1;
@@ -284,9 +285,12 @@ impl<V: Variant> Nic<V> {
     /// Handles a valid frame, in order.
     #[inline(never)]
     pub(crate) fn absorb(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
-        self.peers[at].peer_talking = !matches!(kind, Kind::Farewell);
+        let state = &mut self.peers[at];
+        state.peer_talking = !matches!(kind, Kind::Farewell);
+        state.heard = true;
         match kind {
-            Kind::Ack => {}
+            Kind::Ack => self.on_ack(at),
+            Kind::Ask => self.on_ask(at, port),
             Kind::Eager { word, secured, synchronous } => {
                 self.on_whole(at, Whole { word, secured, synchronous }, payload, port);
             }
@@ -330,32 +334,12 @@ impl<V: Variant> Nic<V> {
     /// The time that [`Port::arm`] asked for has come.
     pub fn on_timer(&mut self, port: &mut impl Port) {
         let now = port.now();
-        self.armed = None;
-        while let Some(&(at, peer)) = self.deadlines.first() {
-            if at > now {
-                break;
-            }
-            self.deadlines.pop_first();
+        self.deadlines.on_timer();
+        while let Some(peer) = self.deadlines.pop(now) {
             let Some(at) = self.peers.find(peer) else { continue };
-            let state = &mut self.peers[at];
-            let Some(reliability) = state.reliability.as_mut() else { continue };
-            reliability.listed = None;
-            reliability.wake(now, &self.limits);
-            if reliability.is_hopeless(now, &self.limits) {
-                if state.talking {
-                    self.lose(peer, port);
-                } else {
-                    // Only a farewell is out, and we want nothing from the peer: the next operation with it will
-                    // find out whether it is alive.
-                    reliability.give_up();
-                    self.tend(at);
-                }
-                continue;
-            }
-            if reliability.ack_is_due(now) {
-                self.send_ack(at, port);
-            }
-            self.retry(at, now, port);
+            self.peers[at].listed = None;
+            self.look_after(at, now, port);
+            self.look_after_frames(at, now, port);
             self.tend(at);
         }
         self.settle(port);
@@ -395,7 +379,7 @@ impl<V: Variant> Nic<V> {
     /// peers, modules. Every `At` of the caller is invalid afterwards.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
-        if self.is_busy() || !self.deadlines.is_empty() || self.armed.is_some() {
+        if self.is_busy() || self.deadlines.have_changed() {
             self.settle_slowly(port);
         }
     }
@@ -418,10 +402,8 @@ impl<V: Variant> Nic<V> {
                 break;
             }
         }
-        let wanted = self.deadlines.first().map(|&(at, _)| at);
-        if wanted != self.armed {
-            self.armed = wanted;
-            port.arm(wanted);
+        if let Some(first) = self.deadlines.take_change() {
+            port.arm(first);
         }
     }
 
@@ -628,6 +610,6 @@ impl<V: Variant> Nic<V> {
             + self.deferred.capacity() * size_of::<Deferred>()
             + self.undecided.capacity() * size_of::<StepRef>()
             + self.loopback.capacity() * size_of::<(Kind, Box<[u8]>)>()
-            + self.deadlines.len() * 2 * size_of::<(Time, Peer)>()
+            + self.deadlines.heap_bytes()
     }
 }

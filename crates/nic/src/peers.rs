@@ -16,6 +16,7 @@ use crate::lane::Lane;
 use crate::limits::Limits;
 use crate::port::Promises;
 use crate::reliability::Reliability;
+use crate::silence::Silence;
 use crate::types::{Peer, Span, Ticket, Time};
 
 /// What we know of one peer.
@@ -29,6 +30,8 @@ pub(crate) struct PeerState {
     pub(crate) talking: bool,
     /// The last frame from the peer was not a farewell.
     pub(crate) peer_talking: bool,
+    /// It was heard since its silence was last checked.
+    pub(crate) heard: bool,
     /// Operations open with this peer.
     pub(crate) open: u32,
     /// Messages of this peer in the store.
@@ -37,6 +40,10 @@ pub(crate) struct PeerState {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) backlog: Option<Box<Backlog>>,
     pub(crate) reliability: Option<Box<Reliability>>,
+    /// On reliable rails whose peers may vanish; on others, the reliability layer has it.
+    pub(crate) silence: Option<Box<Silence>>,
+    /// The deadline under which the NIC lists this peer.
+    pub(crate) listed: Option<Time>,
 }
 
 /// Frames that wait for room on the rail, or for frames in flight to be acked.
@@ -85,12 +92,22 @@ impl PeerState {
         self.reliability.as_ref().map_or(0, |reliability| reliability.unacked())
     }
 
+    /// When its timer is due next.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Time> {
+        match (&self.reliability, &self.silence) {
+            (Some(reliability), _) => reliability.deadline(),
+            (None, Some(silence)) => silence.deadline(limits),
+            (None, None) => None,
+        }
+    }
+
     /// Whether we want nothing from the peer, and it has everything that we sent.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open == 0
             && self.backlog.is_none()
             && self.lanes.iter().all(|lane| lane.waiting.is_none())
             && self.reliability.as_ref().is_none_or(|reliability| reliability.is_acked())
+            && self.silence.as_ref().is_none_or(|silence| !silence.owes())
     }
 
     /// Whether both sides have said farewell and nothing of either is left.
@@ -129,6 +146,7 @@ impl PeerState {
             + waiting.map(|waiting| waiting.heap_bytes()).sum::<usize>()
             + self.backlog.as_ref().map_or(0, |backlog| backlog.heap_bytes())
             + self.reliability.as_ref().map_or(0, |reliability| reliability.heap_bytes())
+            + self.silence.as_ref().map_or(0, |_| size_of::<Silence>())
     }
 }
 
@@ -176,6 +194,12 @@ impl Peers {
 
     /// Adds a peer that is not in the table.
     pub(crate) fn add(&mut self, peer: Peer, promises: Promises, now: Time) -> At {
+        let Promises { reliable, may_vanish, puts, .. } = promises;
+        assert!(
+            reliable || may_vanish,
+            "a rail that loses frames does not notice that a peer is gone"
+        );
+        assert!(!(may_vanish && puts), "a put to a peer that is gone would never end");
         let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 peers");
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(self.slots.len() / 4 + 2);
@@ -186,12 +210,15 @@ impl Peers {
             down: false,
             talking: false,
             peer_talking: false,
+            heard: false,
             open: 0,
             stored: 0,
             active_at: now,
             lanes: Vec::new(),
             backlog: None,
             reliability: None,
+            silence: (reliable && may_vanish).then(Box::default),
+            listed: None,
         });
         self.index.insert(peer, slot);
         self.at(slot)

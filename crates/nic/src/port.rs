@@ -73,6 +73,13 @@ pub trait Port {
         self.now()
     }
 
+    /// `peer` has been silent for too long. [`Progress::Later`] if bytes are still being read from its memory: then
+    /// [`crate::Nic::on_peer_down`] is called when none are, because the memory that they go to belongs to the user
+    /// again once its operation has ended.
+    fn give_up(&mut self, _peer: Peer) -> Progress {
+        Progress::Done
+    }
+
     /// Tells the owner of `ticket` that its operation has ended. May be called before the post that returns the
     /// ticket has returned.
     fn complete(&mut self, ticket: Ticket, outcome: Outcome);
@@ -94,6 +101,10 @@ pub struct Promises {
     pub rail: RailId,
     /// Every frame arrives, once, and in the order in which it was sent.
     pub reliable: bool,
+    /// Peers may vanish without a notice: their host dies or is cut off, and nothing reports it. So a peer that is
+    /// silent for too long is given up. Always the case on rails that are not reliable, where a lost peer looks like
+    /// lost frames; never together with `puts`, whose end is not watched for.
+    pub may_vanish: bool,
     /// The rail can write into the peer's memory.
     pub puts: bool,
     /// The rail can read the peer's memory.

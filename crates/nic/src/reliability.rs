@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 use crate::congestion::Congestion;
 use crate::envelope::{Kind, Marks};
 use crate::limits::Limits;
+use crate::silence::Silence;
 use crate::types::{Span, Ticket, Time};
 
 #[derive(Debug)]
@@ -32,8 +33,8 @@ pub(crate) struct Reliability {
     round_trip: RoundTrip,
     backoff: u32,
     retry_at: Option<Time>,
-    /// When an ack last brought news, or `flying` last became non-empty.
-    progress_at: Time,
+    /// The peer owes an ack while `flying` is not empty.
+    silence: Silence,
 
     // From the peer.
     peer_epoch: u32,
@@ -42,9 +43,6 @@ pub(crate) struct Reliability {
     early: VecDeque<Option<Box<[u8]>>>,
     unacked: u32,
     ack_at: Option<Time>,
-
-    /// The deadline under which the NIC lists this peer.
-    pub(crate) listed: Option<Time>,
 }
 
 /// A frame that has been sent and not acked.
@@ -81,7 +79,7 @@ pub(crate) const AHEAD_MAX: u32 = 256;
 const REACH: u32 = u64::BITS;
 
 impl Reliability {
-    pub(crate) fn new(epoch: u32, now: Time) -> Reliability {
+    pub(crate) fn new(epoch: u32) -> Reliability {
         Reliability {
             epoch,
             next: 0,
@@ -94,13 +92,12 @@ impl Reliability {
             round_trip: RoundTrip::default(),
             backoff: 0,
             retry_at: None,
-            progress_at: now,
+            silence: Silence::default(),
             peer_epoch: 0,
             expected: 0,
             early: VecDeque::new(),
             unacked: 0,
             ack_at: None,
-            listed: None,
         }
     }
 
@@ -120,13 +117,14 @@ impl Reliability {
         (self.out, self.lost, self.ahead) = (0, 0, 0);
         self.retry_at = None;
         self.backoff = 0;
+        self.silence.settle();
     }
 
     /// If we are much too late for a retry, it was we who were silent: that time does not count against the peer.
     pub(crate) fn wake(&mut self, now: Time, limits: &Limits) {
         let late = self.retry_at.map_or(0, |at| now.since(at));
         if late > limits.retry_ns_max {
-            self.progress_at = self.progress_at.after(late);
+            self.silence.excuse(late);
         }
     }
 
@@ -159,7 +157,7 @@ impl Reliability {
         let sequence = self.next;
         self.next = self.next.wrapping_add(1);
         if self.flying.is_empty() {
-            self.progress_at = now;
+            self.silence.expect(|| now);
             self.retry_at = Some(now.after(self.retry_ns(limits)));
         }
         self.flying.push_back(Flying {
@@ -316,10 +314,15 @@ impl Reliability {
         if was_full {
             self.congestion.on_arrivals(arrivals, limits.frames_in_flight_max.into());
         }
-        self.progress_at = now;
         self.backoff = 0;
         self.unasked = 0;
-        self.retry_at = (!self.flying.is_empty()).then(|| now.after(self.retry_ns(limits)));
+        if self.flying.is_empty() {
+            self.silence.settle();
+            self.retry_at = None;
+        } else {
+            self.silence.restart(now);
+            self.retry_at = Some(now.after(self.retry_ns(limits)));
+        }
     }
 
     /// The next frame to retry at `now`: one that has been out too long or, before that, one that several later
@@ -385,7 +388,7 @@ impl Reliability {
 
     /// Whether the peer has been silent for so long that it must be down.
     pub(crate) fn is_hopeless(&self, now: Time, limits: &Limits) -> bool {
-        !self.flying.is_empty() && now.since(self.progress_at) >= limits.silence_ns_max
+        self.silence.is_over(now, limits)
     }
 
     /// When the next retry or ack is due.
@@ -459,7 +462,7 @@ mod tests {
     use super::*;
 
     fn reliability() -> (Reliability, Limits) {
-        (Reliability::new(1, Time(0)), Limits::default())
+        (Reliability::new(1), Limits::default())
     }
 
     fn launch(reliability: &mut Reliability, limits: &Limits, at: u64) -> Marks {

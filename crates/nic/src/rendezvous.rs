@@ -87,6 +87,7 @@ impl<V: Variant> Nic<V> {
                 let len = source.len;
                 self.op_mut(ticket).state = OpState::Reading { sender, into, word, len };
                 port.get(peer, source.first(into.len), key, into, ticket);
+                self.begin_read(at, port);
             }
             Mover::Sender => {
                 let len = source.len;
@@ -104,6 +105,7 @@ impl<V: Variant> Nic<V> {
                 let kind = Kind::Grant { ticket: sender, target: ticket, into: rest, rest: true };
                 self.reply(at, kind, port);
                 port.get(peer, source.first(reading), key, into.first(reading), ticket);
+                self.begin_read(at, port);
             }
         }
         Posted::Pending(ticket)
@@ -260,6 +262,7 @@ impl<V: Variant> Nic<V> {
             };
             self.lose_access(at);
             if let Some((sender, into)) = granted {
+                self.end_read(at);
                 let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
                 self.reply(at, kind, port);
             }
@@ -288,11 +291,13 @@ impl<V: Variant> Nic<V> {
         {
             match &op.state {
                 &OpState::Reading { sender, into, word, len } => {
+                    self.end_read(at);
                     self.reply(at, Kind::Done { ticket: sender }, port);
                     self.complete(ticket, outcome_of(word, len, into.len), port);
                 }
                 OpState::Sharing(sharing) => {
                     let (sender, bytes) = (sharing.sender, sharing.reading);
+                    self.end_read(at);
                     self.reply(at, Kind::Done { ticket: sender }, port);
                     self.land(at, ticket, bytes, port);
                 }
@@ -393,6 +398,7 @@ mod tests {
         let rail = |gets, puts| Promises {
             rail: RailId(0),
             reliable: true,
+            may_vanish: false,
             gets,
             puts,
             frame_bytes_max: 4096,

@@ -88,6 +88,9 @@ impl<V: Variant> Nic<V> {
             if port.transmit(state.peer, &envelope, source) == Sent::Away {
                 state.talking = true;
                 self.stats.frames_sent += 1;
+                if state.silence.is_some() {
+                    self.expect_sign(at, port);
+                }
                 return Posted::Done(Outcome::Done);
             }
         }

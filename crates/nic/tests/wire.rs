@@ -223,11 +223,12 @@ fn kind(code: u8, numbers: &[u64], flags: u8, short: u16) -> Kind {
         17 => Kind::Found { ticket, value: x },
         18 => Kind::Denied { ticket },
         19 => Kind::Farewell,
+        20 => Kind::Ask,
         _ => unreachable!("there are no more kinds"),
     }
 }
 
-const KINDS: u8 = 20;
+const KINDS: u8 = 21;
 
 /// Makes a ticket by parsing a `Done` frame (code 9).
 fn ticket(bits: u64) -> Ticket {

@@ -170,6 +170,20 @@ pub const CANARIES: &[Canary] = &[
         first: 0,
         asserted: false,
     },
+    Canary {
+        name: "never-given-up",
+        what: "a silent peer is never given up",
+        fault: Fault::Nic(Bug::NeverGivenUp),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "never-answered",
+        what: "a peer that is asked for a sign of life does not answer",
+        fault: Fault::Nic(Bug::NeverAnswered),
+        first: 0,
+        asserted: false,
+    },
 ];
 
 /// A message prefers an exact receive to an older wildcard.

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation;
 use ferrywire_nic::{
-    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket,
-    Time,
+    Envelope, Key, Kind, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef,
+    Ticket, Time,
 };
 
 use crate::fabric::Fabric;
@@ -26,6 +26,10 @@ pub struct SimPort {
     /// Frames on reliable rails that have not been received, by target.
     pub(crate) rings: HashMap<Peer, u32>,
     pub(crate) full: BTreeSet<Peer>,
+    /// Peers that were sent something, or that the rail had no room for, since the world last looked.
+    pub(crate) spoken_to: Vec<Peer>,
+    /// Peers that the NIC has given up since.
+    pub(crate) given_up: Vec<Peer>,
     pub(crate) actions: Vec<Action>,
     pub(crate) completions: Vec<(Ticket, Outcome)>,
     pub(crate) copied: u64,
@@ -54,6 +58,8 @@ impl SimPort {
             listed: None,
             rings: HashMap::new(),
             full: BTreeSet::new(),
+            spoken_to: Vec::new(),
+            given_up: Vec::new(),
             actions: Vec::new(),
             completions: Vec::new(),
             copied: 0,
@@ -88,6 +94,9 @@ impl Port for SimPort {
     }
 
     fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
+        if !matches!(envelope.kind, Kind::Ack | Kind::Farewell) {
+            self.spoken_to.push(to);
+        }
         if let Some(most) = self.fabric.ring_frames_max
             && self.promises(to).reliable
         {
@@ -185,6 +194,11 @@ impl Port for SimPort {
     fn release(&mut self, span: Span) {
         self.claimed -= 1;
         self.memory.take_back(span.region);
+    }
+
+    fn give_up(&mut self, peer: Peer) -> Progress {
+        self.given_up.push(peer);
+        Progress::Done
     }
 
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {

@@ -185,6 +185,7 @@ fn fabric() -> Fabric {
     let promises = Promises {
         rail: RailId(0),
         reliable: true,
+        may_vanish: false,
         puts: true,
         gets: true,
         frame_bytes_max: 8192,

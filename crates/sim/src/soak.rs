@@ -2,8 +2,9 @@
 //!
 //! The oracles: MPI's order for each pair and group; every message exactly once, with the right bytes, or cancelled and
 //! received by no rank; credit belongs to its receiver and its sender only; every module runs once for each message on
-//! its way; nothing leaked; memory within its budget at every step; every rank finishes, or is told of a death, in
-//! bounded virtual time.
+//! its way; nothing leaked; memory within its budget at every step; a rank that falls silent is given up in time by
+//! those that wait for it, and one that lives never; every rank finishes, or is told of a death, in bounded virtual
+//! time.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -60,6 +61,8 @@ pub struct Coverage {
     pub withdrawn: u64,
     /// Ranks killed.
     pub killed: u64,
+    /// Ranks that fell silent.
+    pub vanished: u64,
     /// Peers declared down.
     pub downs: u64,
     /// Peers forgotten.
@@ -86,6 +89,7 @@ impl Coverage {
         self.invited += other.invited;
         self.withdrawn += other.withdrawn;
         self.killed += other.killed;
+        self.vanished += other.vanished;
         self.downs += other.downs;
         self.forgotten += other.forgotten;
         self.module_runs += other.module_runs;
@@ -148,6 +152,7 @@ pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> SeedResult {
         let log = script.log.lock().unwrap_or_else(PoisonError::into_inner);
         violations.extend(log.complaints.iter().map(|what| format!("rank {}: {what}", rank.0)));
     }
+    violations.append(&mut world.complaints);
     SeedResult {
         seed,
         scenario: scenario.describe(),
@@ -167,6 +172,8 @@ struct Scenario {
     limits: Limits,
     rules: Vec<Rule>,
     kills: Vec<(u64, Peer)>,
+    /// The ranks of a host that fall silent, and when.
+    vanishing: Vec<(u64, Peer)>,
     stops: Vec<(u64, u64, Peer)>,
     forged: Vec<Forged>,
     detection_ns: u64,
@@ -192,16 +199,21 @@ impl Scenario {
         let mut limits = limits(&mut root.split(5));
         let detection_ns = random.between(10_000, 50_000_000);
         let kills = kills(size, &mut random);
+        let mut fabric = fabric(size, &mut root.split(4));
+        make_reliable(&mut fabric.remote.promises, &mut root.split(12));
+        let vanishing = vanishing(size, fabric.ranks_per_node, &mut root.split(13));
         if root.split(8).percent(40) {
-            add_modules(&mut plan, &mut limits, !kills.is_empty(), &mut root.split(9));
+            let someone_dies = !kills.is_empty() || !vanishing.is_empty();
+            add_modules(&mut plan, &mut limits, someone_dies, &mut root.split(9));
         }
         let mut scenario = Scenario {
             seed,
             tasks: Vec::new(),
-            fabric: fabric(size, &mut root.split(4)),
+            fabric,
             limits,
             rules: rules(size, &mut root.split(6)),
             kills,
+            vanishing,
             stops: Vec::new(),
             forged: Vec::new(),
             detection_ns,
@@ -321,6 +333,9 @@ impl Scenario {
         for &(at, rank) in &self.kills {
             world.kill_at(at, rank);
         }
+        for &(at, rank) in &self.vanishing {
+            world.vanish_at(at, rank);
+        }
         for &Forged { at, from, to, via, kind } in &self.forged {
             world.forge_at(at, from, to, via, kind);
         }
@@ -356,12 +371,20 @@ impl Scenario {
                  keep {module_kept_bytes_max} bytes"
             ));
         }
+        if self.fabric.remote.promises.reliable {
+            parts.push("all rails reliable".into());
+        }
         if self.refused_percent > 0 {
             parts.push(format!("{}% of puts and gets are refused", self.refused_percent));
         }
         parts.extend(self.rules.iter().map(|rule| rule.to_string()));
         parts.extend(
             self.kills.iter().map(|(at, rank)| format!("rank {} dies at {} us", rank.0, at / 1000)),
+        );
+        parts.extend(
+            self.vanishing
+                .iter()
+                .map(|(at, rank)| format!("rank {} falls silent at {} us", rank.0, at / 1000)),
         );
         parts.extend(self.stops.iter().map(|(from, until, rank)| {
             format!("rank {} stopped from {} to {} us", rank.0, from / 1000, until / 1000)
@@ -453,6 +476,18 @@ fn kills(size: u32, random: &mut Random) -> Vec<(u64, Peer)> {
     kills
 }
 
+/// The ranks of one host of several, in some scenarios.
+fn vanishing(size: u32, ranks_per_node: u32, random: &mut Random) -> Vec<(u64, Peer)> {
+    let hosts = size.div_ceil(ranks_per_node);
+    if hosts == 1 || !random.percent(15) {
+        return Vec::new();
+    }
+    let at = random.between(0, 600_000);
+    let first = random.small(0, hosts - 1) * ranks_per_node;
+    let last = size.min(first + ranks_per_node);
+    (first..last).map(|rank| (at, Peer(rank))).collect()
+}
+
 fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
     let mask = match random.percent(wildcards) {
         false => Mask::EXACT,
@@ -472,6 +507,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
         promises: Promises {
             rail: RailId(u8::from(!reliable)),
             reliable,
+            may_vanish: !reliable,
             puts: random.percent(50),
             gets: random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
@@ -494,6 +530,14 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
     }
 }
 
+/// Makes the rail between nodes reliable, in some scenarios; its peers may still vanish.
+fn make_reliable(remote: &mut Promises, random: &mut Random) {
+    if random.percent(25) {
+        remote.reliable = true;
+        remote.gets = random.percent(50);
+    }
+}
+
 fn limits(random: &mut Random) -> Limits {
     Limits {
         queues: random.pick(&[1, 2, 4]),
@@ -509,6 +553,7 @@ fn limits(random: &mut Random) -> Limits {
         retry_ns_first: 1_000_000,
         retry_ns_min: 100_000,
         retry_ns_max: 20_000_000,
+        ask_ns: 200_000_000,
         silence_ns_max: 2_000_000_000,
         idle_ns_max: 3_000_000_000,
         ..Limits::default()
@@ -580,7 +625,7 @@ fn drain<V: Variant>(
     world: &mut World<V, Script>,
     violations: &mut Vec<String>,
 ) {
-    let someone_died = !scenario.kills.is_empty();
+    let someone_died = !scenario.kills.is_empty() || !scenario.vanishing.is_empty();
     let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
     let groups: Vec<u16> = scenario.plan.message_groups().chain(groups).collect();
     // Each message received makes room for one that a sender holds, perhaps in a group already visited; and held
@@ -835,6 +880,7 @@ fn cover<V: Variant>(scenario: &Scenario, world: &World<V, Script>) -> Coverage 
     let mut coverage = Coverage {
         collectives: scenario.plan.collectives.len() as u64,
         killed: scenario.ranks().filter(|&rank| world.is_dead(rank)).count() as u64,
+        vanished: scenario.vanishing.len() as u64,
         ..Coverage::default()
     };
     for rank in scenario.ranks() {

@@ -42,6 +42,7 @@ fn kind(kind: &Kind, payload: usize) -> String {
     let also = |set: bool, what: &str| if set { format!(", {what}") } else { String::new() };
     match *kind {
         Kind::Ack => "ack".into(),
+        Kind::Ask => "ask".into(),
         Kind::Eager { word: w, secured, synchronous } => format!(
             "eager {}, {payload} bytes{}{}",
             word(w),

@@ -5,7 +5,7 @@
 //! [`Application`].
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use ferrywire_nic::{
@@ -63,6 +63,14 @@ pub struct World<V: Variant, A> {
     pub refused_percent: u64,
     /// Pairs of a rank and a peer whose memory it can no longer reach.
     unreachable: BTreeSet<(Peer, Peer)>,
+    /// Ranks that have fallen silent, of which no rank is told.
+    silent: BTreeSet<Peer>,
+    /// Since when a rank has been waiting for a sign of life from a silent one.
+    waits: BTreeMap<(Peer, Peer), Time>,
+    /// How long it may.
+    silence_ns_max: u64,
+    /// Ranks given up too early or too late.
+    pub(crate) complaints: Vec<String>,
     /// Called with each event as it happens, so a panic loses nothing.
     pub trace: Option<Trace>,
     ranks: Vec<Rank<V, A>>,
@@ -169,6 +177,14 @@ enum Event {
     Kill {
         rank: Peer,
     },
+    /// A rank falls silent: it is dead, and no rank is told.
+    Vanish {
+        rank: Peer,
+    },
+    /// The launcher misses a rank that has fallen silent.
+    Missed {
+        rank: Peer,
+    },
     Stop {
         rank: Peer,
     },
@@ -210,6 +226,10 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             detection_spread_ns: 0,
             refused_percent: 0,
             unreachable: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            silence_ns_max: limits.silence_ns_max + limits.ask_ns + PAUSED_NS_MAX,
+            complaints: Vec::new(),
             trace: None,
             ranks,
             random: Random::new(seed).split(1),
@@ -230,6 +250,13 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     /// Kills a rank at a future moment.
     pub fn kill_at(&mut self, ns: u64, rank: Peer) {
         self.push(Time(ns), Event::Kill { rank });
+    }
+
+    /// Makes a rank fall silent at a future moment: it is dead, and frames and reads end nowhere. Ranks learn of it when
+    /// one of them has given it up, or much later.
+    pub fn vanish_at(&mut self, ns: u64, rank: Peer) {
+        self.push(Time(ns), Event::Vanish { rank });
+        self.push(Time(ns + 2 * self.silence_ns_max), Event::Missed { rank });
     }
 
     /// Delivers a forged frame to `to` on the rail `via`, as if it came from `from`.
@@ -322,6 +349,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         match event {
             Event::Resume { .. } => return self.resume(rank),
             Event::Kill { .. } => return self.kill(rank),
+            Event::Vanish { .. } => return self.vanish(rank),
+            Event::Missed { .. } => return self.announce(rank),
             _ => {}
         }
         match self.rank(rank).life {
@@ -334,6 +363,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 if self.fabric.link(from, to).promises.reliable {
                     self.leave_ring(from, to);
                 }
+                // Sent before its sender fell silent, it may settle what the rank waits for.
+                self.waits.remove(&(to, from));
                 self.note_frame("takes", from, to, &bytes);
                 let link = self.fabric.link(from, to);
                 let (via, busy) = (link.promises.rail, link.busy_ns(bytes.len() as u64));
@@ -410,11 +441,17 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 self.rank_mut(rank).life = Life::Stopped;
                 return;
             }
-            Event::Down { rank, peer } => self.on_rank(rank, |application, context| {
-                context.nic.on_peer_down(peer, context.port);
-                application.on_peer_down(peer, context);
-            }),
-            Event::Resume { .. } | Event::Kill { .. } => unreachable!("handled above"),
+            Event::Down { rank, peer } => {
+                self.check_wait(rank, peer);
+                self.on_rank(rank, |application, context| {
+                    context.nic.on_peer_down(peer, context.port);
+                    application.on_peer_down(peer, context);
+                });
+            }
+            Event::Resume { .. }
+            | Event::Kill { .. }
+            | Event::Vanish { .. }
+            | Event::Missed { .. } => unreachable!("handled above"),
         }
         self.after(rank);
     }
@@ -422,6 +459,55 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     fn kill(&mut self, rank: Peer) {
         self.note(|| format!("rank {} dies", rank.0));
         self.rank_mut(rank).life = Life::Dead;
+        self.tell_all(rank);
+    }
+
+    fn vanish(&mut self, rank: Peer) {
+        self.note(|| format!("rank {} falls silent", rank.0));
+        if !self.is_dead(rank) {
+            self.rank_mut(rank).life = Life::Dead;
+            self.silent.insert(rank);
+        }
+    }
+
+    /// Tells all ranks of a silent one, once.
+    fn announce(&mut self, rank: Peer) {
+        if self.silent.remove(&rank) {
+            self.tell_all(rank);
+        }
+    }
+
+    /// Checks what the NIC of a rank has made of silence: only the dead are given up.
+    fn check_given_up(&mut self, rank: Peer) {
+        let now = self.now;
+        for peer in std::mem::take(&mut self.rank_mut(rank).port.spoken_to) {
+            if self.silent.contains(&peer) {
+                self.waits.entry((rank, peer)).or_insert(now);
+            }
+        }
+        for peer in std::mem::take(&mut self.rank_mut(rank).port.given_up) {
+            self.note(|| format!("rank {} gives up {}", rank.0, peer.0));
+            self.check_wait(rank, peer);
+            if self.is_dead(peer) {
+                self.announce(peer);
+            } else {
+                self.complaints.push(format!("rank {} gave up {}, which lives", rank.0, peer.0));
+            }
+        }
+    }
+
+    /// Checks that a rank has not waited too long for a silent one, which it has now given up or is told of.
+    fn check_wait(&mut self, rank: Peer, peer: Peer) {
+        if let Some(since) = self.waits.remove(&(rank, peer)) {
+            let waited = self.now.since(since);
+            if waited > self.silence_ns_max {
+                let (rank, peer) = (rank.0, peer.0);
+                self.complaints.push(format!("rank {rank} waited {waited} ns for {peer}"));
+            }
+        }
+    }
+
+    fn tell_all(&mut self, rank: Peer) {
         let at = self.now.after(self.detection_ns);
         for other in (0..self.size()).map(Peer).filter(|&other| other != rank) {
             let later = match self.detection_spread_ns {
@@ -463,6 +549,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
 
     /// Carries out what a rank's NIC has asked for, and tells its application what has completed.
     fn after(&mut self, rank: Peer) {
+        self.check_given_up(rank);
         loop {
             let actions = std::mem::take(&mut self.rank_mut(rank).port.actions);
             for action in actions {
@@ -572,9 +659,10 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         }
     }
 
-    /// Frees the place in the ring of a frame that reaches a dead rank.
+    /// Frees the place in the ring of a frame that reaches a dead rank, unless its whole host is gone.
     fn mark_down(&mut self, event: &Event) {
         if let Event::Frame { from, to, .. } = event
+            && !self.silent.contains(to)
             && self.fabric.link(*from, *to).promises.reliable
         {
             self.leave_ring(*from, *to);
@@ -627,6 +715,8 @@ impl Event {
             | Event::Reduced { rank, .. }
             | Event::Turn { rank }
             | Event::Kill { rank }
+            | Event::Vanish { rank }
+            | Event::Missed { rank }
             | Event::Stop { rank }
             | Event::Resume { rank }
             | Event::Down { rank, .. } => rank,
@@ -653,6 +743,9 @@ impl Ord for Entry {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
+
+/// For how long a rank may be stopped, or a network disturbed, while its peers wait for a silent one.
+const PAUSED_NS_MAX: u64 = 1_000_000_000;
 
 /// The job of all simulated ranks.
 const JOB: u32 = 0x6665_7272;

@@ -168,6 +168,7 @@ fn world(
     let promises = Promises {
         rail: RailId(0),
         reliable,
+        may_vanish: !reliable,
         puts: false,
         gets: false,
         frame_bytes_max: 1500,

@@ -17,6 +17,7 @@ fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> 
     let promises = Promises {
         rail: RailId(0),
         reliable,
+        may_vanish: !reliable,
         puts: false,
         gets: false,
         frame_bytes_max: 2000,

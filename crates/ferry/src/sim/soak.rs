@@ -172,7 +172,7 @@ fn print(report: &SoakReport) {
     ));
     out::line(format_args!(
         "covered: {} messages, {} collectives, {} retries, {} repeats, {} unexpected, {} refused, \
-         {} invited, {} withdrawn, {} killed, {} down, {} forgotten; modules: {} runs, {} sends, \
+         {} invited, {} withdrawn, {} killed, {} fell silent, {} down, {} forgotten; modules: {} runs, {} sends, \
          {} traps, {} stalls",
         covered.messages,
         covered.collectives,
@@ -183,6 +183,7 @@ fn print(report: &SoakReport) {
         covered.invited,
         covered.withdrawn,
         covered.killed,
+        covered.vanished,
         covered.downs,
         covered.forgotten,
         covered.module_runs,

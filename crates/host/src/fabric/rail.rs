@@ -8,8 +8,8 @@
 //! datagram socket exists in every job of several hosts, and is also where threads sleep.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,7 +23,6 @@ use super::endpoint_address::EndpointAddress;
 use super::object::Registered;
 use super::reads::{Ended, Reads};
 use super::slots::MESSAGE_BYTES_MAX;
-use super::watch::{Concern, PERIOD, SILENCE_MAX, SilenceWatch};
 use crate::net::Net;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
@@ -44,8 +43,6 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         full: Vec::new(),
         lost: Vec::new(),
         pause: Pause::new(),
-        watch: SilenceWatch::new(Instant::now()),
-        slept: Cell::new(false),
     };
     let inlet = FabricInlet {
         others: Others::of(net),
@@ -53,7 +50,6 @@ pub(crate) fn open(net: &Arc<Net>, endpoint: &Arc<Endpoint>) -> (Fabric, FabricI
         mail,
         datagrams: datagrams_inlet,
         rest: Cell::new(0),
-        last: None,
     };
     (out, inlet)
 }
@@ -77,17 +73,14 @@ pub(crate) struct Fabric {
     /// Unreachable peers that have not been shown.
     lost: Vec<(Peer, io::Error)>,
     pause: Pause,
-    watch: SilenceWatch,
-    /// A thread is about to sleep, or has slept: peers have to be checked.
-    slept: Cell<bool>,
 }
 
 /// What is known of a peer.
 enum Contact {
     /// Its address.
     Known(u64),
-    /// It has been asked for its address, last at `last`.
-    Asked { since: Instant, last: Instant },
+    /// It was last asked for its address at this time.
+    Asked(Instant),
 }
 
 impl Rail for Fabric {
@@ -95,6 +88,8 @@ impl Rail for Fabric {
         Promises {
             rail: FAR,
             reliable: true,
+            // The library takes up to a quarter of an hour to notice a cut cable.
+            may_vanish: true,
             puts: false,
             gets: self.endpoint.reads(),
             frame_bytes_max: FRAME_BYTES_MAX,
@@ -112,7 +107,6 @@ impl Rail for Fabric {
         match self.endpoint.send(address, to.0, [&self.me, &head[..head_bytes], payload]) {
             Given::Away => {
                 self.pause.end();
-                self.watch.on_spoken(to);
                 Sent::Away
             }
             Given::Full => {
@@ -144,7 +138,6 @@ impl Rail for Fabric {
     fn get(&mut self, peer: Peer, from: Span, key: Key, into: Span, ticket: Ticket) -> bool {
         match self.endpoint.prepare(into) {
             Ok(registered) => {
-                self.watch.on_spoken(peer);
                 self.reads.begin(peer, (from, key), into, ticket, registered);
                 self.ask_for_pieces();
             }
@@ -173,7 +166,6 @@ impl Rail for Fabric {
                 Letter::Piece { number, code } => self.on_piece(number, code),
             }
         }
-        self.look_around();
         let over = self.pause.is_over(self.endpoint.finished());
         if !self.reads.is_empty() {
             self.ask_for_pieces();
@@ -181,31 +173,11 @@ impl Rail for Fabric {
         for peer in std::mem::take(&mut self.full) {
             match self.contacts.get(&peer) {
                 Some(Contact::Known(_)) if over => show(peer),
-                Some(Contact::Asked { since, .. }) if since.elapsed() >= SILENCE_MAX => {
-                    self.give_up(peer);
-                }
-                Some(Contact::Asked { last, .. }) if last.elapsed() >= ASK_AGAIN => {
+                Some(Contact::Asked(last)) if last.elapsed() >= ASK_AGAIN => {
                     self.ask(peer);
                     self.full.push(peer);
                 }
                 _ => self.full.push(peer),
-            }
-        }
-    }
-
-    fn look_around(&mut self) {
-        self.slept.set(false);
-        let now = Instant::now();
-        if !self.watch.is_due(now) {
-            return;
-        }
-        // A peer without room gets no frame to answer, and a read brings none: expect a sign of life from both.
-        let owed = self.full.iter().copied().chain(self.reads.peers());
-        owed.for_each(|peer| self.watch.expect(peer));
-        for concern in self.watch.look(now, self.mail.take_heard()) {
-            match concern {
-                Concern::Ask(peer) => self.tell(peer, true),
-                Concern::GiveUp(peer) => self.give_up(peer),
             }
         }
     }
@@ -219,7 +191,7 @@ impl Rail for Fabric {
 
     #[inline]
     fn is_stuck(&self) -> bool {
-        self.slept.get() || self.has_something_to_do()
+        self.has_something_to_do()
     }
 
     fn is_drained(&mut self) -> bool {
@@ -228,15 +200,12 @@ impl Rail for Fabric {
 
     /// How long a thread may sleep: the library may have work to do that wakes no one.
     fn timeout(&self) -> Option<Duration> {
-        let timeout = match () {
+        match () {
             () if self.has_something_to_do() => Some(self.pause.length.max(PAUSE_MIN)),
             () if self.endpoint.wait().is_none() => Some(NAP),
             () if self.endpoint.is_manual => Some(LOOK),
-            () if self.watch.is_waiting() => Some(PERIOD),
             () => None,
-        };
-        self.slept.set(self.watch.is_waiting());
-        timeout
+        }
     }
 }
 
@@ -285,12 +254,12 @@ impl Fabric {
         let now = Instant::now();
         match self.contacts.entry(peer) {
             Entry::Occupied(mut known) => {
-                if let Contact::Asked { last, .. } = known.get_mut() {
+                if let Contact::Asked(last) = known.get_mut() {
                     *last = now;
                 }
             }
             Entry::Vacant(unknown) => {
-                unknown.insert(Contact::Asked { since: now, last: now });
+                unknown.insert(Contact::Asked(now));
                 self.mail.awaited.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -307,12 +276,6 @@ impl Fabric {
     fn lose(&mut self, peer: Peer, code: i32) {
         let why = self.endpoint.in_words(code);
         self.lost.push((peer, io::Error::other(format!("libfabric: {why}"))));
-    }
-
-    #[cold]
-    fn give_up(&mut self, peer: Peer) {
-        let seconds = SILENCE_MAX.as_secs();
-        self.lost.push((peer, io::Error::other(format!("no answer for {seconds} s"))));
     }
 
     fn on_address(&mut self, from: Peer, wants: bool, name: &[u8]) {
@@ -380,8 +343,6 @@ struct InletNews {
     /// How many addresses the half that sends waits for.
     awaited: AtomicU32,
     letters: Mutex<Vec<Letter>>,
-    /// Peers heard since the last `take_heard`.
-    heard: Mutex<HashSet<Peer, BuildHasherDefault<Mix>>>,
 }
 
 enum Letter {
@@ -412,15 +373,6 @@ impl InletNews {
         self.there.store(true, Ordering::Relaxed);
     }
 
-    #[inline(never)]
-    fn note_heard(&self, peer: Peer) {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
-    }
-
-    fn take_heard(&self) -> Vec<Peer> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).drain().collect()
-    }
-
     fn take(&self) -> Vec<Letter> {
         self.there.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
@@ -435,21 +387,15 @@ pub(crate) struct FabricInlet {
     datagrams: UdpInlet,
     /// Turns for which the socket is not polled: few addresses come, and a poll is a system call.
     rest: Cell<u32>,
-    /// The peer heard and noted last since the socket was polled.
-    last: Option<Peer>,
 }
 
 impl Inlet for FabricInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        let (others, mail, last) = (self.others, &self.mail, &mut self.last);
+        let (others, mail) = (self.others, &self.mail);
         let happened = self.endpoint.poll(limit, |happened| match happened {
             Happened::Message(message) => {
                 if let Some((source, frame)) = others.split(message) {
-                    if *last != Some(source) {
-                        *last = Some(source);
-                        mail.note_heard(source);
-                    }
                     take(source, Arrival::Frame(FAR, frame));
                 }
             }
@@ -477,11 +423,9 @@ impl Inlet for FabricInlet {
 impl FabricInlet {
     #[inline(never)]
     fn poll_addresses(&mut self) -> usize {
-        self.last = None;
         let mail = &self.mail;
         let came = self.datagrams.poll_bytes(|from, bytes| {
             if let Some(EndpointAddress { wants, name }) = EndpointAddress::parse(bytes) {
-                mail.note_heard(from);
                 mail.put(Letter::EndpointAddress { from, wants, name: name.to_vec() });
             }
         });

@@ -103,11 +103,6 @@ impl Reads {
         self.list.is_empty()
     }
 
-    /// The peers that are being read from.
-    pub(super) fn peers(&self) -> impl Iterator<Item = Peer> {
-        self.list.iter().map(|read| read.peer)
-    }
-
     pub(super) fn begin(
         &mut self,
         peer: Peer,

@@ -44,7 +44,14 @@ impl<R: Rail> Faulty<R> {
 impl<R: Rail> Rail for Faulty<R> {
     fn promises(&self, peer: Peer) -> Promises {
         let inner = self.rail.promises(peer);
-        Promises { reliable: false, puts: false, gets: false, initial_credit_bytes: 0, ..inner }
+        Promises {
+            reliable: false,
+            may_vanish: true,
+            puts: false,
+            gets: false,
+            initial_credit_bytes: 0,
+            ..inner
+        }
     }
 
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {

@@ -174,7 +174,6 @@ impl<R: Rail, I: Inlet> Pair<R, I> {
     fn drive(&mut self) {
         for ((rail, inlet), came) in self.ends.iter_mut().zip(&mut self.came) {
             rail.flush();
-            rail.look_around();
             rail.poll_room(|_| {});
             rail.poll_lost(|peer, error| panic!("{peer:?} is lost: {error}"));
             inlet.poll(64, |_, arrival| match arrival {

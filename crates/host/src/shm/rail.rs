@@ -228,6 +228,8 @@ impl Rail for Shm {
         Promises {
             rail: NEAR,
             reliable: true,
+            // The kernel reports the end of every process on this host.
+            may_vanish: false,
             puts: reaches,
             gets: reaches,
             frame_bytes_max: FRAME_BYTES_MAX,

@@ -76,6 +76,7 @@ impl Rail for Udp {
         Promises {
             rail: FAR,
             reliable: false,
+            may_vanish: true,
             puts: false,
             gets: false,
             frame_bytes_max: self.net.directory.frame_bytes_max(),

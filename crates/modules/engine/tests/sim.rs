@@ -74,6 +74,7 @@ impl Ranks {
         let promises = Promises {
             rail: RailId(0),
             reliable: matches!(rail, Rail::Ring),
+            may_vanish: !matches!(rail, Rail::Ring),
             puts: false,
             gets: false,
             frame_bytes_max: 1500,

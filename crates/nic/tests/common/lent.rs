@@ -19,6 +19,7 @@ pub(crate) fn limits() -> Limits {
         credit_bytes: 1024,
         early_bytes_max: 1000,
         // Short, so that peers part and are forgotten within a few events.
+        ask_ns: 100_000_000,
         silence_ns_max: 1_000_000_000,
         idle_ns_max: 2_000_000_000,
         ..Limits::default()
@@ -118,11 +119,12 @@ impl Port for Lent {
     }
 
     fn promises(&self, peer: Peer) -> Promises {
-        let direct = self.reliable && peer == Peer(2);
+        let direct = self.reliable && matches!(peer, Peer(2 | 3));
         Promises {
             rail: RAIL,
             reliable: self.reliable,
-            puts: direct,
+            may_vanish: !self.reliable || peer.0 % 2 == 1,
+            puts: direct && peer == Peer(2),
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,
             initial_credit_bytes: 0,

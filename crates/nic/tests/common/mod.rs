@@ -18,6 +18,7 @@ pub(crate) const JOB: u32 = 0x5eed;
 pub(crate) const PLAIN: Promises = Promises {
     rail: RailId(0),
     reliable: true,
+    may_vanish: false,
     puts: false,
     gets: false,
     frame_bytes_max: 4096,
@@ -25,7 +26,10 @@ pub(crate) const PLAIN: Promises = Promises {
 };
 
 /// A rail that may lose, repeat and reorder.
-pub(crate) const LOSSY: Promises = Promises { reliable: false, ..PLAIN };
+pub(crate) const LOSSY: Promises = Promises { reliable: false, may_vanish: true, ..PLAIN };
+
+/// A rail that is ordered and lossless, and does not report peers that are gone.
+pub(crate) const VANISHING: Promises = Promises { may_vanish: true, ..PLAIN };
 
 /// A rail that is ordered and lossless, and can access the peer's memory.
 pub(crate) const DIRECT: Promises = Promises { puts: true, gets: true, ..PLAIN };
@@ -74,6 +78,10 @@ pub(crate) struct Memory {
     pub(crate) attentive: Vec<Peer>,
     /// The rail has no room.
     pub(crate) full: bool,
+    /// Reads from peers that are gone do not end.
+    pub(crate) reads_on: bool,
+    /// Peers that the NIC has given up.
+    pub(crate) given_up: Vec<Peer>,
     /// Reductions wait for the user.
     pub(crate) slow: bool,
     pub(crate) put_off: Vec<StepRef>,
@@ -450,6 +458,8 @@ impl Memory {
             transfers: Vec::new(),
             attentive: Vec::new(),
             full: false,
+            reads_on: false,
+            given_up: Vec::new(),
             slow: false,
             put_off: Vec::new(),
             armed: None,
@@ -616,6 +626,11 @@ impl Port for Memory {
 
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.completions.push((ticket, outcome));
+    }
+
+    fn give_up(&mut self, peer: Peer) -> Progress {
+        self.given_up.push(peer);
+        if self.reads_on { Progress::Later } else { Progress::Done }
     }
 
     fn arm(&mut self, at: Option<Time>) {

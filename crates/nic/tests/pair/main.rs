@@ -15,4 +15,5 @@ mod reliability;
 mod rendezvous;
 mod rest;
 mod schedules;
+mod silence;
 mod strangers;

@@ -62,6 +62,7 @@ impl Rail {
         let promises = Promises {
             rail: RailId(0),
             reliable: !matches!(self, Rail::Rough),
+            may_vanish: matches!(self, Rail::Rough),
             puts: one_sided,
             gets: one_sided,
             frame_bytes_max: 1500,
