@@ -153,20 +153,15 @@ impl<V: Variant> Nic<V> {
     fn put_on_rail(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
         let state = &mut self.peers[at];
-        if state.peer == self.me {
-            let mut bytes = alloc::vec![0; usize::try_from(payload.len).expect("a frame")];
-            port.load(payload, &mut bytes);
-            self.loopback.push_back((kind, bytes.into()));
-        } else if state.promises.reliable {
-            let envelope = Envelope { job: self.job, marks: None, kind };
-            if port.transmit(state.peer, &envelope, payload) == Sent::Full {
-                return false;
-            }
-            state.talking = kind != Kind::Farewell;
-            self.stats.frames_sent += 1;
-        } else {
+        if !state.promises.reliable {
             return self.launch(at, outgoing, port);
         }
+        let envelope = Envelope { job: self.job, marks: None, kind };
+        if port.transmit(state.peer, &envelope, payload) == Sent::Full {
+            return false;
+        }
+        state.talking = kind != Kind::Farewell;
+        self.stats.frames_sent += 1;
         if let Some(ticket) = ticket {
             self.on_sent(ticket, port);
         }
