@@ -573,9 +573,13 @@ impl Inside<'_> {
     /// Leaves the library; other threads or the agent may have to drive what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
+        if self.core.port.rail.has_own_frames() {
+            self.take_own_frames();
+        }
         self.core.port.rail.flush();
         let others = self.tell_others();
-        if self.core.agent_handover.is_guarded() && !self.core.port.rail.shm.pressing {
+        let pressing = self.core.port.rail.shm.pressing || self.core.port.rail.has_own_frames();
+        if self.core.agent_handover.is_guarded() && !pressing {
             // We only started something, and the agent still guards the doorbell.
             return;
         }
@@ -584,6 +588,15 @@ impl Inside<'_> {
             if !self.core.busy {
                 self.hand_over();
             }
+        }
+    }
+
+    /// Takes what this rank has sent to itself, if an operation may be waiting for it: calling the agent for it would
+    /// take longer.
+    #[cold]
+    fn take_own_frames(&mut self) {
+        if self.core.is_expecting() {
+            self.core.turn(&self.driver.shared);
         }
     }
 
@@ -630,9 +643,12 @@ impl Inside<'_> {
         let moved = self.core.port.rail.is_stuck() && self.core.port.rail.want_room(false);
         // Work that is there already does not ring. Where ringers have no fence the agent polls now and then, so it is
         // woken only for work that nothing else will ever do.
+        let own = self.core.port.rail.has_own_frames();
         let waiting = match oversubscribed {
             true => moved || self.core.has_work(shared),
-            false => moved || !self.core.port.transfers.is_empty() || self.core.nic.is_busy(),
+            false => {
+                moved || own || !self.core.port.transfers.is_empty() || self.core.nic.is_busy()
+            }
         };
         if self.driver.agent.get().is_none() {
             self.driver.agent.get_or_init(|| Agent::start(Arc::clone(shared)));
