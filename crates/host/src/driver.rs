@@ -578,8 +578,8 @@ impl Inside<'_> {
         }
         self.core.port.rail.flush();
         let others = self.tell_others();
-        let pressing = self.core.port.rail.shm.pressing || self.core.port.rail.has_own_frames();
-        if self.core.agent_handover.is_guarded() && !pressing {
+        let rail = &self.core.port.rail;
+        if self.core.agent_handover.is_guarded() && !rail.shm.pressing && !rail.has_own_frames() {
             // We only started something, and the agent still guards the doorbell.
             return;
         }
