@@ -19,20 +19,21 @@ const BYTES_MAX: usize = 128 << 10;
 
 /// Opens the rail from rank `me` to itself.
 pub(crate) fn open(me: Peer, initial_credit_bytes: u32) -> (Loopback, LoopbackInlet) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(LoopbackBuffer::default());
     let inlet = LoopbackInlet { me, shared: Arc::clone(&shared), reading: Vec::new(), at: 0 };
     (Loopback { me, shared, initial_credit_bytes, stuck: false }, inlet)
 }
 
+/// What the two halves share.
 #[derive(Default)]
-struct Shared {
+struct LoopbackBuffer {
     /// Frames one after the other, each behind its length.
     frames: Mutex<Vec<u8>>,
     /// How many frames have been sent and not shown, in this buffer and in that of the receiving half.
     waiting: AtomicUsize,
 }
 
-impl Shared {
+impl LoopbackBuffer {
     fn frames(&self) -> MutexGuard<'_, Vec<u8>> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,7 +47,7 @@ impl Shared {
 /// The sending half.
 pub(crate) struct Loopback {
     me: Peer,
-    shared: Arc<Shared>,
+    shared: Arc<LoopbackBuffer>,
     initial_credit_bytes: u32,
     /// A frame has found no room.
     stuck: bool,
@@ -109,7 +110,7 @@ impl Rail for Loopback {
 /// The receiving half.
 pub(crate) struct LoopbackInlet {
     me: Peer,
-    shared: Arc<Shared>,
+    shared: Arc<LoopbackBuffer>,
     /// The frames that are being shown, and where the next one begins.
     reading: Vec<u8>,
     at: usize,
