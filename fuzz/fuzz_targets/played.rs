@@ -20,7 +20,7 @@ impl Player {
         let mut nic = Nic::new(me, JOB, lent::limits());
         nic.open_region(OPEN, OPEN_BYTES);
         nic.open_counter();
-        Player { nic, port: Lent::new(reliable), pending: Vec::new() }
+        Player { nic, port: Lent::new(me, reliable), pending: Vec::new() }
     }
 
     /// Performs the first event of `input`, and returns the rest. None at the end.
@@ -28,6 +28,7 @@ impl Player {
     /// Frames get the right job, since those of other jobs are dropped before they are parsed.
     pub fn play<'a>(&mut self, input: &'a [u8]) -> Option<&'a [u8]> {
         let Player { nic, port, pending } = self;
+        port.bring_own(nic);
         let [what, len, rest @ ..] = input else { return None };
         let peer = Peer(u32::from(what >> 4 & 7));
         let tag = u32::from(len & 3);
@@ -73,7 +74,7 @@ impl Player {
             _ => {
                 let (bytes, rest) = rest.split_at((*len as usize).min(rest.len()));
                 let frame = [&JOB.to_le_bytes(), bytes].concat();
-                // The rail that leads to every peer, or another.
+                // The rail that leads to every other peer, or another.
                 let via = RailId(u8::from(what & 0x80 != 0));
                 nic.on_frame(peer, via, Seal::Intact, &frame, port);
                 return Some(rest);

@@ -594,6 +594,9 @@ impl Inside<'_> {
     /// Leaves the library; other threads or the agent may have to drive what is outstanding.
     #[inline(always)]
     fn leave(&mut self) {
+        if self.core.port.rail.has_own_frames() {
+            self.take_own_frames();
+        }
         self.core.port.rail.flush();
         if !self.tell_others() && self.core.is_expecting() {
             self.leave_behind();
@@ -613,6 +616,15 @@ impl Inside<'_> {
             self.call.is_due = self.core.has_unannounced_work();
         } else if is_long || !duty.agent_looks_soon() {
             self.hand_over();
+        }
+    }
+
+    /// Takes what this rank has sent to itself, if an operation may be waiting for it: calling the agent for it would
+    /// take longer.
+    #[cold]
+    fn take_own_frames(&mut self) {
+        if self.core.is_expecting() {
+            self.core.turn(&self.driver.shared);
         }
     }
 

@@ -22,6 +22,7 @@
 //! | `udp/` | the rail between hosts: sealed datagrams |
 //! | `fabric/` | the other rail between hosts: libfabric, for hardware made for messages |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
+//! | `loopback.rs` | the rail from a rank to itself |
 //! | `memory.rs` | user memory as spans |
 //! | `completion.rs` | outcomes of operations, and what waits for them |
 //! | `wait_policy.rs`, `lock.rs` | how long to spin before sleeping; the lock around a NIC |
@@ -48,6 +49,7 @@ pub mod fuzzed;
 pub mod job;
 mod launcher;
 mod lock;
+mod loopback;
 pub mod memory;
 mod module;
 pub mod net;

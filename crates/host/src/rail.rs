@@ -42,6 +42,8 @@ use ferrywire_nic::{Envelope, Key, Peer, Promises, RailId, Sent, Span, Ticket};
 pub const NEAR: RailId = RailId(0);
 /// A network: leads to the ranks of other hosts.
 pub const FAR: RailId = RailId(1);
+/// Loopback: leads from a rank to itself.
+pub const OWN: RailId = RailId(2);
 
 /// The half that sends. Methods with a default are optional.
 pub trait Rail {

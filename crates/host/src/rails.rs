@@ -1,5 +1,5 @@
-//! All rails of a rank as one: ranks on this host are reached through shared memory, others through the
-//! network, by whichever of its two rails the job has chosen.
+//! All rails of a rank as one: the rank itself is reached through loopback, others on this host through shared memory,
+//! those on other hosts through the network, by whichever of its two rails the job has chosen.
 //!
 //! The shared-memory rail numbers peers by local rank, as its segment does; the others number them by rank in the job.
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
+use crate::loopback::{self, Loopback, LoopbackInlet};
 use crate::net::Net;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::plane::Plane;
@@ -22,8 +23,11 @@ pub(crate) fn open(plane: &Plane, local_rank: u32, initial_credit_bytes: u32) ->
     let (shm, shm_inlet) = shm::open(plane, local_rank, initial_credit_bytes);
     let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
     let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
-    let rails = Rails { shm, far, here };
-    (rails, Inlets { shm: shm_inlet, far: far_inlet, here, rest: 0 })
+    let me = here.rank(Peer(local_rank));
+    let (loopback, loopback_inlet) = loopback::open(me, initial_credit_bytes);
+    let rails = Rails { me, loopback, shm, far, here };
+    let inlets = Inlets { loopback: loopback_inlet, shm: shm_inlet, far: far_inlet, here, rest: 0 };
+    (rails, inlets)
 }
 
 fn open_far(net: &Arc<Net>) -> (NetworkRail, NetworkInlet) {
@@ -79,6 +83,8 @@ impl Here {
 
 /// The halves that send.
 pub(crate) struct Rails {
+    me: Peer,
+    loopback: Loopback,
     pub(crate) shm: Shm,
     far: Option<NetworkRail>,
     here: Here,
@@ -172,6 +178,12 @@ impl Rails {
         self.far.is_some()
     }
 
+    /// Whether frames from this rank to itself wait for a turn. No doorbell rings for them.
+    #[inline(always)]
+    pub(crate) fn has_own_frames(&self) -> bool {
+        !self.loopback.is_empty()
+    }
+
     /// See [`Shm::want_room`].
     #[must_use]
     pub(crate) fn want_room(&mut self, leaving: bool) -> bool {
@@ -199,6 +211,11 @@ impl Rails {
     }
 
     #[inline(never)]
+    fn send_own(&mut self, envelope: &Envelope, payload: &[u8]) -> Sent {
+        self.loopback.send(self.me, envelope, payload)
+    }
+
+    #[inline(never)]
     fn send_far(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         self.far(to).send(to, envelope, payload)
     }
@@ -207,6 +224,7 @@ impl Rails {
 impl Rail for Rails {
     fn promises(&self, peer: Peer) -> Promises {
         match (self.here.local_rank(peer), &self.far) {
+            _ if peer == self.me => self.loopback.promises(peer),
             (Some(local_rank), _) => self.shm.promises(local_rank),
             (None, Some(far)) => far.promises(peer),
             (None, None) => unreachable!("{peer:?} is in no job of this host"),
@@ -216,6 +234,7 @@ impl Rail for Rails {
     #[inline(always)]
     fn send(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         match self.here.local_rank(to) {
+            _ if to == self.me => self.send_own(envelope, payload),
             Some(local_rank) => self.shm.send(local_rank, envelope, payload),
             None => self.send_far(to, envelope, payload),
         }
@@ -230,6 +249,7 @@ impl Rail for Rails {
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
         let here = self.here;
+        self.loopback.poll_room(&mut show);
         self.shm.poll_room(|local_rank| show(here.rank(local_rank)));
         if let Some(far) = &mut self.far {
             far.poll_room(show);
@@ -245,11 +265,15 @@ impl Rail for Rails {
     }
 
     fn is_stuck(&self) -> bool {
-        self.far.as_ref().is_some_and(NetworkRail::is_stuck) || self.shm.is_stuck()
+        self.far.as_ref().is_some_and(NetworkRail::is_stuck)
+            || self.shm.is_stuck()
+            || self.loopback.is_stuck()
     }
 
     fn is_drained(&mut self) -> bool {
-        self.shm.is_drained() && self.far.as_mut().is_none_or(NetworkRail::is_drained)
+        self.loopback.is_drained()
+            && self.shm.is_drained()
+            && self.far.as_mut().is_none_or(NetworkRail::is_drained)
     }
 
     fn attends(&self, peer: Peer) -> bool {
@@ -310,6 +334,7 @@ impl Rail for Rails {
 
 /// The halves that receive.
 pub(crate) struct Inlets {
+    loopback: LoopbackInlet,
     shm: ShmInlet,
     far: Option<NetworkInlet>,
     here: Here,
@@ -322,17 +347,27 @@ impl Inlet for Inlets {
     #[inline(always)]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let here = self.here;
-        let taken =
+        let mut taken =
             self.shm.poll(limit, |local_rank, arrival| take(here.rank(local_rank), arrival));
+        if self.loopback.is_ready() {
+            taken += self.poll_own(limit, &mut take);
+        }
         if self.far.is_none() { taken } else { taken + self.poll_far(limit, taken > 0, take) }
     }
 
     fn is_ready(&self) -> bool {
-        self.far.as_ref().is_some_and(NetworkInlet::is_ready) || self.shm.is_ready()
+        self.far.as_ref().is_some_and(NetworkInlet::is_ready)
+            || self.shm.is_ready()
+            || self.loopback.is_ready()
     }
 }
 
 impl Inlets {
+    #[inline(never)]
+    fn poll_own(&mut self, limit: usize, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
+        self.loopback.poll(limit, take)
+    }
+
     #[inline(never)]
     fn poll_far(&mut self, limit: usize, busy: bool, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         let Some(far) = &mut self.far else { return 0 };

@@ -312,7 +312,10 @@ impl Core {
 
     /// Whether there is something to do that no doorbell announces.
     pub(crate) fn has_unannounced_work(&self) -> bool {
-        self.nic.is_busy() || !self.port.transfers.is_empty() || self.port.rail.is_stuck()
+        self.nic.is_busy()
+            || !self.port.transfers.is_empty()
+            || self.port.rail.is_stuck()
+            || self.port.rail.has_own_frames()
     }
 
     /// Whether an application thread would find something to do.

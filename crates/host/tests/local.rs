@@ -116,6 +116,52 @@ fn post_receive(driver: &Driver, from: u32, tag: u32, bytes: &mut [u8]) -> Poste
     }
 }
 
+/// No doorbell rings for what a rank sends to itself, so no thread may leave it behind.
+#[test]
+fn a_message_to_self_has_arrived_when_the_call_returns() {
+    for oversubscribed in [false, true] {
+        run(1, oversubscribed, |driver| {
+            for (tag, len) in (0..).zip([0_usize, 8, 100, 8192, 8193, 1 << 20]) {
+                let bytes = vec![7; len];
+                let mut into = vec![0; len];
+                let Posted::Pending(receive) = post_receive(driver, 0, tag, &mut into) else {
+                    panic!("nothing has been sent yet");
+                };
+                let word = MatchWord::new(0, 0, tag);
+                // SAFETY: the bytes are borrowed until the operation is over.
+                let send = unsafe {
+                    driver.submit(|nic, port| {
+                        nic.post_send(Peer(0), word, memory::lend(&bytes), Mode::Standard, port)
+                    })
+                };
+                assert!(!driver.inspect(ferrywire_nic::Nic::is_expecting), "{len} bytes");
+                let sent = match send {
+                    Posted::Done(outcome) => outcome,
+                    Posted::Pending(ticket) => driver.wait(ticket),
+                };
+                assert_eq!(sent, Outcome::Done);
+                let len = len as u64;
+                assert_eq!(driver.test(receive), Some(Outcome::Received(Received { word, len })));
+                assert!(into == bytes, "{len} bytes");
+            }
+        });
+    }
+}
+
+#[test]
+fn messages_to_self_wait_for_their_receives() {
+    run(1, false, |driver| {
+        for tag in 0..100 {
+            assert_eq!(send(driver, 0, tag, &tag.to_le_bytes()), Outcome::Done);
+        }
+        for tag in (0..100_u32).rev() {
+            let mut bytes = [0; 4];
+            receive(driver, 0, tag, &mut bytes);
+            assert_eq!(u32::from_le_bytes(bytes), tag);
+        }
+    });
+}
+
 #[test]
 fn an_outcome_waits_until_it_is_asked_for() {
     run(2, true, |driver| {

@@ -8,7 +8,7 @@ use crate::matcher::{Matcher, Queue};
 use crate::nic::{Ended, Nic, Variant};
 use crate::op::{Op, OpState};
 use crate::peers::At;
-use crate::port::{Port, Promises, RailId};
+use crate::port::{Port, RailId};
 use crate::types::{Fault, Outcome, Peer, Span, Ticket, Time};
 use crate::word::MatchWord;
 
@@ -208,24 +208,19 @@ impl<V: Variant> Nic<V> {
         self.admit(peer, port).ok_or(Fault::PeerDown(peer))
     }
 
-    /// The sender of a frame that came by `via`. A frame that claims to come from us, or from a peer that another
-    /// rail reaches, creates no state.
+    /// The sender of a frame that came by `via`. A frame that claims to come from a peer that another rail reaches
+    /// creates no state.
     #[inline(always)]
     pub(crate) fn admit_by(&mut self, via: RailId, peer: Peer, port: &mut impl Port) -> Option<At> {
         let rail = match self.peers.find(peer) {
             Some(at) => self.peers[at].promises.rail,
-            None => self.rail_to(peer, port),
+            None => port.promises(peer).rail,
         };
         if rail != via && !V::has(Bug::ForgedSource) {
             self.stats.foreign += 1;
             return None;
         }
         self.admit(peer, port)
-    }
-
-    #[cold]
-    fn rail_to(&self, peer: Peer, port: &impl Port) -> RailId {
-        if peer == self.me { LOOPBACK.rail } else { port.promises(peer).rail }
     }
 
     #[inline(always)]
@@ -249,8 +244,7 @@ impl<V: Variant> Nic<V> {
         } else {
             self.newcomers += 1;
         }
-        let promises = if peer == self.me { LOOPBACK } else { port.promises(peer) };
-        self.peers.add(peer, promises, now)
+        self.peers.add(peer, port.promises(peer), now)
     }
 
     /// Checks a few old peers for each new one.
@@ -286,7 +280,7 @@ impl<V: Variant> Nic<V> {
     /// Says farewell, giving all credit back, if we want nothing from the peer.
     fn take_leave(&mut self, at: At, port: &mut impl Port) {
         let state = &mut self.peers[at];
-        if !state.talking || !state.is_at_rest() || state.peer == self.me {
+        if !state.talking || !state.is_at_rest() {
             return;
         }
         for lane in &mut state.lanes {
@@ -305,14 +299,3 @@ impl<V: Variant> Nic<V> {
 
 /// How many old peers each new contact checks. With two, the table shrinks faster than it grows.
 const LOOKS_PER_CONTACT: u32 = 2;
-
-/// What the rail to ourselves promises.
-const LOOPBACK: Promises = Promises {
-    rail: RailId(u8::MAX),
-    reliable: true,
-    may_vanish: false,
-    puts: false,
-    gets: false,
-    frame_bytes_max: u32::MAX,
-    initial_credit_bytes: 0,
-};

@@ -175,26 +175,21 @@ impl<V: Variant> Nic<V> {
     fn put_on_rail(&mut self, at: At, outgoing: Outgoing, port: &mut impl Port) -> bool {
         let Outgoing { kind, payload, ticket } = outgoing;
         let state = &mut self.peers[at];
-        if state.peer == self.me {
-            let mut bytes = alloc::vec![0; usize::try_from(payload.len).expect("a frame")];
-            port.load(payload, &mut bytes);
-            self.loopback.push_back((kind, bytes.into()));
-        } else if state.promises.reliable {
-            let envelope = Envelope { job: self.job, marks: None, kind };
-            let sent = port.transmit(state.peer, &envelope, payload);
-            // A frame that found no room counts too: a peer that takes none may be gone.
-            let owed = !matches!(kind, Kind::Ask | Kind::Ack | Kind::Farewell);
-            if owed && state.silence.is_some() {
-                self.expect_sign(at, port);
-            }
-            if sent == Sent::Full {
-                return false;
-            }
-            self.peers[at].talking = kind != Kind::Farewell;
-            self.stats.frames_sent += 1;
-        } else {
+        if !state.promises.reliable {
             return self.launch(at, outgoing, port);
         }
+        let envelope = Envelope { job: self.job, marks: None, kind };
+        let sent = port.transmit(state.peer, &envelope, payload);
+        // A frame that found no room counts too: a peer that takes none may be gone.
+        let owed = !matches!(kind, Kind::Ask | Kind::Ack | Kind::Farewell);
+        if owed && state.silence.is_some() {
+            self.expect_sign(at, port);
+        }
+        if sent == Sent::Full {
+            return false;
+        }
+        self.peers[at].talking = kind != Kind::Farewell;
+        self.stats.frames_sent += 1;
         if let Some(ticket) = ticket {
             self.on_sent(ticket, port);
         }

@@ -118,8 +118,10 @@ impl<V: Variant> Nic<V> {
         let Whole { word, secured, synchronous } = whole;
         let group = word.group();
         if group & THROUGH != 0 && self.peers[at].peer == self.me {
+            self.modules.on_back(secured);
             let word = if word.is_ended() { word } else { word.outer() };
-            return self.on_eager::<true, false>(at, Whole { word, ..whole }, payload, port);
+            self.on_eager::<true, false>(at, Whole { word, ..whole }, payload, port);
+            return self.discard_if_unloaded(word.outer().group(), port);
         }
         if group & (INNER | THROUGH) != 0 {
             self.stats.malformed += 1;
@@ -162,7 +164,14 @@ impl<V: Variant> Nic<V> {
 
     /// Handles the offer of a group with a module: chooses the word under which it is matched.
     #[cold]
-    pub(crate) fn redirect(&mut self, at: At, offer: Offer) -> Option<Offer> {
+    pub(crate) fn on_offer_called(
+        &mut self,
+        at: At,
+        offer: Offer,
+        secured: bool,
+        first: bool,
+        port: &mut impl Port,
+    ) {
         let group = offer.word.group();
         let word = match group & (INNER | THROUGH) {
             0 => offer.word.with_group(group | INNER),
@@ -170,15 +179,26 @@ impl<V: Variant> Nic<V> {
             ENDED if self.peers[at].peer == self.me => offer.word,
             _ => {
                 self.stats.malformed += 1;
-                return None;
+                return;
             }
         };
-        Some(Offer { word, ..offer })
+        self.on_offer(at, Offer { word, ..offer }, secured, first, port);
+        if group & THROUGH != 0 {
+            self.discard_if_unloaded(word.outer().group(), port);
+        }
+    }
+
+    /// Drops what a module has let through and what comes back only after it was unloaded, as [`Nic::unload`] drops
+    /// what has come back before.
+    fn discard_if_unloaded(&mut self, group: u16, port: &mut impl Port) {
+        if self.modules.find(group).is_none() {
+            self.discard(group, port);
+        }
     }
 
     /// Whether the module is idle, nothing waits for it, and nothing that it has let through can be overtaken.
     fn is_listening(&self, at: usize) -> bool {
-        let passed = self.modules.loaded[at].passing == 0 && self.loopback.is_empty();
+        let passed = self.modules.loaded[at].passing == 0 && self.modules.on_rail == 0;
         (passed || V::has(Bug::PassingIgnored)) && self.is_waiting(at)
     }
 

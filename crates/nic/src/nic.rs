@@ -3,7 +3,6 @@
 //! Read [`Nic::on_frame`] and `Nic::absorb` for the receive path, [`Nic::post_send`] (in `send.rs`) for the send
 //! path. The other files do what these decide.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
@@ -68,8 +67,6 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) counters: Counters,
     pub(crate) modules: Modules,
     pub(crate) regions: HashMap<Region, u64, BuildHasherDefault<Mix>>,
-    /// Frames to this NIC itself, which need no rail.
-    pub(crate) loopback: VecDeque<(Kind, Box<[u8]>)>,
     /// Steps of schedules that may start.
     pub(crate) ready: Ready,
     /// Open runs, and the runs deferred until one of them ends.
@@ -198,7 +195,6 @@ impl<V: Variant> Nic<V> {
             counters: Counters::default(),
             modules: Modules::default(),
             regions: HashMap::default(),
-            loopback: VecDeque::new(),
             ready: Ready::default(),
             open_runs: OpenRuns::default(),
             deferred: VecDeque::new(),
@@ -296,7 +292,10 @@ impl<V: Variant> Nic<V> {
             }
             Kind::Offer { word, secured, first, ticket, source, key } => {
                 let offer = Offer { word, sender: ticket, source, key };
-                self.on_offer(at, offer, secured, first, port);
+                match word.has_module() {
+                    false => self.on_offer(at, offer, secured, first, port),
+                    true => self.on_offer_called(at, offer, secured, first, port),
+                }
             }
             Kind::Answer { queue, accepted, wanted, credit } => {
                 self.on_answer(at, queue, accepted, wanted, credit, port);
@@ -364,10 +363,7 @@ impl<V: Variant> Nic<V> {
     /// Whether work is left that depends on no event: then [`Nic::on_turn`] should be called soon.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
-        !(self.loopback.is_empty()
-            && self.ready.is_empty()
-            && self.modules.is_idle()
-            && self.newcomers == 0)
+        !(self.ready.is_empty() && self.modules.is_idle() && self.newcomers == 0)
     }
 
     /// Continues the work that is left, so that the caller could do other work in between.
@@ -375,8 +371,8 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Does the work that the last event has made possible: loopback frames, steps of schedules, checks of old
-    /// peers, modules. Every `At` of the caller is invalid afterwards.
+    /// Does the work that the last event has made possible: steps of schedules, checks of old peers,
+    /// modules. Every `At` of the caller is invalid afterwards.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: &mut impl Port) {
         if self.is_busy() || self.deadlines.have_changed() {
@@ -387,14 +383,9 @@ impl<V: Variant> Nic<V> {
     #[inline(never)]
     fn settle_slowly(&mut self, port: &mut impl Port) {
         self.modules.begin_turn();
-        // A module that sends to itself never finishes, so the runs of a turn are bounded.
+        // A module may make itself due again, so the runs of a turn are bounded.
         while self.modules.may_run() {
-            if let Some((kind, payload)) = self.loopback.pop_front() {
-                let me = self.me;
-                if let Some(at) = self.admit(me, port) {
-                    self.absorb(at, kind, &payload, port);
-                }
-            } else if let Some(step) = self.ready.pop() {
+            if let Some(step) = self.ready.pop() {
                 self.start_step(step, port);
             } else if self.newcomers > 0 {
                 self.look_at_old_peers(port);
@@ -609,7 +600,6 @@ impl<V: Variant> Nic<V> {
             + self.open_runs.heap_bytes()
             + self.deferred.capacity() * size_of::<Deferred>()
             + self.undecided.capacity() * size_of::<StepRef>()
-            + self.loopback.capacity() * size_of::<(Kind, Box<[u8]>)>()
             + self.deadlines.heap_bytes()
     }
 }

@@ -14,6 +14,9 @@ pub trait Port {
 
     /// What the rail to `peer` promises. The answer for a peer never changes, but puts and gets may be refused
     /// later.
+    ///
+    /// `peer` may be this process: a rank sends to itself as to any other. The rail that leads there is reliable, and
+    /// no other process can write to it.
     fn promises(&self, peer: Peer) -> Promises;
 
     /// Whether a user thread of `peer`, which may be this process, is waiting for its NIC and so has time to move

@@ -429,9 +429,6 @@ impl<V: Variant> Nic<V> {
             self.stats.malformed += 1;
             return;
         }
-        let redirected =
-            if offer.word.has_module() { self.redirect(at, offer) } else { Some(offer) };
-        let Some(offer) = redirected else { return };
         let Offer { word, sender, source, key } = offer;
         let queue = self.queue_of(word.group());
         if first {

@@ -78,11 +78,7 @@ impl<V: Variant> Nic<V> {
         }
         let state = &mut self.peers[at];
         // Most messages: under credit, to a peer that nothing waits for, on a reliable rail that has room.
-        if !synchronous
-            && state.promises.reliable
-            && state.backlog.is_none()
-            && state.peer != self.me
-        {
+        if !synchronous && state.promises.reliable && state.backlog.is_none() {
             let kind = Kind::Eager { word, secured: true, synchronous: None };
             let envelope = Envelope { job: self.job, marks: None, kind };
             if port.transmit(state.peer, &envelope, source) == Sent::Away {

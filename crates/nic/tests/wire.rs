@@ -50,12 +50,13 @@ proptest! {
 
     #[test]
     fn a_nic_survives_any_frames(reliable: bool, events in prop::collection::vec(event(), 0..200)) {
-        let mut port = Lent::new(reliable);
+        let mut port = Lent::new(Peer(0), reliable);
         let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
         nic.open_region(OPEN, OPEN_BYTES);
         nic.open_counter();
         for event in events {
             event.happen(&mut nic, &mut port);
+            port.bring_own(&mut nic);
             let held = nic.holdings();
             let set_aside: u32 = held.stores.iter().map(|store| store.reserved).sum();
             prop_assert_eq!(set_aside, held.promised);

@@ -111,7 +111,7 @@ pub const CANARIES: &[Canary] = &[
         name: "shown-twice",
         what: "a probe sees a held message that a receive is waiting for",
         fault: Fault::Nic(Bug::ShownTwice),
-        first: 70_001_000,
+        first: 70_006_000,
         asserted: false,
     },
     Canary {

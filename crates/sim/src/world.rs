@@ -315,7 +315,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
 
     /// Credit of a rank at a peer before first contact, in each queue pair.
     pub fn initial_credit_bytes(&self, from: Peer, to: Peer) -> u32 {
-        if from == to { 0 } else { self.fabric.link(from, to).promises.initial_credit_bytes }
+        self.fabric.link(from, to).promises.initial_credit_bytes
     }
 
     /// Number of spans that peers may read at a rank.
@@ -638,12 +638,16 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.push(at.after(late), Event::Frame { from, to, bytes });
     }
 
-    /// Arrival time of bytes that leave now. They queue at the sender's egress and at the receiver's processor.
+    /// Arrival time of bytes that leave now. They queue at the sender's egress, unless they are for the sender, and at
+    /// the receiver's processor.
     fn arrival(&mut self, from: Peer, to: Peer, bytes: u64) -> Time {
         let link = *self.fabric.link(from, to);
         let costs = self.fabric.costs;
         let sender = self.rank_mut(from);
         sender.busy_until += costs.frame_ns;
+        if from == to {
+            return Time(sender.busy_until);
+        }
         let leaves = sender.busy_until.max(sender.egress_until) + link.busy_ns(bytes);
         sender.egress_until = leaves;
         Time(leaves + link.latency_ns)

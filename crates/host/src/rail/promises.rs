@@ -11,6 +11,7 @@ use super::recorder::Recorder;
 use super::{Arrival, Inlet, Rail};
 use crate::fabric;
 use crate::job::LocalWire;
+use crate::loopback;
 use crate::net::tests::ranks;
 use crate::shm;
 use crate::udp;
@@ -96,6 +97,16 @@ fn shared_memory_keeps_its_promises() {
     for oversubscribed in [false, true] {
         keeps_its_promises(|| shm::pair(oversubscribed).expect("a segment"));
     }
+}
+
+/// What a rank sends to itself comes out at the same rank: two such rails, crossed, are a pair.
+#[test]
+fn loopback_keeps_its_promises() {
+    keeps_its_promises(|| {
+        let [(first, to_first), (second, to_second)] =
+            [Peer(1), Peer(0)].map(|me| loopback::open(me, 0));
+        [(first, to_second), (second, to_first)]
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::THROUGH;
 use super::table::ModuleReceive;
 use crate::nic::{Nic, Variant};
-use crate::op::Owner;
+use crate::op::{OpState, Owner};
 use crate::port::Port;
 use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
@@ -59,7 +59,14 @@ impl<V: Variant> Nic<V> {
         }
         let kept = self.modules.kept.claim(SentByModule { group, span: outbox, passing });
         let owner = Owner::Kept(kept);
-        match self.begin_send(owner, to, word, outbox.first(len), Mode::Standard, port) {
+        let posted = self.begin_send(owner, to, word, outbox.first(len), Mode::Standard, port);
+        // Under credit, it is over for the sender once it is on the rail, and can still be overtaken there.
+        let secured = match posted {
+            Posted::Done(outcome) => outcome == Outcome::Done,
+            Posted::Pending(ticket) => matches!(self.op_mut(ticket).state, OpState::Flying { .. }),
+        };
+        self.modules.on_rail += u32::from(passing && secured);
+        match posted {
             Posted::Pending(_) => {
                 self.modules.outboxes[class] = None;
                 if let Some(loaded) = self.modules.find_mut(group) {

@@ -72,6 +72,8 @@ pub(crate) struct Table {
     /// Buffers for the next message of a module: small, medium and long. Each is free again as soon as the rail
     /// has the message.
     pub(super) outboxes: [Option<Span>; OUTBOXES],
+    /// Messages under credit that modules have let through and that have not come back to us.
+    pub(super) on_rail: u32,
     /// Module runs left in this turn.
     pub(super) runs_left: u32,
     /// The payload of the current message, once the module has changed it.
@@ -129,6 +131,7 @@ impl Default for Table {
             due: VecDeque::new(),
             kept: Slab::new(),
             outboxes: [None; OUTBOXES],
+            on_rail: 0,
             runs_left: RUNS_PER_TURN_MAX,
             scratch: Vec::new(),
         }
@@ -146,6 +149,13 @@ impl Modules {
     /// Whether modules may still run in this turn.
     pub(crate) fn may_run(&self) -> bool {
         self.table.as_ref().is_none_or(|table| table.runs_left > 0)
+    }
+
+    /// A message that a module has let through has come back to us.
+    pub(super) fn on_back(&mut self, secured: bool) {
+        if let Some(table) = &mut self.table {
+            table.on_rail = table.on_rail.saturating_sub(u32::from(secured));
+        }
     }
 
     /// Messages of modules in flight.

@@ -1,15 +1,18 @@
 //! A port for NICs that get arbitrary frames. It fails when the NIC touches a span that was not lent, or that the
 //! user has back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use ferrywire_nic::{
-    Envelope, Key, Limits, Operator, Outcome, Peer, Port, Posted, Progress, Promises, RailId,
-    Region, Sent, Span, StepRef, Ticket, Time,
+    Envelope, Key, Limits, Nic, Operator, Outcome, Peer, Port, Posted, Progress, Promises, RailId,
+    Region, Seal, Sent, Span, StepRef, Ticket, Time,
 };
 
-/// The rail that leads to every peer.
+/// The rail that leads to every other peer.
 pub(crate) const RAIL: RailId = RailId(0);
+
+/// The rail that leads back to the NIC itself.
+const OWN_RAIL: RailId = RailId(u8::MAX);
 
 /// Limits that a few short messages reach.
 pub(crate) fn limits() -> Limits {
@@ -42,6 +45,7 @@ pub(crate) enum Use {
 }
 
 pub(crate) struct Lent {
+    me: Peer,
     pub(crate) now: Time,
     pub(crate) reliable: bool,
     regions: BTreeMap<Region, (u64, Use)>,
@@ -52,13 +56,16 @@ pub(crate) struct Lent {
     /// Puts and gets in progress.
     transfers: Vec<(Use, Ticket)>,
     last: Region,
-    /// Frames sent, if the test records them.
+    /// Frames from the NIC to itself.
+    own: VecDeque<Vec<u8>>,
+    /// Frames sent to others, if the test records them.
     pub(crate) sent: Option<Vec<(Peer, Vec<u8>)>>,
 }
 
 impl Lent {
-    pub(crate) fn new(reliable: bool) -> Lent {
+    pub(crate) fn new(me: Peer, reliable: bool) -> Lent {
         Lent {
+            me,
             now: Time(0),
             reliable,
             regions: BTreeMap::from([(OPEN, (OPEN_BYTES, Use::Both))]),
@@ -66,6 +73,7 @@ impl Lent {
             ended: Vec::new(),
             transfers: Vec::new(),
             last: OPEN,
+            own: VecDeque::new(),
             sent: None,
         }
     }
@@ -87,6 +95,13 @@ impl Lent {
             _ => {
                 self.regions.remove(&span.region);
             }
+        }
+    }
+
+    /// Brings the NIC the frames that it has sent to itself.
+    pub(crate) fn bring_own(&mut self, nic: &mut Nic) {
+        while let Some(frame) = self.own.pop_front() {
+            nic.on_frame(self.me, OWN_RAIL, Seal::Intact, &frame, self);
         }
     }
 
@@ -119,11 +134,12 @@ impl Port for Lent {
     }
 
     fn promises(&self, peer: Peer) -> Promises {
+        let own = peer == self.me;
         let direct = self.reliable && matches!(peer, Peer(2 | 3));
         Promises {
-            rail: RAIL,
-            reliable: self.reliable,
-            may_vanish: !self.reliable || peer.0 % 2 == 1,
+            rail: if own { OWN_RAIL } else { RAIL },
+            reliable: self.reliable || own,
+            may_vanish: !own && (!self.reliable || peer.0 % 2 == 1),
             puts: direct && peer == Peer(2),
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,
@@ -136,12 +152,10 @@ impl Port for Lent {
         if to == Peer(1) && self.now.0 % 2 == 1 {
             return Sent::Full;
         }
-        if let Some(sent) = &mut self.sent {
-            let mut frame = vec![0; Envelope::BYTES_MAX];
-            let head = envelope.emit(frame.first_chunk_mut().expect("as long"));
-            frame.truncate(head);
-            frame.resize(head + usize::try_from(payload.len).expect("short"), 7);
-            sent.push((to, frame));
+        if to == self.me {
+            self.own.push_back(frame(envelope, payload));
+        } else if let Some(sent) = &mut self.sent {
+            sent.push((to, frame(envelope, payload)));
         }
         Sent::Away
     }
@@ -216,4 +230,13 @@ impl Port for Lent {
     }
 
     fn arm(&mut self, _: Option<Time>) {}
+}
+
+/// A frame with a payload of some bytes: the port has none.
+fn frame(envelope: &Envelope, payload: Span) -> Vec<u8> {
+    let mut frame = vec![0; Envelope::BYTES_MAX];
+    let head = envelope.emit(frame.first_chunk_mut().expect("as long"));
+    frame.truncate(head);
+    frame.resize(head + usize::try_from(payload.len).expect("short"), 7);
+    frame
 }

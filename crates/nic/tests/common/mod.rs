@@ -34,6 +34,9 @@ pub(crate) const VANISHING: Promises = Promises { may_vanish: true, ..PLAIN };
 /// A rail that is ordered and lossless, and can access the peer's memory.
 pub(crate) const DIRECT: Promises = Promises { puts: true, gets: true, ..PLAIN };
 
+/// The rail from a rank to itself.
+pub(crate) const OWN: Promises = Promises { rail: RailId(u8::MAX), ..PLAIN };
+
 /// Limits small enough for a test to reach.
 pub(crate) fn limits() -> Limits {
     Limits {
@@ -67,6 +70,7 @@ pub(crate) struct World {
 
 /// The port of one NIC: memory by region, and a record of all calls.
 pub(crate) struct Memory {
+    me: Peer,
     now: Time,
     /// The exact time, if it is later than `now`.
     pub(crate) clock: Time,
@@ -111,7 +115,7 @@ impl World {
     pub(crate) fn new(ranks: u32, promises: Promises, limits: &Limits) -> World {
         World {
             nics: (0..ranks).map(|rank| Nic::new(Peer(rank), JOB, limits.clone())).collect(),
-            ports: (0..ranks).map(|_| Memory::new(promises)).collect(),
+            ports: (0..ranks).map(|rank| Memory::new(Peer(rank), promises)).collect(),
             frames: BTreeMap::new(),
             transfers: VecDeque::new(),
             now: Time(0),
@@ -248,7 +252,8 @@ impl World {
     }
 
     pub(crate) fn arrive(&mut self, from: usize, to: usize, frame: &[u8]) {
-        self.arrive_by(PLAIN.rail, from, to, frame);
+        let via = if from == to { OWN.rail } else { PLAIN.rail };
+        self.arrive_by(via, from, to, frame);
     }
 
     /// Delivers a frame by the given rail.
@@ -448,8 +453,9 @@ impl World {
 }
 
 impl Memory {
-    pub(crate) fn new(promises: Promises) -> Memory {
+    pub(crate) fn new(me: Peer, promises: Promises) -> Memory {
         Memory {
+            me,
             now: Time(0),
             clock: Time(0),
             promises,
@@ -534,8 +540,8 @@ impl Port for Memory {
         self.attentive.contains(&peer)
     }
 
-    fn promises(&self, _: Peer) -> Promises {
-        self.promises
+    fn promises(&self, peer: Peer) -> Promises {
+        if peer == self.me { OWN } else { self.promises }
     }
 
     fn transmit(&mut self, to: Peer, envelope: &Envelope, payload: Span) -> Sent {
@@ -543,7 +549,7 @@ impl Port for Memory {
             return Sent::Full;
         }
         let frame = frame(envelope, self.at(payload));
-        assert!(frame.len() as u64 <= u64::from(self.promises.frame_bytes_max), "a frame too long");
+        assert!(frame.len() <= self.promises(to).frame_bytes_max as usize, "a frame too long");
         self.out.push((to, frame));
         self.sent.push((to, *envelope));
         Sent::Away

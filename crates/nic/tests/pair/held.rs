@@ -260,10 +260,12 @@ fn a_held_message_of_no_bytes_finds_the_receive_that_waits_for_it() {
 fn a_message_to_self_is_held_when_the_own_budget_is_used_up() {
     let mut world = World::new(1, PLAIN, &tight(4));
     let sends: Vec<_> = (1..=8).map(|n| world.send_text(0, 0, 1, &pattern(n))).collect();
+    world.run_until_quiet();
     world.assert_pending(0, sends[7]);
     for (len, send) in (1..).zip(sends) {
         let into = world.room(0, 10);
         let receive = world.receive(0, 0, 1, into);
+        world.run_until_quiet();
         world.assert_received(0, receive, into, &pattern(len));
         world.assert_done(0, send);
     }
@@ -275,9 +277,11 @@ fn a_receive_for_a_message_to_self_that_is_held_gets_it() {
     let mut world = World::new(1, PLAIN, &tight(2));
     let first = world.send_text(0, 0, 1, b"first");
     let second = world.send_text(0, 0, 2, b"second");
+    world.run_until_quiet();
     world.assert_pending(0, second);
     let into = world.room(0, 6);
     let receive = world.receive(0, 0, 2, into);
+    world.run_until_quiet();
     world.assert_received(0, receive, into, b"second");
     world.assert_done(0, second);
     let receive = world.receive(0, 0, 1, into);

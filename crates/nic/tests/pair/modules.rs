@@ -317,6 +317,50 @@ fn a_fault_overtakes_no_message_and_no_message_overtakes_a_fault() {
     }
 }
 
+/// What a module lets through travels to its own rank once more, and the next message may come meanwhile.
+#[test]
+fn no_message_overtakes_one_that_is_on_its_way_back() {
+    let mut world = World::new(2, PLAIN, &roomy());
+    load(&mut world, |hook| match hook.tag() {
+        1 => Ok(Verdict::Deliver),
+        _ => Ok(Verdict::Consume),
+    });
+    let into = [1, 2, 3].map(|_| world.room(1, 10));
+    let receives = into.map(|into| receive(&mut world, 1, 0, 1, into));
+    // Rank 0 gets credit with rank 1, and rank 1 with itself.
+    send(&mut world, 0, 1, 1, b"first");
+    world.calm();
+    world.assert_received(1, receives[0], into[0], b"first");
+    // The second message waits for the module behind a long one, so that it goes back by the rail.
+    send(&mut world, 0, 1, 9, &pattern(5000));
+    send(&mut world, 0, 1, 1, b"second");
+    while world.deliver_next(0, 1) || world.deliver_next(1, 0) {}
+    assert!(matches!(world.on_the_way(1, 1)[..], [Kind::Eager { secured: true, .. }]));
+    send(&mut world, 0, 1, 1, b"third");
+    while world.deliver_next(0, 1) || world.deliver_next(1, 0) {}
+    world.calm();
+    world.assert_received(1, receives[1], into[1], b"second");
+    world.assert_received(1, receives[2], into[2], b"third");
+    unload(&mut world);
+}
+
+/// Whether it goes back whole, or is offered.
+#[test]
+fn what_comes_back_after_its_module_was_unloaded_is_dropped() {
+    for len in [100, 5000] {
+        let mut world = World::new(2, PLAIN, &roomy());
+        load(&mut world, |_| Ok(Verdict::Deliver));
+        let send = send(&mut world, 0, 1, 1, &pattern(len));
+        while world.deliver_next(0, 1) || world.deliver_next(1, 0) {}
+        world.assert_done(0, send);
+        assert_eq!(world.waiting(1, 1), 1);
+        for rank in [0, 1] {
+            assert!(world.act(rank, |nic, port| nic.unload(GROUP, port)).is_some());
+        }
+        world.assert_quiet();
+    }
+}
+
 #[test]
 fn a_probe_sees_what_a_trap_has_ended() {
     let mut world = World::new(2, PLAIN, &roomy());

@@ -183,10 +183,12 @@ fn one_sided_operations_on_oneself_work() {
     world.nics[0].open_region(window.region, 64);
     let source = world.lend(0, b"hello");
     let put = world.act(0, |nic, port| nic.post_put(peer(0), source, window.region, 8, None, port));
+    world.run_until_quiet();
     world.assert_done(0, put);
     let into = world.room(0, 5);
     let there = Span::new(window.region, 8, 5);
     let get = world.act(0, |nic, port| nic.post_get(peer(0), there, into, port));
+    world.run_until_quiet();
     world.assert_received(0, get, into, b"hello");
     world.assert_quiet();
 }

@@ -647,7 +647,7 @@ fn a_table_of_many_peers_that_come_and_go_stays_small() {
 }
 
 #[test]
-fn a_rank_that_has_not_spoken_to_itself_for_long_still_has_credit_to() {
+fn a_rank_that_has_not_spoken_to_itself_for_long_says_farewell_to_itself() {
     let mut world = World::new(4, PLAIN, &limits());
     for stranger in 1..4 {
         exchange(&mut world, 0, 0, 1, b"hello");
@@ -656,11 +656,12 @@ fn a_rank_that_has_not_spoken_to_itself_for_long_still_has_credit_to() {
             let receive = world.receive(0, 0, 1, into);
             let send = world.send_text(0, 0, 1, b"hello");
             assert_eq!(send, Posted::Done(Outcome::Done), "under credit");
+            world.run_until_quiet();
             world.assert_received(0, receive, into, b"hello");
         }
         rest(&mut world);
         look_around(&mut world, 0, stranger);
-        assert_eq!(world.waiting(0, 0), 0);
+        assert_eq!(world.on_the_way(0, 0), [Kind::Farewell]);
         world.calm();
     }
     assert_no_harm(world);

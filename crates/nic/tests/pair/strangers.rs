@@ -12,7 +12,7 @@ fn eager() -> Kind {
 fn frames_of_another_job_and_with_a_broken_seal_make_no_state_and_get_no_answer() {
     for rail in [PLAIN, LOSSY] {
         let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
-        let mut port = Memory::new(rail);
+        let mut port = Memory::new(Peer(0), rail);
         let before = nic.footprint();
         let marks = (!rail.reliable).then(|| Marks { epoch: 1, ..Marks::default() });
         for (job, seal) in [(JOB + 1, Seal::Intact), (JOB, Seal::Broken)] {
@@ -33,7 +33,7 @@ fn frames_of_another_job_and_with_a_broken_seal_make_no_state_and_get_no_answer(
 #[test]
 fn frames_that_cannot_be_read_are_counted_and_make_no_state() {
     let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
-    let mut port = Memory::new(PLAIN);
+    let mut port = Memory::new(Peer(0), PLAIN);
     let envelope = Envelope { job: JOB, marks: None, kind: eager() };
     let whole = frame(&envelope, &[]);
     for len in 4..whole.len() {
