@@ -57,13 +57,13 @@ fn run_unwatched(seed: u64) -> (Vec<String>, Coverage) {
 
 /// One rank, from its first task to its last.
 fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
-    let mut machine = ThreadMachine { driver: &rank, lent: BTreeMap::new() };
+    let mut machine = ThreadMachine { driver: rank.driver(), lent: BTreeMap::new() };
     loop {
         match player.advance(&mut machine) {
             Next::Again if !random.percent(20) => {}
             Next::Again | Next::Later => {
                 let open = player.open();
-                let ended = rank.look(|finished| {
+                let ended = rank.driver().look(|finished| {
                     open.iter().find_map(|&ticket| Some((ticket, finished.take(ticket)?)))
                 });
                 match ended {
@@ -74,17 +74,17 @@ fn play(mut player: Player, rank: Rank, mut random: Random) -> (Log, Stats) {
             Next::Idle => {
                 let open = player.open();
                 assert!(!open.is_empty(), "it waits for nothing: {}", player.describe());
-                let (which, outcome) = rank.wait_any(&open);
+                let (which, outcome) = rank.driver().wait_any(&open);
                 player.conclude(open[which], outcome, &mut machine);
             }
             Next::Over => break,
         }
     }
-    let left = rank.inspect(Nic::holdings);
+    let left = rank.driver().inspect(Nic::holdings);
     if left.tickets + left.posted + left.unexpected + left.runs > 0 {
-        player.log.complaints.push(format!("{:?} has leaked: {left:?}", rank.me()));
+        player.log.complaints.push(format!("{:?} has leaked: {left:?}", rank.driver().me()));
     }
-    let stats = rank.inspect(|nic| *nic.stats());
+    let stats = rank.driver().inspect(|nic| *nic.stats());
     // The memory is lent until the rank has left.
     let ThreadMachine { lent, .. } = machine;
     drop(rank);

@@ -104,7 +104,7 @@ pub(crate) struct What {
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
         let rank = job.process.rank();
-        let members = Members::new(Group::whole(rank.size()), rank.me().0, 0);
+        let members = Members::new(Group::whole(rank.driver().size()), rank.driver().me().0, 0);
         Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None })
     }
 

@@ -5,7 +5,6 @@
 //! all.
 
 use std::io;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
 use crate::stdio;
 
-/// One rank of a job on this machine. Dereferences to the driver of its first plane.
+/// One rank of a job on this machine.
 pub struct Rank {
     segment: Arc<Segment>,
     /// The other hosts, if there are any.
@@ -111,6 +110,12 @@ impl Rank {
             driver.give_up(peer);
         }
         Ok(place.get_or_init(|| driver))
+    }
+
+    /// The driver of the first plane, which is always open.
+    #[inline(always)]
+    pub fn driver(&self) -> &Driver {
+        &self.first
     }
 
     /// The drivers of all open planes.
@@ -224,15 +229,6 @@ impl Rank {
     pub fn mark_down(&self) {
         self.segment.mark_down(self.local_rank);
         self.first.wake_all();
-    }
-}
-
-impl Deref for Rank {
-    type Target = Driver;
-
-    #[inline(always)]
-    fn deref(&self) -> &Driver {
-        &self.first
     }
 }
 

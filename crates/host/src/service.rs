@@ -45,7 +45,7 @@ impl<R: Service + 'static> RunningService<R> {
         wanted: (MatchWord, Mask),
         bytes_max: usize,
     ) -> Arc<RunningService<R>> {
-        let known = vec![false; rank.size() as usize];
+        let known = vec![false; rank.driver().size() as usize];
         let inbox = vec![0; bytes_max].into();
         let running = Arc::new(RunningService {
             rank,
@@ -54,7 +54,7 @@ impl<R: Service + 'static> RunningService<R> {
             wanted,
             work: Coalesced::new(Inbox { inbox, listening: None, known }),
         });
-        rank.watch_deaths(Waker::from(Arc::clone(&running)));
+        rank.driver().watch_deaths(Waker::from(Arc::clone(&running)));
         running.look();
         running
     }
@@ -88,14 +88,14 @@ impl<R: Service + 'static> RunningService<R> {
 
     /// Tells the service which peers are gone.
     fn fallen(&self, mail: &mut Inbox) -> bool {
-        let fallen: Vec<Peer> = self.rank.inspect(|nic| {
+        let fallen: Vec<Peer> = self.rank.driver().inspect(|nic| {
             let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);
             unknown.map(|(rank, _)| Peer(rank)).filter(|&peer| nic.is_down(peer)).collect()
         });
         for &peer in &fallen {
             mail.known[peer.0 as usize] = true;
             self.rank.tell_if_silent(peer);
-            let how = self.rank.departure_of(peer);
+            let how = self.rank.driver().departure_of(peer);
             self.service().on_gone(peer, how);
         }
         !fallen.is_empty()
@@ -104,7 +104,7 @@ impl<R: Service + 'static> RunningService<R> {
     /// Gives the service a message, if one has come, and listens for the next.
     fn hear(&self, mail: &mut Inbox, waker: &Waker) -> bool {
         let outcome = match mail.listening.take() {
-            Some(ticket) => match self.rank.poll(ticket, waker) {
+            Some(ticket) => match self.rank.driver().poll(ticket, waker) {
                 Poll::Ready(outcome) => Some(outcome),
                 Poll::Pending => {
                     mail.listening = Some(ticket);
@@ -115,7 +115,9 @@ impl<R: Service + 'static> RunningService<R> {
                 let ((word, mask), into) = (self.wanted, memory::lend_mut(&mut mail.inbox));
                 // SAFETY: R1.
                 let posted = unsafe {
-                    self.rank.submit(|nic, port| nic.post_receive(None, word, mask, into, port))
+                    self.rank
+                        .driver()
+                        .submit(|nic, port| nic.post_receive(None, word, mask, into, port))
                 };
                 match posted {
                     Posted::Done(outcome) => Some(outcome),
@@ -144,10 +146,12 @@ impl<R: Service + 'static> RunningService<R> {
         let (source, word) = (memory::lend(&bytes), self.own);
         // SAFETY: R2.
         let posted = unsafe {
-            self.rank.submit(|nic, port| nic.post_send(to, word, source, Mode::Standard, port))
+            self.rank
+                .driver()
+                .submit(|nic, port| nic.post_send(to, word, source, Mode::Standard, port))
         };
         if let Posted::Pending(ticket) = posted {
-            self.rank.detach(ticket, Some(Box::new(bytes)));
+            self.rank.driver().detach(ticket, Some(Box::new(bytes)));
         }
     }
 }

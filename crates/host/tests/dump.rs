@@ -35,7 +35,7 @@ fn member() {
     let rank = job::join(|name| std::env::var(name).ok(), Operators::ours(|_, _, _| {}));
     let rank = rank.unwrap_or_else(|error| panic!("cannot join: {error}"));
     let kept: String = KEPT.chars().rev().collect::<String>().chars().rev().collect();
-    let joined = folder.join(format!("joined-{}", rank.me().0));
+    let joined = folder.join(format!("joined-{}", rank.driver().me().0));
     fs::write(joined, std::process::id().to_string()).expect("written");
     wait_until(|| folder.join("over").exists());
     assert_eq!(kept, KEPT);

@@ -33,16 +33,16 @@ fn child(does: impl FnOnce()) -> (Option<i32>, String) {
 fn a_child_that_drives_a_rank_is_refused_with_a_sentence() {
     let ranks = job::local(1, true, Operators::ours(nothing)).expect("memory");
     let rank = &ranks[0];
-    assert!(!rank.is_forked());
-    let (code, said) = child(|| rank.turn());
+    assert!(!rank.driver().is_forked());
+    let (code, said) = child(|| rank.driver().turn());
     assert_eq!(code, Some(126), "{said}");
     assert!(said.contains("forked from a rank") && said.contains("exec"), "{said}");
     // A child that only looks, and leaves, does no harm.
     let (code, said) = child(|| {
-        assert!(rank.is_forked() && rank.me().0 == 0);
+        assert!(rank.driver().is_forked() && rank.driver().me().0 == 0);
         rank.leave();
     });
     assert_eq!((code, said.as_str()), (Some(0), ""));
     // The rank still works.
-    rank.turn();
+    rank.driver().turn();
 }

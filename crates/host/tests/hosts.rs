@@ -103,22 +103,25 @@ fn a_message_after_a_pause_goes_once() {
     let frames = thread::scope(|scope| {
         let story = |rank: Rank| {
             let per_message = (0..ATTEMPTS).map(|attempt| {
-                let before = rank.inspect(|nic| nic.stats().frames_sent);
+                let before = rank.driver().inspect(|nic| nic.stats().frames_sent);
                 for message in 0..MESSAGES {
                     let (tag, mut bytes) = (attempt * MESSAGES + message, [7; 64]);
-                    match rank.me().0 {
+                    match rank.driver().me().0 {
                         // The receiver polls at once, so the sender does not back off.
                         0 => {
                             thread::sleep(Duration::from_millis(10));
-                            assert_eq!(send_synchronous(&rank, 1, tag, &bytes), Outcome::Done);
+                            assert_eq!(
+                                send_synchronous(rank.driver(), 1, tag, &bytes),
+                                Outcome::Done
+                            );
                         }
                         _ => assert!(matches!(
-                            receive(&rank, 0, tag, &mut bytes),
+                            receive(rank.driver(), 0, tag, &mut bytes),
                             Outcome::Received(_)
                         )),
                     }
                 }
-                rank.inspect(|nic| nic.stats().frames_sent) - before
+                rank.driver().inspect(|nic| nic.stats().frames_sent) - before
             });
             let fewest = per_message.min().expect("attempts");
             rank.leave();
@@ -147,13 +150,13 @@ fn messages_of_every_length_arrive_between_hosts() {
     on_hosts(2, 1, |rank| {
         for (tag, len) in (0..).zip(LENGTHS) {
             let bytes = pattern(tag, len);
-            if rank.me() == Peer(0) {
-                assert_eq!(send(rank, 1, tag, &bytes), Outcome::Done);
+            if rank.driver().me() == Peer(0) {
+                assert_eq!(send(rank.driver(), 1, tag, &bytes), Outcome::Done);
             } else {
                 let mut found = vec![0; len];
                 let word = MatchWord::new(0, 0, tag);
                 let received = Outcome::Received(Received { word, len: len as u64 });
-                assert_eq!(receive(rank, 0, tag, &mut found), received);
+                assert_eq!(receive(rank.driver(), 0, tag, &mut found), received);
                 assert_eq!(found, bytes);
             }
         }
@@ -163,7 +166,7 @@ fn messages_of_every_length_arrive_between_hosts() {
 #[test]
 fn all_ranks_exchange_messages_within_and_between_hosts() {
     on_hosts(3, 2, |rank| {
-        let (me, size) = (rank.me().0, rank.size());
+        let (me, size) = (rank.driver().me().0, rank.driver().size());
         assert_eq!(size, 6);
         for round in 0..20 {
             for step in 1..size {
@@ -171,11 +174,11 @@ fn all_ranks_exchange_messages_within_and_between_hosts() {
                 let bytes = pattern(me * 100 + round, 200);
                 let mut found = vec![0; 200];
                 if me < to {
-                    send(rank, to, round, &bytes);
-                    receive(rank, from, round, &mut found);
+                    send(rank.driver(), to, round, &bytes);
+                    receive(rank.driver(), from, round, &mut found);
                 } else {
-                    receive(rank, from, round, &mut found);
-                    send(rank, to, round, &bytes);
+                    receive(rank.driver(), from, round, &mut found);
+                    send(rank.driver(), to, round, &bytes);
                 }
                 assert_eq!(found, pattern(from * 100 + round, 200));
             }
@@ -186,17 +189,17 @@ fn all_ranks_exchange_messages_within_and_between_hosts() {
 #[test]
 fn a_flood_both_ways_arrives_whole_and_in_order() {
     on_hosts(2, 1, |rank| {
-        let other = 1 - rank.me().0;
+        let other = 1 - rank.driver().me().0;
         let len = |number: u32| [8, 900, 5000, 31_000, 40_000][number as usize % 5];
         let mine: Vec<Vec<u8>> =
-            (0..FLOOD).map(|number| pattern(number + rank.me().0, len(number))).collect();
+            (0..FLOOD).map(|number| pattern(number + rank.driver().me().0, len(number))).collect();
         let tickets: Vec<_> = mine
             .iter()
             .map(|bytes| {
-                let word = MatchWord::new(0, rank.me().0, 7);
+                let word = MatchWord::new(0, rank.driver().me().0, 7);
                 // SAFETY: the bytes are borrowed until all operations are over, below.
                 unsafe {
-                    rank.submit(|nic, port| {
+                    rank.driver().submit(|nic, port| {
                         let mode = Mode::Standard;
                         nic.post_send(Peer(other), word, memory::lend(bytes), mode, port)
                     })
@@ -205,13 +208,13 @@ fn a_flood_both_ways_arrives_whole_and_in_order() {
             .collect();
         for number in 0..FLOOD {
             let mut found = vec![0; len(number)];
-            receive(rank, other, 7, &mut found);
+            receive(rank.driver(), other, 7, &mut found);
             assert!(found == pattern(number + other, len(number)), "message {number}");
         }
         for posted in tickets {
             let outcome = match posted {
                 Posted::Done(outcome) => outcome,
-                Posted::Pending(ticket) => rank.wait(ticket),
+                Posted::Pending(ticket) => rank.driver().wait(ticket),
             };
             assert_eq!(outcome, Outcome::Done);
         }

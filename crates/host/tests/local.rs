@@ -41,7 +41,7 @@ fn run(ranks: u32, oversubscribed: bool, rank: impl Fn(&Driver) + Sync) {
     thread::scope(|scope| {
         for driver in drivers {
             let rank = &rank;
-            scope.spawn(move || rank(&driver));
+            scope.spawn(move || rank(driver.driver()));
         }
     });
 }

@@ -40,7 +40,7 @@ fn combine(operator: Operator, source: &[u8], into: &mut [u8]) {
             Arc::clone(driver)
         });
         match operator {
-            CALLS => talk_to_oneself(&driver),
+            CALLS => talk_to_oneself(driver.driver()),
             SLOW => {
                 SLOW_RUNS.store(true, Ordering::Release);
                 await_flag(&SLOW_MAY_END);
@@ -153,8 +153,8 @@ impl Sum {
 fn a_waiting_caller_runs_them() {
     ranks(3, |driver| {
         for (instance, operator) in (0..ROUNDS).zip([OURS, USERS, CALLS].into_iter().cycle()) {
-            let sum = Sum::post(driver, operator, 1, instance);
-            sum.check(driver, end(driver, sum.posted));
+            let sum = Sum::post(driver.driver(), operator, 1, instance);
+            sum.check(driver.driver(), end(driver.driver(), sum.posted));
         }
         assert_eq!(runs(), 2 * u32::from(ROUNDS / 3 * 2));
     });
@@ -164,14 +164,14 @@ fn a_waiting_caller_runs_them() {
 fn a_testing_caller_runs_them() {
     ranks(3, |driver| {
         for (instance, operator) in (0..ROUNDS).zip([USERS, CALLS].into_iter().cycle()) {
-            let sum = Sum::post(driver, operator, 1, instance);
+            let sum = Sum::post(driver.driver(), operator, 1, instance);
             let outcome = loop {
-                match driver.test(sum.ticket()) {
+                match driver.driver().test(sum.ticket()) {
                     Some(outcome) => break outcome,
                     None => thread::yield_now(),
                 }
             };
-            sum.check(driver, outcome);
+            sum.check(driver.driver(), outcome);
         }
     });
 }
@@ -190,14 +190,14 @@ fn a_task_is_woken_to_run_them() {
     ranks(2, |driver| {
         let waker = Waker::from(Arc::new(Unparks(thread::current())));
         for (instance, operator) in (0..ROUNDS).zip([USERS, CALLS].into_iter().cycle()) {
-            let sum = Sum::post(driver, operator, 1, instance);
+            let sum = Sum::post(driver.driver(), operator, 1, instance);
             let outcome = loop {
-                match driver.poll(sum.ticket(), &waker) {
+                match driver.driver().poll(sum.ticket(), &waker) {
                     Poll::Ready(outcome) => break outcome,
                     Poll::Pending => thread::park(),
                 }
             };
-            sum.check(driver, outcome);
+            sum.check(driver.driver(), outcome);
         }
     });
 }
@@ -206,28 +206,28 @@ fn a_task_is_woken_to_run_them() {
 #[test]
 fn a_rank_that_computes_reduces_when_it_comes_inside() {
     ranks(2, |driver| {
-        if driver.me().0 == 1 {
-            receive(driver, 0, 1, &mut [0; 8]);
-            let sum = Sum::post(driver, USERS, 1, 0);
-            sum.check(driver, end(driver, sum.posted));
-            send(driver, 0, 2, &[0; 8]);
+        if driver.driver().me().0 == 1 {
+            receive(driver.driver(), 0, 1, &mut [0; 8]);
+            let sum = Sum::post(driver.driver(), USERS, 1, 0);
+            sum.check(driver.driver(), end(driver.driver(), sum.posted));
+            send(driver.driver(), 0, 2, &[0; 8]);
             return;
         }
-        let sum = Sum::post(driver, USERS, 1, 0);
+        let sum = Sum::post(driver.driver(), USERS, 1, 0);
         let mut bytes = [0; 8];
-        let Posted::Pending(word) = post_receive(driver, 1, 2, &mut bytes) else {
+        let Posted::Pending(word) = post_receive(driver.driver(), 1, 2, &mut bytes) else {
             panic!("rank 1 waits for us")
         };
         let (told, wait) = mpsc::channel();
         let waker = common::waker(move || told.send(()).expect("somebody listens"));
-        assert!(driver.poll(word, &waker).is_pending());
-        send(driver, 1, 1, &[0; 8]);
+        assert!(driver.driver().poll(word, &waker).is_pending());
+        send(driver.driver(), 1, 1, &[0; 8]);
         // Rank 1 does not need us any more, but its bytes have arrived, or its message has.
         wait.recv().expect("the agent tells us");
         assert_eq!(runs(), 0);
-        sum.check(driver, driver.wait(sum.ticket()));
+        sum.check(driver.driver(), driver.driver().wait(sum.ticket()));
         assert_eq!(runs(), 1);
-        driver.wait(word);
+        driver.driver().wait(word);
     });
 }
 
@@ -242,8 +242,8 @@ fn threads_run_them_for_each_other() {
                     for (instance, operator) in
                         (0..ROUNDS).zip([USERS, OURS, CALLS].into_iter().cycle())
                     {
-                        let sum = Sum::post(driver, operator, group, instance);
-                        sum.check(driver, driver.wait(sum.ticket()));
+                        let sum = Sum::post(driver.driver(), operator, group, instance);
+                        sum.check(driver.driver(), driver.driver().wait(sum.ticket()));
                     }
                     USER.set(None);
                 });
@@ -256,27 +256,27 @@ fn threads_run_them_for_each_other() {
 #[test]
 fn a_run_that_is_cancelled_waits_for_its_operator() {
     ranks(2, |driver| {
-        if driver.me().0 == 1 {
-            let sum = Sum::post(driver, USERS, 1, 0);
-            sum.check(driver, end(driver, sum.posted));
-            return receive(driver, 0, 1, &mut [0; 8]);
+        if driver.driver().me().0 == 1 {
+            let sum = Sum::post(driver.driver(), USERS, 1, 0);
+            sum.check(driver.driver(), end(driver.driver(), sum.posted));
+            return receive(driver.driver(), 0, 1, &mut [0; 8]);
         }
         SLOW_RUNS.store(false, Ordering::Release);
         SLOW_MAY_END.store(false, Ordering::Release);
-        let sum = Sum::post(driver, SLOW, 1, 0);
+        let sum = Sum::post(driver.driver(), SLOW, 1, 0);
         let ticket = sum.ticket();
         thread::scope(|scope| {
             scope.spawn(move || {
                 become_user(driver);
                 await_flag(&SLOW_RUNS);
-                driver.cancel(ticket);
-                assert_eq!(driver.test(ticket), None);
+                driver.driver().cancel(ticket);
+                assert_eq!(driver.driver().test(ticket), None);
                 // Other operations go on meanwhile.
-                send(driver, 1, 1, &[0; 8]);
+                send(driver.driver(), 1, 1, &[0; 8]);
                 SLOW_MAY_END.store(true, Ordering::Release);
                 USER.set(None);
             });
-            assert_eq!(driver.wait(ticket), Outcome::Failed(Fault::Abandoned));
+            assert_eq!(driver.driver().wait(ticket), Outcome::Failed(Fault::Abandoned));
             assert!(SLOW_MAY_END.load(Ordering::Acquire));
         });
     });
@@ -286,35 +286,37 @@ fn a_run_that_is_cancelled_waits_for_its_operator() {
 #[test]
 fn one_of_several_is_waited_for() {
     ranks(2, |driver| {
-        if driver.me().0 == 1 {
+        if driver.driver().me().0 == 1 {
             for tag in [2, 0, 1] {
-                receive(driver, 0, 10 + tag, &mut [0; 8]);
-                send(driver, 0, tag, &[0; 8]);
+                receive(driver.driver(), 0, 10 + tag, &mut [0; 8]);
+                send(driver.driver(), 0, tag, &[0; 8]);
             }
-            return send(driver, 0, 9, &[0; 8]);
+            return send(driver.driver(), 0, 9, &[0; 8]);
         }
         let mut bytes = [[0; 8]; 3];
         let [first, second, third] = &mut bytes;
         let posted = [(0, first), (1, second), (2, third)]
-            .map(|(tag, bytes)| post_receive(driver, 1, tag, bytes));
+            .map(|(tag, bytes)| post_receive(driver.driver(), 1, tag, bytes));
         let tickets = posted.map(|posted| match posted {
             Posted::Pending(ticket) => ticket,
             Posted::Done(_) => panic!("nothing is sent yet"),
         });
         thread::scope(|scope| {
-            scope.spawn(|| receive(driver, 1, 9, &mut [0; 8]));
+            scope.spawn(|| receive(driver.driver(), 1, 9, &mut [0; 8]));
             for (tag, at) in [(2, 2), (0, 0), (1, 0)] {
-                send(driver, 1, 10 + tag, &[0; 8]);
+                send(driver.driver(), 1, 10 + tag, &[0; 8]);
                 let left = if tag == 1 { &tickets[1..2] } else { &tickets[..] };
-                let (found, outcome) = driver.wait_any(left);
+                let (found, outcome) = driver.driver().wait_any(left);
                 assert_eq!(found, at);
                 assert!(matches!(outcome, Outcome::Received(_)));
             }
         });
         assert!(
-            driver.look(|finished| tickets.iter().all(|&ticket| finished.take(ticket).is_none()))
+            driver
+                .driver()
+                .look(|finished| tickets.iter().all(|&ticket| finished.take(ticket).is_none()))
         );
-        assert_eq!(driver.inspect(|nic| nic.holdings().backlog), 0);
+        assert_eq!(driver.driver().inspect(|nic| nic.holdings().backlog), 0);
     });
 }
 

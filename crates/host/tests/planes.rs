@@ -61,7 +61,7 @@ fn messages_keep_their_order_in_each_plane() {
 fn a_sleeping_leader_does_not_block_other_planes() {
     ranks(2, |rank| {
         let (first, second) = (plane(&rank, 0), plane(&rank, 1));
-        let other = 1 - rank.me().0;
+        let other = 1 - rank.driver().me().0;
         thread::scope(|scope| {
             scope.spawn(|| receive(first, other, 0, &mut [0; 8]));
             for round in 0..ROUNDS {
@@ -78,23 +78,23 @@ fn a_sleeping_leader_does_not_block_other_planes() {
 #[test]
 fn tasks_of_all_planes_are_woken() {
     ranks(2, |rank| {
-        if rank.me().0 == 1 {
+        if rank.driver().me().0 == 1 {
             (0..PLANES).rev().for_each(|number| {
-                receive(&rank, 0, number, &mut [0; 8]);
+                receive(rank.driver(), 0, number, &mut [0; 8]);
                 send(plane(&rank, number), 0, 9, &[0; 8]);
             });
-            return send(&rank, 0, 8, &[0; 8]);
+            return send(rank.driver(), 0, 8, &[0; 8]);
         }
         let (told, wait) = mpsc::channel();
         let mut bytes = [[0; 8]; PLANES as usize];
         thread::scope(|scope| {
-            scope.spawn(|| receive(&rank, 1, 8, &mut [0; 8]));
+            scope.spawn(|| receive(rank.driver(), 1, 8, &mut [0; 8]));
             for (number, bytes) in (0..PLANES).zip(&mut bytes).rev() {
                 let (driver, told) = (plane(&rank, number), told.clone());
                 let open = ticket(post_receive(driver, 1, 9, bytes));
                 let waker = waker(move || told.send(()).expect("somebody listens"));
                 assert!(driver.poll(open, &waker).is_pending());
-                send(&rank, 1, number, &[0; 8]);
+                send(rank.driver(), 1, number, &[0; 8]);
                 wait.recv().expect("it is told");
                 assert!(matches!(driver.test(open), Some(Outcome::Received(_))));
             }
@@ -121,15 +121,15 @@ fn a_plane_may_be_opened_late() {
     ranks(2, |rank| {
         let number = PLANES - 1;
         let text: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0]).collect();
-        if rank.me().0 == 0 {
+        if rank.driver().me().0 == 0 {
             let driver = plane(&rank, number);
             let posted = [0, 1, 2].map(|tag| post_send(driver, 1, tag, &text[..10 << (6 * tag)]));
-            send(&rank, 1, 0, &[0; 8]);
+            send(rank.driver(), 1, 0, &[0; 8]);
             for posted in posted {
                 assert_eq!(end(driver, posted), Outcome::Done);
             }
         } else {
-            receive(&rank, 0, 0, &mut [0; 8]);
+            receive(rank.driver(), 0, 0, &mut [0; 8]);
             let driver = plane(&rank, number);
             for tag in [2, 1, 0] {
                 let mut bytes = vec![0; 10 << (6 * tag)];
@@ -144,14 +144,14 @@ fn a_plane_may_be_opened_late() {
 #[test]
 fn ranks_do_not_wait_for_one_that_leaves_without_opening_a_plane() {
     ranks(2, |rank| {
-        let me = rank.me().0;
+        let me = rank.driver().me().0;
         let driver = plane(&rank, 1 + me);
         let posted: Vec<Posted> =
             (0..2000).map(|_| post_send(driver, 1 - me, 0, &[7; 8])).collect();
         // The ranks synchronise, so that neither leaves before the other has sent.
-        let word = post_send(&rank, 1 - me, 0, &[0; 8]);
-        receive(&rank, 1 - me, 0, &mut [0; 8]);
-        end(&rank, word);
+        let word = post_send(rank.driver(), 1 - me, 0, &[0; 8]);
+        receive(rank.driver(), 1 - me, 0, &mut [0; 8]);
+        end(rank.driver(), word);
         for posted in posted {
             if let Posted::Pending(ticket) = posted {
                 driver.detach(ticket, None);
@@ -163,7 +163,7 @@ fn ranks_do_not_wait_for_one_that_leaves_without_opening_a_plane() {
 #[test]
 fn whoever_is_gone_is_gone_in_all_planes() {
     ranks(3, |rank| {
-        if rank.me().0 == 2 {
+        if rank.driver().me().0 == 2 {
             (0..2).for_each(|other| receive(plane(&rank, 1), other, 0, &mut [0; 8]));
             return rank.mark_down();
         }
@@ -201,7 +201,7 @@ fn a_job_that_ends_ends_in_all_planes() {
 fn operations_of_several_planes_are_waited_for_together() {
     ranks(2, |rank| {
         let drivers = [plane(&rank, 0), plane(&rank, 1), plane(&rank, 2)];
-        if rank.me().0 == 0 {
+        if rank.driver().me().0 == 0 {
             for round in 0..ROUNDS {
                 receive(drivers[0], 1, 1, &mut [0; 8]);
                 if round % 16 == 0 {
@@ -236,7 +236,7 @@ fn operations_of_several_planes_are_waited_for_together() {
 #[test]
 fn leaving_is_in_order_in_all_planes() {
     ranks(4, |rank| {
-        let me = rank.me().0;
+        let me = rank.driver().me().0;
         for number in 0..PLANES {
             for other in (0..4).filter(|&other| other != me) {
                 send(plane(&rank, number), other, 0, &[me.to_le_bytes()[0]; 64]);

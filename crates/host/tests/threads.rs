@@ -22,8 +22,8 @@ fn both_ways(story: impl Fn(Vec<Rank>) + Send + Sync + 'static) {
 fn pair(drivers: Vec<Rank>, zero: impl Fn(&Driver) + Send, one: impl Fn(&Driver) + Send) {
     let [first, second]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
     thread::scope(|scope| {
-        scope.spawn(move || zero(&first));
-        scope.spawn(move || one(&second));
+        scope.spawn(move || zero(first.driver()));
+        scope.spawn(move || one(second.driver()));
     });
 }
 
@@ -160,21 +160,21 @@ fn a_waker_may_call_when_it_is_dropped() {
     }
     impl Drop for Withdraws {
         fn drop(&mut self) {
-            self.0.cancel(self.1);
+            self.0.driver().cancel(self.1);
         }
     }
     both_ways(|drivers| {
         let [driver, _other]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
         let driver = Arc::new(driver);
         let mut bytes = [0; 8];
-        let Posted::Pending(ticket) = post_receive(&driver, 1, 0, &mut bytes) else {
+        let Posted::Pending(ticket) = post_receive(driver.driver(), 1, 0, &mut bytes) else {
             panic!("nothing is sent")
         };
         let waker = Waker::from(Arc::new(Withdraws(Arc::clone(&driver), ticket)));
-        assert!(driver.poll(ticket, &waker).is_pending());
+        assert!(driver.driver().poll(ticket, &waker).is_pending());
         drop(waker);
         // This waker replaces the other, which is dropped, which cancels.
-        let outcome = block_on(&driver, ticket);
+        let outcome = block_on(driver.driver(), ticket);
         assert_eq!(outcome, Outcome::Cancelled);
     });
 }
@@ -186,7 +186,7 @@ fn the_agent_may_drop_the_driver() {
         let [first, second]: [Rank; 2] = drivers.try_into().map_err(|_| ()).expect("two");
         let first = Arc::new(first);
         let bytes = Box::leak(Box::new([0; 8]));
-        let Posted::Pending(ticket) = post_receive(&first, 1, 0, bytes) else {
+        let Posted::Pending(ticket) = post_receive(first.driver(), 1, 0, bytes) else {
             panic!("nothing is sent")
         };
         let (dropped, wait) = mpsc::channel();
@@ -195,9 +195,9 @@ fn the_agent_may_drop_the_driver() {
             drop(held);
             dropped.send(()).expect("somebody listens");
         });
-        assert!(first.poll(ticket, &last).is_pending());
+        assert!(first.driver().poll(ticket, &last).is_pending());
         drop((first, last));
-        send(&second, 0, 0, &[0; 8]);
+        send(second.driver(), 0, 0, &[0; 8]);
         wait.recv().expect("it is dropped");
     });
 }
@@ -259,7 +259,7 @@ const STRESS: u32 = 1000;
 #[test]
 fn leaving_a_job_that_has_ended_does_not_wait() {
     common::both_ways(3, Operators::ours(|_, _, _| {}), |ranks| {
-        send(&ranks[0], 2, 0, b"nobody will take this");
+        send(ranks[0].driver(), 2, 0, b"nobody will take this");
         job::end(ranks.iter(), Peer(1));
         // Rank 2 still exists, and polls no more.
         ranks.into_iter().for_each(drop);

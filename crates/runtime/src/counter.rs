@@ -19,7 +19,7 @@ impl Process {
 
     /// Whether the counter has been raised.
     pub fn is_counter_raised(&self, counter: Counter) -> bool {
-        self.rank().inspect(|nic| nic.counter(counter) > 0)
+        self.rank().driver().inspect(|nic| nic.counter(counter) > 0)
     }
 
     /// Raises the counter by 1.

@@ -20,14 +20,14 @@ pub struct NotFaultTolerant;
 
 /// Starts the agreement service of a rank.
 pub(crate) fn open_agreement(rank: &'static Rank) -> Arc<RunningService<Agreement>> {
-    let me = rank.me();
+    let me = rank.driver().me();
     let (word, wanted) = (Agreement::word(me), Agreement::wanted());
     RunningService::open(
         rank,
         Agreement::new(me),
         word,
         wanted,
-        Agreement::message_bytes_max(rank.size()),
+        Agreement::message_bytes_max(rank.driver().size()),
     )
 }
 
@@ -81,7 +81,7 @@ impl Process {
         })?;
         Ok(agreed.map(|(agreed, decision)| {
             let group = members.group().without(&decision.failed);
-            let rank = group.rank_of(self.rank().me()).expect("we live");
+            let rank = group.rank_of(self.rank().driver().me()).expect("we live");
             Created { members: Members::new(group, rank, agreed.claim.number()), agreed }
         }))
     }

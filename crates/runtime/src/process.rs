@@ -53,7 +53,7 @@ impl Deref for Place {
 impl Process {
     /// Wraps a rank that has joined its job. Numbers below `predefined` belong to the predefined communicators.
     pub fn new(rank: Rank, predefined: u16, has_threads: bool) -> Process {
-        let numbers = Numbers::new(rank.me(), predefined);
+        let numbers = Numbers::new(rank.driver().me(), predefined);
         let (rank, agreement) = match rank.is_fault_tolerant() {
             false => (Place::Owned(rank), None),
             true => {
@@ -98,7 +98,7 @@ impl Process {
     /// The first plane, where the predefined communicators are.
     #[inline(always)]
     pub fn first_plane(&self) -> Plane<'_> {
-        Plane::new(self, self.rank())
+        Plane::new(self, self.rank().driver())
     }
 
     /// The drivers of all planes that are open.
@@ -109,8 +109,8 @@ impl Process {
     /// How the ranks of the job share hosts and cores.
     pub fn locality(&self) -> Locality {
         match self.rank() {
-            rank if rank.has_other_hosts() => Locality::Unknown,
-            rank if rank.is_oversubscribed() => Locality::Oversubscribed,
+            rank if rank.driver().has_other_hosts() => Locality::Unknown,
+            rank if rank.driver().is_oversubscribed() => Locality::Oversubscribed,
             _ => Locality::OneNode,
         }
     }

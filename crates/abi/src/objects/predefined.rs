@@ -55,7 +55,7 @@ pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
         MPI_LASTUSEDCODE => &LAST_USED_CODE,
         MPI_UNIVERSE_SIZE => {
             let process = process::running().ok()?;
-            UNIVERSE_SIZE.0.store(comm::int(process.rank().size()), Ordering::Relaxed);
+            UNIVERSE_SIZE.0.store(comm::int(process.rank().driver().size()), Ordering::Relaxed);
             &UNIVERSE_SIZE
         }
         _ => return None,

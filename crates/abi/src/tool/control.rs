@@ -112,7 +112,7 @@ answers! {
         told(|| {
             let CvarHandle(control) = **handle::find::<CvarHandle>(handle.0)?;
             let process = process::running().map_err(|_| error(MPI_T_ERR_NOT_ACCESSIBLE))?;
-            let value = process.rank().inspect(|nic| (control.read)(nic.limits()));
+            let value = process.rank().driver().inspect(|nic| (control.read)(nic.limits()));
             buf.place::<u64>().put(value)
         })
     }

@@ -115,14 +115,14 @@ fn ring(enough: impl Fn(u32) -> bool) {
     let driver = join();
     let mut round = 0;
     loop {
-        let last = driver.me().0 == 0 && enough(round);
-        let Some(stop) = exchange(&driver, round, last) else { lament(&driver) };
+        let last = driver.driver().me().0 == 0 && enough(round);
+        let Some(stop) = exchange(driver.driver(), round, last) else { lament(driver.driver()) };
         round += 1;
         if last || stop {
             break;
         }
     }
-    println!("rank {} exchanged {round} rounds", driver.me().0);
+    println!("rank {} exchanged {round} rounds", driver.driver().me().0);
 }
 
 /// One round: a byte that says whether it is the last one, and then bytes of some length, which are
@@ -158,9 +158,9 @@ fn exchange(driver: &Driver, round: u32, last: bool) -> Option<bool> {
 /// The memory of ranks that `UNREADABLE_LATER` names becomes unreadable during the second pass.
 fn pairs() {
     let driver = join();
-    let (me, size) = (driver.me().0, driver.size());
-    pass(&driver, 0);
-    let frames = driver.inspect(|nic| nic.stats().frames_sent);
+    let (me, size) = (driver.driver().me().0, driver.driver().size());
+    pass(driver.driver(), 0);
+    let frames = driver.driver().inspect(|nic| nic.stats().frames_sent);
     let messages = 3 * (size - 1);
     let way = if frames < u64::from(messages) * 10 { "whole" } else { "in chunks" };
     if let Some(ranks) = read("UNREADABLE_LATER") {
@@ -170,7 +170,7 @@ fn pairs() {
                 become_unreadable();
             });
         }
-        (1..20).for_each(|number| pass(&driver, number));
+        (1..20).for_each(|number| pass(driver.driver(), number));
     }
     println!("rank {me} exchanged with all, {way}");
 }
@@ -335,23 +335,23 @@ fn die(death: &Death) {
     let driver = join();
     tell_segment(rank);
     match death.moment.as_str() {
-        "talking" => talk(&driver, death, victim),
+        "talking" => talk(driver.driver(), death, victim),
         "sleeping" => {
             if victim {
                 strike_later(death);
             }
-            let right = (rank + 1) % driver.size();
-            if receive(&driver, right, NEVER, 8).is_none() {
-                lament(&driver);
+            let right = (rank + 1) % driver.driver().size();
+            if receive(driver.driver(), right, NEVER, 8).is_none() {
+                lament(driver.driver());
             }
         }
         "computing" => {
-            leave_to_agent(&driver);
+            leave_to_agent(driver.driver());
             compute(death, victim);
         }
         "deaf" => {
-            let right = (rank + 1) % driver.size();
-            let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
+            let right = (rank + 1) % driver.driver().size();
+            let _ = post_send(driver.driver(), right, NEVER, lent(vec![1; 64]));
             compute(death, victim);
         }
         "finalising" => finalise(driver, death, victim),
@@ -404,13 +404,13 @@ fn compute(death: &Death, victim: bool) {
 
 fn finalise(driver: Rank, death: &Death, victim: bool) {
     for round in 0..3 {
-        if exchange(&driver, round, false).is_none() {
-            lament(&driver);
+        if exchange(driver.driver(), round, false).is_none() {
+            lament(driver.driver());
         }
     }
     // A message that is still under way when this rank leaves.
-    let right = (driver.me().0 + 1) % driver.size();
-    let _ = post_send(&driver, right, NEVER, lent(vec![1; 64]));
+    let right = (driver.driver().me().0 + 1) % driver.driver().size();
+    let _ = post_send(driver.driver(), right, NEVER, lent(vec![1; 64]));
     if victim && death.way == "panic" {
         strike(death);
     }

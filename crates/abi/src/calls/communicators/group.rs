@@ -71,7 +71,7 @@ entries! {
 
     fn MPI_Group_rank(group: MPI_Group, rank: Out<c_int>) {
         let group = find(group)?;
-        let me = process::running().ok().and_then(|process| group.rank_of(process.rank().me()));
+        let me = process::running().ok().and_then(|process| group.rank_of(process.rank().driver().me()));
         rank.put(me.map_or(MPI_UNDEFINED, int))
     }
 

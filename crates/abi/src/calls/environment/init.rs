@@ -45,7 +45,7 @@ entries! {
 
     fn MPI_Finalize() {
         let process = process::running()?;
-        if !process.rank().is_forked() {
+        if !process.rank().driver().is_forked() {
             // The standard: as if MPI_COMM_SELF were freed, before anything else.
             process.itself.attributes.delete_all(MPI_COMM_SELF.0)?;
         }
@@ -110,8 +110,8 @@ fn start(thread_level: c_int) -> Result {
     let has_threads = thread_level == MPI_THREAD_MULTIPLE;
     let runtime: &'static runtime::Process =
         Box::leak(Box::new(runtime::Process::new(rank, ITSELF + 1, has_threads)));
-    let me = runtime.rank().me();
-    let world = Members::new(Group::whole(runtime.rank().size()), me.0, WORLD);
+    let me = runtime.rank().driver().me();
+    let world = Members::new(Group::whole(runtime.rank().driver().size()), me.0, WORLD);
     let itself = Members::new(Group::of(&[me]), 0, ITSELF);
     let predefined =
         |members, handle, name| handle::share(Comm::predefined(members, runtime, handle, name));
@@ -140,7 +140,7 @@ fn flush_when_we_panic() {
 fn finish() -> Result {
     let process = process::running()?;
     // A forked child that finalises, such as those of mpi4py, leaves the job to its parent.
-    if !process.rank().is_forked() {
+    if !process.rank().driver().is_forked() {
         // MPI 5.0 §11.2.2: sends are completed even if the program has no request left to wait for them.
         request::complete_orphans();
         buffered::complete_all();
