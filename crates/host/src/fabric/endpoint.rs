@@ -25,7 +25,9 @@ use super::bindings::{self as fi, Completion, Failure, Fid, Library};
 use super::endpoint_address::NAME_BYTES_MAX;
 use super::found::{List, NoFabric, library};
 use super::object::{Object, Registered, made, register, table};
-use super::slots::{CONTEXTS, MESSAGE_BYTES_MAX, Memory, RECEIVES, SENDS, SLOTS};
+use super::slots::{
+    CONTEXTS, MESSAGE_BYTES_MAX, Memory, RECEIVES, SENDS, SENDS_PER_PEER_MAX, SLOTS,
+};
 
 /// An open endpoint.
 pub(crate) struct Endpoint {
@@ -253,8 +255,12 @@ impl Endpoint {
 
     /// Sends a message in parts. Events about it carry `token`.
     pub(super) fn send(&self, to: u64, token: u32, parts: [&[u8]; 3]) -> Given {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > self.inject_bytes_max && self.slots_of(token) >= SENDS_PER_PEER_MAX {
+            return Given::Full;
+        }
         let Some(slot) = self.free_slot() else { return Given::Full };
-        let len = self.fill(slot, parts);
+        self.fill(slot, parts);
         let (ep, bytes) = (self.ep.as_ptr(), self.memory.room(slot).as_ptr());
         if len <= self.inject_bytes_max {
             // SAFETY: E2, E3: the library only reads it, and only during the call.
@@ -467,6 +473,15 @@ impl Endpoint {
         1
     }
 
+    /// How many slots to send from are lent for messages to a peer.
+    fn slots_of(&self, token: u32) -> usize {
+        let is_its = |&slot: &usize| {
+            self.lent[slot].load(Ordering::Relaxed)
+                && self.tokens[slot].load(Ordering::Relaxed) == token
+        };
+        (RECEIVES..SLOTS).filter(is_its).count()
+    }
+
     /// A free slot to send from.
     #[inline]
     fn free_slot(&self) -> Option<usize> {
@@ -475,9 +490,9 @@ impl Endpoint {
         slots.find(|&slot| !self.lent[slot].load(Ordering::Relaxed))
     }
 
-    /// Writes a message into a slot of ours and returns its length.
+    /// Writes a message into a slot of ours.
     #[inline]
-    fn fill(&self, slot: usize, parts: [&[u8]; 3]) -> usize {
+    fn fill(&self, slot: usize, parts: [&[u8]; 3]) {
         let mut len = 0;
         for part in parts {
             assert!(len + part.len() <= MESSAGE_BYTES_MAX, "a frame is longer than was promised");
@@ -487,7 +502,6 @@ impl Endpoint {
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place.as_ptr(), part.len()) };
             len += part.len();
         }
-        len
     }
 
     /// Lends a receive slot to the library. False if the library refuses it now.

@@ -515,4 +515,44 @@ mod tests {
             assert_eq!(taken, [3, 4, 5], "{provider}");
         }
     }
+
+    /// A peer that takes nothing must not hold all slots.
+    #[test]
+    fn a_peer_that_takes_nothing_leaves_room_for_others() {
+        if let Err(why) = look("tcp") {
+            println!("not tested: provider tcp: {why}");
+            return;
+        }
+        let open = || Endpoint::open("tcp", std::iter::once(HERE)).expect("it is there");
+        let (sender, silent, living) = (open(), open(), open());
+        let [to_silent, to_living] = [&silent, &living]
+            .map(|peer| sender.insert_address(peer.name()).expect("it has a name"));
+        let begun = Instant::now();
+        let in_time = || assert!(begun.elapsed() < Duration::from_secs(60), "nothing moves");
+        let message = [7; 8 << 10];
+        let mut arrived = 0;
+        // Both are connected when the first message has arrived.
+        for (number, (to, peer)) in (0..).zip([(to_silent, &silent), (to_living, &living)]) {
+            while arrived <= number {
+                in_time();
+                if arrived == number {
+                    sender.send(to, number, [&message, &[], &[]]);
+                }
+                sender.poll(8, |_| ());
+                peer.poll(8, |_| arrived = number + 1);
+            }
+        }
+        let mut refused_since = Instant::now();
+        while refused_since.elapsed() < Duration::from_millis(300) {
+            in_time();
+            if sender.send(to_silent, 0, [&message, &[], &[]]) == Given::Away {
+                refused_since = Instant::now();
+            }
+            sender.poll(8, |_| ());
+        }
+        while sender.send(to_living, 1, [&message, &[], &[]]) != Given::Away {
+            in_time();
+            sender.poll(8, |_| ());
+        }
+    }
 }

@@ -84,6 +84,9 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 10;
 pub(super) const RECEIVES: usize = 64;
 pub(super) const SENDS: usize = 64;
 pub(super) const SLOTS: usize = RECEIVES + SENDS;
+/// Slots that messages to one peer may hold. A peer that is gone keeps them until the library gives it up, which may take
+/// a quarter of an hour, and there have to be some for the others.
+pub(super) const SENDS_PER_PEER_MAX: usize = SENDS / 2;
 /// Pieces read at the same time, including abandoned ones.
 const READS: usize = 64;
 pub(super) const CONTEXTS: usize = SLOTS + READS;
