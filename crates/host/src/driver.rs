@@ -3,8 +3,8 @@
 //!
 //! One lock guards the NIC and everything that belongs to it. Of several waiting threads, one is the *leader*: it
 //! turns, spins and sleeps at the doorbell. The others park until their operation is over or the leader leaves. When
-//! the last thread leaves with operations outstanding, it arms the doorbell for the agent; with none outstanding, the
-//! doorbell stays disarmed and no thread is woken.
+//! the last thread leaves with operations outstanding and will not be back soon (`absence.rs`), it arms the doorbell for
+//! the agent; otherwise the doorbell stays disarmed and no thread is woken. `duty.rs` has the rules.
 //!
 //! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
 //! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. If a rank has

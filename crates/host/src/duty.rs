@@ -16,7 +16,7 @@
 //! | the agent goes to sleep, and something is left to it | nobody, agent | agent | armed for the agent |
 //! | the agent goes to sleep, and nothing is | nobody, agent | nobody | disarmed |
 //!
-//! An agent that has a leading caller above it, or nothing to guard, sleeps at the same doorbell without having armed
+//! While a caller leads, or nothing is left to the agent, the agent sleeps at the same doorbell without having armed
 //! it. So a caller hands over by arming: what arrives afterwards wakes the agent, and nothing else has to.
 //!
 //! **Naps.** Where ringers have no fence, a ringer whose frame is still in the store buffer of its core may miss that
