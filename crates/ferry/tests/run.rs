@@ -530,12 +530,22 @@ fn ranks_that_ignore_a_signal_are_killed_after_a_while() {
 fn a_signal_that_comes_twice_at_once_is_one_request() {
     let script =
         "trap 'sleep 0.5; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut job = Running::new(&["sh", "-c", script]);
-    assert_eq!(job.line(), "ready");
-    signal(job.pid(), "TERM");
-    signal(job.pid(), "TERM");
-    let output = job.end();
-    assert_eq!((out(&output).as_str(), output.status.code()), ("saved\n", Some(0)));
+    // Two signals are one request within a tenth of a second, and a busy machine may take longer to send them.
+    let told_at_once = (0..10).any(|_| {
+        let mut job = Running::new(&["sh", "-c", script]);
+        assert_eq!(job.line(), "ready");
+        let begun = Instant::now();
+        signal(job.pid(), "TERM");
+        signal(job.pid(), "TERM");
+        let at_once = begun.elapsed() < Duration::from_millis(50);
+        let output = job.end();
+        if at_once {
+            let told = (out(&output), output.status.code());
+            assert_eq!(told, ("saved\n".to_owned(), Some(0)));
+        }
+        at_once
+    });
+    assert!(told_at_once, "the machine is too slow to send two signals at once");
 }
 
 /// Makes a command for `--rsh`, whose arguments are the name of a host and what to run there.
