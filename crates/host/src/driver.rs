@@ -16,7 +16,10 @@ use std::task::{Poll, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Port, Posted, Ticket};
+use ferrywire_nic::{
+    Awaited, Departure, Fault, Limits, Mask, MatchWord, Mode, Nic, Outcome, Peer, Port, Posted,
+    Span, Ticket,
+};
 
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
@@ -144,6 +147,118 @@ impl Driver {
         }
     }
 
+    /// Sends a message. If it goes out at once, which most do, nothing else changes, so the caller need not enter: it
+    /// neither turns the NIC nor takes over from whoever drives it.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub unsafe fn post_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Posted {
+        let (core, posted) = self.begin_send(to, word, source, mode);
+        if posted != Posted::Done(Outcome::Done) || !core.port.rail.is_flushed() {
+            self.leave_from(core);
+        }
+        posted
+    }
+
+    /// Sends a message, and waits until its bytes are no longer needed.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub unsafe fn send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Outcome {
+        let (core, posted) = self.begin_send(to, word, source, mode);
+        match posted {
+            Posted::Done(Outcome::Done) if core.port.rail.is_flushed() => Outcome::Done,
+            posted => self.end_send(core, posted),
+        }
+    }
+
+    #[inline(always)]
+    fn begin_send(
+        &self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+    ) -> (Guard<'_, Core>, Posted) {
+        let mut core = self.shared.core.lock();
+        let unwound = AbortOnUnwind;
+        let Core { nic, port, .. } = &mut *core;
+        let posted = nic.post_send(to, word, source, mode, port);
+        std::mem::forget(unwound);
+        (core, posted)
+    }
+
+    #[inline(never)]
+    fn end_send(&self, core: Guard<'_, Core>, posted: Posted) -> Outcome {
+        let mut inside = self.inside(core);
+        match posted {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => {
+                // A turn polls for arrivals before it flushes.
+                inside.core.port.rail.flush();
+                inside.wait(ticket)
+            }
+        }
+    }
+
+    /// Leaves after something was posted.
+    #[inline(never)]
+    fn leave_from(&self, core: Guard<'_, Core>) {
+        drop(self.inside(core));
+    }
+
+    /// Receives a message, and waits for it, unless `lost` names a sender that is lost. Ranks are lost under the lock,
+    /// so it is asked under the lock.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub unsafe fn receive(
+        &self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        lost: impl FnOnce() -> Option<Peer>,
+    ) -> Outcome {
+        let mut core = self.shared.core.lock();
+        if let Some(peer) = lost() {
+            return Outcome::Failed(Fault::PeerDown(peer));
+        }
+        if core.may_await() && core.nic.await_receive(from, word, mask, into) {
+            let unwound = AbortOnUnwind;
+            let awaited = core.look_for_awaited(&self.shared);
+            std::mem::forget(unwound);
+            // What came meanwhile may have left something to do.
+            return match awaited {
+                Awaited::Over(outcome) if core.may_await() => outcome,
+                awaited => self.receive_slowly(core, awaited),
+            };
+        }
+        let mut inside = self.inside(core);
+        let Core { nic, port, .. } = &mut *inside.core;
+        match nic.post_receive(from, word, mask, into, port) {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => {
+                // A turn polls for arrivals before it flushes.
+                port.rail.flush();
+                inside.wait(ticket)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn receive_slowly(&self, core: Guard<'_, Core>, awaited: Awaited) -> Outcome {
+        let mut inside = self.inside(core);
+        match awaited {
+            Awaited::Over(outcome) => outcome,
+            Awaited::Posted(ticket) => inside.wait(ticket),
+            Awaited::Open => unreachable!("it has been posted"),
+        }
+    }
+
     /// Waits until an operation is over. A released schedule counts as over, although it continues.
     pub fn wait(&self, ticket: Ticket) -> Outcome {
         self.enter().wait(ticket)
@@ -240,7 +355,11 @@ impl Driver {
 
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
-        let core = self.shared.core.lock();
+        self.inside(self.shared.core.lock())
+    }
+
+    #[inline(always)]
+    fn inside<'a>(&'a self, core: Guard<'a, Core>) -> Inside<'a> {
         let panicking = std::thread::panicking();
         let call = AgentCall { shared: &self.shared, is_due: false };
         let mut inside = Inside { core, driver: self, count: 0, panicking, call };
@@ -680,16 +799,29 @@ impl Drop for Inside<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if std::thread::panicking() != self.panicking {
-            // A bug in Ferrywire. Unwinding would take lent buffers back without the NIC knowing it.
-            std::process::abort();
+            drop(AbortOnUnwind);
         }
         self.leave();
+    }
+}
+
+/// Ends the process when it is dropped: a bug in Ferrywire is unwinding. That would take lent buffers back without the
+/// NIC knowing it.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 
 impl Shared {
     pub(crate) fn doorbell(&self) -> &Doorbell {
         self.bell.doorbell
+    }
+
+    pub(crate) fn attention(&self) -> &'static Attention {
+        self.attention
     }
 
     /// Wakes the thread that sleeps at the doorbell of this rank.

@@ -178,6 +178,12 @@ impl Rails {
         self.far.is_some()
     }
 
+    /// Whether nothing that was sent waits for a flush or a turn.
+    #[inline(always)]
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.far.is_none() && self.loopback.is_empty()
+    }
+
     /// Whether frames from this rank to itself wait for a turn. No doorbell rings for them.
     #[inline(always)]
     pub(crate) fn has_own_frames(&self) -> bool {
@@ -363,6 +369,13 @@ impl Inlet for Inlets {
 }
 
 impl Inlets {
+    /// Shows the next frame from a rank of this host, if there is one.
+    #[inline(always)]
+    pub(crate) fn poll_near(&mut self, take: impl FnOnce(Peer, Arrival<'_>)) -> bool {
+        let here = self.here;
+        self.shm.poll_one(|local_rank, arrival| take(here.rank(local_rank), arrival))
+    }
+
     #[inline(never)]
     fn poll_own(&mut self, limit: usize, take: impl FnMut(Peer, Arrival<'_>)) -> usize {
         self.loopback.poll(limit, take)

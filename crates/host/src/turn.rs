@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::thread::Thread;
 use std::time::Duration;
 
-use ferrywire_nic::{Nic, Peer, Port, Seal, Sent};
+use ferrywire_nic::{Awaited, Nic, Peer, Port, Seal, Sent};
 
 use crate::absence::Absence;
 use crate::completion::Sleeping;
@@ -121,6 +121,53 @@ impl Core {
             busy |= self.do_what_is_due();
         }
         busy
+    }
+
+    /// Whether a caller may look for an awaited receive, and leave afterwards without telling anybody: nothing else is
+    /// outstanding, no other thread is inside, and no rail needs time or care.
+    #[inline(always)]
+    pub(crate) fn may_await(&self) -> bool {
+        !self.nic.is_expecting()
+            && self.port.rail.is_flushed()
+            && !self.duty.is_led_by_caller()
+            && self.followers.is_empty()
+            && self.waiters.is_empty()
+            && !self.absence.is_measured()
+    }
+
+    /// Looks for the message of the awaited receive, for a few microseconds: it is over then, or posted.
+    #[inline(always)]
+    pub(crate) fn look_for_awaited(&mut self, shared: &Shared) -> Awaited {
+        self.duty.relieve_agent(shared.doorbell());
+        shared.attention().set(true);
+        for _ in 0..LOOKS_FOR_AWAITED {
+            let Core { nic, port, inlet, .. } = self;
+            let taken = inlet.poll_near(|from, arrival| match arrival {
+                Arrival::Frame(via, raw) => nic.on_frame(from, via, Seal::Intact, raw, port),
+                Arrival::Landed { ticket, bytes } => nic.on_landed(from, ticket, bytes, port),
+            });
+            if taken {
+                match nic.awaited() {
+                    Awaited::Open => continue,
+                    awaited => {
+                        shared.attention().set(false);
+                        return awaited;
+                    }
+                }
+            }
+            if shared.core.is_wanted() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        self.stop_looking(shared)
+    }
+
+    #[inline(never)]
+    fn stop_looking(&mut self, shared: &Shared) -> Awaited {
+        shared.attention().set(false);
+        self.nic.post_awaited(&mut self.port);
+        self.nic.awaited()
     }
 
     /// Wakes waiters that have no specific ticket, because something has happened.
@@ -337,6 +384,8 @@ impl Core {
     }
 }
 
+/// Looks for an awaited receive before it is posted: some microseconds.
+const LOOKS_FOR_AWAITED: usize = 256;
 /// Frames that one turn takes before it does anything else.
 const ARRIVALS_PER_TURN_MAX: usize = 64;
 /// Turns between two readings of the clock, where no rail loses frames.

@@ -157,13 +157,13 @@ impl Comm {
     }
 
     /// The process of rank `to`, and the match word of a message to it.
-    #[inline]
+    #[inline(always)]
     pub fn address(&self, to: u32, tag: u32) -> (Peer, MatchWord) {
         (self.targets().peer_of(to), MatchWord::new(self.messages, self.rank, tag))
     }
 
     /// What a receive matches; None stands for any source or any tag.
-    #[inline]
+    #[inline(always)]
     pub fn wanted(&self, from: Option<u32>, tag: Option<u32>) -> Wanted {
         let mask = match (from, tag) {
             (Some(_), Some(_)) => Mask::EXACT,

@@ -106,13 +106,13 @@ impl Group {
     }
 
     /// The process of a rank, in constant time. A rank out of range is a bug of the caller.
-    #[inline]
+    #[inline(always)]
     pub fn peer_of(&self, rank: u32) -> Peer {
-        assert!(rank < self.size, "rank {rank} of {}", self.size);
+        assert!(rank < self.size, "a rank of the group");
         match &self.map {
+            // Modulo 2^32, as a stride may be negative: all members are peers.
             RankMap::Strided { first, stride } => {
-                let peer = i64::from(*first) + i64::from(rank) * i64::from(*stride);
-                Peer(u32::try_from(peer).expect("a member is a peer"))
+                Peer(first.wrapping_add(rank.wrapping_mul(stride.cast_unsigned())))
             }
             RankMap::Table(table) => Peer(table.peers[rank as usize]),
         }

@@ -45,4 +45,20 @@ pub enum Bug {
     NeverGivenUp,
     /// A peer that is asked for a sign of life does not answer.
     NeverAnswered,
+    /// A short message goes out without marks on a rail that may lose it.
+    ShortUnmarked,
+    /// A short message overtakes frames that wait for room on the rail.
+    ShortOvertakesBacklog,
+    /// A short message overtakes messages that its sender holds.
+    ShortOvertakesHeld,
+    /// A short message goes out without credit.
+    ShortUnpaid,
+    /// A receive is awaited although older receives may get its message.
+    AwaitedOvertakes,
+    /// A receive is awaited although an older message is stored.
+    AwaitedSkipsStored,
+    /// A frame other than a short message does not make an ordinary receive of an awaited one.
+    AwaitedMissesOffer,
+    /// A receive is awaited although a module handles its messages.
+    AwaitedBeforeModule,
 }

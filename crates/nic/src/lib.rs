@@ -13,6 +13,7 @@
 //! | `frames.rs` | frames out and in, through the reliability layer where the rail needs it |
 //! | `contact.rs` | how peers come and go |
 //! | `send.rs` | choosing the protocol of a message, held messages, cancelling |
+//! | `short.rs` | the short way, which most messages take |
 //! | `receive.rs` | arrivals, unexpected messages, refusals, credit |
 //! | `matcher.rs` | which receive gets which message |
 //! | `service.rs` | protocols that run beside the application |
@@ -59,6 +60,7 @@ pub mod schedule;
 mod search;
 mod send;
 pub mod service;
+mod short;
 mod silence;
 mod slab;
 pub mod store;
@@ -76,5 +78,6 @@ pub use port::{Operator, Port, Progress, Promises, RailId, Seal, Sent, StepRef};
 pub use receive::Probed;
 pub use schedule::{Consult, Schedule, Step, StepId};
 pub use service::{Action, Departure, Service};
+pub use short::Awaited;
 pub use types::{Fault, Key, Mode, Outcome, Peer, Posted, Received, Region, Span, Ticket, Time};
 pub use word::{Mask, MatchWord};

@@ -25,6 +25,7 @@ use crate::receive::{Offer, Whole};
 use crate::rendezvous::Granted;
 use crate::run::{Deferred, OpenRuns, Ready, Run};
 use crate::search::Searches;
+use crate::short::AwaitedReceive;
 use crate::slab::Slab;
 use crate::store::{Audit, Store};
 use crate::types::{Fault, Outcome, Peer, Region, Span, Ticket};
@@ -84,6 +85,8 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) driven: usize,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
+    /// The receive that the caller looks for.
+    pub(crate) awaited: AwaitedReceive,
     pub(crate) stats: Stats,
 }
 
@@ -206,6 +209,7 @@ impl<V: Variant> Nic<V> {
             driven: 0,
             epochs: 0,
             early_bytes: 0,
+            awaited: AwaitedReceive::default(),
             stats: Stats::default(),
         }
     }
@@ -223,7 +227,13 @@ impl<V: Variant> Nic<V> {
         if seal == Seal::Intact
             && let Some((word, payload)) = Envelope::parse_plain(raw, self.job)
         {
-            return self.on_plain(from, via, word, payload, port);
+            return match self.awaited.is_for(word) {
+                true => self.on_awaited(from, via, word, payload, port),
+                false => self.on_plain(from, via, word, payload, port),
+            };
+        }
+        if self.awaited.is_open() && !V::has(Bug::AwaitedMissesOffer) {
+            self.post_awaited(port);
         }
         // The job is checked before anything else: a foreign frame creates no state.
         if Envelope::job_of(raw) != Some(self.job) || seal == Seal::Broken {

@@ -121,16 +121,29 @@ impl PeerState {
             && self.reliability.as_ref().is_none_or(|reliability| reliability.is_idle())
     }
 
+    /// The length of a message that is sent whole if it does not have to match first.
+    #[inline(always)]
+    pub(crate) fn whole(&self, len: u64, limits: &Limits) -> Option<u32> {
+        let bytes_max = self.promises.payload_bytes_max().min(limits.eager_bytes_max);
+        u32::try_from(len).ok().filter(|&len| len <= bytes_max)
+    }
+
+    /// The lane of a queue pair, if it has been used.
+    #[inline(always)]
+    pub(crate) fn open_lane(&mut self, queue: u16) -> Option<&mut Lane> {
+        self.lanes.iter_mut().find(|lane| lane.queue == queue)
+    }
+
     #[inline(always)]
     pub(crate) fn lane(&mut self, queue: u16) -> &mut Lane {
         match self.lanes.iter().position(|lane| lane.queue == queue) {
             Some(at) => &mut self.lanes[at],
-            None => self.open_lane(queue),
+            None => self.add_lane(queue),
         }
     }
 
     #[cold]
-    fn open_lane(&mut self, queue: u16) -> &mut Lane {
+    fn add_lane(&mut self, queue: u16) -> &mut Lane {
         self.lanes.reserve_exact(1);
         self.lanes.push(Lane::new(queue, self.promises.initial_credit_bytes));
         self.lanes.last_mut().expect("just pushed")

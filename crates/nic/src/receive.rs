@@ -766,7 +766,7 @@ pub(crate) fn outcome_of(word: MatchWord, len: u64, room: u64) -> Outcome {
 
 /// The first `room` bytes of `bytes`.
 #[inline]
-fn cut(bytes: &[u8], room: u64) -> &[u8] {
+pub(crate) fn cut(bytes: &[u8], room: u64) -> &[u8] {
     match usize::try_from(room) {
         Ok(room) if room < bytes.len() => &bytes[..room],
         _ => bytes,

@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 
 use crate::canary::Bug;
-use crate::envelope::{Envelope, Kind};
+use crate::envelope::Kind;
 use crate::lane::HeldMessages;
 use crate::limits::Limits;
 use crate::nic::{Nic, Variant};
 use crate::op::{InLane, OpState, Owner};
 use crate::peers::At;
-use crate::port::{Port, Promises, Sent};
+use crate::port::{Port, Promises};
 use crate::store::{HEADER_BYTES, eager_bytes};
 use crate::types::{Fault, Key, Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::MatchWord;
@@ -22,6 +22,7 @@ struct Terms {
 
 impl<V: Variant> Nic<V> {
     /// Sends the bytes of `source` to `to`.
+    #[inline(always)]
     pub fn post_send(
         &mut self,
         to: Peer,
@@ -30,13 +31,34 @@ impl<V: Variant> Nic<V> {
         mode: Mode,
         port: &mut impl Port,
     ) -> Posted {
-        let posted = self.begin_send(Owner::User, to, word, source, mode, port);
+        // This leaves nothing to settle.
+        if mode != Mode::Synchronous && self.send_at_once(to, word, source, port) {
+            return Posted::Done(Outcome::Done);
+        }
+        let posted = self.begin_send_slowly(Owner::User, to, word, source, mode, port);
         self.settle(port);
         posted
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_send(
+        &mut self,
+        owner: Owner,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+        port: &mut impl Port,
+    ) -> Posted {
+        match mode != Mode::Synchronous && self.send_at_once(to, word, source, port) {
+            true => Posted::Done(Outcome::Done),
+            false => self.begin_send_slowly(owner, to, word, source, mode, port),
+        }
+    }
+
+    /// Sends a message that cannot go out at once.
+    #[inline(never)]
+    fn begin_send_slowly(
         &mut self,
         owner: Owner,
         to: Peer,
@@ -75,20 +97,6 @@ impl<V: Variant> Nic<V> {
             let ticket = self.open(owner, Some(at), OpState::Offered { word, source });
             self.offer(at, ticket, word, source, Terms { secured: true, first: false }, port);
             return Posted::Pending(ticket);
-        }
-        let state = &mut self.peers[at];
-        // Most messages: under credit, to a peer that nothing waits for, on a reliable rail that has room.
-        if !synchronous && state.promises.reliable && state.backlog.is_none() {
-            let kind = Kind::Eager { word, secured: true, synchronous: None };
-            let envelope = Envelope { job: self.job, marks: None, kind };
-            if port.transmit(state.peer, &envelope, source) == Sent::Away {
-                state.talking = true;
-                self.stats.frames_sent += 1;
-                if state.silence.is_some() {
-                    self.expect_sign(at, port);
-                }
-                return Posted::Done(Outcome::Done);
-            }
         }
         if synchronous && let Some(fault) = self.ended_under(word.group(), true) {
             return self.unsend(at, queue, bytes, fault);

@@ -20,10 +20,10 @@ impl MatchWord {
     pub const TAG_MAX: u32 = (1 << 24) - 1;
 
     /// Packs the three parts. A part that does not fit is a bug of the caller.
-    #[inline]
+    #[inline(always)]
     pub fn new(group: u16, source: u32, tag: u32) -> MatchWord {
-        assert!(source <= Self::SOURCE_MAX, "source {source} does not fit 24 bits");
-        assert!(tag <= Self::TAG_MAX, "tag {tag} does not fit 24 bits");
+        assert!(source <= Self::SOURCE_MAX, "a source fits 24 bits");
+        assert!(tag <= Self::TAG_MAX, "a tag fits 24 bits");
         MatchWord(u64::from(group) << 48 | u64::from(source) << 24 | u64::from(tag))
     }
 

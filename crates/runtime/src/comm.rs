@@ -65,7 +65,7 @@ impl<'a> Comm<'a> {
         mode: Mode,
     ) -> Outcome {
         // SAFETY: the caller's promise.
-        unsafe { self.plane.perform(|nic, port| nic.post_send(to, word, source, mode, port)) }
+        unsafe { self.plane.send(to, word, source, mode) }
     }
 
     /// Starts a send.
@@ -81,7 +81,7 @@ impl<'a> Comm<'a> {
         mode: Mode,
     ) -> Posted {
         // SAFETY: the caller's promise.
-        unsafe { self.plane.submit(|nic, port| nic.post_send(to, word, source, mode, port)) }
+        unsafe { self.plane.post_send(to, word, source, mode) }
     }
 
     /// Receives a message, and waits for it.
@@ -91,7 +91,7 @@ impl<'a> Comm<'a> {
     #[inline(always)]
     pub unsafe fn receive(self, wanted: Wanted, into: Span) -> Outcome {
         // SAFETY: the caller's promise.
-        unsafe { self.plane.perform(|nic, port| self.post_receive(nic, port, wanted, into)) }
+        unsafe { self.plane.receive(wanted, into, || self.lost_sender(wanted)) }
     }
 
     /// Starts a receive.
@@ -102,23 +102,13 @@ impl<'a> Comm<'a> {
     #[inline(always)]
     pub unsafe fn start_receive(self, wanted: Wanted, into: Span) -> Posted {
         // SAFETY: the caller's promise.
-        unsafe { self.plane.submit(|nic, port| self.post_receive(nic, port, wanted, into)) }
+        unsafe { self.plane.post_receive(wanted, into, || self.lost_sender(wanted)) }
     }
 
+    /// A lost rank, if the message might have come from it.
     #[inline(always)]
-    fn post_receive(
-        self,
-        nic: &mut Nic,
-        port: &mut HostPort,
-        Wanted { from, word, mask }: Wanted,
-        into: Span,
-    ) -> Posted {
-        if from.is_none()
-            && let Some(peer) = self.process().lost().peer()
-        {
-            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
-        }
-        nic.post_receive(from, word, mask, into, port)
+    fn lost_sender(self, wanted: Wanted) -> Option<Peer> {
+        if wanted.from.is_none() { self.process().lost().peer() } else { None }
     }
 
     /// Starts to receive a message that has been [taken](Comm::take).
@@ -163,8 +153,8 @@ impl<'a> Comm<'a> {
 
     /// The reason why a message cannot arrive any more, if there is one.
     fn hopeless(self, nic: &Nic, wanted: Wanted) -> Option<Fault> {
-        let lost = || self.process().lost().peer().filter(|_| wanted.from.is_none());
-        nic.hopeless(wanted.word, wanted.from).or_else(|| lost().map(Fault::PeerDown))
+        let lost = || self.lost_sender(wanted).map(Fault::PeerDown);
+        nic.hopeless(wanted.word, wanted.from).or_else(lost)
     }
 
     /// Runs a schedule, and waits until it is complete.

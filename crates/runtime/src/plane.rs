@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use ferrywire_host::nic::{
-    Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Ticket,
+    Fault, MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule,
+    Span, Ticket,
 };
 use ferrywire_host::{Driver, Finished, HostPort, Keep, PLANES, wait_around, wait_for_around};
+use ferrywire_mpi::comm::Wanted;
 
 use crate::process::Process;
 
@@ -42,6 +44,87 @@ impl<'a> Plane<'a> {
     pub(crate) unsafe fn submit<T>(self, ask: impl FnOnce(&mut Nic, &mut HostPort) -> T) -> T {
         // SAFETY: the caller's promise.
         unsafe { self.driver.submit(ask) }
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn post_send(
+        self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+    ) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe { self.driver.post_send(to, word, source, mode) }
+    }
+
+    /// Sends a message, and waits until its bytes are no longer needed.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn send(
+        self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        mode: Mode,
+    ) -> Outcome {
+        if !self.process.must_look_around() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.driver.send(to, word, source, mode) };
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.post_send(to, word, source, mode) } {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.wait(ticket),
+        }
+    }
+
+    /// Receives a message, and waits for it, unless `lost` names a sender that is lost.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn receive(
+        self,
+        wanted: Wanted,
+        into: Span,
+        lost: impl FnOnce() -> Option<Peer>,
+    ) -> Outcome {
+        let Wanted { from, word, mask } = wanted;
+        if !self.process.must_look_around() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.driver.receive(from, word, mask, into, lost) };
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.post_receive(wanted, into, lost) } {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.wait(ticket),
+        }
+    }
+
+    /// Starts to receive a message, unless a sender is lost.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub(crate) unsafe fn post_receive(
+        self,
+        Wanted { from, word, mask }: Wanted,
+        into: Span,
+        lost: impl FnOnce() -> Option<Peer>,
+    ) -> Posted {
+        let ask = |nic: &mut Nic, port: &mut HostPort| match lost() {
+            Some(peer) => Posted::Done(Outcome::Failed(Fault::PeerDown(peer))),
+            None => nic.post_receive(from, word, mask, into, port),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(ask) }
     }
 
     /// Posts an operation, and waits until it is complete.

@@ -184,6 +184,62 @@ pub const CANARIES: &[Canary] = &[
         first: 0,
         asserted: false,
     },
+    Canary {
+        name: "short-unmarked",
+        what: "a short message goes out without marks on a rail that may lose it",
+        fault: Fault::Nic(Bug::ShortUnmarked),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "short-overtakes-backlog",
+        what: "a short message overtakes frames that wait for room on the rail",
+        fault: Fault::Nic(Bug::ShortOvertakesBacklog),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "short-overtakes-held",
+        what: "a short message overtakes messages that its sender holds",
+        fault: Fault::Nic(Bug::ShortOvertakesHeld),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "short-unpaid",
+        what: "a short message goes out without credit",
+        fault: Fault::Nic(Bug::ShortUnpaid),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "awaited-overtakes",
+        what: "a receive is awaited although an older one may get its message",
+        fault: Fault::Nic(Bug::AwaitedOvertakes),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "awaited-skips-stored",
+        what: "a receive is awaited although an older message is stored",
+        fault: Fault::Nic(Bug::AwaitedSkipsStored),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "awaited-misses-offer",
+        what: "an awaited receive does not see that a long message is offered",
+        fault: Fault::Nic(Bug::AwaitedMissesOffer),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "awaited-before-module",
+        what: "a receive is awaited although a module handles its messages",
+        fault: Fault::Nic(Bug::AwaitedBeforeModule),
+        first: 0,
+        asserted: false,
+    },
 ];
 
 /// A message prefers an exact receive to an older wildcard.

@@ -202,6 +202,8 @@ pub struct Plan {
     pub collectives: Vec<Collective>,
     /// What modules do with messages of their group, which come last, if there are modules.
     pub errands: Option<Arc<Errands>>,
+    /// Whether ranks await some of their receives.
+    pub awaits: bool,
 }
 
 impl Plan {
@@ -290,6 +292,8 @@ pub struct Script {
     probing: bool,
     /// What it last probed for in vain.
     missed: Option<(MatchWord, Mask)>,
+    /// The receive that it awaits.
+    awaited: Option<Pending>,
     /// Messages not received yet, for each point-to-point group, by the ranks that they need.
     missing: BTreeMap<u16, BTreeMap<Ranks, u64>>,
     /// The log of our module.
@@ -342,6 +346,7 @@ impl Script {
             next: 0,
             probing: random.percent(10),
             missed: None,
+            awaited: None,
             random,
             posts: 0,
             pending: BTreeMap::new(),
@@ -510,8 +515,16 @@ impl Script {
         self.posts += 1;
         let only_source = mask == Mask::EXACT || mask == Mask::ANY_TAG;
         let from = only_source.then_some(Peer(word.source()));
-        let posted = context.nic.post_receive(from, word, mask, into, context.port);
         let pending = Pending::Receive { order: self.posts, word, mask, into, any };
+        // In half of the runs, the short way and the ordinary one alternate.
+        if self.plan.awaits
+            && self.random.percent(50)
+            && context.await_receive(from, word, mask, into)
+        {
+            self.awaited = Some(pending);
+            return;
+        }
+        let posted = context.nic.post_receive(from, word, mask, into, context.port);
         self.await_end(posted, pending, context);
     }
 
@@ -849,6 +862,9 @@ impl Script {
             let word = MatchWord::new(group, 0, 0);
             while !probing && self.open_for_anything(group) < self.wanted(group) {
                 self.receive(word, Mask::ANY_BOTH, LONGEST, true, context);
+                if self.awaited.is_some() {
+                    return;
+                }
             }
             if probing && self.wanted(group) > 0 {
                 self.take(word, Mask::ANY_BOTH, context);
@@ -917,12 +933,21 @@ impl<V: Variant> Application<V> for Script {
             };
             self.next += 1;
             self.perform(task, context);
-            if matches!(task, Task::Pause(_)) {
+            if matches!(task, Task::Pause(_)) || self.awaited.is_some() {
                 return;
             }
         }
         let rest = self.random.between(100, 20_000);
         context.wake_in(rest);
+    }
+
+    fn on_awaited(&mut self, posted: Posted, context: &mut Context<'_, V>) {
+        let pending = self.awaited.take().expect("it awaits a receive");
+        self.await_end(posted, pending, context);
+        match self.finishing {
+            true => self.finish(context),
+            false => context.wake_in(self.random.between(100, 20_000)),
+        }
     }
 
     fn on_complete(&mut self, ticket: Ticket, outcome: Outcome, context: &mut Context<'_, V>) {

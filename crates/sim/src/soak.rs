@@ -445,7 +445,8 @@ fn plan(size: u32, random: &mut Random) -> Plan {
         6 => Collective::Allgather { len: random.pick(&block_bytes) },
         _ => Collective::Alltoall { len: random.pick(&block_bytes) },
     });
-    Plan { size, groups, messages, collectives: collectives.collect(), errands: None }
+    let (collectives, awaits) = (collectives.collect(), random.percent(50));
+    Plan { size, groups, messages, collectives, errands: None, awaits }
 }
 
 /// Gives every rank a module, with bounds of all sizes.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use ferrywire_nic::{
-    Envelope, Key, Kind, Limits, Nic, Outcome, Peer, RailId, Seal, Span, StepRef, Ticket, Time,
-    Variant,
+    Awaited, Envelope, Key, Kind, Limits, Mask, MatchWord, Nic, Outcome, Peer, Posted, RailId,
+    Seal, Span, StepRef, Ticket, Time, Variant,
 };
 
 use crate::fabric::{Fabric, FrameFate, Rule};
@@ -29,6 +29,11 @@ pub trait Application<V: Variant> {
 
     /// A peer is dead, and all ranks have been told.
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>);
+
+    /// The receive of [`Context::await_receive`] is over, or has been posted.
+    fn on_awaited(&mut self, _posted: Posted, _context: &mut Context<'_, V>) {
+        unreachable!("this application awaits nothing");
+    }
 }
 
 /// What an application can access while it runs.
@@ -38,12 +43,25 @@ pub struct Context<'a, V: Variant> {
     /// The port of the NIC, with the rank's memory.
     pub port: &'a mut SimPort,
     wake_in: Option<u64>,
+    awaits: bool,
 }
 
 impl<V: Variant> Context<'_, V> {
     /// Asks for [`Application::on_wake`] after `ns`.
     pub fn wake_in(&mut self, ns: u64) {
         self.wake_in = Some(ns);
+    }
+
+    /// Awaits a receive, if the NIC allows it: the application does nothing else until [`Application::on_awaited`].
+    pub fn await_receive(
+        &mut self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+    ) -> bool {
+        self.awaits = self.nic.await_receive(from, word, mask, into);
+        self.awaits
     }
 }
 
@@ -92,6 +110,8 @@ struct Rank<V: Variant, A> {
     egress_until: u64,
     /// Whether a turn of its NIC is scheduled to continue pending work.
     turning: bool,
+    /// Whether its application awaits a receive.
+    awaits: bool,
     /// Events that arrived while it was stopped.
     deferred: Vec<Event>,
 }
@@ -174,6 +194,10 @@ enum Event {
     Turn {
         rank: Peer,
     },
+    /// A rank has looked for its awaited receive for long enough.
+    StopLooking {
+        rank: Peer,
+    },
     Kill {
         rank: Peer,
     },
@@ -216,6 +240,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 busy_until: 0,
                 egress_until: 0,
                 turning: false,
+                awaits: false,
                 deferred: Vec::new(),
             })
             .collect();
@@ -340,6 +365,7 @@ impl<V: Variant, A: Application<V>> World<V, A> {
 
     /// Runs `what` on `rank` now.
     pub fn act<T>(&mut self, rank: Peer, what: impl FnOnce(&mut A, &mut Context<'_, V>) -> T) -> T {
+        self.stop_looking(rank);
         let result = self.on_rank(rank, |state, context| what(state, context));
         self.after(rank);
         result
@@ -357,6 +383,10 @@ impl<V: Variant, A: Application<V>> World<V, A> {
             Life::Dead => return self.mark_down(&event),
             Life::Stopped => return self.rank_mut(rank).deferred.push(event),
             Life::Alive => {}
+        }
+        // Whoever awaits a receive passes frames to its NIC and calls nothing else.
+        if !matches!(event, Event::Frame { .. } | Event::Forged { .. }) {
+            self.stop_looking(rank);
         }
         match event {
             Event::Frame { from, to, bytes } => {
@@ -436,6 +466,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 self.rank_mut(rank).turning = false;
                 self.on_rank(rank, |_, context| context.nic.on_turn(context.port));
             }
+            // It has stopped above.
+            Event::StopLooking { .. } => {}
             Event::Stop { rank } => {
                 self.note(|| format!("rank {} stops", rank.0));
                 self.rank_mut(rank).life = Life::Stopped;
@@ -536,20 +568,50 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         let start = now.0.max(state.busy_until) + costs.event_ns;
         state.port.now = Time(start);
         state.port.copied = 0;
-        let mut context = Context { nic: &mut state.nic, port: &mut state.port, wake_in: None };
-        let result = what(&mut state.application, &mut context);
-        let wake_in = context.wake_in;
+        let Rank { nic, port, application, .. } = state;
+        let mut context = Context { nic, port, wake_in: None, awaits: false };
+        let result = what(application, &mut context);
+        let Context { wake_in, awaits, .. } = context;
         state.busy_until = start + state.port.copied * costs.byte_ps / 1000;
         if let Some(ns) = wake_in {
             let at = Time(self.rank(rank).busy_until).after(ns);
             self.push(at, Event::Wake { rank });
         }
+        if awaits {
+            self.rank_mut(rank).awaits = true;
+            let at = Time(self.rank(rank).busy_until).after(self.random.between(100, LOOKS_NS_MAX));
+            self.push(at, Event::StopLooking { rank });
+        }
         result
+    }
+
+    /// Tells the application what has become of its awaited receive, unless that is still open.
+    fn look_at_awaited(&mut self, rank: Peer) {
+        if !self.rank(rank).awaits {
+            return;
+        }
+        let posted = match self.rank_mut(rank).nic.awaited() {
+            Awaited::Open => return,
+            Awaited::Over(outcome) => Posted::Done(outcome),
+            Awaited::Posted(ticket) => Posted::Pending(ticket),
+        };
+        self.rank_mut(rank).awaits = false;
+        self.note(|| format!("rank {} awaited: {posted:?}", rank.0));
+        self.on_rank(rank, |application, context| application.on_awaited(posted, context));
+    }
+
+    /// Posts the awaited receive of a rank, if there is one.
+    fn stop_looking(&mut self, rank: Peer) {
+        if self.rank(rank).awaits {
+            self.on_rank(rank, |_, context| context.nic.post_awaited(context.port));
+            self.look_at_awaited(rank);
+        }
     }
 
     /// Carries out what a rank's NIC has asked for, and tells its application what has completed.
     fn after(&mut self, rank: Peer) {
         self.check_given_up(rank);
+        self.look_at_awaited(rank);
         loop {
             let actions = std::mem::take(&mut self.rank_mut(rank).port.actions);
             for action in actions {
@@ -560,6 +622,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
                 break;
             }
             for (ticket, outcome) in completions {
+                // The application may post operations.
+                self.stop_looking(rank);
                 self.note(|| format!("rank {} {ticket} {}", rank.0, trace::outcome(outcome)));
                 self.on_rank(rank, |application, context| {
                     application.on_complete(ticket, outcome, context);
@@ -659,7 +723,9 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         let Some(frames) = port.rings.get_mut(&to) else { return };
         *frames -= 1;
         if port.full.remove(&to) {
-            self.push(self.now, Event::Room { rank: from, peer: to });
+            // The sender may look only later, and send something before it does.
+            let at = self.now.after(self.random.below(ROOM_NS_MAX));
+            self.push(at, Event::Room { rank: from, peer: to });
         }
     }
 
@@ -718,6 +784,7 @@ impl Event {
             | Event::Refused { rank, .. }
             | Event::Reduced { rank, .. }
             | Event::Turn { rank }
+            | Event::StopLooking { rank }
             | Event::Kill { rank }
             | Event::Vanish { rank }
             | Event::Missed { rank }
@@ -750,6 +817,12 @@ impl Ord for Entry {
 
 /// For how long a rank may be stopped, or a network disturbed, while its peers wait for a silent one.
 const PAUSED_NS_MAX: u64 = 1_000_000_000;
+
+/// How late a sender may see that there is room again.
+const ROOM_NS_MAX: u64 = 5_000;
+
+/// How long a rank looks for an awaited receive.
+const LOOKS_NS_MAX: u64 = 100_000;
 
 /// The job of all simulated ranks.
 const JOB: u32 = 0x6665_7272;

@@ -373,6 +373,43 @@ impl ShmInlet {
     }
 }
 
+impl ShmInlet {
+    /// Shows the next arrival, if there is one.
+    #[inline(always)]
+    pub(crate) fn poll_one(&mut self, take: impl FnOnce(Peer, Arrival<'_>)) -> bool {
+        if !self.newcomers.is_empty() {
+            self.take_newcomers();
+        }
+        let (len, fenced) = (self.rings.len(), self.fenced);
+        for _ in 0..len {
+            // So that a sender without pause is not always first.
+            self.hand = if self.hand + 1 < len { self.hand + 1 } else { 0 };
+            let Incoming { from, consumer, doorbell } = &mut self.rings[self.hand];
+            let Some(event) = consumer.peek() else { continue };
+            if let Some(arrival) = arrival(event) {
+                take(*from, arrival);
+            }
+            if consumer.advance(fenced) | consumer.rest(fenced) {
+                doorbell.ring(fenced);
+            }
+            return true;
+        }
+        false
+    }
+}
+
+/// What a slot of a ring brings; `None` if the slot is invalid.
+#[inline(always)]
+fn arrival(event: Event<'_>) -> Option<Arrival<'_>> {
+    match event {
+        Event::Frame(raw) => Some(Arrival::Frame(NEAR, raw)),
+        Event::Landed { ticket, bytes } => {
+            Some(Arrival::Landed { ticket: Ticket::from_bits(ticket), bytes })
+        }
+        Event::Broken => None,
+    }
+}
+
 impl Inlet for ShmInlet {
     #[inline]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
@@ -386,14 +423,9 @@ impl Inlet for ShmInlet {
             let at = if len == 1 { 0 } else { (self.hand + turn) % len };
             let Incoming { from, consumer, doorbell } = &mut self.rings[at];
             while taken < limit {
-                match consumer.peek() {
-                    None => break,
-                    Some(Event::Frame(raw)) => take(*from, Arrival::Frame(NEAR, raw)),
-                    Some(Event::Landed { ticket, bytes }) => {
-                        let ticket = Ticket::from_bits(ticket);
-                        take(*from, Arrival::Landed { ticket, bytes });
-                    }
-                    Some(Event::Broken) => {}
+                let Some(event) = consumer.peek() else { break };
+                if let Some(arrival) = arrival(event) {
+                    take(*from, arrival);
                 }
                 taken += 1;
                 if consumer.advance(fenced) {

@@ -15,5 +15,6 @@ mod reliability;
 mod rendezvous;
 mod rest;
 mod schedules;
+mod short;
 mod silence;
 mod strangers;

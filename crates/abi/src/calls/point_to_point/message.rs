@@ -63,7 +63,7 @@ entries! {
 }
 
 /// Sends, and waits until the buffer may be used again.
-#[inline]
+#[inline(always)]
 fn send_message(
     buf: Choice,
     count: impl Wide,

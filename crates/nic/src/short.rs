@@ -1,0 +1,196 @@
+//! The short way, which most messages take: no operation is opened for them.
+//!
+//! A message under credit, to a peer that nothing waits for, is over once the rail has it. A receive whose caller does
+//! nothing but look for its message is *awaited*: it is in no queue. It is the youngest receive, so a whole message that
+//! agrees with it is for it, as long as no older receive and no older message wait in its queue pair. Whatever else
+//! happens first makes it an ordinary receive: see [`Nic::post_awaited`]. So matching and order are the same as if it
+//! had been posted at once.
+
+use crate::canary::Bug;
+use crate::envelope::{Envelope, Kind};
+use crate::matcher::{Matcher, Queue};
+use crate::nic::{Nic, QueuePair, Variant};
+use crate::op::Owner;
+use crate::port::{Port, RailId, Sent};
+use crate::receive::{cut, outcome_of};
+use crate::store::eager_bytes;
+use crate::types::{Outcome, Peer, Posted, Span, Ticket};
+use crate::word::{Mask, MatchWord};
+
+/// What has become of an awaited receive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Awaited {
+    /// Its message has not come.
+    Open,
+    /// It is over.
+    Over(Outcome),
+    /// It is an ordinary receive now.
+    Posted(Ticket),
+}
+
+/// The awaited receive of a NIC.
+#[derive(Debug)]
+pub(crate) struct AwaitedReceive {
+    word: MatchWord,
+    mask: Mask,
+    into: Span,
+    from: Option<Peer>,
+    /// `None` if there is no awaited receive.
+    state: Option<Awaited>,
+}
+
+impl Default for AwaitedReceive {
+    fn default() -> AwaitedReceive {
+        let (word, mask) = (MatchWord::default(), Mask::EXACT);
+        AwaitedReceive { word, mask, into: Span::EMPTY, from: None, state: None }
+    }
+}
+
+impl AwaitedReceive {
+    #[inline(always)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == Some(Awaited::Open)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_for(&self, word: MatchWord) -> bool {
+        self.is_open() && word.agrees(self.word, self.mask)
+    }
+}
+
+impl<V: Variant> Nic<V> {
+    /// Sends a message that can go out now and is over then: a whole message under credit, behind no other, on a
+    /// reliable rail whose peers do not vanish. False if it cannot, and then nothing has happened.
+    #[inline(always)]
+    pub(crate) fn send_at_once(
+        &mut self,
+        to: Peer,
+        word: MatchWord,
+        source: Span,
+        port: &mut impl Port,
+    ) -> bool {
+        let queue = self.queue_at(word.group());
+        let Some(at) = self.peers.find(to) else { return false };
+        let state = &mut self.peers[at];
+        let Some(len) = state.whole(source.len, &self.limits) else { return false };
+        let bytes = eager_bytes(len);
+        if !state.promises.reliable && !V::has(Bug::ShortUnmarked)
+            || state.backlog.is_some() && !V::has(Bug::ShortOvertakesBacklog)
+            || state.silence.is_some()
+        {
+            return false;
+        }
+        // A peer that is down has no lanes.
+        let Some(lane) = state.open_lane(queue) else { return false };
+        if lane.waiting.is_some() && !V::has(Bug::ShortOvertakesHeld)
+            || lane.credit < bytes && !V::has(Bug::ShortUnpaid)
+        {
+            return false;
+        }
+        let kind = Kind::Eager { word, secured: true, synchronous: None };
+        let envelope = Envelope { job: self.job, marks: None, kind };
+        if port.transmit(to, &envelope, source) == Sent::Full {
+            return false;
+        }
+        lane.credit = lane.credit.wrapping_sub(bytes);
+        state.talking = true;
+        state.active_at = port.now();
+        self.stats.frames_sent += 1;
+        true
+    }
+
+    /// Begins to await a message. The caller passes frames to the NIC and looks at [`Nic::awaited`] after each; before
+    /// it calls anything else, and soon, it calls [`Nic::post_awaited`]. False if the receive cannot be awaited, and
+    /// then nothing has happened.
+    #[inline(always)]
+    pub fn await_receive(
+        &mut self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+    ) -> bool {
+        debug_assert!(self.awaited.state.is_none(), "one receive is awaited at a time");
+        let queue = self.queue_at(word.group());
+        let Some(pair) = self.queues.get(usize::from(queue)) else { return false };
+        if !pair.lets_await::<V>() || word.has_module() && !V::has(Bug::AwaitedBeforeModule) {
+            return false;
+        }
+        self.awaited = AwaitedReceive { word, mask, into, from, state: Some(Awaited::Open) };
+        true
+    }
+
+    /// What has become of the awaited receive. If it is no longer open, it is forgotten.
+    #[inline(always)]
+    pub fn awaited(&mut self) -> Awaited {
+        match self.awaited.state {
+            Some(Awaited::Open) => Awaited::Open,
+            Some(ended) => {
+                self.awaited.state = None;
+                ended
+            }
+            None => unreachable!("no receive is awaited"),
+        }
+    }
+
+    /// Makes an ordinary receive of the awaited one, if it is open. [`Nic::awaited`] tells what came of it.
+    #[inline(never)]
+    pub fn post_awaited(&mut self, port: &mut impl Port) {
+        if self.awaited.is_open() {
+            let AwaitedReceive { word, mask, into, from, .. } = self.awaited;
+            self.awaited.state = None;
+            let posted = self.begin_receive(Owner::User, from, word, mask, into, port);
+            self.awaited.state = Some(match posted {
+                Posted::Done(outcome) => Awaited::Over(outcome),
+                Posted::Pending(ticket) => Awaited::Posted(ticket),
+            });
+            self.settle(port);
+        }
+    }
+
+    /// Handles a whole message that agrees with the awaited receive. Nothing else waits in its queue pair.
+    #[inline(always)]
+    pub(crate) fn on_awaited(
+        &mut self,
+        from: Peer,
+        via: RailId,
+        word: MatchWord,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        let Some(at) = self.admit_by(via, from, port) else { return };
+        self.stats.frames_received += 1;
+        let state = &mut self.peers[at];
+        if !state.promises.reliable {
+            self.stats.malformed += 1;
+            return;
+        }
+        state.peer_talking = true;
+        state.heard = true;
+        let queue = self.queue_at(word.group());
+        let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
+        let bytes = eager_bytes(len);
+        if self.pay(at, queue, true, bytes).is_none() {
+            return;
+        }
+        let into = self.awaited.into;
+        self.awaited.state = Some(Awaited::Over(outcome_of(word, len.into(), into.len)));
+        let part = cut(payload, into.len);
+        if !part.is_empty() {
+            port.deliver(part, into.first(part.len() as u64));
+        }
+        self.owe(at, queue, bytes, port);
+    }
+}
+
+impl<M: Matcher> QueuePair<M> {
+    /// Whether a receive may be awaited: no older receive can get its message, no older message is for it, and it need
+    /// not ask for a held one.
+    #[inline(always)]
+    fn lets_await<V: Variant>(&self) -> bool {
+        (self.matcher.len(Queue::Posted) == 0 || V::has(Bug::AwaitedOvertakes))
+            && (self.matcher.len(Queue::Unexpected) == 0 || V::has(Bug::AwaitedSkipsStored))
+            && self.refused.is_empty()
+            && self.ended.is_empty()
+    }
+}
