@@ -62,6 +62,7 @@ pub mod service;
 mod silence;
 mod slab;
 pub mod store;
+mod stored;
 pub mod types;
 pub mod word;
 
