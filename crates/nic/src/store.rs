@@ -190,6 +190,7 @@ impl Store {
     }
 
     /// Stores a message whose room the caller has checked or, if it is secured, reserved.
+    #[inline(always)]
     pub(crate) fn keep(&mut self, message: Stored) -> Ticket {
         let bytes = message.bytes();
         if message.secured {

@@ -128,7 +128,7 @@ impl Class {
     }
 }
 
-const _: () = assert!(size_of::<Indexed>() <= 248);
+const _: () = assert!(size_of::<Indexed>() <= 264);
 
 #[cfg(test)]
 mod tests {
