@@ -716,6 +716,9 @@ impl Inside<'_> {
         if self.core.port.rail.has_own_frames() {
             self.take_own_frames();
         }
+        if self.core.nic.is_short_of_credit() {
+            self.take_credit();
+        }
         self.core.port.rail.flush();
         if !self.tell_others() && self.core.is_expecting() {
             self.leave_behind();
@@ -745,6 +748,12 @@ impl Inside<'_> {
         if self.core.is_expecting() {
             self.core.turn(&self.driver.shared);
         }
+    }
+
+    /// Takes the credit that peers have given back, if it has arrived.
+    #[cold]
+    fn take_credit(&mut self) {
+        self.core.turn(&self.driver.shared);
     }
 
     /// Wakes waiting threads that may have to drive what is outstanding. True if there are any.

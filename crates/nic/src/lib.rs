@@ -64,6 +64,7 @@ mod short;
 mod silence;
 mod slab;
 pub mod store;
+mod stored;
 pub mod types;
 pub mod word;
 

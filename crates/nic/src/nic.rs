@@ -83,6 +83,8 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) newcomers: u32,
     /// Operations that need driving: see [`Nic::needs_driving`].
     pub(crate) driven: usize,
+    /// Credit with a peer is running out: see [`Nic::is_short_of_credit`].
+    pub(crate) short_of_credit: bool,
     pub(crate) epochs: u32,
     pub(crate) early_bytes: usize,
     /// The receive that the caller looks for.
@@ -207,6 +209,7 @@ impl<V: Variant> Nic<V> {
             copies: Copies::new(),
             newcomers: 0,
             driven: 0,
+            short_of_credit: false,
             epochs: 0,
             early_bytes: 0,
             awaited: AwaitedReceive::default(),
@@ -531,6 +534,14 @@ impl<V: Variant> Nic<V> {
     #[inline]
     pub fn needs_driving(&self) -> bool {
         self.driven > 0
+    }
+
+    /// Whether the credit with a peer has begun to run out since the last call: then the driver should take what has
+    /// arrived before the next send. A program that only sends looks at nothing else, and its next message would have to
+    /// wait for an answer although its credit has been given back.
+    #[inline]
+    pub fn is_short_of_credit(&mut self) -> bool {
+        core::mem::take(&mut self.short_of_credit)
     }
 
     /// The limits given at creation.

@@ -115,8 +115,11 @@ impl<V: Variant> Nic<V> {
         into: Span,
         port: &mut impl Port,
     ) -> Posted {
+        if let Some(outcome) = self.receive_whole(queue, message, into, port) {
+            return Posted::Done(outcome);
+        }
         let ticket = self.open(owner, None, OpState::Taken { queue, message });
-        let posted = self.receive_stored(ticket, queue, message, into, port);
+        let posted = self.receive_offered(ticket, queue, message, into, port);
         if matches!(posted, Posted::Done(_)) {
             self.close(ticket);
         }
@@ -231,7 +234,10 @@ impl<V: Variant> Nic<V> {
         let state = self.ops.find(ticket).map(|op| &op.state);
         let posted = match state {
             Some(&OpState::Taken { queue, message }) => {
-                self.receive_stored(ticket, queue, message, into, port)
+                match self.receive_whole(queue, message, into, port) {
+                    Some(outcome) => Posted::Done(outcome),
+                    None => self.receive_offered(ticket, queue, message, into, port),
+                }
             }
             Some(&OpState::Taking { from, queue, cell }) => {
                 let op = self.op_mut(ticket);
@@ -265,65 +271,6 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Receives a stored message. If that ends the operation, the caller closes it.
-    fn receive_stored(
-        &mut self,
-        ticket: Ticket,
-        queue: u16,
-        message: Ticket,
-        into: Span,
-        port: &mut impl Port,
-    ) -> Posted {
-        let Nic { queues, modules, .. } = self;
-        let store = &mut queues[usize::from(queue)].store;
-        let stored = store.headers.release(message).expect("a matched message is stored");
-        let from = self.peers.find(stored.from);
-        let posted = match stored.body {
-            Body::Whole { first, len, synchronous } => {
-                let (into, outcome) = modules.outcome(stored.word, len.into(), into);
-                let room = into.len;
-                store.drain(first, len, |offset, bytes| {
-                    let bytes = cut(bytes, room.saturating_sub(offset));
-                    if !bytes.is_empty() {
-                        port.deliver(bytes, into.part(offset, bytes.len() as u64));
-                    }
-                });
-                if let (Some(sender), Some(at)) = (synchronous, from) {
-                    self.reply(at, Kind::Matched { ticket: sender }, port);
-                }
-                Posted::Done(outcome)
-            }
-            Body::Offered { ticket: sender, source, key } => match from {
-                Some(at) if !self.peers[at].down => {
-                    let offer = Offer { word: stored.word, sender, source, key };
-                    self.begin_transfer(at, ticket, offer, into, port)
-                }
-                _ => Posted::Done(Outcome::Failed(Fault::PeerDown(stored.from))),
-            },
-        };
-        let leak = V::has(Bug::BudgetLeak) && stored.len() > into.len;
-        if !leak {
-            self.free_stored(queue, &stored, port);
-        }
-        posted
-    }
-
-    /// Gives back the room of a message that has left the store.
-    fn free_stored(&mut self, queue: u16, stored: &Stored, port: &mut impl Port) {
-        let store = &mut self.queues[usize::from(queue)].store;
-        store.forget(stored);
-        if let Some(at) = self.peers.find(stored.from) {
-            self.peers[at].stored -= 1;
-            if stored.secured {
-                let first = self.peers.iter().next().and_then(|state| self.peers.find(state.peer));
-                let at = first.filter(|_| V::has(Bug::CreditAstray)).unwrap_or(at);
-                self.queues[usize::from(queue)].store.reserve(stored.bytes());
-                self.owe(at, queue, stored.bytes(), port);
-            }
-        }
-        self.invite_for_room(queue, port);
-    }
-
     /// Handles a whole message.
     ///
     /// `MODULE` says whether it may come from a module, and `PAID` whether its credit has been taken. The caller
@@ -341,7 +288,7 @@ impl<V: Variant> Nic<V> {
         let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
         let bytes = eager_bytes(len);
         let arrival = self.arrive::<MODULE, PAID>(at, queue, word, secured, bytes, |store| {
-            Body::Whole { first: store.fill(payload), len, synchronous }
+            Body::Whole { len, synchronous, payload: store.fill(payload) }
         });
         let Some(Arrival::Matched(item)) = arrival else {
             return self.conclude(at, queue, secured, bytes, arrival, port);
@@ -397,7 +344,7 @@ impl<V: Variant> Nic<V> {
             self.refuse(at, queue, port);
             return self.await_held(ticket, queue, from, word, port);
         }
-        let body = Body::Whole { first: store.fill(payload), len, synchronous };
+        let body = Body::Whole { len, synchronous, payload: store.fill(payload) };
         let message = store.keep(Stored { from, word, body, secured, cell: None });
         self.peers[at].stored += 1;
         self.op_mut(ticket).state = OpState::Taken { queue, message };
@@ -596,7 +543,15 @@ impl<V: Variant> Nic<V> {
     }
 
     /// If there is room, invites the peer that has waited longest.
-    fn invite_for_room(&mut self, queue: u16, port: &mut impl Port) {
+    #[inline(always)]
+    pub(crate) fn invite_for_room(&mut self, queue: u16, port: &mut impl Port) {
+        if !self.queues[usize::from(queue)].refused.is_empty() {
+            self.invite_next(queue, port);
+        }
+    }
+
+    #[inline(never)]
+    fn invite_next(&mut self, queue: u16, port: &mut impl Port) {
         let pair = &mut self.queues[usize::from(queue)];
         if pair.store.room() < HEADER_BYTES || pair.inviting.is_some() {
             return;
@@ -682,63 +637,6 @@ impl<V: Variant> Nic<V> {
         }
         lane.reserved += credit;
         credit
-    }
-
-    /// Drops the offers of a dead peer. Its whole messages can still be received.
-    pub(crate) fn drop_offers_of(&mut self, peer: Peer) {
-        for pair in &mut self.queues {
-            let dead: alloc::vec::Vec<_> = pair
-                .store
-                .headers
-                .iter()
-                .filter(|(_, message)| message.from == peer && message.is_offer())
-                .filter_map(|(ticket, message)| message.cell.map(|cell| (ticket, cell)))
-                .collect();
-            for (ticket, cell) in dead {
-                pair.matcher.remove_message(cell);
-                if let Some(stored) = pair.store.headers.release(ticket) {
-                    pair.store.forget(&stored);
-                    if let Some(at) = self.peers.find(peer) {
-                        self.peers[at].stored -= 1;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The sender withdraws a message. If it has matched, it is too late, and there is no reply: the match itself
-    /// tells the sender.
-    pub(crate) fn on_withdraw(
-        &mut self,
-        at: At,
-        ticket: Ticket,
-        word: MatchWord,
-        port: &mut impl Port,
-    ) {
-        let peer = self.peers[at].peer;
-        let queue = self.queue_of(word.group());
-        let pair = &mut self.queues[usize::from(queue)];
-        let found = pair.store.headers.iter().find_map(|(slot, message)| {
-            let sender = match message.body {
-                Body::Offered { ticket, .. } => Some(ticket),
-                Body::Whole { synchronous, .. } => synchronous,
-            };
-            let cell = message.cell?;
-            (message.from == peer && sender == Some(ticket)).then_some((slot, cell))
-        });
-        let Some((slot, cell)) = found else {
-            if V::has(Bug::WithdrawnTooLate) {
-                self.reply(at, Kind::Withdrawn { ticket }, port);
-            }
-            return;
-        };
-        pair.matcher.remove_message(cell);
-        let stored = pair.store.headers.release(slot).expect("just found");
-        if let Body::Whole { first, len, .. } = stored.body {
-            pair.store.drain(first, len, |_, _| {});
-        }
-        self.reply(at, Kind::Withdrawn { ticket }, port);
-        self.free_stored(queue, &stored, port);
     }
 }
 

@@ -39,7 +39,7 @@ impl<T> Slab<T> {
         if self.free == NONE { self.len() } else { self.free }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn claim(&mut self, value: T) -> Ticket {
         self.live += 1;
         if self.free == NONE {

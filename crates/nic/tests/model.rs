@@ -98,6 +98,8 @@ struct Pair<M> {
     receives: BTreeMap<Item, Waiting>,
     messages: BTreeMap<Item, Waiting>,
     next_item: Item,
+    /// The word of the stream that is under way.
+    stream: MatchWord,
 }
 
 /// An entry, and its cell in each of the two: cells are private to a matcher.
@@ -114,16 +116,29 @@ impl<M: Matcher> Pair<M> {
         let (oracle, subject) = (List::default(), M::default());
         assert_eq!(subject.heap_bytes(), 0, "a matcher that holds nothing holds no memory");
         let (receives, messages) = (BTreeMap::new(), BTreeMap::new());
-        let next_item = 0;
-        Pair { random, keys, masks, wild_percent, oracle, subject, receives, messages, next_item }
+        let (next_item, stream) = (0, MatchWord::from_bits(0));
+        Pair {
+            random,
+            keys,
+            masks,
+            wild_percent,
+            oracle,
+            subject,
+            receives,
+            messages,
+            next_item,
+            stream,
+        }
     }
 
-    /// Phases in turn: a mix of operations, one queue grows, both shrink, the other grows.
+    /// Phases in turn: a mix of operations, streams, one queue grows, streams beside it, both shrink, the other grows.
     fn run(&mut self, operations: u64) {
         let mut left = operations;
-        let phases: [fn(&mut Self); 6] = [
+        let phases: [fn(&mut Self); 8] = [
             Self::mixed,
+            Self::streaming,
             Self::growing_posted,
+            Self::streaming,
             Self::draining,
             Self::mixed,
             Self::growing_unexpected,
@@ -202,8 +217,30 @@ impl<M: Matcher> Pair<M> {
         }
     }
 
+    /// Runs of receives and messages with one word, as in a stream, which change places now and then; sometimes one
+    /// of the youngest leaves.
+    fn streaming(&mut self) {
+        match self.random.below(100) {
+            0..3 => self.stream = self.wanted_word(),
+            3..6 => self.stream = self.message_word(),
+            6..38 => self.post_one(self.stream),
+            38..42 => self.post(),
+            42..74 => self.arrive_one(self.stream, 70),
+            74..78 => self.arrive(70),
+            78..84 => self.probe(),
+            84..88 => self.take(),
+            88..94 => self.remove_young_receive(),
+            _ => self.remove_young_message(),
+        }
+    }
+
     fn post(&mut self) {
-        let (word, mask, item) = (self.wanted_word(), self.mask(), self.next_item());
+        let word = self.wanted_word();
+        self.post_one(word);
+    }
+
+    fn post_one(&mut self, word: MatchWord) {
+        let (mask, item) = (self.mask(), self.next_item());
         let oracle = self.oracle.post(word, mask, item);
         let subject = self.subject.post(word, mask, item);
         match (oracle, subject) {
@@ -217,7 +254,12 @@ impl<M: Matcher> Pair<M> {
     }
 
     fn arrive(&mut self, keep_percent: u64) {
-        let (word, before, item) = (self.message_word(), self.before(), self.next_item());
+        let word = self.message_word();
+        self.arrive_one(word, keep_percent);
+    }
+
+    fn arrive_one(&mut self, word: MatchWord, keep_percent: u64) {
+        let (before, item) = (self.before(), self.next_item());
         let keep = self.random.percent(keep_percent).then_some(item);
         let oracle = self.oracle.arrive(word, before, || keep);
         let mut asked = false;
@@ -249,14 +291,34 @@ impl<M: Matcher> Pair<M> {
     }
 
     fn remove_receive(&mut self) {
-        let Some((item, waiting)) = self.random.pick(&self.receives) else { return };
+        let picked = self.random.pick(&self.receives);
+        self.remove_one_receive(picked);
+    }
+
+    fn remove_young_receive(&mut self) {
+        let picked = self.random.pick_young(&self.receives);
+        self.remove_one_receive(picked);
+    }
+
+    fn remove_one_receive(&mut self, picked: Option<(Item, Waiting)>) {
+        let Some((item, waiting)) = picked else { return };
         self.receives.remove(&item);
         assert_eq!(self.oracle.remove_receive(waiting.oracle), item);
         assert_eq!(self.subject.remove_receive(waiting.subject), item);
     }
 
     fn remove_message(&mut self) {
-        let Some((item, waiting)) = self.random.pick(&self.messages) else { return };
+        let picked = self.random.pick(&self.messages);
+        self.remove_one_message(picked);
+    }
+
+    fn remove_young_message(&mut self) {
+        let picked = self.random.pick_young(&self.messages);
+        self.remove_one_message(picked);
+    }
+
+    fn remove_one_message(&mut self, picked: Option<(Item, Waiting)>) {
+        let Some((item, waiting)) = picked else { return };
         self.messages.remove(&item);
         assert_eq!(self.oracle.remove_message(waiting.oracle), item);
         assert_eq!(self.subject.remove_message(waiting.subject), item);
@@ -366,5 +428,11 @@ impl Random {
         let from = u64::from(first) + self.below(u64::from(last - first) + 1);
         let from = Item::try_from(from).expect("between two items");
         map.range(from..).next().map(|(&item, &waiting)| (item, waiting))
+    }
+
+    /// One of the youngest entries of a map.
+    fn pick_young(&mut self, map: &BTreeMap<Item, Waiting>) -> Option<(Item, Waiting)> {
+        let back = usize::try_from(self.below(8)).expect("a small number");
+        map.iter().rev().take(back + 1).next_back().map(|(&item, &waiting)| (item, waiting))
     }
 }

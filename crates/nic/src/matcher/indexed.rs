@@ -7,6 +7,7 @@
 //!
 //! Any other mask is a bug of the caller: [`super::Alpu`] takes such masks.
 
+mod exact;
 mod posted;
 mod runs;
 mod slots;
@@ -73,6 +74,7 @@ impl Matcher for Indexed {
         self.posted.next_age()
     }
 
+    #[inline]
     fn len(&self, queue: Queue) -> usize {
         match queue {
             Queue::Posted => self.posted.len(),
@@ -126,7 +128,7 @@ impl Class {
     }
 }
 
-const _: () = assert!(size_of::<Indexed>() <= 208);
+const _: () = assert!(size_of::<Indexed>() <= 264);
 
 #[cfg(test)]
 mod tests {

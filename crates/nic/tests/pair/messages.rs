@@ -1,6 +1,6 @@
 //! Eager messages, credit, probing, and messages to self.
 
-use ferrywire_nic::{Fault, Kind, Mask, Mode, Outcome, Posted, Span};
+use ferrywire_nic::{Fault, Kind, Mask, Mode, Outcome, Posted, Promises, Span};
 
 use crate::common::{DIRECT, LOSSY, PLAIN, World, limits, pattern, peer, ticket, word};
 
@@ -106,6 +106,49 @@ fn credit_comes_back_in_a_frame_of_its_own_when_there_is_much_of_it() {
     let credits = world.ports[1].count(|kind| matches!(kind, Kind::Credit { .. }));
     assert!((10..=20).contains(&credits), "{credits} frames of credit for 40 messages");
     world.assert_quiet();
+}
+
+/// A rank that only sends takes frames only when its NIC says so.
+#[test]
+fn a_rank_that_only_sends_is_told_to_look_before_its_credit_is_used_up() {
+    let rail = Promises { initial_credit_bytes: limits().credit_bytes, ..PLAIN };
+    for len in [0, 1, 100, 400] {
+        let mut world = World::new(2, rail, &limits());
+        let mut looks = 0;
+        for _ in 0..200 {
+            let into = world.room(1, 400);
+            let receive = world.receive(1, 0, 1, into);
+            let send = world.send_text(0, 1, 1, &pattern(len));
+            assert_eq!(send, Posted::Done(Outcome::Done), "there is always credit");
+            if world.nics[0].is_short_of_credit() {
+                looks += 1;
+                world.run_until_quiet();
+            }
+            // The frames to rank 0 stay where they are.
+            world.stopped = Some(0);
+            world.run_until_quiet();
+            world.stopped = None;
+            world.assert_received(1, receive, into, &pattern(len));
+        }
+        assert!((1..=110).contains(&looks), "{looks} looks for 200 messages of {len} bytes");
+    }
+}
+
+#[test]
+fn what_no_receive_waits_for_is_kept_in_its_header_or_in_fragments() {
+    for len in [0, 1, 8, 31, 32, 33, 124, 125, 400] {
+        let mut world = World::new(2, PLAIN, &limits());
+        world.send_text(0, 1, 1, &pattern(len));
+        world.run_until_quiet();
+        let store = world.holdings(1).stores[0];
+        let fragments = if len <= 32 { 0 } else { len.div_ceil(124) };
+        assert_eq!(store.fragments_in_use, fragments);
+        assert_eq!(store.used as usize, 128 * (1 + fragments));
+        let into = world.room(1, 500);
+        let receive = world.receive(1, 0, 1, into);
+        world.assert_received(1, receive, into, &pattern(len));
+        assert_eq!(world.holdings(1).stores[0].used, 0);
+    }
 }
 
 #[test]

@@ -5,18 +5,16 @@ use core::mem::size_of_val;
 
 use super::super::{Age, Cell, Entry, Item};
 use super::Class;
-use super::runs::Runs;
+use super::exact::Exact;
+use super::runs::{Run, Runs};
 use super::slots::{QueueSlot, Slots};
-use crate::word::{Mask, MatchWord};
+use crate::word::MatchWord;
 
 /// Receives that wait for messages.
 #[derive(Debug, Default)]
 pub(super) struct PostedQueue {
     slots: Slots,
-    exact: Runs,
-    /// The youngest receive of all, if it is exact: it has a slot but is in no class until another receive is
-    /// posted. A program that posts one receive and waits for it never touches the table.
-    latest: Option<u32>,
+    exact: Exact,
     /// The other three classes. Ranks that never use a wildcard, which are most, do not pay for them.
     wild: Option<Box<[Runs; 3]>>,
     next_age: Age,
@@ -26,14 +24,10 @@ impl PostedQueue {
     #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, class: Class, item: Item) -> Cell {
         let key = word.masked(class.mask());
-        if let Some(before) = self.latest.take() {
-            let key = self.slots.slot(before).word;
-            self.exact.insert(before, key, &self.slots, Mask::EXACT);
-        }
         let at = self.slots.insert(key, self.next_age, item, class);
         self.next_age += 1;
         match class {
-            Class::Exact => self.latest = Some(at),
+            Class::Exact => self.exact.insert(at, key, &self.slots),
             _ => self.insert_wild(at, key, class),
         }
         Cell(at)
@@ -42,31 +36,17 @@ impl PostedQueue {
     /// Takes the oldest receive that agrees with a message, if it is older than `before`.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        match self.slots.len() {
-            0 => return None,
-            1 if self.latest.is_some() => return self.take_latest(word, before),
-            _ => {}
+        if self.slots.len() == 0 {
+            return None;
         }
         let wild = self.wild.as_ref().and_then(|wild| oldest_wild(wild, &self.slots, word));
         // MPI 5.0, section 3.5: the oldest wins, even if a younger one is more specific.
         let limit = wild.map_or(before, |(_, age)| age.min(before));
-        let at = match (self.exact.take(word, &self.slots, Mask::EXACT, limit), wild) {
+        let at = match (self.exact.take(word, &self.slots, limit), wild) {
             (Some(at), _) => at,
             (None, Some((class, _))) => self.take_wild(word, class, before)?,
-            (None, None) => return self.take_latest(word, before),
+            (None, None) => return None,
         };
-        Some(self.slots.remove(at))
-    }
-
-    /// Takes the youngest receive, after all others have been tried.
-    #[inline(always)]
-    fn take_latest(&mut self, word: MatchWord, before: Age) -> Option<Item> {
-        let at = self.latest?;
-        let slot = self.slots.slot(at);
-        if slot.word != word || slot.age >= before {
-            return None;
-        }
-        self.latest = None;
         Some(self.slots.remove(at))
     }
 
@@ -77,24 +57,21 @@ impl PostedQueue {
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
-        if self.latest == Some(at) {
-            self.latest = None;
-            return self.slots.remove(at);
-        }
         let &QueueSlot { word: key, class, .. } = self.slots.slot(at);
         let class = class.expect("a cell is valid until its entry leaves");
-        let runs = match (class, &mut self.wild) {
-            (Class::Exact, _) | (_, None) => &mut self.exact,
-            (_, Some(wild)) => &mut wild[class as usize - 1],
-        };
-        runs.remove(at, key, &self.slots, class.mask());
+        match (class, &mut self.wild) {
+            (Class::Exact, _) | (_, None) => self.exact.remove(at, &self.slots),
+            (_, Some(wild)) => {
+                wild[class as usize - 1].remove(at, key, &self.slots, class.mask());
+            }
+        }
         self.slots.remove(at)
     }
 
     #[inline(never)]
     fn insert_wild(&mut self, at: u32, key: MatchWord, class: Class) {
         let runs = &mut self.wild.get_or_insert_default()[class as usize - 1];
-        runs.insert(at, key, &self.slots, class.mask());
+        runs.insert(Run::single(at), key, &self.slots, class.mask());
     }
 
     pub(super) fn next_age(&self) -> Age {

@@ -38,8 +38,30 @@ struct Group {
     /// A byte for each run, zero if there is none; and in the two bytes above them, how many runs found no room
     /// here and are in a later group.
     tags: u64,
-    /// The slot of the oldest entry of a run, with [`SEVERAL`] if it is not the only one.
-    leaders: [u32; RUNS],
+    runs: [Run; RUNS],
+}
+
+/// Entries with an equal key: the slot of the oldest, with [`SEVERAL`] if it is not the only one.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Run(u32);
+
+impl Run {
+    /// The run of the entry at `at` and no other.
+    #[inline]
+    pub(super) fn single(at: u32) -> Run {
+        Run(at)
+    }
+
+    /// The slot of the oldest entry.
+    #[inline]
+    pub(super) fn leader(self) -> u32 {
+        self.0 & !SEVERAL
+    }
+
+    #[inline]
+    fn is_single(self) -> bool {
+        self.0 & SEVERAL == 0
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,24 +83,40 @@ pub(super) struct Found {
 }
 
 impl Runs {
-    /// Adds the entry at `at` as the youngest of its key.
+    /// Adds entries, which are the youngest of their key.
     #[inline(always)]
-    pub(super) fn insert(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+    pub(super) fn insert(&mut self, young: Run, key: MatchWord, slots: &Slots, mask: Mask) {
         let hash = hash(key);
         let wanted = self.wanted_group(hash);
         if let Some(group) = self.groups.get_mut(wanted) {
             let run = first_byte(bytes_equal(group.tags, tag(hash)));
-            if let Some(run) = group.leaders.get_mut(run) {
-                if slots.slot(*run & !SEVERAL).word.masked(mask) == key {
-                    return join(run, &mut self.links, at);
+            if let Some(run) = group.runs.get_mut(run) {
+                if slots.slot(run.leader()).word.masked(mask) == key {
+                    return join(run, &mut self.links, young);
                 }
             } else if group.tags < PASSED_ONE && !group.is_full() {
-                group.insert(hash, at);
+                group.insert(hash, young);
                 self.len += 1;
                 return;
             }
         }
-        self.insert_slowly(at, key, slots, mask);
+        self.insert_slowly(young, key, slots, mask);
+    }
+
+    /// Appends the entry at `at` to a run that is not in the table.
+    #[inline(always)]
+    pub(super) fn join(&mut self, run: &mut Run, at: u32) {
+        join(run, &mut self.links, Run::single(at));
+    }
+
+    /// Removes the entry at `at` from a run that is not in the table, and returns what is left.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, mut run: Run, at: u32) -> Option<Run> {
+        if run == Run::single(at) {
+            return None;
+        }
+        leave(&mut run, &mut self.links, at);
+        Some(run)
     }
 
     /// Removes the entry at `at` from anywhere in its run.
@@ -107,10 +145,10 @@ impl Runs {
         }
         let hash = hash(key);
         let wanted = self.wanted_group(hash);
-        let Group { tags, leaders } = &self.groups[wanted];
+        let Group { tags, runs } = &self.groups[wanted];
         let run = first_byte(bytes_equal(*tags, tag(hash)));
         if run < RUNS {
-            let at = leaders[run] & !SEVERAL;
+            let at = runs[run].leader();
             let slot = slots.slot(at);
             if slot.word.masked(mask) == key {
                 let older = slot.age < before;
@@ -133,10 +171,10 @@ impl Runs {
         }
         let hash = hash(key);
         let wanted = self.wanted_group(hash);
-        let Group { tags, leaders } = &self.groups[wanted];
+        let Group { tags, runs } = &self.groups[wanted];
         let run = first_byte(bytes_equal(*tags, tag(hash)));
         if run < RUNS {
-            let at = leaders[run] & !SEVERAL;
+            let at = runs[run].leader();
             if slots.slot(at).word.masked(mask) == key {
                 return Some(Found { at, wanted, group: wanted, run });
             }
@@ -162,11 +200,11 @@ impl Runs {
         let wanted = self.wanted_group(hash);
         let mut group = wanted;
         loop {
-            let Group { tags, leaders } = &self.groups[group];
+            let Group { tags, runs } = &self.groups[group];
             let mut candidates = bytes_equal(*tags, tag(hash));
             while candidates != 0 {
                 let run = first_byte(candidates);
-                let at = leaders[run] & !SEVERAL;
+                let at = runs[run].leader();
                 if slots.slot(at).word.masked(mask) == key {
                     return Some(Found { at, wanted, group, run });
                 }
@@ -201,32 +239,32 @@ impl Runs {
 
     /// Inserts when the first lookup did not find the run of the entry, nor room for a new run in its group.
     #[inline(never)]
-    fn insert_slowly(&mut self, at: u32, key: MatchWord, slots: &Slots, mask: Mask) {
+    fn insert_slowly(&mut self, young: Run, key: MatchWord, slots: &Slots, mask: Mask) {
         if let Some(found) = self.oldest(key, slots, mask) {
-            return join(&mut self.groups[found.group].leaders[found.run], &mut self.links, at);
+            return join(&mut self.groups[found.group].runs[found.run], &mut self.links, young);
         }
         if self.len as usize >= self.groups.len() * RUNS / 2 {
             self.grow(slots, mask);
         }
-        self.insert_run(hash(key), at);
+        self.insert_run(hash(key), young);
     }
 
-    /// Adds a run of one entry.
-    fn insert_run(&mut self, hash: u32, at: u32) {
+    /// Adds a run whose key is not in the table.
+    fn insert_run(&mut self, hash: u32, run: Run) {
         self.len += 1;
         let mut group = self.wanted_group(hash);
         while self.groups[group].is_full() {
             self.groups[group].pass();
             group = self.next_group(group);
         }
-        self.groups[group].insert(hash, at);
+        self.groups[group].insert(hash, run);
     }
 
     #[inline(always)]
     fn remove_from(&mut self, found: Found, at: u32) {
         let group = &mut self.groups[found.group];
-        let run = &mut group.leaders[found.run];
-        if *run != at {
+        let run = &mut group.runs[found.run];
+        if *run != Run::single(at) {
             return leave(run, &mut self.links, at);
         }
         group.clear(found.run);
@@ -262,9 +300,9 @@ impl Runs {
         self.len = 0;
         for group in before {
             let runs = (0..RUNS).filter(|&run| group.tags >> (run * 8) & 0xff != 0);
-            for leader in runs.map(|run| group.leaders[run]) {
-                let key = slots.slot(leader & !SEVERAL).word.masked(mask);
-                self.insert_run(hash(key), leader);
+            for run in runs.map(|run| group.runs[run]) {
+                let key = slots.slot(run.leader()).word.masked(mask);
+                self.insert_run(hash(key), run);
             }
         }
     }
@@ -287,17 +325,17 @@ impl Group {
     }
 
     #[inline]
-    fn insert(&mut self, hash: u32, leader: u32) {
-        let run = first_byte(!self.tags & TOP_BITS);
-        self.tags |= tag(hash) << (run * 8);
-        self.leaders[run] = leader;
+    fn insert(&mut self, hash: u32, run: Run) {
+        let at = first_byte(!self.tags & TOP_BITS);
+        self.tags |= tag(hash) << (at * 8);
+        self.runs[at] = run;
     }
 
     /// Removes the run of the single entry at `at`, if the first lookup finds it.
     #[inline]
     fn remove(&mut self, hash: u32, at: u32) -> bool {
         let run = first_byte(bytes_equal(self.tags, tag(hash)));
-        let found = self.leaders.get(run) == Some(&at);
+        let found = self.runs.get(run) == Some(&Run::single(at));
         if found {
             self.clear(run);
         }
@@ -324,32 +362,34 @@ impl Group {
     }
 }
 
-/// Appends the entry at `at` to a run.
+/// Appends entries to a run.
 #[inline(always)]
-fn join(run: &mut u32, links: &mut Vec<Link>, at: u32) {
-    let leader = *run & !SEVERAL;
-    let room = at.max(leader) as usize + 1;
+fn join(run: &mut Run, links: &mut Vec<Link>, young: Run) {
+    let (leader, first) = (run.leader(), young.leader());
+    let room = leader.max(first) as usize + 1;
     if links.len() < room {
         add_links(links, room);
     }
-    let youngest = if *run == leader { leader } else { links[leader as usize].prev };
-    *run = leader | SEVERAL;
-    links[at as usize] = Link { next: leader, prev: youngest };
-    links[youngest as usize].next = at;
-    links[leader as usize].prev = at;
+    let before = if run.is_single() { leader } else { links[leader as usize].prev };
+    let last = if young.is_single() { first } else { links[first as usize].prev };
+    links[before as usize].next = first;
+    links[first as usize].prev = before;
+    links[last as usize].next = leader;
+    links[leader as usize].prev = last;
+    *run = Run(leader | SEVERAL);
 }
 
 /// Removes the entry at `at` from a run of several.
 #[inline(always)]
-fn leave(run: &mut u32, links: &mut [Link], at: u32) {
-    assert!(*run & SEVERAL != 0, "place {at} is not in the run of its key");
+fn leave(run: &mut Run, links: &mut [Link], at: u32) {
+    assert!(!run.is_single(), "place {at} is not in the run of its key");
     let Link { next, prev } = links[at as usize];
     links[prev as usize].next = next;
     links[next as usize].prev = prev;
-    let leader = *run & !SEVERAL;
+    let leader = run.leader();
     let leader = if leader == at { next } else { leader };
     let several = if next == prev { 0 } else { SEVERAL };
-    *run = leader | several;
+    *run = Run(leader | several);
 }
 
 #[cold]
@@ -393,7 +433,7 @@ const TOP_BITS: u64 = 0x0000_8080_8080_8080;
 /// One run that found no room, in the two bytes above the tags, and the most that these can count.
 const PASSED_ONE: u64 = 1 << 48;
 const PASSED_MAX: u64 = 0xffff << 48;
-/// In `leaders`: the run has links.
+/// In a [`Run`]: it has links.
 const SEVERAL: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<Group>() == 32);
@@ -414,7 +454,7 @@ mod tests {
     impl Queue {
         fn insert(&mut self, number: u32, item: u32) -> u32 {
             let at = self.slots.insert(key(number), 0, item, Class::Exact);
-            self.runs.insert(at, key(number), &self.slots, MASK);
+            self.runs.insert(Run::single(at), key(number), &self.slots, MASK);
             at
         }
 

@@ -11,6 +11,8 @@ use crate::word::MatchWord;
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<QueueSlot>,
+    /// Slots that have been used since all were forgotten. Those behind them are as good as new.
+    begun: u32,
     len: u32,
     /// The first slot to reuse, linked through `item`.
     free: u32,
@@ -28,14 +30,16 @@ pub(super) struct QueueSlot {
 impl Slots {
     #[inline(always)]
     pub(super) fn insert(&mut self, word: MatchWord, age: Age, item: Item, class: Class) -> u32 {
-        if self.free == NONE {
-            self.add_place();
-        }
-        let at = self.free;
+        let at = match self.free {
+            NONE => self.begin_place(),
+            at => {
+                self.free = self.slots[at as usize].item;
+                at
+            }
+        };
         // Field by field: a value built first is written in small pieces and copied in large ones, which stalls
         // the processor.
         let slot = &mut self.slots[at as usize];
-        self.free = slot.item;
         slot.word = word;
         slot.age = age;
         slot.item = item;
@@ -61,7 +65,7 @@ impl Slots {
     #[inline]
     pub(super) fn forget(&mut self) {
         assert!(self.len == 0, "places are forgotten with {} entries in them", self.len);
-        self.slots.clear();
+        self.begun = 0;
         self.free = NONE;
     }
 
@@ -77,7 +81,8 @@ impl Slots {
 
     /// All occupied slots, oldest first.
     pub(super) fn by_age(&self) -> Vec<u32> {
-        let taken = (0..).zip(&self.slots).filter(|(_, slot)| slot.class.is_some());
+        let begun = &self.slots[..self.begun as usize];
+        let taken = (0..).zip(begun).filter(|(_, slot)| slot.class.is_some());
         let mut places: Vec<u32> = taken.map(|(at, _)| at).collect();
         places.sort_unstable_by_key(|&at| self.slot(at).age);
         places
@@ -87,23 +92,28 @@ impl Slots {
         self.slots.capacity() * size_of::<QueueSlot>()
     }
 
-    /// Adds a slot, which becomes the only free one.
+    /// Takes the first slot behind those in use.
+    #[inline]
+    fn begin_place(&mut self) -> u32 {
+        let at = self.begun;
+        if at as usize == self.slots.len() {
+            self.add_place();
+        }
+        self.begun += 1;
+        at
+    }
+
     #[cold]
     fn add_place(&mut self) {
-        let at = u32::try_from(self.slots.len()).ok().filter(|&at| at < SLOTS_MAX);
-        self.free = at.expect("a queue has room for 2^31 entries");
-        self.slots.push(QueueSlot {
-            word: MatchWord::from_bits(0),
-            age: 0,
-            item: NONE,
-            class: None,
-        });
+        assert!(self.slots.len() < SLOTS_MAX as usize, "a queue has room for 2^31 entries");
+        let word = MatchWord::from_bits(0);
+        self.slots.push(QueueSlot { word, age: 0, item: NONE, class: None });
     }
 }
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots { slots: Vec::new(), len: 0, free: NONE }
+        Slots { slots: Vec::new(), begun: 0, len: 0, free: NONE }
     }
 }
 

@@ -8,7 +8,8 @@ use core::mem::size_of_val;
 
 use super::super::{Age, Entry, Item};
 use super::Class;
-use super::runs::{Found, Runs};
+use super::exact::Exact;
+use super::runs::{Run, Runs};
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -16,7 +17,7 @@ use crate::word::{Mask, MatchWord};
 #[derive(Debug, Default)]
 pub(super) struct Unexpected {
     slots: Slots,
-    exact: Runs,
+    exact: Exact,
     wild: Option<Box<[Runs; 3]>>,
     /// The wildcard classes in use, a bit for each.
     in_use: u8,
@@ -29,9 +30,11 @@ impl Unexpected {
     pub(super) fn insert(&mut self, word: MatchWord, item: Item) -> u32 {
         let at = self.slots.insert(word, self.next_age, item, Class::Exact);
         self.next_age += 1;
-        self.exact.insert(at, word, &self.slots, Mask::EXACT);
+        self.exact.insert(at, word, &self.slots);
         if self.in_use != 0 {
-            self.each_wild(|runs, slots, mask| runs.insert(at, word.masked(mask), slots, mask));
+            self.each_wild(|runs, slots, mask| {
+                runs.insert(Run::single(at), word.masked(mask), slots, mask);
+            });
         }
         at
     }
@@ -39,47 +42,46 @@ impl Unexpected {
     /// Takes the oldest message that agrees with a receive of this class.
     #[inline(always)]
     pub(super) fn take(&mut self, word: MatchWord, class: Class) -> Option<Item> {
+        if self.slots.len() == 0 {
+            return None;
+        }
         if class != Class::Exact {
             return self.take_wild(word, class);
         }
-        let at = self.exact.take(word, &self.slots, Mask::EXACT, Age::MAX)?;
+        let at = self.exact.take(word, &self.slots, Age::MAX)?;
         Some(self.remove_from_others(at, word))
     }
 
     #[inline(never)]
     fn take_wild(&mut self, word: MatchWord, class: Class) -> Option<Item> {
-        let found = self.find(word, class)?;
-        Some(self.remove(found.at))
+        let at = self.find_wild(word, class)?;
+        Some(self.remove(at))
     }
 
     /// The oldest message that agrees with a receive of this class.
     pub(super) fn oldest(&mut self, word: MatchWord, class: Class) -> Option<Item> {
-        self.find(word, class).map(|found| self.slots.slot(found.at).item)
-    }
-
-    #[inline]
-    fn find(&mut self, word: MatchWord, class: Class) -> Option<Found> {
-        if self.exact.is_empty() {
+        if self.slots.len() == 0 {
             return None;
         }
-        match class {
-            Class::Exact => self.exact.oldest(word, &self.slots, Mask::EXACT),
-            _ => self.find_wild(word, class),
-        }
+        let at = match class {
+            Class::Exact => self.exact.oldest(word, &self.slots)?,
+            _ => self.find_wild(word, class)?,
+        };
+        Some(self.slots.slot(at).item)
     }
 
-    fn find_wild(&mut self, word: MatchWord, class: Class) -> Option<Found> {
+    fn find_wild(&mut self, word: MatchWord, class: Class) -> Option<u32> {
         let (which, mask) = (class as usize - 1, class.mask());
         if self.in_use & 1 << which == 0 {
             self.bring_into_use(class);
         }
         let wild = self.wild.as_ref().expect("a class in use has its runs");
-        wild[which].oldest(word.masked(mask), &self.slots, mask)
+        wild[which].oldest(word.masked(mask), &self.slots, mask).map(|found| found.at)
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
         let word = self.slots.slot(at).word;
-        self.exact.remove(at, word, &self.slots, Mask::EXACT);
+        self.exact.remove(at, &self.slots);
         self.remove_from_others(at, word)
     }
 
@@ -90,7 +92,7 @@ impl Unexpected {
             self.each_wild(|runs, slots, mask| runs.remove(at, word.masked(mask), slots, mask));
         }
         let item = self.slots.remove(at);
-        if self.exact.is_empty() {
+        if self.slots.len() == 0 {
             self.slots.forget();
             self.in_use = 0;
         }
@@ -135,7 +137,7 @@ impl Unexpected {
         let runs = &mut self.wild.get_or_insert_default()[which];
         for at in self.slots.by_age() {
             let key = self.slots.slot(at).word.masked(class.mask());
-            runs.insert(at, key, &self.slots, class.mask());
+            runs.insert(Run::single(at), key, &self.slots, class.mask());
         }
         self.in_use |= 1 << which;
     }
