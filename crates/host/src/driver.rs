@@ -155,7 +155,7 @@ impl Driver {
     #[inline(always)]
     pub unsafe fn post_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Posted {
         let (core, posted) = self.begin_send(to, word, source, mode);
-        if posted != Posted::Done(Outcome::Done) || !core.port.rail.is_flushed() {
+        if posted != Posted::Done(Outcome::Done) || !core.may_leave() {
             self.leave_from(core);
         }
         posted
@@ -169,7 +169,7 @@ impl Driver {
     pub unsafe fn send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Outcome {
         let (core, posted) = self.begin_send(to, word, source, mode);
         match posted {
-            Posted::Done(Outcome::Done) if core.port.rail.is_flushed() => Outcome::Done,
+            Posted::Done(Outcome::Done) if core.may_leave() => Outcome::Done,
             posted => self.end_send(core, posted),
         }
     }
@@ -753,6 +753,7 @@ impl Inside<'_> {
     /// Takes the credit that peers have given back, if it has arrived.
     #[cold]
     fn take_credit(&mut self) {
+        self.core.nic.note_credit_taken();
         self.core.turn(&self.driver.shared);
     }
 

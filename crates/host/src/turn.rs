@@ -123,6 +123,12 @@ impl Core {
         busy
     }
 
+    /// Whether a caller that has sent a message has nothing else to do.
+    #[inline(always)]
+    pub(crate) fn may_leave(&self) -> bool {
+        self.port.rail.is_flushed() && !self.nic.is_short_of_credit()
+    }
+
     /// Whether a caller may look for an awaited receive, and leave afterwards without telling anybody: nothing else is
     /// outstanding, no other thread is inside, and no rail needs time or care.
     #[inline(always)]

@@ -61,6 +61,15 @@ impl Lane {
         !self.refused && self.floor == NO_FLOOR
     }
 
+    /// Takes `bytes` from our credit, of which the peer gives `portion` at a time. True if it begins to run out: once
+    /// where little is left, and again where nothing is.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, bytes: u32, portion: u32) -> bool {
+        let (before, mark) = (self.credit, portion / 8);
+        self.credit -= bytes;
+        self.credit < mark.max(bytes) && (before >= mark || self.credit < bytes)
+    }
+
     pub(crate) fn is_holding(&self) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.holding)
     }

@@ -536,12 +536,17 @@ impl<V: Variant> Nic<V> {
         self.driven > 0
     }
 
-    /// Whether the credit with a peer has begun to run out since the last call: then the driver should take what has
+    /// Whether the credit with a peer has begun to run out since [`Nic::note_credit_taken`]: then the driver should take what has
     /// arrived before the next send. A program that only sends looks at nothing else, and its next message would have to
     /// wait for an answer although its credit has been given back.
     #[inline]
-    pub fn is_short_of_credit(&mut self) -> bool {
-        core::mem::take(&mut self.short_of_credit)
+    pub fn is_short_of_credit(&self) -> bool {
+        self.short_of_credit
+    }
+
+    /// The driver is about to take what has arrived.
+    pub fn note_credit_taken(&mut self) {
+        self.short_of_credit = false;
     }
 
     /// The limits given at creation.

@@ -89,13 +89,7 @@ impl<V: Variant> Nic<V> {
                 InLane { word, source, queue, synchronous, offered, away: false, cancelled: false };
             return self.send_unsecured(owner, at, message, port);
         }
-        let before = lane.credit;
-        lane.credit -= bytes;
-        let mark = self.limits.credit_bytes / 8;
-        // Once where little is left, and again where nothing is.
-        if lane.credit < mark.max(bytes) && (before >= mark || lane.credit < bytes) {
-            self.short_of_credit = true;
-        }
+        self.short_of_credit |= lane.spend(bytes, self.limits.credit_bytes);
         if !eager {
             if let Some(fault) = self.ended_under(word.group(), true) {
                 return self.unsend(at, queue, bytes, fault);

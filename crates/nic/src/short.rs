@@ -92,7 +92,7 @@ impl<V: Variant> Nic<V> {
         if port.transmit(to, &envelope, source) == Sent::Full {
             return false;
         }
-        lane.credit = lane.credit.wrapping_sub(bytes);
+        self.short_of_credit |= lane.spend(bytes, self.limits.credit_bytes);
         state.talking = true;
         state.active_at = port.now();
         self.stats.frames_sent += 1;

@@ -121,6 +121,7 @@ fn a_rank_that_only_sends_is_told_to_look_before_its_credit_is_used_up() {
             let send = world.send_text(0, 1, 1, &pattern(len));
             assert_eq!(send, Posted::Done(Outcome::Done), "there is always credit");
             if world.nics[0].is_short_of_credit() {
+                world.nics[0].note_credit_taken();
                 looks += 1;
                 world.run_until_quiet();
             }
