@@ -154,9 +154,9 @@ impl Driver {
     /// As for [`Driver::submit`].
     #[inline(always)]
     pub unsafe fn post_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Posted {
-        let (core, posted) = self.begin_send(to, word, source, mode);
+        let Begun { core, count, posted } = self.begin_send(to, word, source, mode);
         if posted != Posted::Done(Outcome::Done) || !core.may_leave() {
-            self.leave_from(core);
+            self.leave_from(core, count);
         }
         posted
     }
@@ -167,32 +167,28 @@ impl Driver {
     /// As for [`Driver::submit`].
     #[inline(always)]
     pub unsafe fn send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Outcome {
-        let (core, posted) = self.begin_send(to, word, source, mode);
+        let Begun { core, count, posted } = self.begin_send(to, word, source, mode);
         match posted {
             Posted::Done(Outcome::Done) if core.may_leave() => Outcome::Done,
-            posted => self.end_send(core, posted),
+            posted => self.end_slowly(core, count, posted),
         }
     }
 
     #[inline(always)]
-    fn begin_send(
-        &self,
-        to: Peer,
-        word: MatchWord,
-        source: Span,
-        mode: Mode,
-    ) -> (Guard<'_, Core>, Posted) {
+    fn begin_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Begun<'_> {
         let mut core = self.shared.core.lock();
+        let count = core.port.completions.count;
         let unwound = AbortOnUnwind;
         let Core { nic, port, .. } = &mut *core;
         let posted = nic.post_send(to, word, source, mode, port);
         std::mem::forget(unwound);
-        (core, posted)
+        Begun { core, count, posted }
     }
 
+    /// Waits for an operation that has been posted.
     #[inline(never)]
-    fn end_send(&self, core: Guard<'_, Core>, posted: Posted) -> Outcome {
-        let mut inside = self.inside(core);
+    fn end_slowly(&self, core: Guard<'_, Core>, count: u64, posted: Posted) -> Outcome {
+        let mut inside = self.inside(core, count);
         match posted {
             Posted::Done(outcome) => outcome,
             Posted::Pending(ticket) => {
@@ -205,8 +201,36 @@ impl Driver {
 
     /// Leaves after something was posted.
     #[inline(never)]
-    fn leave_from(&self, core: Guard<'_, Core>) {
-        drop(self.inside(core));
+    fn leave_from(&self, core: Guard<'_, Core>, count: u64) {
+        drop(self.inside(core, count));
+    }
+
+    /// Starts to receive a message, unless `lost` names a sender that is lost, as in [`Driver::receive`].
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub unsafe fn post_receive(
+        &self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        lost: impl FnOnce() -> Option<Peer>,
+    ) -> Posted {
+        let mut core = self.shared.core.lock();
+        if let Some(peer) = lost() {
+            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
+        }
+        let count = core.port.completions.count;
+        let unwound = AbortOnUnwind;
+        let Core { nic, port, .. } = &mut *core;
+        let posted = nic.post_receive(from, word, mask, into, port);
+        std::mem::forget(unwound);
+        if !core.may_leave_behind() {
+            self.leave_from(core, count);
+        }
+        posted
     }
 
     /// Receives a message, and waits for it, unless `lost` names a sender that is lost. Ranks are lost under the lock,
@@ -227,36 +251,25 @@ impl Driver {
         if let Some(peer) = lost() {
             return Outcome::Failed(Fault::PeerDown(peer));
         }
+        let count = core.port.completions.count;
         if core.may_await() && core.nic.await_receive(from, word, mask, into) {
             let unwound = AbortOnUnwind;
             let awaited = core.look_for_awaited(&self.shared);
             std::mem::forget(unwound);
-            // What came meanwhile may have left something to do.
-            return match awaited {
-                Awaited::Over(outcome) if core.may_await() => outcome,
-                awaited => self.receive_slowly(core, awaited),
+            let posted = match awaited {
+                // What came meanwhile may have left something to do.
+                Awaited::Over(outcome) if core.may_await() => return outcome,
+                Awaited::Over(outcome) => Posted::Done(outcome),
+                Awaited::Posted(ticket) => Posted::Pending(ticket),
+                Awaited::Open => unreachable!("it has been posted"),
             };
+            return self.end_slowly(core, count, posted);
         }
-        let mut inside = self.inside(core);
-        let Core { nic, port, .. } = &mut *inside.core;
-        match nic.post_receive(from, word, mask, into, port) {
-            Posted::Done(outcome) => outcome,
-            Posted::Pending(ticket) => {
-                // A turn polls for arrivals before it flushes.
-                port.rail.flush();
-                inside.wait(ticket)
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn receive_slowly(&self, core: Guard<'_, Core>, awaited: Awaited) -> Outcome {
-        let mut inside = self.inside(core);
-        match awaited {
-            Awaited::Over(outcome) => outcome,
-            Awaited::Posted(ticket) => inside.wait(ticket),
-            Awaited::Open => unreachable!("it has been posted"),
-        }
+        let unwound = AbortOnUnwind;
+        let Core { nic, port, .. } = &mut *core;
+        let posted = nic.post_receive(from, word, mask, into, port);
+        std::mem::forget(unwound);
+        self.end_slowly(core, count, posted)
     }
 
     /// Waits until an operation is over. A released schedule counts as over, although it continues.
@@ -355,15 +368,18 @@ impl Driver {
 
     #[inline(always)]
     fn enter(&self) -> Inside<'_> {
-        self.inside(self.shared.core.lock())
+        let core = self.shared.core.lock();
+        let count = core.port.completions.count;
+        self.inside(core, count)
     }
 
+    /// Enters with the lock, which the caller has held since there were `count` completions.
     #[inline(always)]
-    fn inside<'a>(&'a self, core: Guard<'a, Core>) -> Inside<'a> {
+    fn inside<'a>(&'a self, core: Guard<'a, Core>, count: u64) -> Inside<'a> {
         let panicking = std::thread::panicking();
         let call = AgentCall { shared: &self.shared, is_due: false };
-        let mut inside = Inside { core, driver: self, count: 0, panicking, call };
-        inside.come();
+        let mut inside = Inside { core, driver: self, count, panicking, call };
+        inside.end_absence();
         inside
     }
 
@@ -474,6 +490,13 @@ impl Finished<'_> {
     pub(crate) fn count(&self) -> u64 {
         self.0.count
     }
+}
+
+/// An operation that has been posted by a thread that has the lock, since there were `count` completions.
+struct Begun<'a> {
+    core: Guard<'a, Core>,
+    count: u64,
+    posted: Posted,
 }
 
 /// An application thread inside the library, with the lock.
@@ -676,7 +699,8 @@ impl Inside<'_> {
         while let Some(reduction) = self.core.port.reductions.pop() {
             self.tell_others();
             self.core.unlocked(|| reduction.run());
-            self.come();
+            self.count = self.core.port.completions.count;
+            self.end_absence();
             let Core { nic, port, .. } = &mut *self.core;
             nic.on_reduced(reduction.step, port);
         }
@@ -694,10 +718,9 @@ impl Inside<'_> {
         any
     }
 
-    /// Remembers the number of completions: later ones are news.
+    /// The application is back.
     #[inline(always)]
-    fn come(&mut self) {
-        self.count = self.core.port.completions.count;
+    fn end_absence(&mut self) {
         if self.core.absence.is_measured() {
             let now = self.core.port.clock().0;
             self.core.absence.end(now);

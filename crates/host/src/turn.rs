@@ -129,6 +129,24 @@ impl Core {
         self.port.rail.is_flushed() && !self.nic.is_short_of_credit()
     }
 
+    /// Whether a caller that has posted a receive may leave it behind as it is: whoever drives now goes on, or the caller
+    /// will be back soon.
+    #[inline(always)]
+    pub(crate) fn may_leave_behind(&mut self) -> bool {
+        self.may_leave()
+            && !self.nic.needs_driving()
+            && !self.duty.is_led_by_caller()
+            && self.followers.is_empty()
+            && self.waiters.is_empty()
+            && self.port.completions.to_wake.is_empty()
+            && self.port.reductions.is_empty()
+            && !self.absence.is_measured()
+            && !self.nic.is_busy()
+            && self.port.transfers.is_empty()
+            && (self.duty.is_led_by_agent()
+                || self.duty.agent_looks_soon() && !self.absence.count())
+    }
+
     /// Whether a caller may look for an awaited receive, and leave afterwards without telling anybody: nothing else is
     /// outstanding, no other thread is inside, and no rail needs time or care.
     #[inline(always)]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use ferrywire_host::nic::{
-    Fault, MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule,
-    Span, Ticket,
+    MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Span,
+    Ticket,
 };
 use ferrywire_host::{Driver, Finished, HostPort, Keep, PLANES, wait_around, wait_for_around};
 use ferrywire_mpi::comm::Wanted;
@@ -119,12 +119,8 @@ impl<'a> Plane<'a> {
         into: Span,
         lost: impl FnOnce() -> Option<Peer>,
     ) -> Posted {
-        let ask = |nic: &mut Nic, port: &mut HostPort| match lost() {
-            Some(peer) => Posted::Done(Outcome::Failed(Fault::PeerDown(peer))),
-            None => nic.post_receive(from, word, mask, into, port),
-        };
         // SAFETY: the caller's promise.
-        unsafe { self.submit(ask) }
+        unsafe { self.driver.post_receive(from, word, mask, into, lost) }
     }
 
     /// Posts an operation, and waits until it is complete.

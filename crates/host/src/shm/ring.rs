@@ -1,8 +1,8 @@
 //! A ring of frames from one process to another, in memory that both have mapped.
 //!
 //! A frame of up to 56 bytes travels in one cache line together with the mark that says it is there, so that it costs
-//! the receiver one miss. The bytes of a longer frame go to the data lines, and its slot says where. The mark counts
-//! slots, so a slot need not be cleared before it is used again. The producer alone decides where data goes; the
+//! the receiver one miss. A plain message that is a little longer takes two slots, whose lines the receiver fetches at
+//! the same time. The bytes of other long frames go to the data lines, and the slot says where. The mark counts slots, so a slot need not be cleared before it is used again. The producer alone decides where data goes; the
 //! consumer tells it now and then how many slots it has taken.
 //!
 //! Invariants, cited below by number.
@@ -18,7 +18,9 @@ pub(crate) use crate::sync::{DATA_LINES_MAX, SLOTS, UNTOLD_MAX};
 /// The bytes of a frame that fit its slot.
 pub(crate) const INLINE_BYTES: usize = 56;
 /// The bytes of payload that fit beside an envelope of two words.
-pub(crate) const PLAIN_BYTES_MAX: usize = INLINE_BYTES - 16;
+const PLAIN_BYTES: usize = INLINE_BYTES - 16;
+/// The bytes of payload that fit two slots beside such an envelope.
+pub(crate) const PLAIN_BYTES_MAX: usize = PLAIN_BYTES + INLINE_BYTES;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
@@ -45,6 +47,21 @@ pub(crate) struct Slot {
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(UnsafeCell<[u8; LINE_BYTES]>);
+
+impl Slot {
+    /// Writes an envelope of two words, and the payload behind it.
+    #[inline(always)]
+    fn write_plain(&self, [first, second]: [u64; 2], payload: &[u8]) {
+        self.body.with_mut(|body| {
+            // SAFETY: I2: the slot is the producer's, and two words fit it.
+            unsafe { body.cast::<[u64; 2]>().write_unaligned([first.to_le(), second.to_le()]) };
+            // SAFETY: as above: the payload begins after the words, and fits.
+            let behind = unsafe { body.cast::<u8>().add(16) };
+            // SAFETY: as above.
+            unsafe { copy_short(payload, behind) };
+        });
+    }
+}
 
 // SAFETY: I1, I2: producer and consumer never touch the same bytes at the same time.
 unsafe impl Sync for Slot {}
@@ -131,7 +148,7 @@ impl Producer {
     /// Puts a frame into the ring: `envelope`, then `payload`.
     #[inline]
     pub(crate) fn push(&mut self, envelope: &[u8], payload: &[u8]) -> Result<(), Stuck> {
-        self.find_slot()?;
+        self.find_slots(1)?;
         let len = envelope.len() + payload.len();
         if len > INLINE_BYTES {
             return self.push_long(envelope, payload);
@@ -153,21 +170,38 @@ impl Producer {
     /// Puts a short frame whose envelope is two words into the ring; false if there is no room.
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, words: [u64; 2], payload: &[u8]) -> bool {
-        debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "a short frame fits its slot");
-        if self.find_slot().is_err() {
+        if payload.len() > PLAIN_BYTES {
+            return self.push_double(words, payload);
+        }
+        if self.find_slots(1).is_err() {
             return false;
         }
         let slot = self.ring.slot(self.tail);
-        slot.body.with_mut(|body| {
-            let [first, second] = words;
-            // SAFETY: I2: the slot is ours, and two words fit it.
-            unsafe { body.cast::<[u64; 2]>().write_unaligned([first.to_le(), second.to_le()]) };
-            // SAFETY: as above: the payload begins after the words, and fits.
-            let behind = unsafe { body.cast::<u8>().add(16) };
-            // SAFETY: as above.
-            unsafe { copy_short(payload, behind) };
-        });
+        slot.write_plain(words, payload);
         self.publish(slot, FRAME, 16 + payload.len(), 0);
+        true
+    }
+
+    /// The same for a frame that takes two slots.
+    #[inline(never)]
+    fn push_double(&mut self, words: [u64; 2], payload: &[u8]) -> bool {
+        debug_assert!(payload.len() <= PLAIN_BYTES_MAX, "it fits two slots");
+        if self.find_slots(2).is_err() {
+            return false;
+        }
+        let (slot, number) = (self.ring.slot(self.tail), self.tail.wrapping_add(1));
+        let second = self.ring.slot(number);
+        let (begin, rest) = payload.split_at(PLAIN_BYTES);
+        slot.write_plain(words, begin);
+        second.body.with_mut(|body| {
+            // SAFETY: I2: the slot is ours, and the rest fits it.
+            unsafe { copy_short(rest, body.cast::<u8>()) };
+        });
+        self.held[(number % SLOTS) as usize] = 0;
+        // The Release of the first slot publishes it.
+        second.head.store(head(number, rest.len(), SECOND_HALF), Ordering::Relaxed);
+        self.publish(slot, DOUBLE_FRAME, 16 + payload.len(), 0);
+        self.tail = self.tail.wrapping_add(1);
         true
     }
 
@@ -194,7 +228,7 @@ impl Producer {
 
     /// Tells the consumer that bytes have been written into its memory.
     pub(crate) fn push_landed(&mut self, ticket: u64, bytes: u64) -> Result<(), Stuck> {
-        self.find_slot()?;
+        self.find_slots(1)?;
         let slot = self.ring.slot(self.tail);
         slot.body.with_mut(|body| {
             // SAFETY: I2: the slot is ours, and has room for two numbers.
@@ -204,10 +238,10 @@ impl Producer {
         Ok(())
     }
 
-    /// Makes sure that the slot at `tail` is ours to write (I2).
+    /// Makes sure that this many slots from `tail` on are ours to write (I2).
     #[inline(always)]
-    fn find_slot(&mut self) -> Result<(), Stuck> {
-        let is_full = |ring: &Producer| ring.tail.wrapping_sub(ring.seen) >= SLOTS;
+    fn find_slots(&mut self, count: u32) -> Result<(), Stuck> {
+        let is_full = |ring: &Producer| ring.tail.wrapping_sub(ring.seen) > SLOTS - count;
         if is_full(self) {
             self.look();
             if is_full(self) {
@@ -322,11 +356,15 @@ pub(crate) struct Consumer {
     next: u32,
     /// Slots that the producer knows to be taken.
     told: u32,
+    /// Slots of the frame that `peek` showed.
+    width: u32,
+    /// The bytes of a frame that takes two slots, in one piece.
+    double: [u8; 2 * INLINE_BYTES],
 }
 
 impl Consumer {
     pub(crate) fn new(ring: Ring) -> Consumer {
-        Consumer { ring, next: 0, told: 0 }
+        Consumer { ring, next: 0, told: 0, width: 1, double: [0; 2 * INLINE_BYTES] }
     }
 
     /// Whether a frame is there.
@@ -339,7 +377,7 @@ impl Consumer {
 
     /// The next frame, if it is there. It stays until [`Consumer::advance`].
     #[inline(always)]
-    pub(crate) fn peek(&self) -> Option<Event<'_>> {
+    pub(crate) fn peek(&mut self) -> Option<Event<'_>> {
         let slot = self.ring.slot(self.next);
         // Pairs with the Release in `Producer::publish`: what is seen is written.
         let head = slot.head.load(Ordering::Acquire);
@@ -348,12 +386,14 @@ impl Consumer {
         }
         let len = len(head);
         let body = slot.body.with(<*const [u8; INLINE_BYTES]>::cast::<u8>);
+        self.width = 1;
         Some(match kind(head) {
             FRAME if len <= INLINE_BYTES => {
                 // SAFETY: I2: the slot is ours until `advance`; I3: `len` fits it.
                 Event::Frame(unsafe { std::slice::from_raw_parts(body, len) })
             }
             LONG_FRAME => self.peek_long(body, len),
+            DOUBLE_FRAME => self.peek_double(body, len),
             LANDED => {
                 // SAFETY: I2: the slot is ours until `advance`.
                 let numbers = unsafe { body.cast::<[[u8; 8]; 2]>().read() };
@@ -362,6 +402,27 @@ impl Consumer {
             }
             _ => Event::Broken,
         })
+    }
+
+    #[inline(never)]
+    fn peek_double(&mut self, body: *const u8, len: usize) -> Event<'_> {
+        let number = self.next.wrapping_add(1);
+        let second = self.ring.slot(number);
+        let rest = len.wrapping_sub(INLINE_BYTES);
+        // It was published by the head of the first slot.
+        if second.head.load(Ordering::Relaxed) != head(number, rest, SECOND_HALF)
+            || rest > INLINE_BYTES
+        {
+            return Event::Broken;
+        }
+        self.width = 2;
+        let (begin, end) = self.double.split_at_mut(INLINE_BYTES);
+        // SAFETY: I2: both slots are ours until `advance`.
+        begin.copy_from_slice(unsafe { std::slice::from_raw_parts(body, INLINE_BYTES) });
+        let body = second.body.with(<*const [u8; INLINE_BYTES]>::cast::<u8>);
+        // SAFETY: as above.
+        end.copy_from_slice(unsafe { std::slice::from_raw_parts(body, INLINE_BYTES) });
+        Event::Frame(&self.double[..len])
     }
 
     #[inline(never)]
@@ -380,7 +441,7 @@ impl Consumer {
     /// Releases what `peek` showed. True if the producer wants to be woken.
     #[inline(always)]
     pub(crate) fn advance(&mut self, fenced: bool) -> bool {
-        self.next = self.next.wrapping_add(1);
+        self.next = self.next.wrapping_add(self.width);
         // Not for every slot: the producer would have to fetch the line from us each time.
         self.next.wrapping_sub(self.told) >= UNTOLD_MAX && self.publish(fenced)
     }
@@ -407,6 +468,8 @@ impl Consumer {
 const FRAME: u64 = 0;
 const LONG_FRAME: u64 = 1;
 const LANDED: u64 = 2;
+const DOUBLE_FRAME: u64 = 3;
+const SECOND_HALF: u64 = 4;
 
 /// Mark in the low half, then 24 bits of length and 8 of kind.
 #[inline(always)]

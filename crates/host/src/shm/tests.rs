@@ -3,8 +3,8 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::shm::ring::{
-    CacheLine, Consumer, Control, DATA_LINES_MAX, Event, LINE_BYTES, Producer, Ring, SLOTS, Slot,
-    Stuck,
+    CacheLine, Consumer, Control, DATA_LINES_MAX, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer,
+    Ring, SLOTS, Slot, Stuck,
 };
 
 /// Both ends of a ring. Its memory is leaked.
@@ -35,6 +35,31 @@ fn every_length_around_an_edge_arrives() {
         expect(&mut consumer, len, len);
         consumer.rest(false);
     }
+}
+
+#[test]
+fn a_plain_message_of_every_length_arrives() {
+    let (mut producer, mut consumer) = ring(4);
+    for len in (0..=PLAIN_BYTES_MAX).cycle().take(10 * PLAIN_BYTES_MAX) {
+        let frame = bytes(len, 16 + len);
+        let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().expect("8 bytes"));
+        assert!(producer.push_plain([word(0), word(8)], &frame[16..]), "the ring is empty");
+        expect(&mut consumer, len, 16 + len);
+        assert_eq!(consumer.peek(), None);
+        consumer.rest(false);
+    }
+}
+
+#[test]
+fn a_message_of_two_slots_needs_both() {
+    let (mut producer, mut consumer) = ring(4);
+    (1..SLOTS).for_each(|_| assert!(producer.push_plain([1, 2], &[])));
+    assert!(!producer.push_plain([1, 2], &[3; 41]), "one slot is left");
+    (0..2).for_each(|_| drop((consumer.peek(), consumer.advance(false))));
+    consumer.rest(false);
+    assert!(producer.push_plain([1, 2], &[3; 41]));
+    assert!(producer.push_plain([1, 2], &[]), "one slot is left again");
+    assert!(!producer.push_plain([1, 2], &[]));
 }
 
 /// The last frame ends exactly where the data lines end, and the ring is not empty.
