@@ -46,6 +46,28 @@ fn run(ranks: u32, oversubscribed: bool, rank: impl Fn(&Driver) + Sync) {
     });
 }
 
+/// One thread is both ranks, and nothing but its sends drives the first.
+#[test]
+fn a_rank_that_only_sends_has_credit_as_long_as_its_receiver_keeps_up() {
+    for (oversubscribed, len) in [(false, 8), (true, 8), (false, 4000)] {
+        let ranks = job::local(2, oversubscribed, Operators::ours(sum)).expect("a segment");
+        let [sender, receiver] = [0, 1].map(|rank: usize| ranks[rank].driver());
+        let (bytes, mut into) = (vec![7; len], vec![0; len]);
+        for _ in 0..2000 {
+            let word = MatchWord::new(0, 0, 1);
+            // SAFETY: the bytes are borrowed until the operation is over, which it is at once.
+            let posted = unsafe {
+                sender.submit(|nic, port| {
+                    nic.post_send(Peer(1), word, memory::lend(&bytes), Mode::Standard, port)
+                })
+            };
+            assert_eq!(posted, Posted::Done(Outcome::Done));
+            let outcome = receive(receiver, 0, 1, &mut into);
+            assert!(matches!(outcome, Outcome::Received(_)), "{outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn messages_of_every_length_arrive() {
     for oversubscribed in [false, true] {

@@ -22,13 +22,10 @@ pub const HEADER_BYTES: u32 = UNIT_BYTES;
 /// The longest payload that lies in its header.
 pub const SHORT_BYTES_MAX: u32 = 32;
 
-/// Cost of a whole message of `len` bytes.
+/// Cost of a whole message of `len` bytes. A short one costs as much as if it took a fragment.
 #[inline]
 pub const fn eager_bytes(len: u32) -> u32 {
-    match len <= SHORT_BYTES_MAX {
-        true => HEADER_BYTES,
-        false => HEADER_BYTES + len.div_ceil(FRAGMENT_BYTES) * UNIT_BYTES,
-    }
+    HEADER_BYTES + len.div_ceil(FRAGMENT_BYTES) * UNIT_BYTES
 }
 
 /// A message that no receive has matched yet.

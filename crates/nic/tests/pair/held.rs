@@ -274,7 +274,7 @@ fn a_message_to_self_is_held_when_the_own_budget_is_used_up() {
 
 #[test]
 fn a_receive_for_a_message_to_self_that_is_held_gets_it() {
-    let mut world = World::new(1, PLAIN, &tight(1));
+    let mut world = World::new(1, PLAIN, &tight(2));
     let first = world.send_text(0, 0, 1, b"first");
     let second = world.send_text(0, 0, 2, b"second");
     world.run_until_quiet();
