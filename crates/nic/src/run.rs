@@ -201,6 +201,10 @@ impl<V: Variant> Nic<V> {
         }
         // Operations name the run as their owner even if it is claimed after them.
         let run = self.runs.next_ticket();
+        if !schedule.is_orderly() {
+            let at = StepRef { run, step: 0 };
+            return self.continue_as_run(schedule, instance, at, Begun::NeedsRun);
+        }
         for step in 0..schedule.steps_u16() {
             let at = StepRef { run, step };
             match self.begin_step(Some((schedule, instance)), at, port) {
@@ -250,7 +254,7 @@ impl<V: Variant> Nic<V> {
         debug_assert_eq!(run, at.run, "no run has been claimed since");
         match begun {
             Begun::Pending => self.look_past(at),
-            _ => self.ready.push(at),
+            _ => self.make_ready(at),
         }
         Posted::Pending(ticket)
     }
@@ -279,7 +283,20 @@ impl<V: Variant> Nic<V> {
         let run =
             self.runs.claim(Run { schedule, instance, ticket, needs, left, busy, failed, inner });
         self.op_mut(ticket).state = OpState::Running { run };
-        self.ready.push(StepRef { run, step: 0 });
+        self.make_ready(StepRef { run, step: 0 });
+    }
+
+    /// Makes the first step of a run that is not done ready, or all first steps of a run that cannot go in order.
+    fn make_ready(&mut self, at: StepRef) {
+        let Some(run) = self.runs.find_mut(at.run) else { return };
+        if run.schedule.is_orderly() {
+            return self.ready.push(at);
+        }
+        run.needs = core::mem::take(&mut self.spare_needs);
+        run.needs.extend_from_slice(&run.schedule.needs);
+        for (step, _) in (0..).zip(&run.needs).filter(|&(_, &needs)| needs == 0) {
+            self.ready.push(StepRef { run: at.run, step });
+        }
     }
 
     /// Starts a step that waits for nothing any more, and those after it while the run is in order.

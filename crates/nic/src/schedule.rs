@@ -98,6 +98,10 @@ pub struct Schedule {
     edges: Vec<(u16, u16)>,
     /// Steps that all later ones wait for, directly or through others, in order.
     gates: Vec<u16>,
+    /// Whether no step is ready before an earlier one: see [`Schedule::is_orderly`].
+    orderly: bool,
+    /// The last step that the last step waits for.
+    last_awaited: Option<StepId>,
 }
 
 impl Schedule {
@@ -111,6 +115,8 @@ impl Schedule {
             first_successors: Vec::new(),
             edges: Vec::new(),
             gates: Vec::new(),
+            orderly: true,
+            last_awaited: None,
         }
     }
 
@@ -135,12 +141,14 @@ impl Schedule {
             self.edges.insert(at, (earlier, id));
         }
         // The new step waits for a gate if it waits for the gate itself or for a step after it.
-        let last = after.iter().max();
+        let last = after.iter().copied().max();
         while let Some(&gate) = self.gates.last()
-            && last.is_none_or(|&StepId(last)| last < gate)
+            && last.is_none_or(|StepId(last)| last < gate)
         {
             self.gates.pop();
         }
+        self.orderly &= self.last_awaited <= last;
+        self.last_awaited = last;
         reserve(&mut self.gates);
         self.gates.push(id);
         StepId(id)
@@ -161,6 +169,14 @@ impl Schedule {
         #[expect(clippy::cast_possible_truncation, reason = "push lets no more in")]
         let steps = self.steps.len() as u16;
         steps
+    }
+
+    /// Whether steps that end at once begin in order. A step begins when the last one that it waits for has ended, so
+    /// no step may wait for an earlier one than the step before it does. Where two messages go to the same rank under
+    /// the same tag, the order matters.
+    #[inline]
+    pub(crate) fn is_orderly(&self) -> bool {
+        self.orderly
     }
 
     /// Whether all later steps wait for `step`, so that nothing else can begin meanwhile.
