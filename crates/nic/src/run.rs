@@ -27,7 +27,8 @@ pub(crate) struct Run {
     instance: u16,
     /// The operation by which its owner knows it.
     ticket: Ticket,
-    /// For each step, how many others it still waits for.
+    /// For each step, how many others it still waits for. Empty while the run is in order: all steps before the one
+    /// under way are done, and all after it wait for it.
     needs: Vec<u16>,
     /// Steps that are not done.
     left: u16,
@@ -36,6 +37,14 @@ pub(crate) struct Run {
     failed: Option<Fault>,
     /// Whether it is part of another run, whose group and instance it uses.
     inner: bool,
+}
+
+/// How far beginning a step has got.
+enum Begun {
+    Ended(Outcome),
+    Pending,
+    /// Nothing has happened: it needs a run.
+    NeedsRun,
 }
 
 /// A run that waits for another of the same group and instance.
@@ -60,6 +69,11 @@ type RunKey = (u16, u16);
 pub(crate) struct OpenRuns(Vec<RunKey>);
 
 impl OpenRuns {
+    #[inline]
+    fn has(&self, key: RunKey) -> bool {
+        self.0.last().is_some_and(|&last| last >= key) && self.0.binary_search(&key).is_ok()
+    }
+
     /// Adds a run. False if one with this key is open.
     #[inline]
     fn insert(&mut self, key: RunKey) -> bool {
@@ -142,26 +156,106 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) -> Posted {
+        let posted = self.begin_schedule(&schedule, instance, port);
+        // Dropping the schedule may let its consulted functions make way for others.
+        drop(schedule);
+        self.after_schedule(posted, port)
+    }
+
+    /// Like [`Nic::post_schedule`], for a schedule that its owner keeps to run it again. It consults no functions.
+    #[inline]
+    pub fn post_kept_schedule(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) -> Posted {
+        let posted = self.begin_schedule(schedule, instance, port);
+        self.after_schedule(posted, port)
+    }
+
+    #[inline(always)]
+    fn after_schedule(&mut self, posted: Posted, port: &mut impl Port) -> Posted {
+        if let Posted::Done(_) = posted {
+            self.consult_again();
+        }
+        self.settle(port);
+        posted
+    }
+
+    /// Does the steps of a schedule in order while each of them ends at once. Only a schedule with a step that does
+    /// not needs a run.
+    #[inline]
+    fn begin_schedule(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) -> Posted {
+        if let Some(fault) = self.ended_under(schedule.group, false) {
+            let outcome = Outcome::Failed(fault);
+            return Posted::Done(if schedule.is_empty() { Outcome::Done } else { outcome });
+        }
+        if self.open_runs.has((schedule.group, instance)) {
+            return self.defer(schedule, instance);
+        }
+        // Operations name the run as their owner even if it is claimed after them.
+        let run = self.runs.next_ticket();
+        if !schedule.is_orderly() {
+            let at = StepRef { run, step: 0 };
+            return self.continue_as_run(schedule, instance, at, Begun::NeedsRun);
+        }
+        for step in 0..schedule.steps_u16() {
+            let at = StepRef { run, step };
+            match self.begin_step(Some((schedule, instance)), at, port) {
+                Begun::Ended(outcome) => {
+                    if let Some(fault) = fault_of(outcome) {
+                        return Posted::Done(Outcome::Failed(fault));
+                    }
+                }
+                begun => return self.continue_as_run(schedule, instance, at, begun),
+            }
+        }
+        Posted::Done(Outcome::Done)
+    }
+
+    #[cold]
+    fn defer(&mut self, schedule: &Arc<Schedule>, instance: u16) -> Posted {
         if schedule.is_empty() {
             return Posted::Done(Outcome::Done);
         }
-        if let Some(fault) = self.ended_under(schedule.group, false) {
-            return Posted::Done(Outcome::Failed(fault));
-        }
         let ticket = self.open(Owner::User, None, OpState::Waiting);
-        if !self.open_runs.insert((schedule.group, instance)) {
-            self.deferred.push_back(Deferred { ticket, schedule, instance });
-            return Posted::Pending(ticket);
+        let schedule = Arc::clone(schedule);
+        self.deferred.push_back(Deferred { ticket, schedule, instance });
+        Posted::Pending(ticket)
+    }
+
+    /// Makes a run of a schedule whose steps before `at` are done.
+    #[inline(never)]
+    fn continue_as_run(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+        at: StepRef,
+        begun: Begun,
+    ) -> Posted {
+        self.open_runs.insert((schedule.group, instance));
+        let ticket = self.open(Owner::User, None, OpState::Running { run: at.run });
+        let run = self.runs.claim(Run {
+            schedule: Arc::clone(schedule),
+            instance,
+            ticket,
+            needs: Vec::new(),
+            left: schedule.steps_u16() - at.step,
+            busy: 0,
+            failed: None,
+            inner: false,
+        });
+        debug_assert_eq!(run, at.run, "no run has been claimed since");
+        match begun {
+            Begun::Pending => self.look_past(at),
+            _ => self.make_ready(at),
         }
-        let (run, steps) = self.claim_run(ticket, schedule, instance, false);
-        // Steps that wait for nothing need not be queued. The run may end before all have started.
-        for step in 0..steps {
-            let Some(found) = self.runs.find(run) else { break };
-            if found.schedule.needs[usize::from(step)] == 0 {
-                self.start_step(StepRef { run, step }, port);
-            }
-        }
-        self.settle(port);
         Posted::Pending(ticket)
     }
 
@@ -173,59 +267,71 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) {
-        if self.open_runs.insert((schedule.group, instance)) {
-            self.begin_run(ticket, schedule, instance, false, port);
+        if schedule.is_empty() {
+            self.complete(ticket, Outcome::Done, port);
+        } else if self.open_runs.insert((schedule.group, instance)) {
+            self.begin_run(ticket, schedule, instance, false);
         } else {
             self.deferred.push_back(Deferred { ticket, schedule, instance });
         }
     }
 
-    fn begin_run(
-        &mut self,
-        ticket: Ticket,
-        schedule: Arc<Schedule>,
-        instance: u16,
-        inner: bool,
-        port: &mut impl Port,
-    ) {
-        let (run, _) = self.claim_run(ticket, schedule, instance, inner);
-        let needs = &self.runs.find(run).expect("just claimed").needs;
-        for (step, _) in (0..).zip(needs).filter(|&(_, &needs)| needs == 0) {
-            self.ready.push(StepRef { run, step });
-        }
-        self.end_run_if_over(run, port);
-    }
-
-    /// Turns a waiting operation into a run; returns the run and its number of steps.
-    #[inline]
-    fn claim_run(
-        &mut self,
-        ticket: Ticket,
-        schedule: Arc<Schedule>,
-        instance: u16,
-        inner: bool,
-    ) -> (Ticket, u16) {
-        let mut needs = core::mem::take(&mut self.spare_needs);
-        needs.extend_from_slice(&schedule.needs);
-        let left = u16::try_from(needs.len()).expect("a schedule has fewer than 65,536 steps");
-        let (busy, failed) = (0, None);
+    /// Turns a waiting operation into a run of a schedule that is not empty.
+    fn begin_run(&mut self, ticket: Ticket, schedule: Arc<Schedule>, instance: u16, inner: bool) {
+        let left = schedule.steps_u16();
+        let (needs, busy, failed) = (Vec::new(), 0, None);
         let run =
             self.runs.claim(Run { schedule, instance, ticket, needs, left, busy, failed, inner });
         self.op_mut(ticket).state = OpState::Running { run };
-        (run, left)
+        self.make_ready(StepRef { run, step: 0 });
     }
 
-    /// Starts a step that waits for nothing any more.
-    pub(crate) fn start_step(&mut self, at: StepRef, port: &mut impl Port) {
-        let Some(run) = self.runs.find_mut(at.run).filter(|run| run.failed.is_none()) else {
-            return;
+    /// Makes the first step of a run that is not done ready, or all first steps of a run that cannot go in order.
+    fn make_ready(&mut self, at: StepRef) {
+        let Some(run) = self.runs.find_mut(at.run) else { return };
+        if run.schedule.is_orderly() {
+            return self.ready.push(at);
+        }
+        run.needs = core::mem::take(&mut self.spare_needs);
+        run.needs.extend_from_slice(&run.schedule.needs);
+        for (step, _) in (0..).zip(&run.needs).filter(|&(_, &needs)| needs == 0) {
+            self.ready.push(StepRef { run: at.run, step });
+        }
+    }
+
+    /// Starts a step that waits for nothing any more, and those after it while the run is in order.
+    pub(crate) fn start_step(&mut self, mut at: StepRef, port: &mut impl Port) {
+        while self.runs.find(at.run).is_some_and(|run| run.failed.is_none()) {
+            match self.begin_step(None, at, port) {
+                Begun::Ended(outcome) => match self.pass_step(at, outcome, port) {
+                    Some(step) => at.step = step,
+                    None => return,
+                },
+                _ => return self.look_past(at),
+            }
+        }
+    }
+
+    /// Begins a step of a run, or of a schedule that has no run yet.
+    #[inline(always)]
+    fn begin_step(
+        &mut self,
+        given: Option<(&Arc<Schedule>, u16)>,
+        at: StepRef,
+        port: &mut impl Port,
+    ) -> Begun {
+        let (schedule, instance) = match given {
+            Some(given) => given,
+            None => {
+                let run = self.runs.find(at.run).expect("the run is open");
+                (&run.schedule, run.instance)
+            }
         };
-        run.busy += 1;
-        let (group, me, ticket) = (run.schedule.group, run.schedule.rank, run.ticket);
-        let instance = if V::has(Bug::StaleInstance) { 0 } else { run.instance };
-        let tag = |subtag: u8| u32::from(instance) << 8 | u32::from(subtag);
+        let (group, me) = (schedule.group, schedule.rank);
+        let shown = if V::has(Bug::StaleInstance) { 0 } else { instance };
+        let tag = |subtag: u8| u32::from(shown) << 8 | u32::from(subtag);
         let owner = Owner::Step(at);
-        let posted = match &run.schedule.steps[usize::from(at.step)] {
+        let posted = match &schedule.steps[usize::from(at.step)] {
             &Step::Send { to, source, subtag } => {
                 let word = MatchWord::new(group, me, tag(subtag));
                 self.begin_send(owner, to, word, source, Mode::Standard, port)
@@ -237,7 +343,7 @@ impl<V: Variant> Nic<V> {
             &Step::Reduce { operator, source, into } => {
                 match port.reduce(at, operator, source, into) {
                     Progress::Done => Posted::Done(Outcome::Done),
-                    Progress::Later => return,
+                    Progress::Later => return Begun::Pending,
                 }
             }
             &Step::Copy { source, into } => {
@@ -245,43 +351,70 @@ impl<V: Variant> Nic<V> {
                 Posted::Done(Outcome::Done)
             }
             &Step::Wait { counter, at_least } => match self.wait_in_step(counter, at_least, at) {
-                None => return,
+                None => return Begun::Pending,
                 Some(outcome) => Posted::Done(outcome),
             },
             Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
+            Step::Start(_) | Step::Release if given.is_some() => return Begun::NeedsRun,
             Step::Start(schedule) => {
-                let (schedule, instance) = (Arc::clone(schedule), run.instance);
+                let schedule = Arc::clone(schedule);
                 let inner = self.open(owner, None, OpState::Waiting);
-                self.begin_run(inner, schedule, instance, true, port);
-                return;
+                self.begin_run(inner, schedule, instance, true);
+                return Begun::Pending;
             }
             Step::Consult { whom, bytes } => {
                 let (whom, bytes) = (Arc::clone(whom), *bytes);
                 if !consult(&*whom, bytes, port) {
                     self.undecided.push(at);
-                    return;
+                    return Begun::Pending;
                 }
                 self.consult_again();
                 Posted::Done(Outcome::Done)
             }
             Step::Release => {
-                self.release_caller(ticket, port);
+                self.release_caller(at.run, port);
                 Posted::Done(Outcome::Done)
             }
         };
-        if let Posted::Done(outcome) = posted {
-            self.end_step(at, outcome, port);
+        match posted {
+            Posted::Done(outcome) => Begun::Ended(outcome),
+            Posted::Pending(_) => Begun::Pending,
         }
     }
 
-    fn release_caller(&mut self, ticket: Ticket, port: &mut impl Port) {
+    /// A step is under way: steps that do not wait for it may begin. The run is no longer in order if there are any.
+    fn look_past(&mut self, at: StepRef) {
+        let Some(run) = self.runs.find_mut(at.run) else { return };
+        run.busy += 1;
+        let Run { schedule, needs, .. } = run;
+        if !needs.is_empty() || schedule.is_gate(at.step) {
+            return;
+        }
+        *needs = core::mem::take(&mut self.spare_needs);
+        needs.extend_from_slice(&schedule.needs);
+        for done in 0..at.step {
+            schedule.successors(done).for_each(|successor| needs[usize::from(successor)] -= 1);
+        }
+        for (step, _) in
+            (0..).zip(needs).skip(usize::from(at.step) + 1).filter(|(_, needs)| **needs == 0)
+        {
+            self.ready.push(StepRef { run: at.run, step });
+        }
+    }
+
+    fn release_caller(&mut self, run: Ticket, port: &mut impl Port) {
+        let Some(&Run { ticket, .. }) = self.runs.find(run) else { return };
         if self.ops.find(ticket).is_some_and(|op| matches!(op.owner, Owner::User)) {
             port.complete(ticket, Outcome::Released);
         }
     }
 
     /// Consults undecided steps again: something that they may depend on has changed.
+    #[inline]
     pub(crate) fn consult_again(&mut self) {
+        if self.undecided.is_empty() {
+            return;
+        }
         for at in core::mem::take(&mut self.undecided) {
             if let Some(run) = self.runs.find_mut(at.run) {
                 run.busy -= 1;
@@ -302,32 +435,39 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
-    /// Ends a step, and makes its successors ready.
+    /// Ends a step that was under way, and makes its successors ready.
     pub(crate) fn end_step(&mut self, at: StepRef, outcome: Outcome, port: &mut impl Port) {
         let Some(run) = self.runs.find_mut(at.run) else { return };
         run.busy -= 1;
-        run.left -= 1;
-        match outcome {
-            Outcome::Failed(fault) => return self.fail_run(at.run, fault, port),
-            Outcome::Cancelled => return self.fail_run(at.run, Fault::Abandoned, port),
-            _ => {}
+        if let Some(step) = self.pass_step(at, outcome, port) {
+            self.ready.push(StepRef { step, ..at });
         }
-        let Run { schedule, needs, left, failed, .. } = run;
-        let mut tell = |successor: u16| {
-            needs[usize::from(successor)] -= 1;
-            if needs[usize::from(successor)] == 0 {
+    }
+
+    /// A step has ended. If the run is in order, returns the next step; if it is not, makes the successors ready.
+    #[inline]
+    fn pass_step(&mut self, at: StepRef, outcome: Outcome, port: &mut impl Port) -> Option<u16> {
+        let run = self.runs.find_mut(at.run)?;
+        run.left -= 1;
+        if let Some(fault) = fault_of(outcome) {
+            self.fail_run(at.run, fault, port);
+            return None;
+        }
+        if run.left == 0 || run.failed.is_some() {
+            self.end_run_if_over(at.run, port);
+            return None;
+        }
+        if run.needs.is_empty() {
+            return Some(at.step + 1);
+        }
+        for successor in run.schedule.successors(at.step) {
+            let needs = &mut run.needs[usize::from(successor)];
+            *needs -= 1;
+            if *needs == 0 {
                 self.ready.push(StepRef { run: at.run, step: successor });
             }
-        };
-        if let Some(first) = schedule.first_successor(at.step) {
-            tell(first);
-            if schedule.branches() {
-                schedule.further_successors(at.step).for_each(tell);
-            }
         }
-        if *left == 0 || failed.is_some() {
-            self.end_run_if_over(at.run, port);
-        }
+        None
     }
 
     /// Fails a run: no further step begins; those that have begun are cancelled or run to their end.
@@ -372,7 +512,7 @@ impl<V: Variant> Nic<V> {
         // Dropping the schedule may let its consulted functions make way for others.
         drop(schedule);
         self.consult_again();
-        if needs.capacity() <= SPARE_STEPS_MAX {
+        if needs.capacity() > 0 && needs.capacity() <= SPARE_STEPS_MAX {
             needs.clear();
             self.spare_needs = needs;
         }
@@ -391,6 +531,16 @@ impl<V: Variant> Nic<V> {
         {
             self.start_run(next.ticket, next.schedule, instance, port);
         }
+    }
+}
+
+/// Why a run fails if one of its steps ends like this.
+#[inline]
+fn fault_of(outcome: Outcome) -> Option<Fault> {
+    match outcome {
+        Outcome::Failed(fault) => Some(fault),
+        Outcome::Cancelled => Some(Fault::Abandoned),
+        _ => None,
     }
 }
 

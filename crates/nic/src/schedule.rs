@@ -96,13 +96,28 @@ pub struct Schedule {
     first_successors: Vec<u16>,
     /// Sorted pairs of a step and a further successor.
     edges: Vec<(u16, u16)>,
+    /// Steps that all later ones wait for, directly or through others, in order.
+    gates: Vec<u16>,
+    /// Whether no step is ready before an earlier one: see [`Schedule::is_orderly`].
+    orderly: bool,
+    /// The last step that the last step waits for.
+    last_awaited: Option<StepId>,
 }
 
 impl Schedule {
     /// An empty schedule for the member `rank` of `group`.
     pub fn new(group: u16, rank: u32) -> Schedule {
-        let (needs, first_successors) = (Vec::new(), Vec::new());
-        Schedule { group, rank, steps: Vec::new(), needs, first_successors, edges: Vec::new() }
+        Schedule {
+            group,
+            rank,
+            steps: Vec::new(),
+            needs: Vec::new(),
+            first_successors: Vec::new(),
+            edges: Vec::new(),
+            gates: Vec::new(),
+            orderly: true,
+            last_awaited: None,
+        }
     }
 
     /// Adds a step that begins when all of `after` are done.
@@ -125,6 +140,17 @@ impl Schedule {
             reserve(&mut self.edges);
             self.edges.insert(at, (earlier, id));
         }
+        // The new step waits for a gate if it waits for the gate itself or for a step after it.
+        let last = after.iter().copied().max();
+        while let Some(&gate) = self.gates.last()
+            && last.is_none_or(|StepId(last)| last < gate)
+        {
+            self.gates.pop();
+        }
+        self.orderly &= self.last_awaited <= last;
+        self.last_awaited = last;
+        reserve(&mut self.gates);
+        self.gates.push(id);
         StepId(id)
     }
 
@@ -138,25 +164,40 @@ impl Schedule {
         self.steps.is_empty()
     }
 
-    /// The first step that waits for `step`.
     #[inline]
-    pub(crate) fn first_successor(&self, step: u16) -> Option<u16> {
-        Some(self.first_successors[usize::from(step)]).filter(|&first| first != 0)
+    pub(crate) fn steps_u16(&self) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "push lets no more in")]
+        let steps = self.steps.len() as u16;
+        steps
     }
 
-    /// Whether any step has more than one successor.
+    /// Whether steps that end at once begin in order. A step begins when the last one that it waits for has ended, so
+    /// no step may wait for an earlier one than the step before it does. Where two messages go to the same rank under
+    /// the same tag, the order matters.
     #[inline]
-    pub(crate) fn branches(&self) -> bool {
-        !self.edges.is_empty()
+    pub(crate) fn is_orderly(&self) -> bool {
+        self.orderly
     }
 
-    /// The other steps that wait for `step`.
-    pub(crate) fn further_successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
+    /// Whether all later steps wait for `step`, so that nothing else can begin meanwhile.
+    #[inline]
+    pub(crate) fn is_gate(&self, step: u16) -> bool {
+        usize::from(step) + 1 == self.steps.len() || self.gates.binary_search(&step).is_ok()
+    }
+
+    /// The steps that wait for `step`.
+    #[inline]
+    pub(crate) fn successors(&self, step: u16) -> impl Iterator<Item = u16> + '_ {
+        let first = Some(self.first_successors[usize::from(step)]).filter(|&first| first != 0);
+        // Few schedules branch.
+        let further = if self.edges.is_empty() { &[] } else { self.further_edges(step) };
+        first.into_iter().chain(further.iter().map(|&(_, successor)| successor))
+    }
+
+    fn further_edges(&self, step: u16) -> &[(u16, u16)] {
         let first = self.edges.partition_point(|&(earlier, _)| earlier < step);
-        self.edges[first..]
-            .iter()
-            .take_while(move |&&(earlier, _)| earlier == step)
-            .map(|&(_, successor)| successor)
+        let rest = &self.edges[first..];
+        &rest[..rest.partition_point(|&(earlier, _)| earlier == step)]
     }
 
     /// Bytes of heap memory.
@@ -164,6 +205,7 @@ impl Schedule {
         self.steps.capacity() * size_of::<Step>()
             + (self.needs.capacity() + self.first_successors.capacity()) * size_of::<u16>()
             + self.edges.capacity() * size_of::<(u16, u16)>()
+            + self.gates.capacity() * size_of::<u16>()
     }
 }
 
@@ -172,5 +214,53 @@ impl Schedule {
 fn reserve<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len() / 4 + 4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether `later` waits for `earlier`, directly or through others.
+    fn waits(schedule: &Schedule, earlier: u16, later: u16) -> bool {
+        let mut reached = alloc::vec![false; schedule.len()];
+        reached[usize::from(earlier)] = true;
+        for step in earlier..later {
+            if reached[usize::from(step)] {
+                for successor in schedule.successors(step) {
+                    reached[usize::from(successor)] = true;
+                }
+            }
+        }
+        reached[usize::from(later)]
+    }
+
+    #[test]
+    fn all_later_steps_wait_for_a_gate_and_for_no_other_step() {
+        let nothing = || Step::Copy { source: Span::EMPTY, into: Span::EMPTY };
+        // Every graph of five steps in which a step waits for at most two.
+        let pairs = |id: u16| (0..=id).flat_map(move |a| (0..=a).map(move |b| (a, b)));
+        let mut schedules = alloc::vec![Schedule::new(0, 0)];
+        for id in 0..5 {
+            schedules = schedules
+                .iter()
+                .flat_map(|before| pairs(id).map(move |(a, b)| (before.clone(), a, b)))
+                .map(|(mut schedule, a, b)| {
+                    // `id` stands for none.
+                    let mut after: Vec<StepId> =
+                        [a, b].into_iter().filter(|&step| step < id).map(StepId).collect();
+                    after.dedup();
+                    schedule.push(nothing(), &after);
+                    schedule
+                })
+                .collect();
+        }
+        for schedule in schedules {
+            let steps = u16::try_from(schedule.len()).expect("five");
+            for step in 0..steps {
+                let all = (step + 1..steps).all(|later| waits(&schedule, step, later));
+                assert_eq!(schedule.is_gate(step), all, "step {step} of {schedule:?}");
+            }
+        }
     }
 }

@@ -39,6 +39,15 @@ impl<T> Slab<T> {
         if self.free == NONE { self.len() } else { self.free }
     }
 
+    /// The ticket that the next claim will return.
+    #[inline]
+    pub(crate) fn next_ticket(&self) -> Ticket {
+        match self.slots.get(self.free as usize) {
+            Some(slot) => Ticket { index: self.free, generation: slot.generation },
+            None => Ticket { index: self.len(), generation: 1 },
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn claim(&mut self, value: T) -> Ticket {
         self.live += 1;
@@ -172,9 +181,13 @@ mod tests {
     #[test]
     fn a_name_from_the_past_finds_nothing() {
         let mut slab = Slab::new();
+        let expected = slab.next_ticket();
         let first = slab.claim('a');
+        assert_eq!(first, expected);
         assert_eq!(slab.release(first), Some('a'));
+        let expected = slab.next_ticket();
         let second = slab.claim('b');
+        assert_eq!(second, expected);
         assert_eq!(first.index, second.index);
         assert_eq!(slab.find(first), None);
         assert_eq!(slab.release(first), None);

@@ -47,7 +47,7 @@ impl<'a> Comm<'a> {
     /// The buffers are lent, and `prepared` lives, until it is complete.
     pub unsafe fn start(self, instance: u16, prepared: &Prepared) -> Posted {
         // SAFETY: the caller's promise.
-        unsafe { self.plane().start_schedule(instance, Arc::clone(&prepared.schedule)) }
+        unsafe { self.plane().start_schedule(instance, &prepared.schedule) }
     }
 
     /// Runs a collective, and waits until it is complete or releases this rank; then the rest continues without the
@@ -58,7 +58,7 @@ impl<'a> Comm<'a> {
     pub unsafe fn perform(self, instance: u16, prepared: Prepared) -> Result<(), Failure> {
         let Prepared { schedule, work } = prepared;
         // SAFETY: the caller's promise.
-        let (ticket, outcome) = unsafe { self.plane().perform_schedule(instance, schedule) };
+        let (ticket, outcome) = unsafe { self.plane().perform_schedule(instance, &schedule) };
         match (outcome, ticket) {
             (Outcome::Released, Some(ticket)) => {
                 self.plane().detach(ticket, Some(Box::new(work)));

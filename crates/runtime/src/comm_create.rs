@@ -114,7 +114,10 @@ impl Comm<'_> {
         let (schedule, promise) =
             number_agreement(me, process.numbers(), process.plane_vote(), room);
         // SAFETY: the caller's promise.
-        let posted = unsafe { process.first_plane().start_schedule(instance, Arc::new(schedule)) };
+        let posted = unsafe {
+            let schedule = Arc::new(schedule);
+            process.first_plane().submit(|nic, port| nic.post_schedule(schedule, instance, port))
+        };
         (posted, promise)
     }
 

@@ -143,13 +143,13 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// Starts a schedule under an instance of its communicator.
+    /// Starts a schedule under an instance of its communicator. The schedule consults no functions.
     ///
     /// # Safety
     /// As for [`Driver::submit`], until the schedule is complete.
-    pub unsafe fn start_schedule(self, instance: u16, schedule: Arc<Schedule>) -> Posted {
+    pub unsafe fn start_schedule(self, instance: u16, schedule: &Arc<Schedule>) -> Posted {
         // SAFETY: the caller's promise.
-        unsafe { self.submit(|nic, port| nic.post_schedule(schedule, instance, port)) }
+        unsafe { self.submit(|nic, port| nic.post_kept_schedule(schedule, instance, port)) }
     }
 
     /// Runs a schedule, and waits until it is complete or releases its caller. Returns its ticket, if it had one: a
@@ -161,11 +161,12 @@ impl<'a> Plane<'a> {
     pub unsafe fn perform_schedule(
         self,
         instance: u16,
-        schedule: Arc<Schedule>,
+        schedule: &Arc<Schedule>,
     ) -> (Option<Ticket>, Outcome) {
         if !self.process.must_look_around() {
-            let ask =
-                |nic: &mut Nic, port: &mut HostPort| nic.post_schedule(schedule, instance, port);
+            let ask = |nic: &mut Nic, port: &mut HostPort| {
+                nic.post_kept_schedule(schedule, instance, port)
+            };
             // SAFETY: the caller's promise.
             return unsafe { self.driver.post_and_wait(ask) };
         }

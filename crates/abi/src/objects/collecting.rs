@@ -49,14 +49,14 @@ pub(crate) struct Space {
 
 impl Collecting {
     /// Packs the current data of the program for the schedule.
-    pub(crate) fn load(&mut self) -> Arc<Schedule> {
+    #[inline]
+    pub(crate) fn load(&mut self) {
         for place in self.places.iter_mut().filter(|place| place.goes) {
             place.data.pack(&mut place.packed);
         }
         if let Some((data, into)) = &self.contribution {
             data.pack_to(*into);
         }
-        Arc::clone(&self.schedule)
     }
 
     /// The size of its memory besides the program's.

@@ -51,13 +51,13 @@ pub fn alltoall_blocks(
     }
     for (round, giving) in (1..me.size()).zip(givings) {
         let (ahead, behind) = me.around(round);
-        // Receives first: a message that finds its receive posted is not buffered.
-        let after = bounded_after(aside.as_slice(), &got, OPEN_MAX);
-        let step = schedule.push(me.receive(behind, from(behind)), after);
-        got.push(step);
+        // Sends first: a short one is over at once, and nothing arrives before the receives that may begin are posted.
         let after = bounded_after(aside.as_slice(), &sent, OPEN_MAX);
         let step = schedule.push(me.send(ahead, giving), after);
         sent.push(step);
+        let after = bounded_after(aside.as_slice(), &got, OPEN_MAX);
+        let step = schedule.push(me.receive(behind, from(behind)), after);
+        got.push(step);
     }
     schedule
 }

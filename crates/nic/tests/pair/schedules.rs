@@ -406,3 +406,30 @@ fn a_run_that_is_cancelled_takes_its_steps_back() {
 fn peer_index(rank: u32) -> usize {
     rank as usize
 }
+
+#[test]
+fn a_step_that_waits_for_nothing_goes_before_one_that_waits_for_an_earlier_step() {
+    let mut world = World::new(2, PLAIN, &limits());
+    let (first, second) = (world.lend(0, b"1"), world.lend(0, b"2"));
+    let (into, then) = (world.room(1, 1), world.room(1, 1));
+    // What rank 0 receives has come already, so that step ends at once.
+    let mut schedule = Schedule::new(GROUP, peer(1).0);
+    let (to, from) = (peer(0), peer(0));
+    schedule.push(Step::Send { to, source: Span::EMPTY, subtag: 0 }, &[]);
+    let got = schedule.push(Step::Receive { from, rank: from.0, into, subtag: 0 }, &[]);
+    schedule.push(Step::Receive { from, rank: from.0, into: then, subtag: 0 }, &[got]);
+    let receiving = start(&mut world, 1, schedule.into(), 3);
+    world.calm();
+    let mut schedule = Schedule::new(GROUP, peer(0).0);
+    let (to, from) = (peer(1), peer(1));
+    let into_none = Span::EMPTY;
+    let heard =
+        schedule.push(Step::Receive { from, rank: from.0, into: into_none, subtag: 0 }, &[]);
+    schedule.push(Step::Send { to, source: second, subtag: 0 }, &[heard]);
+    schedule.push(Step::Send { to, source: first, subtag: 0 }, &[]);
+    start(&mut world, 0, schedule.into(), 3);
+    world.calm();
+    world.assert_done(1, receiving);
+    assert_eq!((world.bytes(1, into), world.bytes(1, then)), (&b"1"[..], &b"2"[..]));
+    world.assert_quiet();
+}

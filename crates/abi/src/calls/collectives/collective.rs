@@ -37,9 +37,9 @@ use crate::objects::request::Request;
 
 impl Recipe for Collecting {
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted> {
-        let (schedule, instance) = (self.load(), self.instance);
+        self.load();
         // SAFETY: I1.
-        Ok(unsafe { self.driver(comm).start_schedule(instance, schedule) })
+        Ok(unsafe { self.driver(comm).start_schedule(self.instance, &self.schedule) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
@@ -68,9 +68,9 @@ impl Recipe for Collecting {
 impl Collecting {
     /// Runs it, and waits. Returns false if it cannot run again: after a release the driver owns its work space.
     fn perform(&mut self, handle: MPI_Comm, comm: &Comm, instance: u16) -> Result<bool> {
-        let schedule = self.load();
+        self.load();
         // SAFETY: I1.
-        let (ticket, outcome) = unsafe { comm.plane().perform_schedule(instance, schedule) };
+        let (ticket, outcome) = unsafe { comm.plane().perform_schedule(instance, &self.schedule) };
         match outcome {
             Outcome::Done => self.unload(),
             Outcome::Released => self.leave_to_driver(&comm::share_of(handle)?, ticket),
