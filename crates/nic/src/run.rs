@@ -42,7 +42,8 @@ pub(crate) struct Run {
 /// How far beginning a step has got.
 enum Begun {
     Ended(Outcome),
-    Pending,
+    /// It is under way, perhaps as an operation.
+    Pending(Option<Ticket>),
     /// Nothing has happened: it needs a run.
     NeedsRun,
 }
@@ -199,21 +200,18 @@ impl<V: Variant> Nic<V> {
         if self.open_runs.has((schedule.group, instance)) {
             return self.defer(schedule, instance);
         }
-        // Operations name the run as their owner even if it is claimed after them.
-        let run = self.runs.next_ticket();
         if !schedule.is_orderly() {
-            let at = StepRef { run, step: 0 };
-            return self.continue_as_run(schedule, instance, at, Begun::NeedsRun);
+            return self.continue_as_run(schedule, instance, 0, Begun::NeedsRun);
         }
         for step in 0..schedule.steps_u16() {
-            let at = StepRef { run, step };
+            let at = StepRef { run: self.runs.next_ticket(), step };
             match self.begin_step(Some((schedule, instance)), at, port) {
                 Begun::Ended(outcome) => {
                     if let Some(fault) = fault_of(outcome) {
                         return Posted::Done(Outcome::Failed(fault));
                     }
                 }
-                begun => return self.continue_as_run(schedule, instance, at, begun),
+                begun => return self.continue_as_run(schedule, instance, step, begun),
             }
         }
         Posted::Done(Outcome::Done)
@@ -230,30 +228,36 @@ impl<V: Variant> Nic<V> {
         Posted::Pending(ticket)
     }
 
-    /// Makes a run of a schedule whose steps before `at` are done.
+    /// Makes a run of a schedule whose steps before `step` are done.
     #[inline(never)]
     fn continue_as_run(
         &mut self,
         schedule: &Arc<Schedule>,
         instance: u16,
-        at: StepRef,
+        step: u16,
         begun: Begun,
     ) -> Posted {
         self.open_runs.insert((schedule.group, instance));
-        let ticket = self.open(Owner::User, None, OpState::Running { run: at.run });
+        let ticket = self.open(Owner::User, None, OpState::Waiting);
         let run = self.runs.claim(Run {
             schedule: Arc::clone(schedule),
             instance,
             ticket,
             needs: Vec::new(),
-            left: schedule.steps_u16() - at.step,
+            left: schedule.steps_u16() - step,
             busy: 0,
             failed: None,
             inner: false,
         });
-        debug_assert_eq!(run, at.run, "no run has been claimed since");
+        self.op_mut(ticket).state = OpState::Running { run };
+        let at = StepRef { run, step };
         match begun {
-            Begun::Pending => self.look_past(at),
+            Begun::Pending(operation) => {
+                if let Some(operation) = operation {
+                    self.op_mut(operation).owner = Owner::Step(at);
+                }
+                self.look_past(at);
+            }
             _ => self.make_ready(at),
         }
         Posted::Pending(ticket)
@@ -330,7 +334,8 @@ impl<V: Variant> Nic<V> {
         let (group, me) = (schedule.group, schedule.rank);
         let shown = if V::has(Bug::StaleInstance) { 0 } else { instance };
         let tag = |subtag: u8| u32::from(shown) << 8 | u32::from(subtag);
-        let owner = Owner::Step(at);
+        // Before a run is claimed another may end, so what it will be called is known only to steps that call nobody.
+        let owner = if given.is_some() { Owner::Nobody } else { Owner::Step(at) };
         let posted = match &schedule.steps[usize::from(at.step)] {
             &Step::Send { to, source, subtag } => {
                 let word = MatchWord::new(group, me, tag(subtag));
@@ -343,7 +348,7 @@ impl<V: Variant> Nic<V> {
             &Step::Reduce { operator, source, into } => {
                 match port.reduce(at, operator, source, into) {
                     Progress::Done => Posted::Done(Outcome::Done),
-                    Progress::Later => return Begun::Pending,
+                    Progress::Later => return Begun::Pending(None),
                 }
             }
             &Step::Copy { source, into } => {
@@ -351,7 +356,7 @@ impl<V: Variant> Nic<V> {
                 Posted::Done(Outcome::Done)
             }
             &Step::Wait { counter, at_least } => match self.wait_in_step(counter, at_least, at) {
-                None => return Begun::Pending,
+                None => return Begun::Pending(None),
                 Some(outcome) => Posted::Done(outcome),
             },
             Step::Start(schedule) if schedule.is_empty() => Posted::Done(Outcome::Done),
@@ -360,13 +365,13 @@ impl<V: Variant> Nic<V> {
                 let schedule = Arc::clone(schedule);
                 let inner = self.open(owner, None, OpState::Waiting);
                 self.begin_run(inner, schedule, instance, true);
-                return Begun::Pending;
+                return Begun::Pending(None);
             }
             Step::Consult { whom, bytes } => {
                 let (whom, bytes) = (Arc::clone(whom), *bytes);
                 if !consult(&*whom, bytes, port) {
                     self.undecided.push(at);
-                    return Begun::Pending;
+                    return Begun::Pending(None);
                 }
                 self.consult_again();
                 Posted::Done(Outcome::Done)
@@ -378,7 +383,7 @@ impl<V: Variant> Nic<V> {
         };
         match posted {
             Posted::Done(outcome) => Begun::Ended(outcome),
-            Posted::Pending(_) => Begun::Pending,
+            Posted::Pending(ticket) => Begun::Pending(Some(ticket)),
         }
     }
 
