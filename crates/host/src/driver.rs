@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use ferrywire_nic::{
     Awaited, Departure, Fault, Limits, Mask, MatchWord, Mode, Nic, Outcome, Peer, Port, Posted,
-    Span, Ticket,
+    Schedule, Span, Ticket,
 };
 
 use crate::agent::Agent;
@@ -254,22 +254,51 @@ impl Driver {
         let count = core.port.completions.count;
         if core.may_await() && core.nic.await_receive(from, word, mask, into) {
             let unwound = AbortOnUnwind;
-            let awaited = core.look_for_awaited(&self.shared);
+            let posted = posted(core.look_for_awaited(&self.shared));
             std::mem::forget(unwound);
-            let posted = match awaited {
+            return match posted {
                 // What came meanwhile may have left something to do.
-                Awaited::Over(outcome) if core.may_await() => return outcome,
-                Awaited::Over(outcome) => Posted::Done(outcome),
-                Awaited::Posted(ticket) => Posted::Pending(ticket),
-                Awaited::Open => unreachable!("it has been posted"),
+                Posted::Done(outcome) if core.may_await() => outcome,
+                posted => self.end_slowly(core, count, posted),
             };
-            return self.end_slowly(core, count, posted);
         }
         let unwound = AbortOnUnwind;
         let Core { nic, port, .. } = &mut *core;
         let posted = nic.post_receive(from, word, mask, into, port);
         std::mem::forget(unwound);
         self.end_slowly(core, count, posted)
+    }
+
+    /// Runs a schedule that consults no functions, and waits until it is over or releases the caller. Also returns its
+    /// ticket, if it had one.
+    ///
+    /// # Safety
+    /// As for [`Driver::submit`].
+    #[inline(always)]
+    pub unsafe fn perform_schedule(
+        &self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+    ) -> (Option<Ticket>, Outcome) {
+        let mut core = self.shared.core.lock();
+        let count = core.port.completions.count;
+        let may_await = core.may_await();
+        let unwound = AbortOnUnwind;
+        let Core { nic, port, .. } = &mut *core;
+        let posted = match may_await {
+            false => nic.post_kept_schedule(schedule, instance, port),
+            true => match nic.await_schedule(schedule, instance, port) {
+                Awaited::Open => posted(core.look_for_awaited(&self.shared)),
+                awaited => posted(awaited),
+            },
+        };
+        std::mem::forget(unwound);
+        match posted {
+            // What came meanwhile may have left something to do.
+            Posted::Done(outcome) if core.may_await() => (None, outcome),
+            Posted::Done(outcome) => (None, self.end_slowly(core, count, Posted::Done(outcome))),
+            Posted::Pending(ticket) => (Some(ticket), self.end_slowly(core, count, posted)),
+        }
     }
 
     /// Waits until an operation is over. A released schedule counts as over, although it continues.
@@ -489,6 +518,16 @@ impl Finished<'_> {
     /// Completions since the beginning.
     pub(crate) fn count(&self) -> u64 {
         self.0.count
+    }
+}
+
+/// What has become of a receive that was awaited for a while.
+#[inline(always)]
+fn posted(awaited: Awaited) -> Posted {
+    match awaited {
+        Awaited::Over(outcome) => Posted::Done(outcome),
+        Awaited::Posted(ticket) => Posted::Pending(ticket),
+        Awaited::Open => unreachable!("it has been posted"),
     }
 }
 

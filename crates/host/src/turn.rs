@@ -152,7 +152,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn may_await(&self) -> bool {
         !self.nic.is_expecting()
-            && self.port.rail.is_flushed()
+            && self.may_leave()
             && !self.duty.is_led_by_caller()
             && self.followers.is_empty()
             && self.waiters.is_empty()

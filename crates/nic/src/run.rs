@@ -18,6 +18,7 @@ use crate::nic::{Nic, Variant};
 use crate::op::{OpState, Owner};
 use crate::port::{Port, Progress, StepRef};
 use crate::schedule::{Consult, Schedule, Step};
+use crate::short::Awaited;
 use crate::types::{Fault, Mode, Outcome, Posted, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
@@ -46,6 +47,23 @@ enum Begun {
     Pending(Option<Ticket>),
     /// Nothing has happened: it needs a run.
     NeedsRun,
+}
+
+/// Where a schedule stops that is done in order.
+enum Halt {
+    Over(Outcome),
+    /// It is a run now, under this ticket of its owner.
+    Run(Ticket),
+    /// This step is awaited.
+    Awaited(u16),
+}
+
+/// A schedule of which one step is awaited, and all before it are done. It is no run yet.
+#[derive(Debug)]
+pub(crate) struct AwaitedRun {
+    schedule: Arc<Schedule>,
+    instance: u16,
+    step: u16,
 }
 
 /// A run that waits for another of the same group and instance.
@@ -157,10 +175,10 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) -> Posted {
-        let posted = self.begin_schedule(&schedule, instance, port);
+        let ended = self.begin_schedule::<false>(&schedule, instance, port);
         // Dropping the schedule may let its consulted functions make way for others.
         drop(schedule);
-        self.after_schedule(posted, port)
+        self.after_schedule(ended, port)
     }
 
     /// Like [`Nic::post_schedule`], for a schedule that its owner keeps to run it again. It consults no functions.
@@ -171,61 +189,147 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         port: &mut impl Port,
     ) -> Posted {
-        let posted = self.begin_schedule(schedule, instance, port);
-        self.after_schedule(posted, port)
+        let ended = self.begin_schedule::<false>(schedule, instance, port);
+        self.after_schedule(ended, port)
     }
 
-    #[inline(always)]
-    fn after_schedule(&mut self, posted: Posted, port: &mut impl Port) -> Posted {
-        if let Posted::Done(_) = posted {
-            self.consult_again();
-        }
-        self.settle(port);
-        posted
-    }
-
-    /// Does the steps of a schedule in order while each of them ends at once. Only a schedule with a step that does
-    /// not needs a run.
+    /// Like [`Nic::post_kept_schedule`], for a caller that does nothing but wait for the schedule: a receive that all
+    /// later steps wait for is awaited, and the caller does as for [`Nic::await_receive`].
     #[inline]
-    fn begin_schedule(
+    pub fn await_schedule(
         &mut self,
         schedule: &Arc<Schedule>,
         instance: u16,
         port: &mut impl Port,
-    ) -> Posted {
+    ) -> Awaited {
+        match self.begin_schedule::<true>(schedule, instance, port) {
+            Halt::Awaited(step) => {
+                let schedule = Arc::clone(schedule);
+                self.awaited.run = Some(AwaitedRun { schedule, instance, step });
+                Awaited::Open
+            }
+            ended => match self.after_schedule(ended, port) {
+                Posted::Done(outcome) => Awaited::Over(outcome),
+                Posted::Pending(ticket) => Awaited::Posted(ticket),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn after_schedule(&mut self, ended: Halt, port: &mut impl Port) -> Posted {
+        let posted = match ended {
+            Halt::Over(outcome) => {
+                self.consult_again();
+                Posted::Done(outcome)
+            }
+            Halt::Run(ticket) => Posted::Pending(ticket),
+            Halt::Awaited(_) => unreachable!("the caller looks for it"),
+        };
+        self.settle(port);
+        posted
+    }
+
+    #[inline]
+    fn begin_schedule<const AWAIT: bool>(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+        port: &mut impl Port,
+    ) -> Halt {
         if let Some(fault) = self.ended_under(schedule.group, false) {
             let outcome = Outcome::Failed(fault);
-            return Posted::Done(if schedule.is_empty() { Outcome::Done } else { outcome });
+            return Halt::Over(if schedule.is_empty() { Outcome::Done } else { outcome });
         }
         if self.open_runs.has((schedule.group, instance)) {
             return self.defer(schedule, instance);
         }
+        self.go_in_order::<AWAIT>(schedule, instance, 0, port)
+    }
+
+    /// Does the steps of a schedule from `first` on, in order, while each of them ends at once. Only a schedule with a
+    /// step that does not needs a run.
+    #[inline]
+    fn go_in_order<const AWAIT: bool>(
+        &mut self,
+        schedule: &Arc<Schedule>,
+        instance: u16,
+        first: u16,
+        port: &mut impl Port,
+    ) -> Halt {
         if !schedule.is_orderly() {
             return self.continue_as_run(schedule, instance, 0, Begun::NeedsRun);
         }
-        for step in 0..schedule.steps_u16() {
+        for step in first..schedule.steps_u16() {
+            if AWAIT && self.may_await_step(schedule, instance, step) {
+                return Halt::Awaited(step);
+            }
             let at = StepRef { run: self.runs.next_ticket(), step };
             match self.begin_step(Some((schedule, instance)), at, port) {
                 Begun::Ended(outcome) => {
                     if let Some(fault) = fault_of(outcome) {
-                        return Posted::Done(Outcome::Failed(fault));
+                        return Halt::Over(Outcome::Failed(fault));
                     }
                 }
                 begun => return self.continue_as_run(schedule, instance, step, begun),
             }
         }
-        Posted::Done(Outcome::Done)
+        Halt::Over(Outcome::Done)
+    }
+
+    /// Awaits a step, if it is a receive that all later steps wait for.
+    #[inline(always)]
+    fn may_await_step(&mut self, schedule: &Schedule, instance: u16, step: u16) -> bool {
+        let &Step::Receive { from, rank, into, subtag } = &schedule.steps[usize::from(step)] else {
+            return false;
+        };
+        let word = MatchWord::new(schedule.group, rank, tag::<V>(instance, subtag));
+        schedule.is_gate(step) && self.await_receive(Some(from), word, Mask::EXACT, into)
+    }
+
+    /// The awaited step of a schedule is over: does the steps after it.
+    #[inline(never)]
+    pub(crate) fn continue_awaited(
+        &mut self,
+        run: AwaitedRun,
+        outcome: Outcome,
+        port: &mut impl Port,
+    ) {
+        let AwaitedRun { schedule, instance, step } = run;
+        let ended = match fault_of(outcome) {
+            Some(fault) => Halt::Over(Outcome::Failed(fault)),
+            None => self.go_in_order::<true>(&schedule, instance, step + 1, port),
+        };
+        let awaited = match ended {
+            Halt::Over(outcome) => Awaited::Over(outcome),
+            Halt::Run(ticket) => Awaited::Posted(ticket),
+            Halt::Awaited(step) => {
+                self.awaited.run = Some(AwaitedRun { schedule, instance, step });
+                Awaited::Open
+            }
+        };
+        self.awaited.end(awaited);
+        self.settle(port);
+    }
+
+    /// Makes an ordinary receive of the awaited step of a schedule.
+    pub(crate) fn post_awaited_step(&mut self, run: AwaitedRun, port: &mut impl Port) -> Awaited {
+        let AwaitedRun { schedule, instance, step } = run;
+        match self.go_in_order::<false>(&schedule, instance, step, port) {
+            Halt::Over(outcome) => Awaited::Over(outcome),
+            Halt::Run(ticket) => Awaited::Posted(ticket),
+            Halt::Awaited(_) => unreachable!("nothing is awaited"),
+        }
     }
 
     #[cold]
-    fn defer(&mut self, schedule: &Arc<Schedule>, instance: u16) -> Posted {
+    fn defer(&mut self, schedule: &Arc<Schedule>, instance: u16) -> Halt {
         if schedule.is_empty() {
-            return Posted::Done(Outcome::Done);
+            return Halt::Over(Outcome::Done);
         }
         let ticket = self.open(Owner::User, None, OpState::Waiting);
         let schedule = Arc::clone(schedule);
         self.deferred.push_back(Deferred { ticket, schedule, instance });
-        Posted::Pending(ticket)
+        Halt::Run(ticket)
     }
 
     /// Makes a run of a schedule whose steps before `step` are done.
@@ -236,7 +340,7 @@ impl<V: Variant> Nic<V> {
         instance: u16,
         step: u16,
         begun: Begun,
-    ) -> Posted {
+    ) -> Halt {
         self.open_runs.insert((schedule.group, instance));
         let ticket = self.open(Owner::User, None, OpState::Waiting);
         let run = self.runs.claim(Run {
@@ -260,7 +364,7 @@ impl<V: Variant> Nic<V> {
             }
             _ => self.make_ready(at),
         }
-        Posted::Pending(ticket)
+        Halt::Run(ticket)
     }
 
     /// Turns a waiting operation into a run, or defers it while its group and instance are in use.
@@ -332,17 +436,15 @@ impl<V: Variant> Nic<V> {
             }
         };
         let (group, me) = (schedule.group, schedule.rank);
-        let shown = if V::has(Bug::StaleInstance) { 0 } else { instance };
-        let tag = |subtag: u8| u32::from(shown) << 8 | u32::from(subtag);
         // Before a run is claimed another may end, so what it will be called is known only to steps that call nobody.
         let owner = if given.is_some() { Owner::Nobody } else { Owner::Step(at) };
         let posted = match &schedule.steps[usize::from(at.step)] {
             &Step::Send { to, source, subtag } => {
-                let word = MatchWord::new(group, me, tag(subtag));
+                let word = MatchWord::new(group, me, tag::<V>(instance, subtag));
                 self.begin_send(owner, to, word, source, Mode::Standard, port)
             }
             &Step::Receive { from, rank, into, subtag } => {
-                let word = MatchWord::new(group, rank, tag(subtag));
+                let word = MatchWord::new(group, rank, tag::<V>(instance, subtag));
                 self.begin_receive(owner, Some(from), word, Mask::EXACT, into, port)
             }
             &Step::Reduce { operator, source, into } => {
@@ -537,6 +639,13 @@ impl<V: Variant> Nic<V> {
             self.start_run(next.ticket, next.schedule, instance, port);
         }
     }
+}
+
+/// The tag of a message of a schedule.
+#[inline]
+fn tag<V: Variant>(instance: u16, subtag: u8) -> u32 {
+    let shown = if V::has(Bug::StaleInstance) { 0 } else { instance };
+    u32::from(shown) << 8 | u32::from(subtag)
 }
 
 /// Why a run fails if one of its steps ends like this.

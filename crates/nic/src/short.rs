@@ -13,6 +13,7 @@ use crate::nic::{Nic, QueuePair, Variant};
 use crate::op::Owner;
 use crate::port::{Port, RailId, Sent};
 use crate::receive::{cut, outcome_of};
+use crate::run::AwaitedRun;
 use crate::store::eager_bytes;
 use crate::types::{Outcome, Peer, Posted, Span, Ticket};
 use crate::word::{Mask, MatchWord};
@@ -35,6 +36,8 @@ pub(crate) struct AwaitedReceive {
     mask: Mask,
     into: Span,
     from: Option<Peer>,
+    /// The schedule that it is a step of.
+    pub(crate) run: Option<AwaitedRun>,
     /// `None` if there is no awaited receive.
     state: Option<Awaited>,
 }
@@ -42,7 +45,7 @@ pub(crate) struct AwaitedReceive {
 impl Default for AwaitedReceive {
     fn default() -> AwaitedReceive {
         let (word, mask) = (MatchWord::default(), Mask::EXACT);
-        AwaitedReceive { word, mask, into: Span::EMPTY, from: None, state: None }
+        AwaitedReceive { word, mask, into: Span::EMPTY, from: None, run: None, state: None }
     }
 }
 
@@ -55,6 +58,10 @@ impl AwaitedReceive {
     #[inline(always)]
     pub(crate) fn is_for(&self, word: MatchWord) -> bool {
         self.is_open() && word.agrees(self.word, self.mask)
+    }
+
+    pub(crate) fn end(&mut self, awaited: Awaited) {
+        self.state = Some(awaited);
     }
 }
 
@@ -116,7 +123,8 @@ impl<V: Variant> Nic<V> {
         if !pair.lets_await::<V>() || word.has_module() && !V::has(Bug::AwaitedBeforeModule) {
             return false;
         }
-        self.awaited = AwaitedReceive { word, mask, into, from, state: Some(Awaited::Open) };
+        let state = Some(Awaited::Open);
+        self.awaited = AwaitedReceive { word, mask, into, from, run: None, state };
         true
     }
 
@@ -139,11 +147,14 @@ impl<V: Variant> Nic<V> {
         if self.awaited.is_open() {
             let AwaitedReceive { word, mask, into, from, .. } = self.awaited;
             self.awaited.state = None;
-            let posted = self.begin_receive(Owner::User, from, word, mask, into, port);
-            self.awaited.state = Some(match posted {
-                Posted::Done(outcome) => Awaited::Over(outcome),
-                Posted::Pending(ticket) => Awaited::Posted(ticket),
-            });
+            let awaited = match self.awaited.run.take() {
+                Some(run) => self.post_awaited_step(run, port),
+                None => match self.begin_receive(Owner::User, from, word, mask, into, port) {
+                    Posted::Done(outcome) => Awaited::Over(outcome),
+                    Posted::Pending(ticket) => Awaited::Posted(ticket),
+                },
+            };
+            self.awaited.state = Some(awaited);
             self.settle(port);
         }
     }
@@ -174,12 +185,19 @@ impl<V: Variant> Nic<V> {
             return;
         }
         let into = self.awaited.into;
-        self.awaited.state = Some(Awaited::Over(outcome_of(word, len.into(), into.len)));
+        let outcome = outcome_of(word, len.into(), into.len);
         let part = cut(payload, into.len);
         if !part.is_empty() {
             port.deliver(part, into.first(part.len() as u64));
         }
         self.owe(at, queue, bytes, port);
+        match self.awaited.run.take() {
+            None => self.awaited.state = Some(Awaited::Over(outcome)),
+            Some(run) => {
+                self.awaited.state = None;
+                self.continue_awaited(run, outcome, port);
+            }
+        }
     }
 }
 

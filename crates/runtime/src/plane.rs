@@ -164,11 +164,8 @@ impl<'a> Plane<'a> {
         schedule: &Arc<Schedule>,
     ) -> (Option<Ticket>, Outcome) {
         if !self.process.must_look_around() {
-            let ask = |nic: &mut Nic, port: &mut HostPort| {
-                nic.post_kept_schedule(schedule, instance, port)
-            };
             // SAFETY: the caller's promise.
-            return unsafe { self.driver.post_and_wait(ask) };
+            return unsafe { self.driver.perform_schedule(schedule, instance) };
         }
         // SAFETY: the caller's promise.
         match unsafe { self.start_schedule(instance, schedule) } {

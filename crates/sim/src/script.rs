@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use ferrywire_mpi::collective::{self, Locality, Member, Naming};
 use ferrywire_mpi::group::Group;
 use ferrywire_nic::{
-    Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span, Ticket,
-    Trap, Variant,
+    Awaited, Counter, Fault, Mask, MatchWord, Mode, Outcome, Peer, Posted, Region, Schedule, Span,
+    Ticket, Trap, Variant,
 };
 
 use crate::memory::Memory;
@@ -553,8 +553,20 @@ impl Script {
             return;
         }
         let (schedule, bytes) = self.schedule(index, context);
-        let posted = context.nic.post_schedule(Arc::new(schedule), index, context.port);
-        self.await_end(posted, Pending::Collective { index, bytes, released: false }, context);
+        let schedule = Arc::new(schedule);
+        let pending = Pending::Collective { index, bytes, released: false };
+        let posted = match self.plan.awaits && self.random.percent(50) {
+            false => context.nic.post_schedule(schedule, index, context.port),
+            true => match context.await_schedule(&schedule, index) {
+                Awaited::Over(outcome) => Posted::Done(outcome),
+                Awaited::Posted(ticket) => Posted::Pending(ticket),
+                Awaited::Open => {
+                    self.awaited = Some(pending);
+                    return;
+                }
+            },
+        };
+        self.await_end(posted, pending, context);
     }
 
     fn schedule<V: Variant>(&self, index: u16, context: &mut Context<'_, V>) -> (Schedule, Span) {

@@ -7,10 +7,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ferrywire_nic::{
     Awaited, Envelope, Key, Kind, Limits, Mask, MatchWord, Nic, Outcome, Peer, Posted, RailId,
-    Seal, Span, StepRef, Ticket, Time, Variant,
+    Schedule, Seal, Span, StepRef, Ticket, Time, Variant,
 };
 
 use crate::fabric::{Fabric, FrameFate, Rule};
@@ -30,7 +31,8 @@ pub trait Application<V: Variant> {
     /// A peer is dead, and all ranks have been told.
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>);
 
-    /// The receive of [`Context::await_receive`] is over, or has been posted.
+    /// The receive of [`Context::await_receive`], or the schedule of [`Context::await_schedule`], is over, or has been
+    /// posted.
     fn on_awaited(&mut self, _posted: Posted, _context: &mut Context<'_, V>) {
         unreachable!("this application awaits nothing");
     }
@@ -50,6 +52,14 @@ impl<V: Variant> Context<'_, V> {
     /// Asks for [`Application::on_wake`] after `ns`.
     pub fn wake_in(&mut self, ns: u64) {
         self.wake_in = Some(ns);
+    }
+
+    /// Runs a schedule, of which receives may be awaited. If one is, the application does nothing else until
+    /// [`Application::on_awaited`].
+    pub fn await_schedule(&mut self, schedule: &Arc<Schedule>, instance: u16) -> Awaited {
+        let awaited = self.nic.await_schedule(schedule, instance, self.port);
+        self.awaits = awaited == Awaited::Open;
+        awaited
     }
 
     /// Awaits a receive, if the NIC allows it: the application does nothing else until [`Application::on_awaited`].

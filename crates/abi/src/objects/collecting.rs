@@ -48,9 +48,16 @@ pub(crate) struct Space {
 }
 
 impl Collecting {
-    /// Packs the current data of the program for the schedule.
-    #[inline]
+    /// Packs the current data of the program for the schedule. Most is contiguous, and needs no packing.
+    #[inline(always)]
     pub(crate) fn load(&mut self) {
+        if !self.places.is_empty() || self.contribution.is_some() {
+            self.pack();
+        }
+    }
+
+    #[inline(never)]
+    fn pack(&mut self) {
         for place in self.places.iter_mut().filter(|place| place.goes) {
             place.data.pack(&mut place.packed);
         }
