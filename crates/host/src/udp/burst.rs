@@ -67,6 +67,7 @@ impl Part {
 
     /// Cuts the bytes of the burst, which are in two pieces, into datagrams. The kernel copies them faster from one place
     /// than it gathers them.
+    #[inline(never)]
     pub(crate) fn cut(self, pieces: [&[u8]; 2], each: usize, into: &mut Vec<u8>) {
         let [mut front, mut rest] = pieces;
         for at in 0..=self.last {

@@ -149,15 +149,7 @@ impl Udp {
             let bytes = head.len() + payload.len() + tag_bytes;
             let first = Part::first(header, bytes, self.part_bytes);
             let pieces = match &mut route.sealer {
-                Some(sealer) => {
-                    self.burst.clear();
-                    self.burst.extend_from_slice(&first.emit());
-                    self.burst.extend_from_slice(head);
-                    self.burst.extend_from_slice(payload);
-                    self.burst.extend_from_slice(&[0; TAG_BYTES]);
-                    sealer.seal_behind(first.emit(), counter, &mut self.burst);
-                    [&self.burst[HEADER_BYTES..], &[]]
-                }
+                Some(sealer) => [sealed_burst(&mut self.burst, sealer, &first, head, payload), &[]],
                 None => [head, payload],
             };
             first.cut(pieces, self.part_bytes, &mut self.batch.bytes);
@@ -250,6 +242,24 @@ fn route<'a>(routes: &'a mut ByNumber<Peer, Route>, net: &Net, to: Peer) -> Opti
     }
 }
 
+/// The bytes of a sealed burst, without its header.
+#[inline(never)]
+fn sealed_burst<'a>(
+    room: &'a mut Vec<u8>,
+    sealer: &mut Sealer,
+    first: &Part,
+    head: &[u8],
+    payload: &[u8],
+) -> &'a [u8] {
+    room.clear();
+    room.extend_from_slice(&first.emit());
+    room.extend_from_slice(head);
+    room.extend_from_slice(payload);
+    room.extend_from_slice(&[0; TAG_BYTES]);
+    sealer.seal_behind(first.emit(), first.header.counter, room);
+    &room[HEADER_BYTES..]
+}
+
 /// The form of all frames of the job.
 fn form(net: &Net) -> Form {
     if net.insecure { Form::Plain } else { Form::Sealed }
@@ -301,19 +311,17 @@ impl UdpInlet {
         let mut news = false;
         net.socket.receive_many(room, |from, joined, datagram| {
             news &= joined;
-            if Part::is_one(datagram) {
-                if let Some((peer, frame)) = open_part(net, sources, assembly, from, datagram) {
-                    take(peer, frame);
-                }
-                return;
-            }
-            match open_one(net, sources, from, datagram) {
-                Some((peer, frame)) => {
-                    news = true;
-                    take(peer, &datagram[frame]);
-                }
-                None if news && is_astray(net, datagram) => net.socket.join_no_more(),
-                None => {}
+            let opened = if Part::is_one(datagram) {
+                open_part(net, sources, assembly, from, datagram)
+            } else {
+                let opened = open_one(net, sources, from, datagram);
+                opened.map(|(peer, frame)| (peer, &datagram[frame]))
+            };
+            if let Some((peer, frame)) = opened {
+                news = true;
+                take(peer, frame);
+            } else if news && is_astray(net, datagram) {
+                net.socket.join_no_more();
             }
         })
     }
@@ -349,6 +357,7 @@ pub(crate) fn open_one(
 ///
 /// A part proves nothing. One that is not from a rank that has been heard, or not near what that rank has sent, is
 /// rejected, and memory for the others is bounded.
+#[inline(never)]
 pub(crate) fn open_part<'a>(
     net: &Net,
     sources: &mut Sources,
