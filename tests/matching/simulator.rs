@@ -139,6 +139,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
             puts: reliable && random.percent(50),
             gets: reliable && random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
+            burst_frames_max: if reliable { 1 } else { 3 },
             initial_credit_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
         },
         latency_ns: random.between(100, 20_000),

@@ -374,6 +374,7 @@ impl Port for Lender {
             puts: false,
             gets: self.fabric,
             frame_bytes_max: 1400,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         }
     }

@@ -71,6 +71,7 @@ impl Rail for Loopback {
             puts: false,
             gets: false,
             frame_bytes_max: FRAME_BYTES_MAX,
+            burst_frames_max: 1,
             initial_credit_bytes: self.initial_credit_bytes,
         }
     }

@@ -25,6 +25,7 @@ const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
 
 pub mod address;
+mod burst;
 mod call;
 #[cfg_attr(not(feature = "hosts"), path = "udp/no_cipher.rs")]
 mod cipher;

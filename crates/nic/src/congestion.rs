@@ -14,11 +14,19 @@ pub(crate) struct Congestion {
     arrivals: u32,
     /// Losses of frames before this one belong to a loss that has been counted.
     counted_before: u32,
+    /// Frames that have to arrive before the network counts as calm again.
+    until_calm: u32,
 }
 
 impl Congestion {
     pub(crate) fn new() -> Congestion {
-        Congestion { frames: FRAMES_FIRST, threshold: u32::MAX, arrivals: 0, counted_before: 0 }
+        Congestion {
+            frames: FRAMES_FIRST,
+            threshold: u32::MAX,
+            arrivals: 0,
+            counted_before: 0,
+            until_calm: 0,
+        }
     }
 
     /// Frames that may be in flight.
@@ -26,8 +34,17 @@ impl Congestion {
         self.frames
     }
 
-    /// `count` frames have arrived while the limit was reached.
-    pub(crate) fn on_arrivals(&mut self, count: u32, frames_max: u32) {
+    /// Whether no frame has been lost for long, so that it pays to lose several as one.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.until_calm == 0
+    }
+
+    /// `count` frames have arrived; `was_full` if the limit was reached before.
+    pub(crate) fn on_arrivals(&mut self, count: u32, was_full: bool, frames_max: u32) {
+        self.until_calm = self.until_calm.saturating_sub(count);
+        if !was_full {
+            return;
+        }
         if self.frames < self.threshold {
             self.frames += count;
         } else {
@@ -42,6 +59,7 @@ impl Congestion {
 
     /// Later frames have overtaken frame `sequence`; `next` is the next to be sent.
     pub(crate) fn on_loss(&mut self, sequence: u32, next: u32) {
+        self.until_calm = CALM_FRAMES;
         if is_before(sequence, self.counted_before) {
             return;
         }
@@ -52,6 +70,7 @@ impl Congestion {
 
     /// A retry timeout has passed without an ack.
     pub(crate) fn on_silence(&mut self, next: u32) {
+        self.until_calm = CALM_FRAMES;
         self.counted_before = next;
         self.threshold = (self.frames / 2).max(FRAMES_MIN);
         self.frames = FRAMES_MIN;
@@ -67,6 +86,8 @@ fn is_before(a: u32, b: u32) -> bool {
 const FRAMES_FIRST: u32 = 16;
 /// With fewer frames in flight, a loss is noticed only by a timeout: detection takes three later frames.
 const FRAMES_MIN: u32 = 4;
+/// Where fewer frames than this arrive between two losses, bursts cost more than they save.
+const CALM_FRAMES: u32 = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -75,17 +96,30 @@ mod tests {
     #[test]
     fn it_doubles_up_to_the_limit_and_one_loss_counts_once() {
         let mut congestion = Congestion::new();
-        congestion.on_arrivals(16, 64);
+        congestion.on_arrivals(16, true, 64);
         assert_eq!(congestion.frames(), 32);
-        congestion.on_arrivals(40, 64);
+        congestion.on_arrivals(40, true, 64);
         assert_eq!(congestion.frames(), 64);
         congestion.on_loss(100, 164);
         congestion.on_loss(120, 170);
         assert_eq!(congestion.frames(), 32);
         congestion.on_loss(164, 180);
         assert_eq!(congestion.frames(), 16);
-        congestion.on_arrivals(16, 64);
+        congestion.on_arrivals(16, true, 64);
         assert_eq!(congestion.frames(), 17);
+    }
+
+    #[test]
+    fn it_is_calm_until_a_loss_and_again_after_many_arrivals() {
+        let mut congestion = Congestion::new();
+        assert!(congestion.is_calm());
+        congestion.on_loss(0, 10);
+        congestion.on_arrivals(CALM_FRAMES - 1, false, 64);
+        assert!(!congestion.is_calm());
+        congestion.on_arrivals(1, false, 64);
+        assert!(congestion.is_calm());
+        congestion.on_silence(20);
+        assert!(!congestion.is_calm());
     }
 
     #[test]

@@ -215,6 +215,16 @@ impl Kind {
                 | Kind::Swap { .. }
         )
     }
+
+    /// The kind of the chunk that begins this many bytes further on. Other kinds have no further frames.
+    pub(crate) fn beyond(self, bytes: u64) -> Kind {
+        match self {
+            Kind::Chunk { ticket, offset } => {
+                Kind::Chunk { ticket, offset: offset.saturating_add(bytes) }
+            }
+            other => other,
+        }
+    }
 }
 
 impl Envelope {

@@ -30,7 +30,9 @@ impl<V: Variant> Nic<V> {
             self.begin_anew(at);
         }
         self.on_marks(at, marks, now, port);
-        if envelope.kind != Kind::Ack {
+        if payload.len() > self.payload_bytes_max(at) as usize {
+            self.on_burst(at, marks, envelope.kind, payload, port);
+        } else if envelope.kind != Kind::Ack {
             let check = match self.reliability(at).check_sequence(marks) {
                 SequenceCheck::Repeat if V::has(Bug::RepeatAccepted) => {
                     self.absorb(at, envelope.kind, payload, port);
@@ -50,6 +52,55 @@ impl<V: Variant> Nic<V> {
         }
         self.pump(at, port);
         self.tend(at);
+    }
+
+    /// Handles a burst of chunks, as if each had come alone.
+    fn on_burst(
+        &mut self,
+        at: At,
+        marks: &Marks,
+        kind: Kind,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        if !matches!(kind, Kind::Chunk { .. }) {
+            self.stats.malformed += 1;
+            return;
+        }
+        let each = self.payload_bytes_max(at) as usize;
+        let frames = u32::try_from(payload.len().div_ceil(each)).unwrap_or(u32::MAX);
+        let whole = self.reliability(at).advance_by(marks, frames);
+        if whole {
+            self.absorb(at, kind, payload, port);
+        } else {
+            let mut sequence = marks.sequence;
+            let mut offset = 0;
+            for part in payload.chunks(each) {
+                let marks = Some(Marks { sequence, ..*marks });
+                let envelope = Envelope { job: self.job, marks, kind: kind.beyond(offset) };
+                self.on_part(at, &envelope, part, port);
+                sequence = sequence.wrapping_add(1);
+                offset += each as u64;
+            }
+        }
+        let now = port.now();
+        if let Some(reliability) = self.peers[at].reliability.as_mut() {
+            reliability.owe_ack(marks.asks || !whole, now, &self.limits);
+        }
+    }
+
+    /// Handles one chunk of a burst that comes early or late.
+    fn on_part(&mut self, at: At, envelope: &Envelope, part: &[u8], port: &mut impl Port) {
+        let marks = envelope.marks.expect("it has just got them");
+        match self.reliability(at).check_sequence(&marks) {
+            SequenceCheck::Next => self.absorb_in_order(at, envelope.kind, part, port),
+            SequenceCheck::Early => {
+                let mut head = [0; Envelope::BYTES_MAX];
+                let len = envelope.emit(&mut head);
+                self.keep_early(at, marks.sequence, &[&head[..len], part].concat());
+            }
+            SequenceCheck::Repeat | SequenceCheck::Stray => self.stats.repeats += 1,
+        }
     }
 
     fn absorb_in_order(&mut self, at: At, kind: Kind, payload: &[u8], port: &mut impl Port) {
@@ -204,7 +255,9 @@ impl<V: Variant> Nic<V> {
         self.reliability(at);
         let state = &mut self.peers[at];
         let reliability = state.reliability.as_mut().expect("just made");
-        if !reliability.has_room(&self.limits) {
+        let each = u64::from(state.promises.payload_bytes_max());
+        let frames = payload.len.div_ceil(each).max(1);
+        if u64::from(reliability.room(&self.limits)) < frames {
             return false;
         }
         if !state.talking {
@@ -214,50 +267,51 @@ impl<V: Variant> Nic<V> {
             reliability.renew(self.epochs);
         }
         state.talking = kind != Kind::Farewell;
-        let marks = Some(reliability.launch(kind, payload, ticket, now, &self.limits));
-        self.stats.frames_sent += 1;
+        let marks = Some(reliability.launch(kind, payload, each, ticket, now, &self.limits));
+        self.stats.frames_sent += frames;
         // A frame that finds the rail full counts as lost, and is retried.
         let _ = port.transmit(state.peer, &Envelope { job: self.job, marks, kind }, payload);
         true
     }
 
     /// Sends what waits for a peer, as far as there is room.
+    ///
+    /// What is sent is out of the backlog before it goes: its end may let a module go on, which sends to the same peer,
+    /// so that this is called again from within.
     pub(crate) fn pump(&mut self, at: At, port: &mut impl Port) {
         while let Some(backlog) = self.peers[at].backlog.as_mut() {
             let writers_turn = backlog.requests.is_empty() || !backlog.writer_had_turn;
-            if let Some(&reply) = backlog.replies.front() {
+            if let Some(reply) = backlog.replies.pop_front() {
                 if !self.put_on_rail(at, reply, port) {
-                    return;
+                    return self.peers[at].backlog().replies.push_front(reply);
                 }
-                self.peers[at].backlog().replies.pop_front();
-            } else if let Some(&writer) = backlog.writers.front()
-                && writers_turn
-            {
-                let Some(more) = self.write_chunk(at, writer, port) else { return };
+            } else if writers_turn && let Some(writer) = backlog.writers.pop_front() {
+                let more = self.write_chunk(at, writer, port);
                 let backlog = self.peers[at].backlog();
+                match more {
+                    None => return backlog.writers.push_front(writer),
+                    Some(true) => backlog.writers.push_back(writer),
+                    Some(false) => {}
+                }
                 backlog.writer_had_turn = true;
-                backlog.writers.pop_front();
-                if more {
-                    backlog.writers.push_back(writer);
-                }
-            } else if let Some(&request) = backlog.requests.front() {
+            } else if let Some(request) = backlog.requests.pop_front() {
                 if !self.put_on_rail(at, request, port) {
-                    return;
+                    return self.peers[at].backlog().requests.push_front(request);
                 }
-                let backlog = self.peers[at].backlog();
-                backlog.writer_had_turn = false;
-                backlog.requests.pop_front();
+                self.peers[at].backlog().writer_had_turn = false;
             } else {
                 self.peers[at].backlog = None;
             }
         }
     }
 
-    /// Sends one frame of a writer; `None` if there was no room.
+    /// Sends one frame of a writer, or a burst; `None` if there was no room.
     fn write_chunk(&mut self, at: At, writer: Ticket, port: &mut impl Port) -> Option<bool> {
-        let room = self.payload_bytes_max(at).into();
+        let burst = u64::from(self.burst_frames(at).max(1));
+        let room = u64::from(self.payload_bytes_max(at));
         // The operation may have been abandoned.
         let Some(op) = self.ops.find_mut(writer) else { return Some(false) };
+        let room = if op.state.goes_in_bursts() { room * burst } else { room };
         let Some((outgoing, more)) = op.state.next_chunk(writer, room) else { return Some(false) };
         if self.put_on_rail(at, outgoing, port) {
             return Some(more);
@@ -266,6 +320,16 @@ impl<V: Variant> Nic<V> {
             op.state.unsend(outgoing.payload.len);
         }
         None
+    }
+
+    /// How many chunks to this peer may go as one now.
+    fn burst_frames(&self, at: At) -> u32 {
+        let state = &self.peers[at];
+        let most = u32::from(state.promises.burst_frames_max);
+        match &state.reliability {
+            Some(reliability) if most > 1 => reliability.burst_room(&self.limits).min(most),
+            _ => 1,
+        }
     }
 
     /// The longest payload of a frame to this peer.

@@ -188,6 +188,11 @@ impl OpState {
         OpState::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
     }
 
+    /// Whether consecutive frames of the operation may go as one.
+    pub(crate) fn goes_in_bursts(&self) -> bool {
+        matches!(self, OpState::Writing { .. })
+    }
+
     /// The next frame of an operation that has bytes to send, and whether more follow.
     pub(crate) fn next_chunk(&mut self, me: Ticket, room: u64) -> Option<(Outgoing, bool)> {
         match self {

@@ -114,12 +114,22 @@ pub struct Promises {
     pub gets: bool,
     /// The longest frame, envelope and payload together.
     pub frame_bytes_max: u32,
+    /// The longest burst, in frames: consecutive chunks of a message that the rail carries as one, and loses as one. 1
+    /// on rails that carry no bursts, and on reliable ones.
+    pub burst_frames_max: u16,
     /// Credit that each side has with the other in each queue pair before first contact, in bytes. The budget of a
     /// queue pair grows by this much with each peer, so it is meant for rails with few peers; reliable rails only.
     pub initial_credit_bytes: u32,
 }
 
 impl Promises {
+    /// The longest frame or burst, envelope and payload together.
+    #[must_use]
+    pub fn burst_bytes_max(&self) -> u32 {
+        let more = u32::from(self.burst_frames_max.saturating_sub(1));
+        self.frame_bytes_max + more * self.payload_bytes_max()
+    }
+
     /// The longest payload of a frame.
     #[inline]
     pub(crate) fn payload_bytes_max(&self) -> u32 {

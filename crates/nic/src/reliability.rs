@@ -138,46 +138,66 @@ impl Reliability {
         self.flying.is_empty()
     }
 
-    /// Whether a new frame may be sent. Lost ones go first.
-    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
-        self.flying.len() < usize::from(limits.frames_in_flight_max)
-            && self.lost == 0
-            && self.out < self.congestion.frames()
+    /// How many new frames may be sent. Lost ones go first.
+    pub(crate) fn room(&self, limits: &Limits) -> u32 {
+        if self.lost > 0 {
+            return 0;
+        }
+        let flying = u32::try_from(self.flying.len()).unwrap_or(u32::MAX);
+        let most = u32::from(limits.frames_in_flight_max);
+        most.saturating_sub(flying).min(self.congestion.frames().saturating_sub(self.out))
     }
 
-    /// Records a frame that is about to be sent; returns its marks.
+    /// How many new frames may be sent as a burst.
+    pub(crate) fn burst_room(&self, limits: &Limits) -> u32 {
+        if self.congestion.is_calm() { self.room(limits) } else { 1 }
+    }
+
+    /// Records a frame that is about to be sent, or a burst of frames whose payloads have `each` bytes; returns its
+    /// marks. The frames of a burst have a sequence number each, and are retried one by one.
     pub(crate) fn launch(
         &mut self,
         kind: Kind,
         payload: Span,
+        each: u64,
         ticket: Option<Ticket>,
         now: Time,
         limits: &Limits,
     ) -> Marks {
-        let sequence = self.next;
-        self.next = self.next.wrapping_add(1);
+        let first = self.next;
         if self.flying.is_empty() {
             self.silence.expect(|| now);
             self.retry_at = Some(now.after(self.retry_ns(limits)));
         }
-        self.flying.push_back(Flying {
-            sequence,
-            kind,
-            payload,
-            ticket,
-            sent_at: now,
-            tries: 1,
-            arrived: false,
-            lost: false,
-        });
-        self.out += 1;
-        self.unasked += 1;
+        let mut offset = 0;
+        loop {
+            let len = each.min(payload.len - offset);
+            let is_last = offset + len == payload.len;
+            self.flying.push_back(Flying {
+                sequence: self.next,
+                kind: kind.beyond(offset),
+                payload: payload.part(offset, len),
+                // Frames leave in order, so the last one stands for the burst.
+                ticket: ticket.filter(|_| is_last),
+                sent_at: now,
+                tries: 1,
+                arrived: false,
+                lost: false,
+            });
+            self.next = self.next.wrapping_add(1);
+            self.out += 1;
+            self.unasked += 1;
+            offset += len;
+            if is_last {
+                break;
+            }
+        }
         // Requested halfway through the frames that may be in flight, an ack arrives before they are used up.
         let asks = self.unasked * 2 >= self.congestion.frames();
         if asks {
             self.unasked = 0;
         }
-        Marks { asks, ..self.marks(sequence) }
+        Marks { asks, ..self.marks(first) }
     }
 
     /// The marks of a frame that is sent now. They include all pending acks.
@@ -248,6 +268,16 @@ impl Reliability {
         self.early.pop_front().flatten()
     }
 
+    /// Moves on by a whole burst, if its first frame is the expected one and none of the others can be here yet.
+    pub(crate) fn advance_by(&mut self, marks: &Marks, frames: u32) -> bool {
+        let whole = self.early.is_empty() && self.check_sequence(marks) == SequenceCheck::Next;
+        if whole {
+            self.expected = self.expected.wrapping_add(frames);
+            self.unacked += frames;
+        }
+        whole
+    }
+
     /// Schedules an ack. It is due as soon as all frames that came together are handled if `at_once` is set, if a
     /// frame is missing, or if many frames are unacked; otherwise it may be delayed.
     pub(crate) fn owe_ack(&mut self, at_once: bool, now: Time, limits: &Limits) {
@@ -311,9 +341,7 @@ impl Reliability {
         if let Some(sent_at) = newest {
             self.round_trip.measure(now.since(sent_at));
         }
-        if was_full {
-            self.congestion.on_arrivals(arrivals, limits.frames_in_flight_max.into());
-        }
+        self.congestion.on_arrivals(arrivals, was_full, limits.frames_in_flight_max.into());
         self.backoff = 0;
         self.unasked = 0;
         if self.flying.is_empty() {
@@ -466,7 +494,7 @@ mod tests {
     }
 
     fn launch(reliability: &mut Reliability, limits: &Limits, at: u64) -> Marks {
-        reliability.launch(Kind::Ack, Span::EMPTY, None, Time(at), limits)
+        reliability.launch(Kind::Ack, Span::EMPTY, 1, None, Time(at), limits)
     }
 
     fn ack(ack: u32, also: u64) -> Marks {
@@ -558,12 +586,12 @@ mod tests {
         };
         let late = reliability.deadline().expect("frames are out");
         assert_eq!(again(&mut reliability, late), 4);
-        assert!(!reliability.has_room(&limits), "what is lost goes first");
+        assert!(reliability.room(&limits) == 0, "what is lost goes first");
         reliability.on_ack(&ack(2, 0), late, &limits, |_| {});
         assert_eq!(again(&mut reliability, late), 4);
         reliability.on_ack(&ack(12, 0), late, &limits, |_| {});
         assert_eq!((reliability.out, reliability.lost, reliability.ahead), (0, 0, 0));
-        assert!(reliability.has_room(&limits));
+        assert!(reliability.room(&limits) > 0);
     }
 
     #[test]

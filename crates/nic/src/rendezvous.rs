@@ -402,6 +402,7 @@ mod tests {
             gets,
             puts,
             frame_bytes_max: 4096,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         };
         let both = |here, there| choose(rail(true, true), here, there, 1 << 20, true);

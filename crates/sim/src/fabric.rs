@@ -50,6 +50,7 @@ static LOOPBACK: Link = Link {
         puts: false,
         gets: false,
         frame_bytes_max: 4096,
+        burst_frames_max: 1,
         initial_credit_bytes: 0,
     },
     latency_ns: 0,

@@ -111,7 +111,7 @@ impl Port for SimPort {
         let len = envelope.emit(&mut head);
         let payload = self.memory.bytes(payload);
         assert!(
-            len + payload.len() <= self.promises(to).frame_bytes_max as usize,
+            len + payload.len() <= self.promises(to).burst_bytes_max() as usize,
             "a frame must fit its rail"
         );
         let bytes = [&head[..len], payload].concat().into();

@@ -189,6 +189,7 @@ fn fabric() -> Fabric {
         puts: true,
         gets: true,
         frame_bytes_max: 8192,
+        burst_frames_max: 1,
         initial_credit_bytes: 0,
     };
     Fabric {

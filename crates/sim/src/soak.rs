@@ -512,6 +512,7 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
             puts: random.percent(50),
             gets: random.percent(50),
             frame_bytes_max: random.pick(&[256, 1500, 9000]),
+            burst_frames_max: 1,
             initial_credit_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
         },
         latency_ns: random.between(100, 20_000),
@@ -522,6 +523,11 @@ fn fabric(size: u32, random: &mut Random) -> Fabric {
     // A rail that loses frames has no remote memory access.
     remote.promises.puts = false;
     remote.promises.gets = false;
+    remote.promises.burst_frames_max = match remote.promises.frame_bytes_max {
+        256 => 44,
+        1500 => 3,
+        _ => 1,
+    };
     Fabric {
         ranks_per_node: random.pick(&[1, 2, 4, size, size]),
         local,

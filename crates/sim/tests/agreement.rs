@@ -172,6 +172,7 @@ fn world(
         puts: false,
         gets: false,
         frame_bytes_max: 1500,
+        burst_frames_max: 1,
         initial_credit_bytes: 0,
     };
     let fabric = fabric(promises, reliable.then_some(4));

@@ -21,6 +21,7 @@ fn world(ranks: u32, limits: &Limits, reliable: bool) -> World<Standard, Diary> 
         puts: false,
         gets: false,
         frame_bytes_max: 2000,
+        burst_frames_max: 1,
         initial_credit_bytes: 0,
     };
     let fabric = fabric(promises, reliable.then_some(64));

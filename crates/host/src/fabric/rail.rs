@@ -93,6 +93,7 @@ impl Rail for Fabric {
             puts: false,
             gets: self.endpoint.reads(),
             frame_bytes_max: FRAME_BYTES_MAX,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         }
     }

@@ -49,6 +49,7 @@ impl<R: Rail> Rail for Faulty<R> {
             may_vanish: true,
             puts: false,
             gets: false,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
             ..inner
         }

@@ -233,6 +233,7 @@ impl Rail for Shm {
             puts: reaches,
             gets: reaches,
             frame_bytes_max: FRAME_BYTES_MAX,
+            burst_frames_max: 1,
             initial_credit_bytes: self.initial_credit_bytes,
         }
     }

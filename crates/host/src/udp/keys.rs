@@ -65,9 +65,9 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// The value for jobs. AES-GCM permits 2^24.5 records of 16 KB under one key (RFC 8446, 5.5), and
-    /// datagrams are shorter. Tests use other values, to reach a second epoch.
-    pub const USUAL: Epochs = Epochs { first: 0, frames: 1 << 24 };
+    /// The value for jobs. AES-GCM permits 2^24.5 records of 16 KB under one key (RFC 8446, 5.5), and a burst
+    /// has 64 KB. Tests use other values, to reach a second epoch.
+    pub const USUAL: Epochs = Epochs { first: 0, frames: 1 << 22 };
 }
 
 /// The secrets that the ranks of one host share with those of each other host, one for each direction.

@@ -18,9 +18,10 @@ use crate::net::Net;
 use crate::net::directory::ADDRESSES_MAX;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::address::SocketAddress;
+use crate::udp::burst::{self, Assembly, Part};
 use crate::udp::connected::Connected;
 use crate::udp::keys::Epochs;
-use crate::udp::replay::ReplayWindow;
+use crate::udp::replay::{REPLAY_WINDOW, ReplayWindow};
 use crate::udp::seal::{Counter, DatagramHeader, Form, HEADER_BYTES, Opener, Sealer, TAG_BYTES};
 use crate::udp::socket::{ReceiveBuffer, Target};
 
@@ -31,10 +32,16 @@ pub(crate) fn open(net: &Arc<Net>) -> (Udp, UdpInlet) {
         connected: Connected::new(&net.socket),
         routes: HashMap::default(),
         batch: Batch { to: None, bytes: Vec::with_capacity(BATCH_BYTES_MAX), each: 0 },
+        burst: Vec::new(),
+        part_bytes: burst::part_bytes(net.directory.frame_bytes_max()),
         full: Vec::new(),
     };
-    let inlet =
-        UdpInlet { net: Arc::clone(net), room: ReceiveBuffer::new(), sources: HashMap::default() };
+    let inlet = UdpInlet {
+        net: Arc::clone(net),
+        room: ReceiveBuffer::new(),
+        sources: HashMap::default(),
+        assembly: Assembly::default(),
+    };
     (out, inlet)
 }
 
@@ -44,6 +51,10 @@ pub(crate) struct Udp {
     connected: Connected,
     routes: ByNumber<Peer, Route>,
     batch: Batch,
+    /// Where a burst is sealed, before it is cut.
+    burst: Vec<u8>,
+    /// Length of the parts of a burst.
+    part_bytes: usize,
     /// Peers whose frames did not fit.
     full: Vec<Peer>,
 }
@@ -80,6 +91,7 @@ impl Rail for Udp {
             puts: false,
             gets: false,
             frame_bytes_max: self.net.directory.frame_bytes_max(),
+            burst_frames_max: burst::frames_max(self.net.directory.frame_bytes_max()),
             initial_credit_bytes: 0,
         }
     }
@@ -115,7 +127,8 @@ impl Udp {
     pub(crate) fn send_bytes(&mut self, to: Peer, head: &[u8], payload: &[u8]) -> Sent {
         let tag_bytes = if self.net.insecure { 0 } else { TAG_BYTES };
         let len = HEADER_BYTES + head.len() + payload.len() + tag_bytes;
-        if !self.batch.takes(to, len) && !self.let_all_go() {
+        let is_burst = len > HEADER_BYTES + self.part_bytes;
+        if (is_burst || !self.batch.takes(to, len)) && !self.let_all_go() {
             return self.stick(to);
         }
         let Some(route) = route(&mut self.routes, &self.net, to) else {
@@ -132,6 +145,17 @@ impl Udp {
             source: self.net.me,
             counter,
         };
+        if is_burst {
+            let bytes = head.len() + payload.len() + tag_bytes;
+            let first = Part::first(header, bytes, self.part_bytes);
+            let pieces = match &mut route.sealer {
+                Some(sealer) => [sealed_burst(&mut self.burst, sealer, &first, head, payload), &[]],
+                None => [head, payload],
+            };
+            first.cut(pieces, self.part_bytes, &mut self.batch.bytes);
+            (self.batch.to, self.batch.each) = (Some(to), HEADER_BYTES + self.part_bytes);
+            return Sent::Away;
+        }
         let start = self.batch.bytes.len();
         self.batch.bytes.extend_from_slice(&header.emit());
         self.batch.bytes.extend_from_slice(head);
@@ -218,6 +242,24 @@ fn route<'a>(routes: &'a mut ByNumber<Peer, Route>, net: &Net, to: Peer) -> Opti
     }
 }
 
+/// The bytes of a sealed burst, without its header.
+#[inline(never)]
+fn sealed_burst<'a>(
+    room: &'a mut Vec<u8>,
+    sealer: &mut Sealer,
+    first: &Part,
+    head: &[u8],
+    payload: &[u8],
+) -> &'a [u8] {
+    room.clear();
+    room.extend_from_slice(&first.emit());
+    room.extend_from_slice(head);
+    room.extend_from_slice(payload);
+    room.extend_from_slice(&[0; TAG_BYTES]);
+    sealer.seal_behind(first.emit(), first.header.counter, room);
+    &room[HEADER_BYTES..]
+}
+
 /// The form of all frames of the job.
 fn form(net: &Net) -> Form {
     if net.insecure { Form::Plain } else { Form::Sealed }
@@ -238,6 +280,7 @@ pub(crate) struct UdpInlet {
     net: Arc<Net>,
     room: ReceiveBuffer,
     sources: Sources,
+    assembly: Assembly,
 }
 
 pub(crate) struct Source {
@@ -263,18 +306,22 @@ impl Inlet for UdpInlet {
 impl UdpInlet {
     /// Shows the genuine frames that have arrived, each once; returns the number of datagrams of any sort.
     pub(crate) fn poll_bytes(&mut self, mut take: impl FnMut(Peer, &[u8])) -> io::Result<usize> {
-        let UdpInlet { net, room, sources } = self;
+        let UdpInlet { net, room, sources, assembly } = self;
         // Whether a new datagram came in the same piece.
         let mut news = false;
         net.socket.receive_many(room, |from, joined, datagram| {
             news &= joined;
-            match open_one(net, sources, from, datagram) {
-                Some((peer, frame)) => {
-                    news = true;
-                    take(peer, &datagram[frame]);
-                }
-                None if news && is_astray(net, datagram) => net.socket.join_no_more(),
-                None => {}
+            let opened = if Part::is_one(datagram) {
+                open_part(net, sources, assembly, from, datagram)
+            } else {
+                let opened = open_one(net, sources, from, datagram);
+                opened.map(|(peer, frame)| (peer, &datagram[frame]))
+            };
+            if let Some((peer, frame)) = opened {
+                news = true;
+                take(peer, frame);
+            } else if news && is_astray(net, datagram) {
+                net.socket.join_no_more();
             }
         })
     }
@@ -304,6 +351,35 @@ pub(crate) fn open_one(
         }
     };
     Some((Peer(header.source), frame))
+}
+
+/// Takes a part of a burst. Returns the source and the frame of the burst if it is genuine, new and now whole.
+///
+/// A part proves nothing. One that is not from a rank that has been heard, or not near what that rank has sent, is
+/// rejected, and memory for the others is bounded.
+#[inline(never)]
+pub(crate) fn open_part<'a>(
+    net: &Net,
+    sources: &mut Sources,
+    assembly: &'a mut Assembly,
+    from: &SocketAddress,
+    datagram: &[u8],
+) -> Option<(Peer, &'a [u8])> {
+    let part = Part::parse(datagram)?;
+    let header = part.header;
+    if header.local_rank != net.local_rank || header.form != form(net) {
+        return None;
+    }
+    let source = sources.get_mut(&header.source)?;
+    if !source.window.is_new(header.counter)
+        || header.counter.saturating_sub(source.window.newest()) > REPLAY_WINDOW
+    {
+        return None;
+    }
+    let each = burst::part_bytes(net.directory.frame_bytes_max());
+    let burst = assembly.take(&part, &datagram[HEADER_BYTES..], each)?;
+    let frame = source.open(&header, burst, from, net)?;
+    Some((Peer(header.source), &burst[frame]))
 }
 
 impl Source {
@@ -504,6 +580,102 @@ mod tests {
                 assert!(opened.is_none() && inlet.sources.is_empty());
             }
         }
+    }
+
+    /// The parts of a burst from rank 0 to rank 1, after a frame that makes rank 0 known there.
+    fn parts_of_burst(out: &mut Udp, inlet: &mut UdpInlet, frame: &[u8]) -> Vec<Vec<u8>> {
+        let mut hello = out.sealed_for_tests(Peer(1), b"hello");
+        let from = SocketAddress::NOWHERE;
+        assert!(open_one(&inlet.net, &mut inlet.sources, &from, &mut hello).is_some());
+        let each = HEADER_BYTES + out.part_bytes;
+        out.sealed_for_tests(Peer(1), frame).chunks(each).map(<[u8]>::to_vec).collect()
+    }
+
+    fn frame_of(inlet: &mut UdpInlet, part: &[u8]) -> Option<Vec<u8>> {
+        let UdpInlet { net, sources, assembly, .. } = inlet;
+        let opened = open_part(net, sources, assembly, &SocketAddress::NOWHERE, part);
+        opened.map(|(from, frame)| {
+            assert_eq!(from, Peer(0));
+            frame.to_vec()
+        })
+    }
+
+    #[test]
+    fn a_burst_arrives_whole_and_once() {
+        for wire in [LocalWire::Sealed(Epochs::USUAL), LocalWire::Insecure] {
+            let nets = ranks(2, 1, wire);
+            let ((mut out, _), (_, mut inlet)) = (open(&nets[0]), open(&nets[1]));
+            let longest = out.promises(Peer(1)).burst_bytes_max() as usize;
+            for len in [longest, longest / 2, 2000] {
+                let frame: Vec<u8> = (0..=255).cycle().take(len).collect();
+                // By the socket.
+                assert_eq!(out.send_bytes(Peer(1), b"hello", &[]), Sent::Away);
+                assert_eq!(out.send_bytes(Peer(1), &frame[..50], &frame[50..]), Sent::Away);
+                assert!(out.let_all_go());
+                let mut taken: Vec<Vec<u8>> = Vec::new();
+                while taken.len() < 2 {
+                    let timeout = Some(Duration::from_secs(10));
+                    assert!(inlet.net.socket.wait(None, timeout).expect("waited"), "it comes");
+                    inlet.poll_bytes(|_, frame| taken.push(frame.to_vec())).expect("received");
+                }
+                assert!(taken == [b"hello".to_vec(), frame.clone()], "{wire:?}, {len} bytes");
+                // In any order, and twice.
+                let mut parts = parts_of_burst(&mut out, &mut inlet, &frame);
+                parts.reverse();
+                let found: Vec<_> = [&parts, &parts]
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|part| frame_of(&mut inlet, part))
+                    .collect();
+                assert!(found == [frame], "{wire:?}, {len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_that_was_changed_is_turned_away_and_the_next_one_is_not() {
+        let nets = ranks(2, 1, LocalWire::Sealed(Epochs::USUAL));
+        let ((mut out, _), (_, mut inlet)) = (open(&nets[0]), open(&nets[1]));
+        let frame = vec![7; 10_000];
+        for at in [HEADER_BYTES, HEADER_BYTES + 700] {
+            for part in 0..Part::parse(&parts_of_burst(&mut out, &mut inlet, &frame)[0])
+                .expect("it is one")
+                .last
+            {
+                let mut parts = parts_of_burst(&mut out, &mut inlet, &frame);
+                parts[usize::from(part)][at] ^= 1;
+                assert!(parts.iter().all(|part| frame_of(&mut inlet, part).is_none()));
+            }
+        }
+        let parts = parts_of_burst(&mut out, &mut inlet, &frame);
+        let found: Vec<_> = parts.iter().filter_map(|part| frame_of(&mut inlet, part)).collect();
+        assert!(found == [frame]);
+    }
+
+    #[test]
+    fn parts_of_strangers_make_no_state() {
+        let nets = ranks(2, 1, LocalWire::Sealed(Epochs::USUAL));
+        let (_, mut inlet) = open(&nets[1]);
+        let part_bytes = burst::part_bytes(nets[1].directory.frame_bytes_max());
+        for source in 0..4 {
+            let header = DatagramHeader { local_rank: 0, form: Form::Sealed, source, counter: 1 };
+            let mut datagrams = Vec::new();
+            let first = Part::first(header, 3 * part_bytes, part_bytes);
+            first.cut([&vec![1; 3 * part_bytes], &[]], part_bytes, &mut datagrams);
+            for datagram in datagrams.chunks(HEADER_BYTES + part_bytes) {
+                assert!(frame_of(&mut inlet, datagram).is_none());
+            }
+        }
+        assert!(inlet.sources.is_empty() && inlet.assembly.is_empty());
+        // Nor do those of a rank that has been heard, if they are far from what it has sent.
+        let (mut out, _) = open(&nets[0]);
+        parts_of_burst(&mut out, &mut inlet, &[7; 10_000]);
+        for counter in [REPLAY_WINDOW + 1, 1 << 40, u64::MAX] {
+            let header = DatagramHeader { local_rank: 0, form: Form::Sealed, source: 0, counter };
+            let part = [&Part { header, at: 0, last: 3 }.emit()[..], &vec![1; part_bytes]].concat();
+            assert!(frame_of(&mut inlet, &part).is_none());
+        }
+        assert!(inlet.assembly.is_empty());
     }
 
     #[test]

@@ -133,7 +133,19 @@ impl Sealer {
     /// If there is no room, the header is not that of a sealed datagram, or its counter is not higher than all before.
     pub fn seal(&mut self, header: &DatagramHeader, datagram: &mut [u8]) {
         assert!(header.form == Form::Sealed, "what is sealed says so");
-        let counter = header.counter;
+        self.seal_behind(header.emit(), header.counter, datagram);
+    }
+
+    /// Like [`Sealer::seal`], with a header that has more to say.
+    ///
+    /// # Panics
+    /// If there is no room, or the counter is not higher than all before.
+    pub(super) fn seal_behind(
+        &mut self,
+        clear: [u8; HEADER_BYTES],
+        counter: u64,
+        datagram: &mut [u8],
+    ) {
         assert!(self.next.is_some_and(|next| next <= counter), "no counter comes twice");
         self.next = counter.checked_add(1);
         while self.chain.epoch_of(counter) != Epoch::This {
@@ -141,7 +153,7 @@ impl Sealer {
         }
         let (head, rest) = datagram.split_first_chunk_mut().expect("room for the header");
         let (frame, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().expect("room for the tag");
-        *head = header.emit();
+        *head = clear;
         *tag = self.key.seal(counter, head, frame);
     }
 

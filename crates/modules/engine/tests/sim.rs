@@ -78,6 +78,7 @@ impl Ranks {
             puts: false,
             gets: false,
             frame_bytes_max: 1500,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         };
         let link = Link { promises, latency_ns: 1000, byte_ps: 100 };

@@ -143,6 +143,7 @@ impl Port for Lent {
             puts: direct && peer == Peer(2),
             gets: direct,
             frame_bytes_max: FRAME_BYTES_MAX,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         }
     }

@@ -22,11 +22,13 @@ pub(crate) const PLAIN: Promises = Promises {
     puts: false,
     gets: false,
     frame_bytes_max: 4096,
+    burst_frames_max: 1,
     initial_credit_bytes: 0,
 };
 
 /// A rail that may lose, repeat and reorder.
 pub(crate) const LOSSY: Promises = Promises { reliable: false, may_vanish: true, ..PLAIN };
+pub(crate) const BURSTS: Promises = Promises { burst_frames_max: 44, ..LOSSY };
 
 /// A rail that is ordered and lossless, and does not report peers that are gone.
 pub(crate) const VANISHING: Promises = Promises { may_vanish: true, ..PLAIN };
@@ -549,7 +551,7 @@ impl Port for Memory {
             return Sent::Full;
         }
         let frame = frame(envelope, self.at(payload));
-        assert!(frame.len() <= self.promises(to).frame_bytes_max as usize, "a frame too long");
+        assert!(frame.len() <= self.promises(to).burst_bytes_max() as usize, "a frame too long");
         self.out.push((to, frame));
         self.sent.push((to, *envelope));
         Sent::Away

@@ -1,14 +1,16 @@
 //! Rails that lose, repeat and reorder; peers that fall silent.
 
-use ferrywire_nic::{Envelope, Fault, Kind, Limits, Mode, Outcome, Posted, Schedule, Span, Step};
+use ferrywire_nic::{
+    Envelope, Fault, Kind, Limits, Mode, Outcome, Posted, Promises, Schedule, Span, Step,
+};
 
 use crate::common::schedules::GROUP;
-use crate::common::{LOSSY, PLAIN, VANISHING, World, limits, pattern, peer};
+use crate::common::{BURSTS, LOSSY, PLAIN, VANISHING, World, limits, pattern, peer};
 
 /// An exchange with most kinds of frame: eager, synchronous, long, one-sided. `disturb` is called before each
 /// frame arrives, with the number of the frame and its direction.
-fn exchange(mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
-    let mut world = World::new(2, LOSSY, &limits());
+fn exchange(rail: Promises, mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
+    let mut world = World::new(2, rail, &limits());
     let eager = world.lend(0, b"eager");
     let long = world.lend(0, &pattern(9000));
     let rooms = [5, 5, 9000].map(|len| world.room(1, len));
@@ -56,59 +58,122 @@ fn exchange(mut disturb: impl FnMut(&mut World, usize, usize, usize)) -> usize {
 
 #[test]
 fn each_frame_of_an_exchange_may_be_lost() {
-    let frames = exchange(|_, _, _, _| {});
-    for lost in 0..frames {
-        exchange(|world, number, from, to| {
-            if number == lost {
-                world.lose(from, to);
-            }
-        });
+    for rail in [LOSSY, BURSTS] {
+        let frames = exchange(rail, |_, _, _, _| {});
+        for lost in 0..frames {
+            exchange(rail, |world, number, from, to| {
+                if number == lost {
+                    world.lose(from, to);
+                }
+            });
+        }
     }
 }
 
 #[test]
 fn each_pair_of_frames_of_an_exchange_may_be_lost() {
-    let frames = exchange(|_, _, _, _| {});
-    for lost in 0..frames {
-        exchange(|world, number, from, to| {
-            if number == lost {
-                world.lose(from, to);
-                if world.waiting(from, to) > 0 {
+    for rail in [LOSSY, BURSTS] {
+        let frames = exchange(rail, |_, _, _, _| {});
+        for lost in 0..frames {
+            exchange(rail, |world, number, from, to| {
+                if number == lost {
                     world.lose(from, to);
+                    if world.waiting(from, to) > 0 {
+                        world.lose(from, to);
+                    }
                 }
-            }
-        });
+            });
+        }
     }
 }
 
 #[test]
 fn each_frame_of_an_exchange_may_arrive_twice() {
-    let frames = exchange(|_, _, _, _| {});
-    for repeated in 0..frames {
-        exchange(|world, number, from, to| {
-            if number == repeated {
-                world.repeat(from, to);
-            }
-        });
+    for rail in [LOSSY, BURSTS] {
+        let frames = exchange(rail, |_, _, _, _| {});
+        for repeated in 0..frames {
+            exchange(rail, |world, number, from, to| {
+                if number == repeated {
+                    world.repeat(from, to);
+                }
+            });
+        }
+        exchange(rail, |world, _, from, to| world.repeat(from, to));
     }
-    exchange(|world, _, from, to| world.repeat(from, to));
 }
 
 #[test]
 fn each_two_frames_of_an_exchange_may_change_places() {
-    let frames = exchange(|_, _, _, _| {});
-    for swapped in 0..frames {
-        exchange(|world, number, from, to| {
-            if number == swapped && world.waiting(from, to) > 1 {
+    for rail in [LOSSY, BURSTS] {
+        let frames = exchange(rail, |_, _, _, _| {});
+        for swapped in 0..frames {
+            exchange(rail, |world, number, from, to| {
+                if number == swapped && world.waiting(from, to) > 1 {
+                    world.swap(from, to);
+                }
+            });
+        }
+        exchange(rail, |world, _, from, to| {
+            if world.waiting(from, to) > 1 {
                 world.swap(from, to);
             }
         });
     }
-    exchange(|world, _, from, to| {
-        if world.waiting(from, to) > 1 {
-            world.swap(from, to);
-        }
-    });
+}
+
+/// A long message whose chunks are about to go, and its receive.
+fn granted() -> (World, Posted, Posted, Span) {
+    let mut world = World::acquainted(BURSTS, &limits());
+    let source = world.lend(0, &pattern(15_000));
+    let room = world.room(1, 15_000);
+    let (receive, send) = (world.receive(1, 0, 1, room), world.send(0, 1, 1, source));
+    while !world.on_the_way(0, 1).iter().any(|kind| matches!(kind, Kind::Chunk { .. })) {
+        let (from, to) = if world.waiting(0, 1) > 0 { (0, 1) } else { (1, 0) };
+        assert!(world.deliver_next(from, to), "something is on the way");
+    }
+    world.clear_records();
+    (world, receive, send, room)
+}
+
+#[test]
+fn consecutive_chunks_go_as_one_burst() {
+    let (mut world, receive, send, room) = granted();
+    assert_eq!(world.waiting(0, 1), 1, "all in one");
+    world.deliver_next(0, 1);
+    world.assert_received(1, receive, room, &pattern(15_000));
+    world.calm();
+    world.assert_done(0, send);
+    world.assert_quiet();
+}
+
+#[test]
+fn a_burst_that_is_lost_goes_again_frame_by_frame_and_so_does_what_follows() {
+    let (mut world, receive, send, room) = granted();
+    let burst = world.lose(0, 1);
+    while world.waiting(0, 1) == 0 {
+        world.pass(limits().retry_ns_first);
+    }
+    assert!(world.waiting(0, 1) >= 4, "the frames of the burst");
+    world.deliver_next(0, 1);
+    // It was only late: what has arrived counts once.
+    world.arrive(0, 1, &burst);
+    world.assert_received(1, receive, room, &pattern(15_000));
+    world.calm();
+    world.assert_done(0, send);
+    let again = world.lend(0, &pattern(15_000));
+    let receive = world.receive(1, 0, 2, room);
+    world.send(0, 1, 2, again);
+    world.calm();
+    world.assert_received(1, receive, room, &pattern(15_000));
+    world.assert_quiet();
+}
+
+#[test]
+fn only_chunks_come_in_bursts() {
+    let mut world = World::acquainted(BURSTS, &limits());
+    let before = world.nics[1].stats().malformed;
+    world.forge(0, 1, Kind::Farewell, &pattern(15_000));
+    assert_eq!(world.nics[1].stats().malformed, before + 1);
 }
 
 #[test]

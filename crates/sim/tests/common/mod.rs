@@ -66,6 +66,7 @@ impl Rail {
             puts: one_sided,
             gets: one_sided,
             frame_bytes_max: 1500,
+            burst_frames_max: 1,
             initial_credit_bytes: 0,
         };
         let fabric = fabric(promises, matches!(self, Rail::Ring).then_some(4));
