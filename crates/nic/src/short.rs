@@ -123,8 +123,10 @@ impl<V: Variant> Nic<V> {
         if !pair.lets_await::<V>() || word.has_module() && !V::has(Bug::AwaitedBeforeModule) {
             return false;
         }
-        let state = Some(Awaited::Open);
-        self.awaited = AwaitedReceive { word, mask, into, from, run: None, state };
+        debug_assert!(self.awaited.run.is_none(), "a schedule adds itself afterwards");
+        let awaited = &mut self.awaited;
+        (awaited.word, awaited.mask, awaited.into, awaited.from) = (word, mask, into, from);
+        awaited.state = Some(Awaited::Open);
         true
     }
 

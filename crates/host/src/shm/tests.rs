@@ -55,7 +55,10 @@ fn a_message_of_two_slots_needs_both() {
     let (mut producer, mut consumer) = ring(4);
     (1..SLOTS).for_each(|_| assert!(producer.push_plain([1, 2], &[])));
     assert!(!producer.push_plain([1, 2], &[3; 41]), "one slot is left");
-    (0..2).for_each(|_| drop((consumer.peek(), consumer.advance(false))));
+    for _ in 0..2 {
+        assert!(consumer.peek().is_some());
+        consumer.advance(false);
+    }
     consumer.rest(false);
     assert!(producer.push_plain([1, 2], &[3; 41]));
     assert!(producer.push_plain([1, 2], &[]), "one slot is left again");
