@@ -111,7 +111,7 @@ pub const CANARIES: &[Canary] = &[
         name: "shown-twice",
         what: "a probe sees a held message that a receive is waiting for",
         fault: Fault::Nic(Bug::ShownTwice),
-        first: 70_006_000,
+        first: 101_000,
         asserted: false,
     },
     Canary {
@@ -237,7 +237,7 @@ pub const CANARIES: &[Canary] = &[
         name: "awaited-before-module",
         what: "a receive is awaited although a module handles its messages",
         fault: Fault::Nic(Bug::AwaitedBeforeModule),
-        first: 0,
+        first: 2_000,
         asserted: false,
     },
 ];
