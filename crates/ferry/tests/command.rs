@@ -68,12 +68,12 @@ fn a_fresh_range_finds_what_the_first_seeds_miss() {
         return;
     }
     let soak = |first| {
-        let range = ["--first", first, "--seeds", "500"];
+        let range = ["--first", first, "--seeds", "400"];
         ferry(&[&["sim", "soak", "--bug", "passing-ignored"][..], &range[..]].concat())
     };
     let old = soak("0");
     assert!(old.status.success(), "{}", text(&old.stdout));
-    assert_eq!(text(&old.stdout), "not found in 500 seeds from 0\n");
+    assert_eq!(text(&old.stdout), "not found in 400 seeds from 0\n");
     let fresh = soak("12000");
     assert_eq!(fresh.status.code(), Some(1));
     assert!(text(&fresh.stdout).starts_with("seed 12"), "{}", text(&fresh.stdout));

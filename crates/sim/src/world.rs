@@ -610,9 +610,9 @@ impl<V: Variant, A: Application<V>> World<V, A> {
         self.on_rank(rank, |application, context| application.on_awaited(posted, context));
     }
 
-    /// Posts the awaited receive of a rank, if there is one.
+    /// Posts the awaited receive of a rank, if there is one, and what the application awaits next.
     fn stop_looking(&mut self, rank: Peer) {
-        if self.rank(rank).awaits {
+        while self.rank(rank).awaits {
             self.on_rank(rank, |_, context| context.nic.post_awaited(context.port));
             self.look_at_awaited(rank);
         }
