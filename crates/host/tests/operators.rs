@@ -243,7 +243,8 @@ fn threads_run_them_for_each_other() {
                         (0..ROUNDS).zip([USERS, OURS, CALLS].into_iter().cycle())
                     {
                         let sum = Sum::post(driver.driver(), operator, group, instance);
-                        sum.check(driver.driver(), driver.driver().wait(sum.ticket()));
+                        // With our operator it may be over when it is posted.
+                        sum.check(driver.driver(), end(driver.driver(), sum.posted));
                     }
                     USER.set(None);
                 });
