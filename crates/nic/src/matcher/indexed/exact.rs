@@ -5,7 +5,7 @@
 //! or in windows, never touches the table, and in a deep queue it costs no cache miss.
 
 use super::super::Age;
-use super::runs::{Run, Runs};
+use super::runs::{KeyRun, Runs};
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -14,7 +14,7 @@ use crate::word::{Mask, MatchWord};
 pub(super) struct Exact {
     table: Runs,
     /// Younger than all entries of the table with the same word.
-    young: Option<Run>,
+    young: Option<KeyRun>,
     /// A word that no entry of the table has. The word of a search that was in vain is often searched next, too.
     absent: Option<MatchWord>,
 }
@@ -24,7 +24,7 @@ impl Exact {
     #[inline(always)]
     pub(super) fn insert(&mut self, at: u32, word: MatchWord, slots: &Slots) {
         match &mut self.young {
-            None => self.young = Some(Run::single(at)),
+            None => self.young = Some(KeyRun::single(at)),
             Some(young) if slots.slot(young.leader()).word == word => self.table.join(young, at),
             Some(_) => self.replace_young(at, slots),
         }
@@ -55,7 +55,7 @@ impl Exact {
     pub(super) fn oldest(&self, word: MatchWord, slots: &Slots) -> Option<u32> {
         let found = self.table.oldest(word, slots, Mask::EXACT).map(|found| found.at);
         found.or_else(|| {
-            self.young.map(Run::leader).filter(|&leader| slots.slot(leader).word == word)
+            self.young.map(KeyRun::leader).filter(|&leader| slots.slot(leader).word == word)
         })
     }
 
@@ -84,7 +84,7 @@ impl Exact {
     /// The youngest run enters the table, and the entry at `at` begins another.
     #[inline(never)]
     fn replace_young(&mut self, at: u32, slots: &Slots) {
-        let Some(run) = self.young.replace(Run::single(at)) else { return };
+        let Some(run) = self.young.replace(KeyRun::single(at)) else { return };
         let word = slots.slot(run.leader()).word;
         self.table.insert(run, word, slots, Mask::EXACT);
         if self.absent == Some(word) {

@@ -6,7 +6,7 @@ use core::mem::size_of_val;
 use super::super::{Age, Cell, Entry, Item};
 use super::Class;
 use super::exact::Exact;
-use super::runs::{Run, Runs};
+use super::runs::{KeyRun, Runs};
 use super::slots::{QueueSlot, Slots};
 use crate::word::MatchWord;
 
@@ -71,7 +71,7 @@ impl PostedQueue {
     #[inline(never)]
     fn insert_wild(&mut self, at: u32, key: MatchWord, class: Class) {
         let runs = &mut self.wild.get_or_insert_default()[class as usize - 1];
-        runs.insert(Run::single(at), key, &self.slots, class.mask());
+        runs.insert(KeyRun::single(at), key, &self.slots, class.mask());
     }
 
     pub(super) fn next_age(&self) -> Age {

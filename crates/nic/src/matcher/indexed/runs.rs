@@ -38,18 +38,18 @@ struct Group {
     /// A byte for each run, zero if there is none; and in the two bytes above them, how many runs found no room
     /// here and are in a later group.
     tags: u64,
-    runs: [Run; RUNS],
+    runs: [KeyRun; RUNS],
 }
 
 /// Entries with an equal key: the slot of the oldest, with [`SEVERAL`] if it is not the only one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Run(u32);
+pub(super) struct KeyRun(u32);
 
-impl Run {
+impl KeyRun {
     /// The run of the entry at `at` and no other.
     #[inline]
-    pub(super) fn single(at: u32) -> Run {
-        Run(at)
+    pub(super) fn single(at: u32) -> KeyRun {
+        KeyRun(at)
     }
 
     /// The slot of the oldest entry.
@@ -85,7 +85,7 @@ pub(super) struct Found {
 impl Runs {
     /// Adds entries, which are the youngest of their key.
     #[inline(always)]
-    pub(super) fn insert(&mut self, young: Run, key: MatchWord, slots: &Slots, mask: Mask) {
+    pub(super) fn insert(&mut self, young: KeyRun, key: MatchWord, slots: &Slots, mask: Mask) {
         let hash = hash(key);
         let wanted = self.wanted_group(hash);
         if let Some(group) = self.groups.get_mut(wanted) {
@@ -105,14 +105,14 @@ impl Runs {
 
     /// Appends the entry at `at` to a run that is not in the table.
     #[inline(always)]
-    pub(super) fn join(&mut self, run: &mut Run, at: u32) {
-        join(run, &mut self.links, Run::single(at));
+    pub(super) fn join(&mut self, run: &mut KeyRun, at: u32) {
+        join(run, &mut self.links, KeyRun::single(at));
     }
 
     /// Removes the entry at `at` from a run that is not in the table, and returns what is left.
     #[inline(always)]
-    pub(super) fn leave(&mut self, mut run: Run, at: u32) -> Option<Run> {
-        if run == Run::single(at) {
+    pub(super) fn leave(&mut self, mut run: KeyRun, at: u32) -> Option<KeyRun> {
+        if run == KeyRun::single(at) {
             return None;
         }
         leave(&mut run, &mut self.links, at);
@@ -239,7 +239,7 @@ impl Runs {
 
     /// Inserts when the first lookup did not find the run of the entry, nor room for a new run in its group.
     #[inline(never)]
-    fn insert_slowly(&mut self, young: Run, key: MatchWord, slots: &Slots, mask: Mask) {
+    fn insert_slowly(&mut self, young: KeyRun, key: MatchWord, slots: &Slots, mask: Mask) {
         if let Some(found) = self.oldest(key, slots, mask) {
             return join(&mut self.groups[found.group].runs[found.run], &mut self.links, young);
         }
@@ -250,7 +250,7 @@ impl Runs {
     }
 
     /// Adds a run whose key is not in the table.
-    fn insert_run(&mut self, hash: u32, run: Run) {
+    fn insert_run(&mut self, hash: u32, run: KeyRun) {
         self.len += 1;
         let mut group = self.wanted_group(hash);
         while self.groups[group].is_full() {
@@ -264,7 +264,7 @@ impl Runs {
     fn remove_from(&mut self, found: Found, at: u32) {
         let group = &mut self.groups[found.group];
         let run = &mut group.runs[found.run];
-        if *run != Run::single(at) {
+        if *run != KeyRun::single(at) {
             return leave(run, &mut self.links, at);
         }
         group.clear(found.run);
@@ -325,7 +325,7 @@ impl Group {
     }
 
     #[inline]
-    fn insert(&mut self, hash: u32, run: Run) {
+    fn insert(&mut self, hash: u32, run: KeyRun) {
         let at = first_byte(!self.tags & TOP_BITS);
         self.tags |= tag(hash) << (at * 8);
         self.runs[at] = run;
@@ -335,7 +335,7 @@ impl Group {
     #[inline]
     fn remove(&mut self, hash: u32, at: u32) -> bool {
         let run = first_byte(bytes_equal(self.tags, tag(hash)));
-        let found = self.runs.get(run) == Some(&Run::single(at));
+        let found = self.runs.get(run) == Some(&KeyRun::single(at));
         if found {
             self.clear(run);
         }
@@ -364,7 +364,7 @@ impl Group {
 
 /// Appends entries to a run.
 #[inline(always)]
-fn join(run: &mut Run, links: &mut Vec<Link>, young: Run) {
+fn join(run: &mut KeyRun, links: &mut Vec<Link>, young: KeyRun) {
     let (leader, first) = (run.leader(), young.leader());
     let room = leader.max(first) as usize + 1;
     if links.len() < room {
@@ -376,12 +376,12 @@ fn join(run: &mut Run, links: &mut Vec<Link>, young: Run) {
     links[first as usize].prev = before;
     links[last as usize].next = leader;
     links[leader as usize].prev = last;
-    *run = Run(leader | SEVERAL);
+    *run = KeyRun(leader | SEVERAL);
 }
 
 /// Removes the entry at `at` from a run of several.
 #[inline(always)]
-fn leave(run: &mut Run, links: &mut [Link], at: u32) {
+fn leave(run: &mut KeyRun, links: &mut [Link], at: u32) {
     assert!(!run.is_single(), "place {at} is not in the run of its key");
     let Link { next, prev } = links[at as usize];
     links[prev as usize].next = next;
@@ -389,7 +389,7 @@ fn leave(run: &mut Run, links: &mut [Link], at: u32) {
     let leader = run.leader();
     let leader = if leader == at { next } else { leader };
     let several = if next == prev { 0 } else { SEVERAL };
-    *run = Run(leader | several);
+    *run = KeyRun(leader | several);
 }
 
 #[cold]
@@ -433,7 +433,7 @@ const TOP_BITS: u64 = 0x0000_8080_8080_8080;
 /// One run that found no room, in the two bytes above the tags, and the most that these can count.
 const PASSED_ONE: u64 = 1 << 48;
 const PASSED_MAX: u64 = 0xffff << 48;
-/// In a [`Run`]: it has links.
+/// In a [`KeyRun`]: it has links.
 const SEVERAL: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<Group>() == 32);
@@ -454,7 +454,7 @@ mod tests {
     impl Queue {
         fn insert(&mut self, number: u32, item: u32) -> u32 {
             let at = self.slots.insert(key(number), 0, item, Class::Exact);
-            self.runs.insert(Run::single(at), key(number), &self.slots, MASK);
+            self.runs.insert(KeyRun::single(at), key(number), &self.slots, MASK);
             at
         }
 

@@ -9,7 +9,7 @@ use core::mem::size_of_val;
 use super::super::{Age, Entry, Item};
 use super::Class;
 use super::exact::Exact;
-use super::runs::{Run, Runs};
+use super::runs::{KeyRun, Runs};
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
 
@@ -33,7 +33,7 @@ impl Unexpected {
         self.exact.insert(at, word, &self.slots);
         if self.in_use != 0 {
             self.each_wild(|runs, slots, mask| {
-                runs.insert(Run::single(at), word.masked(mask), slots, mask);
+                runs.insert(KeyRun::single(at), word.masked(mask), slots, mask);
             });
         }
         at
@@ -137,7 +137,7 @@ impl Unexpected {
         let runs = &mut self.wild.get_or_insert_default()[which];
         for at in self.slots.by_age() {
             let key = self.slots.slot(at).word.masked(class.mask());
-            runs.insert(Run::single(at), key, &self.slots, class.mask());
+            runs.insert(KeyRun::single(at), key, &self.slots, class.mask());
         }
         self.in_use |= 1 << which;
     }
