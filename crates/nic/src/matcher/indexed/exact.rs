@@ -51,14 +51,6 @@ impl Exact {
         Some(leader)
     }
 
-    /// The slot of the oldest entry with this word.
-    pub(super) fn oldest(&self, word: MatchWord, slots: &Slots) -> Option<u32> {
-        let found = self.table.oldest(word, slots, Mask::EXACT).map(|found| found.at);
-        found.or_else(|| {
-            self.young.map(KeyRun::leader).filter(|&leader| slots.slot(leader).word == word)
-        })
-    }
-
     /// Removes the entry at `at`.
     pub(super) fn remove(&mut self, at: u32, slots: &Slots) {
         let slot = slots.slot(at);

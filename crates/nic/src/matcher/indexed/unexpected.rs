@@ -8,7 +8,6 @@ use core::mem::size_of_val;
 
 use super::super::{Age, Entry, Item};
 use super::Class;
-use super::exact::Exact;
 use super::runs::{KeyRun, Runs};
 use super::slots::Slots;
 use crate::word::{Mask, MatchWord};
@@ -17,7 +16,7 @@ use crate::word::{Mask, MatchWord};
 #[derive(Debug, Default)]
 pub(super) struct Unexpected {
     slots: Slots,
-    exact: Exact,
+    exact: Runs,
     wild: Option<Box<[Runs; 3]>>,
     /// The wildcard classes in use, a bit for each.
     in_use: u8,
@@ -30,7 +29,7 @@ impl Unexpected {
     pub(super) fn insert(&mut self, word: MatchWord, item: Item) -> u32 {
         let at = self.slots.insert(word, self.next_age, item, Class::Exact);
         self.next_age += 1;
-        self.exact.insert(at, word, &self.slots);
+        self.exact.insert(KeyRun::single(at), word, &self.slots, Mask::EXACT);
         if self.in_use != 0 {
             self.each_wild(|runs, slots, mask| {
                 runs.insert(KeyRun::single(at), word.masked(mask), slots, mask);
@@ -48,7 +47,7 @@ impl Unexpected {
         if class != Class::Exact {
             return self.take_wild(word, class);
         }
-        let at = self.exact.take(word, &self.slots, Age::MAX)?;
+        let at = self.exact.take(word, &self.slots, Mask::EXACT, Age::MAX)?;
         Some(self.remove_from_others(at, word))
     }
 
@@ -64,7 +63,7 @@ impl Unexpected {
             return None;
         }
         let at = match class {
-            Class::Exact => self.exact.oldest(word, &self.slots)?,
+            Class::Exact => self.exact.oldest(word, &self.slots, Mask::EXACT)?.at,
             _ => self.find_wild(word, class)?,
         };
         Some(self.slots.slot(at).item)
@@ -81,7 +80,7 @@ impl Unexpected {
 
     pub(super) fn remove(&mut self, at: u32) -> Item {
         let word = self.slots.slot(at).word;
-        self.exact.remove(at, &self.slots);
+        self.exact.remove(at, word, &self.slots, Mask::EXACT);
         self.remove_from_others(at, word)
     }
 
