@@ -4,11 +4,11 @@
 //! An application that is back within microseconds is faster than an agent that has to be woken, and would be in its
 //! way. One that computes for longer needs the agent.
 //!
-//! The clock is read only if something outstanding has to be driven: a long receive, a schedule, a put. Otherwise (a
-//! short message arrives without our help) the agent counts once in a tick how often the application has left.
+//! An application that comes and goes all the time is not measured by the clock, unless something outstanding has to
+//! be driven, such as a long receive, a schedule or a put: short messages arrive without our help, and reading the
+//! clock would take longer than they do. The agent counts once in a tick how often the application has left.
 
 /// The prediction for one rank in one plane.
-#[derive(Default)]
 pub(crate) struct Absence {
     /// When the application left, and with how much outstanding, if it has not come back since.
     left: Option<(u64, usize)>,
@@ -16,13 +16,19 @@ pub(crate) struct Absence {
     lengths_ns: [u64; CLASSES],
     /// How often it has left something outstanding.
     leaves: u32,
-    /// Counted by leaves in the last tick, it is back soon.
+    /// It left so often in the last tick that it was back soon each time.
     is_frequent: bool,
 }
 
+/// Until the agent has counted, the application is taken for one that comes and goes.
+impl Default for Absence {
+    fn default() -> Absence {
+        Absence { left: None, lengths_ns: [0; CLASSES], leaves: 0, is_frequent: true }
+    }
+}
+
 impl Absence {
-    /// The application leaves something that has to be driven, with this many operations outstanding. True if it will
-    /// be away for long.
+    /// The application leaves this many operations outstanding. True if it will be away for long.
     pub(crate) fn begin(&mut self, now_ns: u64, outstanding: usize) -> bool {
         let class = outstanding % CLASSES;
         self.left = Some((now_ns, class));
@@ -30,11 +36,12 @@ impl Absence {
         self.lengths_ns[class] > SOON_NS
     }
 
-    /// The application leaves something that arrives without our help. True if it will be away for long.
+    /// The application leaves something that arrives without our help. True if it comes and goes all the time; then
+    /// its absence need not be measured.
     #[inline(always)]
-    pub(crate) fn count(&mut self) -> bool {
-        self.leaves = self.leaves.wrapping_add(1);
-        !self.is_frequent
+    pub(crate) fn is_one_of_many(&mut self) -> bool {
+        self.leaves = self.leaves.wrapping_add(u32::from(self.is_frequent));
+        self.is_frequent
     }
 
     /// Whether the application is away, measured by the clock.
@@ -112,10 +119,11 @@ mod tests {
     #[test]
     fn many_leaves_in_a_tick_are_short() {
         let mut absence = Absence::default();
-        assert!(absence.count());
-        absence.on_tick(250, 1_000_000);
-        assert!(!absence.count() && absence.is_short(|| unreachable!("the clock is not read")));
+        assert!(absence.is_one_of_many(), "nothing is known yet");
         absence.on_tick(100, 1_000_000);
-        assert!(absence.count());
+        assert!(!absence.is_one_of_many() && absence.leaves() == 1);
+        absence.on_tick(250, 1_000_000);
+        assert!(absence.is_one_of_many() && absence.leaves() == 2);
+        assert!(absence.is_short(|| unreachable!("the clock is not read")));
     }
 }

@@ -791,10 +791,8 @@ impl Inside<'_> {
     #[inline(always)]
     fn leave_behind(&mut self) {
         let Core { nic, port, duty, absence, .. } = &mut *self.core;
-        let is_long = match nic.needs_driving() {
-            true => absence.begin(port.clock().0, nic.operations()),
-            false => absence.count(),
-        };
+        let is_long = (nic.needs_driving() || !absence.is_one_of_many())
+            && absence.begin(port.clock().0, nic.operations());
         if duty.is_led_by_agent() {
             // We only started something, and the agent still guards the doorbell.
             self.call.is_due = self.core.has_unannounced_work();

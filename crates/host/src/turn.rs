@@ -144,7 +144,7 @@ impl Core {
             && !self.nic.is_busy()
             && self.port.transfers.is_empty()
             && (self.duty.is_led_by_agent()
-                || self.duty.agent_looks_soon() && !self.absence.count())
+                || self.duty.agent_looks_soon() && self.absence.is_one_of_many())
     }
 
     /// Whether a caller may look for an awaited receive, and leave afterwards without telling anybody: nothing else is
