@@ -95,7 +95,7 @@ impl Completions {
     }
 
     /// The outcome of an operation, if it is over. It can be taken once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
         let slot = self.slots.get_mut(ticket.index() as usize)?;
         if slot.generation != ticket.generation() {

@@ -140,11 +140,11 @@ impl Core {
             && self.waiters.is_empty()
             && self.port.completions.to_wake.is_empty()
             && self.port.reductions.is_empty()
-            && !self.absence.is_measured()
             && !self.nic.is_busy()
             && self.port.transfers.is_empty()
             && (self.duty.is_led_by_agent()
-                || self.duty.agent_looks_soon() && self.absence.is_one_of_many())
+                || self.duty.agent_looks_soon()
+                    && (self.absence.is_measured() || self.absence.is_one_of_many()))
     }
 
     /// Whether a caller may look for an awaited receive, and leave afterwards without telling anybody: nothing else is

@@ -223,6 +223,12 @@ impl Incoming {
         Incoming { at: offset, bytes: len, packed: None }
     }
 
+    /// Whether the bytes arrive where the program wants them.
+    #[inline(always)]
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.packed.is_none()
+    }
+
     /// The location for the received bytes, which does not change.
     #[inline]
     pub(crate) fn span(&mut self) -> Span {

@@ -280,6 +280,19 @@ impl Request {
         matches!(self.progress, Progress::Over(_) | Progress::Idle)
     }
 
+    /// The status of a message that was received in place, unless the program keeps the request. Most requests end like
+    /// this, and then there is nothing to do but to [`discard`] them.
+    #[inline(always)]
+    pub(crate) fn received(&self) -> Option<Status> {
+        match (&self.work, &self.progress) {
+            (
+                Work::Receive(receiving),
+                Progress::Part(End { outcome: Outcome::Received(got), .. }),
+            ) if receiving.data.is_in_place() && !self.persistent => Some(Status::of(got)),
+            _ => None,
+        }
+    }
+
     /// Returns the result.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Status> {
@@ -449,6 +462,7 @@ pub(crate) fn distinct(drivers: impl Iterator<Item = Plane>) -> Vec<Plane> {
 }
 
 /// Takes a complete request from the program.
+#[inline(always)]
 pub(crate) fn discard(handle: MPI_Request) -> Result {
     spare::keep(handle::discard_owned(handle.0)?);
     Ok(())

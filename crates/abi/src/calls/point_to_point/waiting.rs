@@ -387,11 +387,19 @@ fn finish(place: Out<MPI_Request>) -> Result<Status> {
     match place.get()? {
         MPI_REQUEST_NULL => {}
         DONE => place.put(MPI_REQUEST_NULL)?,
-        handle => return finish_object(place, handle),
+        handle => {
+            let request: &mut Request = handle::find_owned(handle.0)?;
+            let Some(status) = request.received() else { return finish_object(place, handle) };
+            place.put(MPI_REQUEST_NULL)?;
+            discard(handle)?;
+            return Ok(status);
+        }
     }
     Ok(Status::EMPTY)
 }
 
+/// The same for any request.
+#[inline(never)]
 fn finish_object(place: Out<MPI_Request>, handle: MPI_Request) -> Result<Status> {
     let request: &mut Request = handle::find_owned(handle.0)?;
     let result = request.finish();
