@@ -88,7 +88,8 @@ fn run(shared: &Shared) {
             && !core.duty.is_led_by_caller()
             && !(naps && core.absence.is_short(|| core.port.clock().0));
         if guards {
-            let (now, settled) = core.duty.guard(doorbell, arming);
+            let by = core.guarding_agent(shared);
+            let (now, settled) = core.duty.guard(doorbell, by, arming);
             arming = Some(now);
             let moved = core.port.rail.want_room(false);
             if moved || core.has_work(shared) {

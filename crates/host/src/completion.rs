@@ -21,6 +21,8 @@ pub(crate) struct Completions {
     pub(crate) detached: usize,
     /// Completions since the beginning.
     pub(crate) count: u64,
+    /// Whether a task has ever waited: the agent has to wake tasks.
+    pub(crate) is_watched: bool,
 }
 
 struct CompletionSlot {
@@ -115,6 +117,7 @@ impl Completions {
 
     /// Wakes `sleeping` when the operation is over.
     pub(crate) fn watch(&mut self, ticket: Ticket, sleeping: Sleeping) {
+        self.is_watched |= matches!(sleeping, Sleeping::Task(_));
         let slot = self.slot(ticket);
         if slot.generation == ticket.generation()
             && let (CompletionState::Awaited(Sleeping::Task(old)), Sleeping::Task(new)) =

@@ -493,11 +493,13 @@ impl Driver {
     }
 
     /// Registers `thread` to be woken when something happens. False if there have been completions since there were
-    /// `count`, or a reduction is waiting to be run.
+    /// `count`, a reduction is waiting to be run, or nobody has looked at what has arrived.
     pub(crate) fn enlist(&self, thread: &Thread, count: u64) -> bool {
         let mut core = self.shared.core.lock();
         core.waiters.push(thread.clone());
-        core.port.completions.count == count && core.port.reductions.is_empty()
+        let may_be_missed =
+            core.duty.end_patience(self.shared.doorbell()) && core.has_work(&self.shared);
+        !may_be_missed && core.port.completions.count == count && core.port.reductions.is_empty()
     }
 
     /// Removes a thread that [`Driver::enlist`] registered.
@@ -574,10 +576,13 @@ impl Inside<'_> {
         self.drive(Some(ticket), |core| core.port.completions.take(ticket))
     }
 
-    /// Turns once, and runs the user-defined operators that wait.
+    /// Turns until there is nothing to do, but not for long, and runs the user-defined operators that wait.
     fn turn(&mut self) {
         self.relieve_agent();
-        self.core.turn(&self.driver.shared);
+        let mut turns = 0;
+        while self.core.turn(&self.driver.shared) && turns < TURNS_OF_A_TEST_MAX {
+            turns += 1;
+        }
         if !self.core.port.reductions.is_empty() {
             self.reduce();
         }
@@ -790,14 +795,15 @@ impl Inside<'_> {
     /// Decides who drives what is outstanding while no caller is here.
     #[inline(always)]
     fn leave_behind(&mut self) {
+        let by = self.core.guarding_agent(&self.driver.shared);
         let Core { nic, port, duty, absence, .. } = &mut *self.core;
         let is_long = (nic.needs_driving() || !absence.is_one_of_many())
             && absence.begin(port.clock().0, nic.operations());
-        if duty.is_led_by_agent() {
+        if duty.is_guarded(by) {
             // We only started something, and the agent still guards the doorbell.
             self.call.is_due = self.core.has_unannounced_work();
         } else if is_long || !duty.agent_looks_soon() {
-            self.hand_over();
+            self.hand_over(by);
         }
     }
 
@@ -849,13 +855,13 @@ impl Inside<'_> {
 
     /// Hands what is outstanding to the agent.
     #[inline(never)]
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, to: Sleeper) {
         let shared = &self.driver.shared;
         let core = &mut *self.core;
         if core.duty.phase() == Phase::Closing {
             return;
         }
-        let must_call = core.duty.hand_over(shared.doorbell());
+        let must_call = core.duty.hand_over(shared.doorbell(), to);
         let moved = core.port.rail.is_stuck() && core.port.rail.want_room(false);
         // A last look: work that is there already does not ring.
         self.call.is_due = must_call || moved || core.has_work(shared);
@@ -905,5 +911,7 @@ impl Shared {
     }
 }
 
+/// Turns of a call that does not wait. Each moves up to 256 KB.
+const TURNS_OF_A_TEST_MAX: usize = 16;
 /// Longer than any store takes to become visible: see `doorbell.rs`.
 const NAP: Duration = Duration::from_micros(200);

@@ -12,7 +12,7 @@
 //! | it has what it waited for | caller | nobody | disarmed |
 //! | the last caller leaves, and nothing is outstanding | any | the same | as it was |
 //! | it leaves something outstanding, and will be back soon | nobody | nobody | disarmed |
-//! | it leaves something outstanding for longer | nobody | agent | armed for the agent |
+//! | it leaves something outstanding for longer | nobody | agent | armed for the agent, who is patient if nothing outstanding needs it |
 //! | the agent goes to sleep, and something is left to it | nobody, agent | agent | armed for the agent |
 //! | the agent goes to sleep, and nothing is | nobody, agent | nobody | disarmed |
 //!
@@ -23,7 +23,8 @@
 //! the doorbell has just been armed, and the sleeper may miss the frame. So each arming is followed by a nap, and a
 //! thread sleeps without a timeout only after the doorbell has been armed throughout a nap and the thread has looked
 //! once more: by then the frame is visible. An agent that sleeps without a timeout cannot take that nap, so the caller
-//! that arms for it wakes it ([`Duty::hand_over`]). The models in `loom/` check these rules.
+//! that arms for it wakes it ([`Duty::hand_over`]). Whatever wakes a patient agent rings with a fence everywhere. The
+//! models in `loom/` check these rules.
 
 use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 
@@ -39,8 +40,8 @@ pub(crate) struct Duty {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Leader {
     Nobody,
-    /// The agent, which is awake, or asleep with the doorbell armed for it.
-    Agent,
+    /// The agent, which is awake, or asleep with the doorbell armed for it in this way.
+    Agent(Sleeper),
     /// A waiting application thread.
     Caller(Wants),
     /// A waiting application thread that sleeps at the doorbell.
@@ -117,7 +118,13 @@ impl Duty {
     /// Whether the agent leads.
     #[inline(always)]
     pub(crate) fn is_led_by_agent(&self) -> bool {
-        self.leader == Leader::Agent
+        matches!(self.leader, Leader::Agent(_))
+    }
+
+    /// Whether the agent leads, and is woken for all that it has to be.
+    #[inline(always)]
+    pub(crate) fn is_guarded(&self, by: Sleeper) -> bool {
+        self.leader == Leader::Agent(by) || self.leader == Leader::Agent(Sleeper::Agent)
     }
 
     /// What the leader wants, if it is a caller that sleeps.
@@ -132,7 +139,7 @@ impl Duty {
     /// A caller turns, or the agent has nothing to guard: no arrival has to wake the agent.
     #[inline(always)]
     pub(crate) fn relieve_agent(&mut self, doorbell: &Doorbell) {
-        if self.leader == Leader::Agent {
+        if self.is_led_by_agent() {
             self.leader = Leader::Nobody;
             doorbell.disarm();
         }
@@ -181,13 +188,15 @@ impl Duty {
         starts
     }
 
-    /// A caller leaves what is outstanding to the agent. It looks once more afterwards, and rings if something has
-    /// arrived. True if it has to ring anyway: the agent sleeps without a timeout, and might not be woken.
-    pub(crate) fn hand_over(&mut self, doorbell: &Doorbell) -> bool {
+    /// A caller leaves what is outstanding to the agent, who will be patient or not. It looks once more afterwards, and
+    /// rings if something has arrived. True if it has to ring anyway: the agent sleeps without a timeout, and might not
+    /// be woken.
+    pub(crate) fn hand_over(&mut self, doorbell: &Doorbell, to: Sleeper) -> bool {
         debug_assert!(!self.is_led_by_caller(), "another caller leads");
-        self.leader = Leader::Agent;
-        doorbell.arm(Sleeper::Agent);
+        self.leader = Leader::Agent(to);
+        doorbell.arm(to);
         let missed = match (self.agent, self.ringers) {
+            _ if to == Sleeper::PatientAgent => false,
             (AgentState::NotStarted | AgentState::Awake | AgentState::Napping, _) => false,
             (AgentState::Asleep, ringers) => ringers == Ringers::Unfenced,
             (AgentState::OffDuty, ringers) => ringers != Ringers::Fenced,
@@ -198,21 +207,36 @@ impl Duty {
         missed
     }
 
+    /// Somebody waits now for what a patient agent would not be woken for. True if the agent was patient: then the caller
+    /// looks once more.
+    pub(crate) fn end_patience(&mut self, doorbell: &Doorbell) -> bool {
+        let was_patient = self.leader == Leader::Agent(Sleeper::PatientAgent);
+        if was_patient {
+            self.leader = Leader::Agent(Sleeper::Agent);
+            doorbell.arm(Sleeper::Agent);
+        }
+        was_patient
+    }
+
     /// The agent is about to sleep, with something to guard. It looks once more afterwards. Returns the arming, and
     /// whether the doorbell has been armed ever since `before`: then no ringer has missed it.
-    pub(crate) fn guard(&mut self, doorbell: &Doorbell, before: Option<Arming>) -> (Arming, bool) {
+    pub(crate) fn guard(
+        &mut self,
+        doorbell: &Doorbell,
+        by: Sleeper,
+        before: Option<Arming>,
+    ) -> (Arming, bool) {
         let now = doorbell.arming();
-        let settled =
-            self.leader == Leader::Agent && before == Some(now) && now.is_for(Sleeper::Agent);
-        self.leader = Leader::Agent;
-        (if settled { now } else { doorbell.arm(Sleeper::Agent) }, settled)
+        let settled = self.leader == Leader::Agent(by) && before == Some(now) && now.is_for(by);
+        self.leader = Leader::Agent(by);
+        (if settled { now } else { doorbell.arm(by) }, settled)
     }
 
     /// The agent falls asleep, to look again by itself if `naps`.
     pub(crate) fn agent_sleeps(&mut self, naps: bool) {
         self.agent = match (naps, self.leader) {
             (true, _) => AgentState::Napping,
-            (false, Leader::Agent) => AgentState::Asleep,
+            (false, Leader::Agent(_)) => AgentState::Asleep,
             (false, _) => AgentState::OffDuty,
         };
     }

@@ -13,10 +13,11 @@ use ferrywire_nic::{Awaited, Nic, Peer, Port, Seal, Sent};
 use crate::absence::Absence;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
-use crate::duty::{Duty, Ringers};
+use crate::duty::{Duty, Phase, Ringers};
 use crate::port::HostPort;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::rails::{Here, Inlets};
+use crate::shm::doorbell::Sleeper;
 use crate::shm::plane::Plane;
 use crate::transfers::{Direction, Transfer};
 use crate::wait_policy::SpinBudget;
@@ -371,6 +372,17 @@ impl Core {
     #[inline(always)]
     pub(crate) fn is_expecting(&self) -> bool {
         self.nic.is_expecting() || self.port.rail.needs_care()
+    }
+
+    /// Which agent has to guard what is outstanding. It need not wake for messages that only have to be taken from their
+    /// ring, or for the end of an operation, if nobody waits for the outcome while the application is away.
+    pub(crate) fn guarding_agent(&self, shared: &Shared) -> Sleeper {
+        let is_needed = self.nic.needs_driving()
+            || self.port.completions.is_watched
+            || !self.waiters.is_empty()
+            || self.duty.phase() != Phase::Open
+            || shared.plane.net.is_some();
+        if is_needed { Sleeper::Agent } else { Sleeper::PatientAgent }
     }
 
     /// Whether a turn would do something.

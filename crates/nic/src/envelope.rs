@@ -198,6 +198,19 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether a NIC may leave it untouched while its application is away and nobody waits for what it brings: a whole
+    /// message that no sender waits for and no module handles, or the end of an operation.
+    #[inline(always)]
+    pub fn can_wait(&self) -> bool {
+        match self {
+            Kind::Eager { word, secured, synchronous } => {
+                *secured && synchronous.is_none() && !word.has_module()
+            }
+            Kind::Done { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether this is a reply. Replies go before requests: a peer that waits for one may hold what others need.
     /// So does [`Kind::Ask`], for which no operation waits.
     pub fn is_reply(&self) -> bool {

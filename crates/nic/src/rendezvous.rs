@@ -90,8 +90,13 @@ impl<V: Variant> Nic<V> {
                 self.begin_read(at, port);
             }
             Mover::Sender => {
-                let len = source.len;
-                self.op_mut(ticket).state = OpState::Landing { into, left: into.len, word, len };
+                let (len, puts) = (source.len, state.promises.puts);
+                let op = self.op_mut(ticket);
+                op.state = OpState::Landing { into, left: into.len, word, len };
+                // A sender that writes into our memory needs nothing more from us.
+                let was_driven = op.driven;
+                op.driven &= !puts;
+                self.driven -= usize::from(was_driven && puts);
                 let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
                 self.reply(at, kind, port);
             }

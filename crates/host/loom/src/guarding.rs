@@ -72,6 +72,8 @@ struct Shared {
     doorbell: Doorbell,
     flight: Flight,
     fenced: bool,
+    /// How the agent guards.
+    by: Sleeper,
 }
 
 impl Shared {
@@ -83,7 +85,8 @@ impl Shared {
     fn bring(&self, producer: &mut Producer, frame: u8) {
         self.flight.during(|| {
             producer.push(&payload(frame, 8), &[]).expect("there is room");
-            self.doorbell.ring(self.fenced);
+            // Only what cannot wait wakes a patient agent, and that rings with a fence.
+            self.doorbell.ring(self.fenced || self.by == Sleeper::PatientAgent);
         });
     }
 }
@@ -117,12 +120,13 @@ fn guard(shared: &Shared, all: u8, without: Without) {
         let guards = core.is_expecting() && !core.duty.is_led_by_caller();
         let mut naps = false;
         if guards {
-            let (now, settled) = core.duty.guard(&shared.doorbell, arming);
+            let (now, settled) = core.duty.guard(&shared.doorbell, shared.by, arming);
             arming = Some(now);
             if core.consumer.is_ready() {
                 continue;
             }
-            naps = !settled && !shared.fenced && without != Without::Nap;
+            let may_be_missed = !shared.fenced && shared.by == Sleeper::Agent;
+            naps = !settled && may_be_missed && without != Without::Nap;
         } else {
             if without != Without::StandingDown {
                 core.duty.relieve_agent(&shared.doorbell);
@@ -153,7 +157,7 @@ fn leave(shared: &Shared, mut core: MutexGuard<'_, Core>, without: Without) {
     if core.duty.is_led_by_caller() || core.duty.is_led_by_agent() || !core.is_expecting() {
         return;
     }
-    let must_call = core.duty.hand_over(&shared.doorbell) && without != Without::Call;
+    let must_call = core.duty.hand_over(&shared.doorbell, shared.by) && without != Without::Call;
     let waiting = core.consumer.is_ready() && without != Without::LastLook;
     drop(core);
     if must_call || waiting {
@@ -202,13 +206,17 @@ fn wait(shared: &Shared, frames: u8) {
 }
 
 fn shared(memory: &Memory, expected: u8, fenced: bool) -> (Arc<Shared>, Producer) {
+    shared_by(Sleeper::Agent, memory, expected, fenced)
+}
+
+fn shared_by(by: Sleeper, memory: &Memory, expected: u8, fenced: bool) -> (Arc<Shared>, Producer) {
     let (producer, consumer) = memory.ends(1);
     let ringers = if fenced { Ringers::Fenced } else { Ringers::Unfenced };
     let mut duty = Duty::new(ringers);
     duty.start_agent();
     let core = Core { duty, consumer, expected, taken: 0 };
     let (core, doorbell, flight) = (Mutex::new(core), Doorbell::default(), Flight::new());
-    (Arc::new(Shared { core, doorbell, flight, fenced }), producer)
+    (Arc::new(Shared { core, doorbell, flight, fenced, by }), producer)
 }
 
 /// A frame arrives for a receive that was posted long ago.
@@ -241,7 +249,7 @@ fn posts(name: &str, fenced: bool, without: Without) {
         let memory = Memory::new();
         let (shared, mut producer) = shared(&memory, 1, fenced);
         // The doorbell was armed when the application left, and has rung.
-        shared.lock().duty.hand_over(&shared.doorbell);
+        shared.lock().duty.hand_over(&shared.doorbell, shared.by);
         shared.bring(&mut producer, 0);
         let agents = Arc::clone(&shared);
         let agent = thread::spawn(move || guard(&agents, 2, without));
@@ -265,9 +273,13 @@ fn an_agent_that_still_seems_to_guard_is_not_woken() {
 
 /// A frame arrives while its receive is posted and handed over.
 fn hand_over(name: &str, fenced: bool, without: Without) {
+    hand_over_to(Sleeper::Agent, name, fenced, without);
+}
+
+fn hand_over_to(by: Sleeper, name: &str, fenced: bool, without: Without) {
     explore_up_to(Some(3), name, move || {
         let memory = Memory::new();
-        let (shared, mut producer) = shared(&memory, 0, fenced);
+        let (shared, mut producer) = shared_by(by, &memory, 0, fenced);
         let (agents, peers) = (Arc::clone(&shared), Arc::clone(&shared));
         let agent = thread::spawn(move || guard(&agents, 1, without));
         let peer = thread::spawn(move || peers.bring(&mut producer, 0));
@@ -281,6 +293,19 @@ fn hand_over(name: &str, fenced: bool, without: Without) {
 fn what_arrives_while_it_is_handed_over_is_found() {
     hand_over("a hand-over, ringers with a fence", true, Without::Nothing);
     hand_over("a hand-over, ringers without a fence", false, Without::Nothing);
+}
+
+#[test]
+fn a_patient_agent_finds_what_cannot_wait_without_being_called() {
+    let patient = Sleeper::PatientAgent;
+    hand_over_to(patient, "a hand-over to a patient agent", false, Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_patient_agent_is_handed_over_to_with_a_last_look() {
+    let (patient, without) = (Sleeper::PatientAgent, Without::LastLook);
+    hand_over_to(patient, "a hand-over to a patient agent without a last look", false, without);
 }
 
 #[test]

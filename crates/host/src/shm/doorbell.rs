@@ -9,7 +9,7 @@
 //! On an oversubscribed machine, where ranks sleep all the time, the ringer has that fence. Where every rank has a core
 //! it has none, because it would wait there for its own store at every message; instead, the sleeper naps once before
 //! it sleeps without a timeout, and looks again in between, the doorbell armed all the time. A store is on its way for
-//! nanoseconds, a nap lasts for microseconds.
+//! nanoseconds, a nap lasts for microseconds. Frames that cannot wait are rarer, and always ring with the fence.
 
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) enum Sleeper {
     Caller = 1,
     /// The agent, while the application is away.
     Agent = 2,
+    /// The agent, while nothing that the application has left needs it: what can wait does not wake it.
+    PatientAgent = 3,
 }
 
 impl Doorbell {
@@ -44,12 +46,24 @@ impl Doorbell {
     /// if it slept at this word.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) -> bool {
+        let word = self.look(fenced);
+        word & SLEEPER != 0 && self.wake(word)
+    }
+
+    /// The same for something that can wait.
+    #[inline(always)]
+    pub(crate) fn ring_gently(&self, fenced: bool) -> bool {
+        let word = self.look(fenced);
+        word & SLEEPER != 0 && word & SLEEPER != Sleeper::PatientAgent as u32 && self.wake(word)
+    }
+
+    #[inline(always)]
+    fn look(&self, fenced: bool) -> u32 {
         if fenced {
             // Pairs with the fence in `arm`: either we see the sleeper, or the sleeper sees what we brought.
             fence(Ordering::SeqCst);
         }
-        let word = self.word.load(Ordering::Relaxed);
-        word & SLEEPER != 0 && self.wake(word)
+        self.word.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -72,7 +86,7 @@ impl Doorbell {
         // An exchange rather than a store, because loom lets a compare-exchange of a ringer that is late overwrite a
         // store. Either costs little beside the fence.
         self.word.swap(word, Ordering::Relaxed);
-        // Pairs with the fence in `ring`.
+        // Pairs with the fence of a ringer.
         fence(Ordering::SeqCst);
         Arming(word)
     }
@@ -101,9 +115,14 @@ impl Doorbell {
 }
 
 impl Arming {
-    /// Whether the doorbell was armed for this thread.
+    /// Whether the doorbell was armed for this sleeper.
     pub(crate) fn is_for(self, who: Sleeper) -> bool {
         self.0 & SLEEPER == who as u32
+    }
+
+    /// Whether the doorbell was armed for the thread that sleeps under one of these bits.
+    pub(crate) fn is_under(self, who: Sleeper) -> bool {
+        self.0 & who as u32 != 0
     }
 }
 

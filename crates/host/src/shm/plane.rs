@@ -36,9 +36,22 @@ impl Bell {
     /// Called by a thread that has just made something visible to the rank.
     #[inline(always)]
     pub(crate) fn ring(&self, fenced: bool) {
-        if self.doorbell.ring(fenced)
-            && let Some((net, local_rank)) = &self.wakeup
-        {
+        if self.doorbell.ring(fenced) {
+            self.wake_at_socket();
+        }
+    }
+
+    /// The same for something that can wait.
+    #[inline(always)]
+    pub(crate) fn ring_gently(&self, fenced: bool) {
+        if self.doorbell.ring_gently(fenced) {
+            self.wake_at_socket();
+        }
+    }
+
+    #[cold]
+    fn wake_at_socket(&self) {
+        if let Some((net, local_rank)) = &self.wakeup {
             net.wake(*local_rank);
         }
     }
@@ -47,7 +60,7 @@ impl Bell {
     /// and not at all if it has been armed or has rung since it was as in `arming`.
     pub(crate) fn sleep(&self, arming: Arming, who: Sleeper, timeout: Option<Duration>) {
         match &self.wakeup {
-            Some((net, _)) if arming.is_for(who) => {
+            Some((net, _)) if arming.is_under(who) => {
                 if self.doorbell.arming() == arming {
                     net.wait(Some(timeout.map_or(NAP_MAX, |time| time.min(NAP_MAX))));
                 }

@@ -113,6 +113,7 @@ impl Shm {
         &mut self,
         to: Peer,
         len: usize,
+        can_wait: bool,
         push: impl Fn(&mut Producer) -> Result<(), Stuck>,
     ) -> Sent {
         let ring = match self.ring(to) {
@@ -121,7 +122,10 @@ impl Shm {
         };
         match push(&mut ring.producer) {
             Ok(()) => {
-                ring.doorbell.ring(ring.fenced);
+                match can_wait {
+                    true => ring.doorbell.ring_gently(ring.fenced),
+                    false => ring.doorbell.ring(true),
+                }
                 Sent::Away
             }
             Err(Stuck::Narrow) => match self.widen(to, len) {
@@ -137,7 +141,7 @@ impl Shm {
     fn push_again(&mut self, to: Peer, push: &impl Fn(&mut Producer) -> Result<(), Stuck>) -> Sent {
         match self.rings[to.0 as usize].as_mut().map(|ring| push(&mut ring.producer)) {
             Some(Ok(())) => {
-                self.plane.doorbell(to.0).ring(self.plane.segment.is_oversubscribed());
+                self.plane.doorbell(to.0).ring(true);
                 Sent::Away
             }
             _ => self.stick(to),
@@ -146,6 +150,8 @@ impl Shm {
 
     #[cold]
     fn stick(&mut self, to: Peer) -> Sent {
+        // A ring may be full of what could wait.
+        self.plane.doorbell(to.0).ring(true);
         let seen = self.rings[to.0 as usize].as_ref().map_or(0, |ring| ring.producer.seen());
         match self.stuck.iter_mut().find(|(peer, _)| *peer == to) {
             Some(stuck) => stuck.1 = seen,
@@ -159,7 +165,8 @@ impl Shm {
     fn send_any(&mut self, to: Peer, envelope: &Envelope, payload: &[u8]) -> Sent {
         let mut head = [0; Envelope::BYTES_MAX];
         let len = envelope.emit(&mut head);
-        self.push(to, len + payload.len(), |ring| ring.push(&head[..len], payload))
+        let can_wait = envelope.kind.can_wait();
+        self.push(to, len + payload.len(), can_wait, |ring| ring.push(&head[..len], payload))
     }
 
     #[cold]
@@ -251,14 +258,18 @@ impl Rail for Shm {
             && let Some(Some(ring)) = self.rings.get_mut(to.0 as usize)
             && ring.producer.push_plain(words, payload)
         {
-            ring.doorbell.ring(ring.fenced);
+            match envelope.kind.can_wait() {
+                true => ring.doorbell.ring_gently(ring.fenced),
+                false => ring.doorbell.ring(true),
+            }
             return Sent::Away;
         }
         self.send_any(to, envelope, payload)
     }
 
     fn notify(&mut self, to: Peer, ticket: Ticket, bytes: u64) -> Sent {
-        self.push(to, 16, |ring| ring.push_landed(ticket.bits(), bytes))
+        // It ends an operation.
+        self.push(to, 16, true, |ring| ring.push_landed(ticket.bits(), bytes))
     }
 
     unsafe fn read(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
