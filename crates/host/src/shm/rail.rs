@@ -15,7 +15,7 @@ use crate::rail::{Arrival, Inlet, NEAR, Rail};
 use crate::shm::arena::FIRST_LINES;
 use crate::shm::newcomers::Newcomers;
 use crate::shm::plane::{Bell, Plane};
-use crate::shm::ring::{Consumer, Event, LINE_BYTES, PLAIN_BYTES_MAX, Producer, Ring, Stuck};
+use crate::shm::ring::{Consumer, Event, PLAIN_BYTES_MAX, Producer, Ring, Stuck, lines_max};
 use crate::shm::segment::{Process, Segment};
 use crate::sys::reach;
 
@@ -176,7 +176,7 @@ impl Shm {
         match self.plane.widen(ring.at, now, wider) {
             Ok(()) => ring.producer.widen(wider),
             // Frames that fit now still fit; only a frame that never did is lost.
-            Err(_) if len <= now as usize * LINE_BYTES => {
+            Err(_) if lines_max(len) <= now => {
                 ring.producer.give_up_widening();
             }
             Err(error) => return Err(error),

@@ -24,6 +24,11 @@ pub(crate) const PLAIN_BYTES_MAX: usize = PLAIN_BYTES + INLINE_BYTES;
 /// The bytes of a data line.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// The most data lines that a frame of this length takes: its payload begins with one.
+pub(crate) fn lines_max(len: usize) -> u32 {
+    u32::try_from(len.div_ceil(LINE_BYTES) + 1).expect("a frame is short")
+}
+
 /// What the consumer tells the producer. A ring begins with zeros, which are the defaults here.
 #[derive(Default)]
 #[repr(C, align(128))]
@@ -208,9 +213,12 @@ impl Producer {
     #[inline(never)]
     fn push_long(&mut self, envelope: &[u8], payload: &[u8]) -> Result<(), Stuck> {
         let len = envelope.len() + payload.len();
-        let lines = u32::try_from(len.div_ceil(LINE_BYTES)).expect("a frame is short");
+        // The payload begins with a line, so that both sides copy whole lines.
+        let lead = envelope.len().next_multiple_of(LINE_BYTES) - envelope.len();
+        let lines = u32::try_from((lead + len).div_ceil(LINE_BYTES)).expect("a frame is short");
         let (first, held) = self.place(lines)?;
-        let data = self.ring.data_mut(first, lines);
+        // SAFETY: I2: `place` found lines for what is before the frame, too.
+        let data = unsafe { self.ring.data_mut(first, lines).add(lead) };
         // SAFETY: I2: `place` found lines that no slot holds, enough for the whole frame.
         unsafe { std::ptr::copy_nonoverlapping(envelope.as_ptr(), data, envelope.len()) };
         // SAFETY: as above; the envelope is shorter than the frame.
@@ -218,9 +226,10 @@ impl Producer {
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(payload.as_ptr(), behind, payload.len()) };
         let slot = self.ring.slot(self.tail);
+        let place = [first, u32::try_from(lead).expect("it is shorter than a line")];
         slot.body.with_mut(|body| {
-            // SAFETY: I2: the slot is ours, and has room for four bytes.
-            unsafe { body.cast::<[u8; 4]>().write(first.to_le_bytes()) };
+            // SAFETY: I2: the slot is ours, and has room for eight bytes.
+            unsafe { body.cast::<[[u8; 4]; 2]>().write(place.map(u32::to_le_bytes)) };
         });
         self.publish(slot, LONG_FRAME, len, held);
         Ok(())
@@ -295,8 +304,7 @@ impl Producer {
     /// How many data lines there are, and how many there would be after [`Producer::widen`] for a waiting frame of
     /// `len` bytes: twice as many, or enough for the frame.
     pub(crate) fn wider(&self, len: usize) -> (u32, u32) {
-        let wanted = u32::try_from(len.div_ceil(LINE_BYTES)).expect("a frame is short");
-        (self.lines, (self.lines * 2).max(wanted).min(DATA_LINES_MAX))
+        (self.lines, (self.lines * 2).max(lines_max(len)).min(DATA_LINES_MAX))
     }
 
     /// Allows more data lines to be used. None may be in use.
@@ -428,12 +436,15 @@ impl Consumer {
     #[inline(never)]
     fn peek_long(&self, body: *const u8, len: usize) -> Event<'_> {
         // SAFETY: I2: the slot is ours until `advance`.
-        let first = u32::from_le_bytes(unsafe { body.cast::<[u8; 4]>().read() });
-        let lines = u32::try_from(len.div_ceil(LINE_BYTES)).unwrap_or(u32::MAX);
+        let place = unsafe { body.cast::<[[u8; 4]; 2]>().read() };
+        let [first, lead] = place.map(u32::from_le_bytes);
+        let lines = (lead as usize + len).div_ceil(LINE_BYTES);
+        let lines = u32::try_from(lines).unwrap_or(u32::MAX);
         if first.checked_add(lines).is_none_or(|end| end > DATA_LINES_MAX) {
             return Event::Broken;
         }
-        let data = self.ring.data(first, lines);
+        // SAFETY: I3: the frame begins in these lines, and ends with the last.
+        let data = unsafe { self.ring.data(first, lines).add(lead as usize) };
         // SAFETY: I2: the lines are ours until `advance`; I3: they are inside the ring.
         Event::Frame(unsafe { std::slice::from_raw_parts(data, len) })
     }
