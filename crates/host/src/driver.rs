@@ -4,11 +4,14 @@
 //! One lock guards the NIC and everything that belongs to it. Of several waiting threads, one is the *leader*: it
 //! turns, spins and sleeps at the doorbell. The others park until their operation is over or the leader leaves. When
 //! the last thread leaves with operations outstanding and will not be back soon (`absence.rs`), it arms the doorbell for
-//! the agent; otherwise the doorbell stays disarmed and no thread is woken. `duty.rs` has the rules.
+//! the agent; otherwise the doorbell stays disarmed and no thread is woken. `duty.rs` has the rules. Most messages need
+//! none of this: `driver/short.rs`.
 //!
 //! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
 //! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. If a rank has
 //! several planes, a waiting thread looks into all of them (`around.rs`), so that no operator waits for a thread.
+
+mod short;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -16,10 +19,7 @@ use std::task::{Poll, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use ferrywire_nic::{
-    Awaited, Departure, Fault, Limits, Mask, MatchWord, Mode, Nic, Outcome, Peer, Port, Posted,
-    Schedule, Span, Ticket,
-};
+use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Port, Posted, Ticket};
 
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
@@ -144,160 +144,6 @@ impl Driver {
                 port.rail.flush();
                 (Some(ticket), inside.wait(ticket))
             }
-        }
-    }
-
-    /// Sends a message. If it goes out at once, which most do, nothing else changes, so the caller need not enter: it
-    /// neither turns the NIC nor takes over from whoever drives it.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn post_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Posted {
-        let Begun { core, count, posted } = self.begin_send(to, word, source, mode);
-        if posted != Posted::Done(Outcome::Done) || !core.may_leave() {
-            self.leave_from(core, count);
-        }
-        posted
-    }
-
-    /// Sends a message, and waits until its bytes are no longer needed.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Outcome {
-        let Begun { core, count, posted } = self.begin_send(to, word, source, mode);
-        match posted {
-            Posted::Done(Outcome::Done) if core.may_leave() => Outcome::Done,
-            posted => self.end_slowly(core, count, posted),
-        }
-    }
-
-    #[inline(always)]
-    fn begin_send(&self, to: Peer, word: MatchWord, source: Span, mode: Mode) -> Begun<'_> {
-        let mut core = self.shared.core.lock();
-        let count = core.port.completions.count;
-        let unwound = AbortOnUnwind;
-        let Core { nic, port, .. } = &mut *core;
-        let posted = nic.post_send(to, word, source, mode, port);
-        std::mem::forget(unwound);
-        Begun { core, count, posted }
-    }
-
-    /// Waits for an operation that has been posted.
-    #[inline(never)]
-    fn end_slowly(&self, core: Guard<'_, Core>, count: u64, posted: Posted) -> Outcome {
-        let mut inside = self.inside(core, count);
-        match posted {
-            Posted::Done(outcome) => outcome,
-            Posted::Pending(ticket) => {
-                // A turn polls for arrivals before it flushes.
-                inside.core.port.rail.flush();
-                inside.wait(ticket)
-            }
-        }
-    }
-
-    /// Leaves after something was posted.
-    #[inline(never)]
-    fn leave_from(&self, core: Guard<'_, Core>, count: u64) {
-        drop(self.inside(core, count));
-    }
-
-    /// Starts to receive a message, unless `lost` names a sender that is lost, as in [`Driver::receive`].
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn post_receive(
-        &self,
-        from: Option<Peer>,
-        word: MatchWord,
-        mask: Mask,
-        into: Span,
-        lost: impl FnOnce() -> Option<Peer>,
-    ) -> Posted {
-        let mut core = self.shared.core.lock();
-        if let Some(peer) = lost() {
-            return Posted::Done(Outcome::Failed(Fault::PeerDown(peer)));
-        }
-        let count = core.port.completions.count;
-        let unwound = AbortOnUnwind;
-        let Core { nic, port, .. } = &mut *core;
-        let posted = nic.post_receive(from, word, mask, into, port);
-        std::mem::forget(unwound);
-        if !core.may_leave_behind() {
-            self.leave_from(core, count);
-        }
-        posted
-    }
-
-    /// Receives a message, and waits for it, unless `lost` names a sender that is lost. Ranks are lost under the lock,
-    /// so it is asked under the lock.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn receive(
-        &self,
-        from: Option<Peer>,
-        word: MatchWord,
-        mask: Mask,
-        into: Span,
-        lost: impl FnOnce() -> Option<Peer>,
-    ) -> Outcome {
-        let mut core = self.shared.core.lock();
-        if let Some(peer) = lost() {
-            return Outcome::Failed(Fault::PeerDown(peer));
-        }
-        let count = core.port.completions.count;
-        if core.may_await() && core.nic.await_receive(from, word, mask, into) {
-            let unwound = AbortOnUnwind;
-            let posted = posted(core.look_for_awaited(&self.shared));
-            std::mem::forget(unwound);
-            return match posted {
-                // What came meanwhile may have left something to do.
-                Posted::Done(outcome) if core.may_await() => outcome,
-                posted => self.end_slowly(core, count, posted),
-            };
-        }
-        let unwound = AbortOnUnwind;
-        let Core { nic, port, .. } = &mut *core;
-        let posted = nic.post_receive(from, word, mask, into, port);
-        std::mem::forget(unwound);
-        self.end_slowly(core, count, posted)
-    }
-
-    /// Runs a schedule that consults no functions, and waits until it is over or releases the caller. Also returns its
-    /// ticket, if it had one.
-    ///
-    /// # Safety
-    /// As for [`Driver::submit`].
-    #[inline(always)]
-    pub unsafe fn perform_schedule(
-        &self,
-        schedule: &Arc<Schedule>,
-        instance: u16,
-    ) -> (Option<Ticket>, Outcome) {
-        let mut core = self.shared.core.lock();
-        let count = core.port.completions.count;
-        let may_await = core.may_await();
-        let unwound = AbortOnUnwind;
-        let Core { nic, port, .. } = &mut *core;
-        let posted = match may_await {
-            false => nic.post_kept_schedule(schedule, instance, port),
-            true => match nic.await_schedule(schedule, instance, port) {
-                Awaited::Open => posted(core.look_for_awaited(&self.shared)),
-                awaited => posted(awaited),
-            },
-        };
-        std::mem::forget(unwound);
-        match posted {
-            // What came meanwhile may have left something to do.
-            Posted::Done(outcome) if core.may_await() => (None, outcome),
-            Posted::Done(outcome) => (None, self.end_slowly(core, count, Posted::Done(outcome))),
-            Posted::Pending(ticket) => (Some(ticket), self.end_slowly(core, count, posted)),
         }
     }
 
@@ -521,23 +367,6 @@ impl Finished<'_> {
     pub(crate) fn count(&self) -> u64 {
         self.0.count
     }
-}
-
-/// What has become of a receive that was awaited for a while.
-#[inline(always)]
-fn posted(awaited: Awaited) -> Posted {
-    match awaited {
-        Awaited::Over(outcome) => Posted::Done(outcome),
-        Awaited::Posted(ticket) => Posted::Pending(ticket),
-        Awaited::Open => unreachable!("it has been posted"),
-    }
-}
-
-/// An operation that has been posted by a thread that has the lock, since there were `count` completions.
-struct Begun<'a> {
-    core: Guard<'a, Core>,
-    count: u64,
-    posted: Posted,
 }
 
 /// An application thread inside the library, with the lock.
@@ -884,6 +713,13 @@ impl Drop for Inside<'_> {
 /// Ends the process when it is dropped: a bug in Ferrywire is unwinding. That would take lent buffers back without the
 /// NIC knowing it.
 struct AbortOnUnwind;
+
+impl AbortOnUnwind {
+    #[inline(always)]
+    fn has_not_happened(self) {
+        std::mem::forget(self);
+    }
+}
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {

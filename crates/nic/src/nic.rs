@@ -269,17 +269,30 @@ impl<V: Variant> Nic<V> {
         payload: &[u8],
         port: &mut impl Port,
     ) {
-        let Some(at) = self.admit_by(via, from, port) else { return };
+        let Some(at) = self.admit_plain(from, via, port) else { return };
+        self.on_whole(at, Whole { word, secured: true, synchronous: None }, payload, port);
+        self.settle(port);
+    }
+
+    /// Finds the peer that a whole message under credit, without marks, comes from. `None` if its rail has to mark
+    /// frames.
+    #[inline(always)]
+    pub(crate) fn admit_plain(
+        &mut self,
+        from: Peer,
+        via: RailId,
+        port: &mut impl Port,
+    ) -> Option<At> {
+        let at = self.admit_by(via, from, port)?;
         self.stats.frames_received += 1;
         let state = &mut self.peers[at];
-        if state.promises.reliable {
-            state.peer_talking = true;
-            state.heard = true;
-            self.on_whole(at, Whole { word, secured: true, synchronous: None }, payload, port);
-        } else {
+        if !state.promises.reliable {
             self.stats.malformed += 1;
+            return None;
         }
-        self.settle(port);
+        state.peer_talking = true;
+        state.heard = true;
+        Some(at)
     }
 
     /// Handles a whole message, for a receive or for a module.

@@ -32,7 +32,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) -> Posted {
         // This leaves nothing to settle.
-        if mode != Mode::Synchronous && self.send_at_once(to, word, source, port) {
+        if self.send_at_once(to, word, source, mode, port) {
             return Posted::Done(Outcome::Done);
         }
         let posted = self.begin_send_slowly(Owner::User, to, word, source, mode, port);
@@ -50,7 +50,7 @@ impl<V: Variant> Nic<V> {
         mode: Mode,
         port: &mut impl Port,
     ) -> Posted {
-        match mode != Mode::Synchronous && self.send_at_once(to, word, source, port) {
+        match self.send_at_once(to, word, source, mode, port) {
             true => Posted::Done(Outcome::Done),
             false => self.begin_send_slowly(owner, to, word, source, mode, port),
         }

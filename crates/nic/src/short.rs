@@ -15,7 +15,7 @@ use crate::port::{Port, RailId, Sent};
 use crate::receive::{cut, outcome_of};
 use crate::run::AwaitedRun;
 use crate::store::eager_bytes;
-use crate::types::{Outcome, Peer, Posted, Span, Ticket};
+use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
 /// What has become of an awaited receive.
@@ -66,16 +66,21 @@ impl AwaitedReceive {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Sends a message that can go out now and is over then: a whole message under credit, behind no other, on a
-    /// reliable rail whose peers do not vanish. False if it cannot, and then nothing has happened.
+    /// Sends a message that can go out now and is over then: a whole message under credit that nobody has to confirm,
+    /// behind no other, on a reliable rail whose peers do not vanish. Nothing else changes. False if it cannot, and then
+    /// nothing has happened.
     #[inline(always)]
-    pub(crate) fn send_at_once(
+    pub fn send_at_once(
         &mut self,
         to: Peer,
         word: MatchWord,
         source: Span,
+        mode: Mode,
         port: &mut impl Port,
     ) -> bool {
+        if mode == Mode::Synchronous {
+            return false;
+        }
         let queue = self.queue_at(word.group());
         let Some(at) = self.peers.find(to) else { return false };
         let state = &mut self.peers[at];
@@ -171,15 +176,7 @@ impl<V: Variant> Nic<V> {
         payload: &[u8],
         port: &mut impl Port,
     ) {
-        let Some(at) = self.admit_by(via, from, port) else { return };
-        self.stats.frames_received += 1;
-        let state = &mut self.peers[at];
-        if !state.promises.reliable {
-            self.stats.malformed += 1;
-            return;
-        }
-        state.peer_talking = true;
-        state.heard = true;
+        let Some(at) = self.admit_plain(from, via, port) else { return };
         let queue = self.queue_at(word.group());
         let Ok(len) = u32::try_from(payload.len()) else { unreachable!("frames are short") };
         let bytes = eager_bytes(len);
