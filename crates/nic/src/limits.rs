@@ -11,9 +11,6 @@ pub struct Limits {
     pub eager_bytes_max: u32,
     /// Credit that a receiver gives one sender, if it has room.
     pub credit_bytes: u32,
-    /// The shortest message that sender and receiver move together, if both wait for it. Below this, each would be in the
-    /// other's way: between two processes of one host, 64 KB took a quarter longer, 256 KB as long, 1 MB two thirds.
-    pub shared_bytes_min: u64,
     /// The most bytes that one put moves; a longer transfer takes several.
     pub piece_bytes_max: u32,
     /// Held messages that one sweep may have in flight.
@@ -61,7 +58,6 @@ impl Default for Limits {
             unexpected_bytes_max: 4 << 20,
             eager_bytes_max: 8 << 10,
             credit_bytes: 64 << 10,
-            shared_bytes_min: 256 << 10,
             piece_bytes_max: 1 << 20,
             sweep_frames_max: 16,
             module_bytes_max: 64 << 10,

@@ -551,7 +551,6 @@ fn limits(random: &mut Random) -> Limits {
         unexpected_bytes_max: random.pick(&[128, 256, 512, 2048, 16 << 10, 1 << 20]),
         eager_bytes_max: random.pick(&[0, 32, 200, 4096]),
         credit_bytes: random.pick(&[0, 256, 1024, 8192]),
-        shared_bytes_min: 16 << 10,
         piece_bytes_max: random.pick(&[500, 5000, 1 << 20]),
         sweep_frames_max: random.pick(&[1, 4, 16]),
         frames_in_flight_max: random.pick(&[1, 4, 64, 256]),

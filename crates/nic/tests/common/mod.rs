@@ -46,7 +46,6 @@ pub(crate) fn limits() -> Limits {
         unexpected_bytes_max: 8192,
         eager_bytes_max: 512,
         credit_bytes: 2048,
-        shared_bytes_min: 16 << 10,
         piece_bytes_max: 8192,
         sweep_frames_max: 4,
         // Tests follow a message by its ticket.
