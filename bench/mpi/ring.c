@@ -59,6 +59,8 @@ static void pingpong(int i) {
     }
 }
 
+/* Before each round the agent, which looks now and then while a program comes and goes, falls asleep: otherwise it would take
+ * some of the messages, and they would not be counted. */
 static void window(int i) {
     if (rank == 0) {
         until(3 * i + 1);
@@ -67,6 +69,7 @@ static void window(int i) {
         next();
     } else {
         until(3 * i);
+        usleep(10000);
         counted_irecv();
         next();
         until(3 * i + 2);
