@@ -461,7 +461,7 @@ impl<V: Variant> Nic<V> {
             self.peers[at].open += 1;
             self.peers[at].peer
         });
-        let driven = state.needs_driving(self.limits.eager_bytes_max);
+        let driven = state.needs_driving(owner, self.limits.eager_bytes_max);
         self.driven += usize::from(driven);
         let met = at.is_some();
         self.ops.claim(Op { owner, peer, met, exposed: false, driven, counter: None, state })

@@ -167,9 +167,13 @@ pub(crate) enum Stream {
 }
 
 impl OpState {
-    /// Whether an operation that begins like this needs the NIC for more than the bytes of a frame.
+    /// Whether an operation that begins like this needs the NIC for more than the bytes of a frame. Where the application
+    /// is not the owner, something goes on when it ends.
     #[inline(always)]
-    pub(crate) fn needs_driving(&self, eager_bytes_max: u32) -> bool {
+    pub(crate) fn needs_driving(&self, owner: Owner, eager_bytes_max: u32) -> bool {
+        if !matches!(owner, Owner::User) {
+            return true;
+        }
         match self {
             OpState::Flying { .. }
             | OpState::InLane(_)

@@ -87,7 +87,7 @@ impl<V: Variant> Nic<V> {
         pair.searches.on_receive(word, mask);
         let special = !pair.refused.is_empty() | !pair.ended.is_empty();
         let state = OpState::Posted { into, queue, cell };
-        let driven = state.needs_driving(self.limits.eager_bytes_max);
+        let driven = state.needs_driving(owner, self.limits.eager_bytes_max);
         self.driven += usize::from(driven);
         let op = Op { owner, peer: from, met: false, exposed: false, driven, counter: None, state };
         let ticket = self.ops.claim(op);

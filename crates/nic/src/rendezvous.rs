@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
-use crate::op::{OpState, Putting, Sharing};
+use crate::op::{OpState, Owner, Putting, Sharing};
 use crate::peers::At;
 use crate::port::{Port, Promises};
 use crate::receive::{Offer, outcome_of};
@@ -95,9 +95,9 @@ impl<V: Variant> Nic<V> {
                 let op = self.op_mut(ticket);
                 op.state = OpState::Landing { into, left: into.len, word, len };
                 // A sender that writes into our memory needs nothing more from us.
-                let was_driven = op.driven;
-                op.driven &= !puts;
-                self.driven -= usize::from(was_driven && puts);
+                let rests = op.driven && puts && matches!(op.owner, Owner::User);
+                op.driven &= !rests;
+                self.driven -= usize::from(rests);
                 let kind = Kind::Grant { ticket: sender, target: ticket, into, rest: false };
                 self.reply(at, kind, port);
             }
