@@ -147,6 +147,8 @@ pub struct Stats {
 pub struct Holdings {
     /// Operations in progress, including schedules.
     pub tickets: usize,
+    /// Operations that [`Nic::needs_driving`] counts.
+    pub driven: usize,
     /// Schedules in progress.
     pub runs: usize,
     /// Receives in posted queues.
@@ -583,6 +585,7 @@ impl<V: Variant> Nic<V> {
         let backlogs = self.peers.iter().filter_map(|state| state.backlog.as_ref());
         Holdings {
             tickets: self.ops.live(),
+            driven: self.driven,
             runs: self.runs.live(),
             posted: depth(Queue::Posted),
             unexpected: depth(Queue::Unexpected),

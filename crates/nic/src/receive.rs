@@ -299,13 +299,14 @@ impl<V: Variant> Nic<V> {
                     !op.met,
                     "a posted receive is not counted among the operations of a peer"
                 );
-                Some((ticket, into, op.owner, op.counter))
+                Some((ticket, into, op.owner, op.counter, op.driven))
             }
             _ => None,
         };
-        let Some((ticket, into, owner, counter)) = self.ops.discard_at(item, end) else {
+        let Some((ticket, into, owner, counter, driven)) = self.ops.discard_at(item, end) else {
             return self.take_whole(at, self.ops.ticket_at(item), whole, payload, port);
         };
+        self.driven -= usize::from(driven);
         // The answer goes first: the sender learns that the message was accepted, then that it has matched.
         self.conclude(at, queue, secured, bytes, arrival, port);
         if let Some(sender) = synchronous {

@@ -821,6 +821,7 @@ fn check_leaks<V: Variant>(
         let holdings = world.nic(rank).holdings();
         let lists = [
             holdings.tickets,
+            holdings.driven,
             holdings.runs,
             holdings.posted,
             holdings.unexpected,
