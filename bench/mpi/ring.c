@@ -1,5 +1,5 @@
 /* Short messages between two ranks, each of which is in the ring before it is received, so that the count of instructions is
- * exact. The first argument says what is measured (pingpong, window, barrier), the second how often. What is counted happens in
+ * exact. The first argument says what is measured (pingpong, window, unexpected, barrier), the second how often. What is counted happens in
  * functions whose names begin with "counted". */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +83,19 @@ static void window(int i) {
     }
 }
 
+/* The messages are in the NIC's store, since one that was sent after them has been received. */
+static void unexpected(int i) {
+    if (rank == 0) {
+        until(i);
+        for (int j = 0; j < WINDOW; j++) MPI_Send(&value, 1, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);
+        MPI_Send(&value, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(&value, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int j = 0; j < WINDOW; j++) counted_recv();
+        next();
+    }
+}
+
 /* Counted at the rank that comes second: the other's message is there. */
 static void barrier(int i) {
     if (rank == 0) {
@@ -112,6 +125,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < atoi(argv[2]); i++) {
         if (strcmp(argv[1], "pingpong") == 0) pingpong(i);
         if (strcmp(argv[1], "window") == 0) window(i);
+        if (strcmp(argv[1], "unexpected") == 0) unexpected(i);
         if (strcmp(argv[1], "barrier") == 0) barrier(i);
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -130,6 +130,16 @@ impl Core {
         self.port.rail.is_flushed() && !self.nic.is_short_of_credit()
     }
 
+    /// Whether a caller whose receive is over has nothing else to do: nothing else has ended since there were `count`
+    /// completions, and the NIC has nothing to go on with.
+    #[inline(always)]
+    pub(crate) fn may_leave_since(&self, count: u64) -> bool {
+        self.may_leave()
+            && self.port.completions.count == count
+            && !self.nic.is_busy()
+            && self.port.transfers.is_empty()
+    }
+
     /// Whether a caller that has posted a receive may leave it behind as it is: whoever drives now goes on, or the caller
     /// will be back soon.
     #[inline(always)]

@@ -107,7 +107,7 @@ impl<V: Variant> Nic<V> {
 
     /// Completes a receive with a message from the store.
     #[inline(never)]
-    fn receive_at_once(
+    pub(crate) fn receive_at_once(
         &mut self,
         owner: Owner,
         queue: u16,

@@ -208,10 +208,7 @@ impl<V: Variant> Nic<V> {
                 self.awaited.run = Some(AwaitedRun { schedule, instance, step });
                 Awaited::Open
             }
-            ended => match self.after_schedule(ended, port) {
-                Posted::Done(outcome) => Awaited::Over(outcome),
-                Posted::Pending(ticket) => Awaited::Posted(ticket),
-            },
+            ended => self.after_schedule(ended, port).into(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A message under credit, to a peer that nothing waits for, is over once the rail has it. A receive whose caller does
 //! nothing but look for its message is *awaited*: it is in no queue. It is the youngest receive, so a whole message that
-//! agrees with it is for it, as long as no older receive and no older message wait in its queue pair. Whatever else
+//! agrees with it is for it, as long as no older receive waits in its queue pair, and no older message for it. Whatever else
 //! happens first makes it an ordinary receive: see [`Nic::post_awaited`]. So matching and order are the same as if it
 //! had been posted at once.
 
@@ -27,6 +27,16 @@ pub enum Awaited {
     Over(Outcome),
     /// It is an ordinary receive now.
     Posted(Ticket),
+}
+
+impl From<Posted> for Awaited {
+    #[inline(always)]
+    fn from(posted: Posted) -> Awaited {
+        match posted {
+            Posted::Done(outcome) => Awaited::Over(outcome),
+            Posted::Pending(ticket) => Awaited::Posted(ticket),
+        }
+    }
 }
 
 /// The awaited receive of a NIC.
@@ -112,8 +122,8 @@ impl<V: Variant> Nic<V> {
     }
 
     /// Begins to await a message. The caller passes frames to the NIC and looks at [`Nic::awaited`] after each; before
-    /// it calls anything else, and soon, it calls [`Nic::post_awaited`]. False if the receive cannot be awaited, and
-    /// then nothing has happened.
+    /// it calls anything else, and soon, it calls [`Nic::post_awaited`]. False if the receive cannot be awaited, or its
+    /// message may be here, and then nothing has happened.
     #[inline(always)]
     pub fn await_receive(
         &mut self,
@@ -122,17 +132,62 @@ impl<V: Variant> Nic<V> {
         mask: Mask,
         into: Span,
     ) -> bool {
-        debug_assert!(self.awaited.state.is_none(), "one receive is awaited at a time");
-        let queue = self.queue_at(word.group());
-        let Some(pair) = self.queues.get(usize::from(queue)) else { return false };
-        if !pair.lets_await::<V>() || word.has_module() && !V::has(Bug::AwaitedBeforeModule) {
+        let Some(pair) = self.pair_to_await(word) else { return false };
+        if pair.matcher.len(Queue::Unexpected) > 0 && !V::has(Bug::AwaitedSkipsStored) {
             return false;
         }
+        self.begin_to_await(from, word, mask, into);
+        true
+    }
+
+    /// Receives a message if it is here, and otherwise begins to await it, as [`Nic::await_receive`] does. `None` if the
+    /// receive cannot be awaited, and then nothing has happened.
+    #[inline]
+    pub fn receive_or_await(
+        &mut self,
+        from: Option<Peer>,
+        word: MatchWord,
+        mask: Mask,
+        into: Span,
+        port: &mut impl Port,
+    ) -> Option<Awaited> {
+        if self.await_receive(from, word, mask, into) {
+            return Some(Awaited::Open);
+        }
+        let pair = self.pair_to_await(word)?;
+        let Some(item) = pair.matcher.take(word, mask) else {
+            self.begin_to_await(from, word, mask, into);
+            return Some(Awaited::Open);
+        };
+        let message = pair.store.headers.ticket_at(item);
+        let queue = self.queue_at(word.group());
+        let posted = self.receive_at_once(Owner::User, queue, message, into, port);
+        self.settle(port);
+        Some(posted.into())
+    }
+
+    /// The queue pair of a receive, if the receive may be awaited: no older receive can get its message, it need not ask
+    /// for a held one, and no module wants it.
+    #[inline(always)]
+    fn pair_to_await(&mut self, word: MatchWord) -> Option<&mut QueuePair<V::Matcher>> {
+        if word.has_module() && !V::has(Bug::AwaitedBeforeModule) {
+            return None;
+        }
+        let queue = self.queue_at(word.group());
+        self.queues.get_mut(usize::from(queue)).filter(|pair| {
+            (pair.matcher.len(Queue::Posted) == 0 || V::has(Bug::AwaitedOvertakes))
+                && pair.refused.is_empty()
+                && pair.ended.is_empty()
+        })
+    }
+
+    #[inline(always)]
+    fn begin_to_await(&mut self, from: Option<Peer>, word: MatchWord, mask: Mask, into: Span) {
+        debug_assert!(self.awaited.state.is_none(), "one receive is awaited at a time");
         debug_assert!(self.awaited.run.is_none(), "a schedule adds itself afterwards");
         let awaited = &mut self.awaited;
         (awaited.word, awaited.mask, awaited.into, awaited.from) = (word, mask, into, from);
         awaited.state = Some(Awaited::Open);
-        true
     }
 
     /// What has become of the awaited receive. If it is no longer open, it is forgotten.
@@ -156,17 +211,14 @@ impl<V: Variant> Nic<V> {
             self.awaited.state = None;
             let awaited = match self.awaited.run.take() {
                 Some(run) => self.post_awaited_step(run, port),
-                None => match self.begin_receive(Owner::User, from, word, mask, into, port) {
-                    Posted::Done(outcome) => Awaited::Over(outcome),
-                    Posted::Pending(ticket) => Awaited::Posted(ticket),
-                },
+                None => self.begin_receive(Owner::User, from, word, mask, into, port).into(),
             };
             self.awaited.state = Some(awaited);
             self.settle(port);
         }
     }
 
-    /// Handles a whole message that agrees with the awaited receive. Nothing else waits in its queue pair.
+    /// Handles a whole message that agrees with the awaited receive. No other receive waits in its queue pair.
     #[inline(always)]
     pub(crate) fn on_awaited(
         &mut self,
@@ -197,17 +249,5 @@ impl<V: Variant> Nic<V> {
                 self.continue_awaited(run, outcome, port);
             }
         }
-    }
-}
-
-impl<M: Matcher> QueuePair<M> {
-    /// Whether a receive may be awaited: no older receive can get its message, no older message is for it, and it need
-    /// not ask for a held one.
-    #[inline(always)]
-    fn lets_await<V: Variant>(&self) -> bool {
-        (self.matcher.len(Queue::Posted) == 0 || V::has(Bug::AwaitedOvertakes))
-            && (self.matcher.len(Queue::Unexpected) == 0 || V::has(Bug::AwaitedSkipsStored))
-            && self.refused.is_empty()
-            && self.ended.is_empty()
     }
 }

@@ -517,14 +517,17 @@ impl Script {
         let from = only_source.then_some(Peer(word.source()));
         let pending = Pending::Receive { order: self.posts, word, mask, into, any };
         // In half of the runs, the short way and the ordinary one alternate.
-        if self.plan.awaits
-            && self.random.percent(50)
-            && context.await_receive(from, word, mask, into)
-        {
-            self.awaited = Some(pending);
-            return;
-        }
-        let posted = context.nic.post_receive(from, word, mask, into, context.port);
+        let awaits = self.plan.awaits && self.random.percent(50);
+        let awaited = if awaits { context.receive_or_await(from, word, mask, into) } else { None };
+        let posted = match awaited {
+            Some(Awaited::Open) => {
+                self.awaited = Some(pending);
+                return;
+            }
+            Some(Awaited::Over(outcome)) => Posted::Done(outcome),
+            Some(Awaited::Posted(ticket)) => Posted::Pending(ticket),
+            None => context.nic.post_receive(from, word, mask, into, context.port),
+        };
         self.await_end(posted, pending, context);
     }
 

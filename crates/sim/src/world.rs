@@ -31,7 +31,7 @@ pub trait Application<V: Variant> {
     /// A peer is dead, and all ranks have been told.
     fn on_peer_down(&mut self, peer: Peer, context: &mut Context<'_, V>);
 
-    /// The receive of [`Context::await_receive`], or the schedule of [`Context::await_schedule`], is over, or has been
+    /// The receive of [`Context::receive_or_await`], or the schedule of [`Context::await_schedule`], is over, or has been
     /// posted.
     fn on_awaited(&mut self, _posted: Posted, _context: &mut Context<'_, V>) {
         unreachable!("this application awaits nothing");
@@ -62,16 +62,18 @@ impl<V: Variant> Context<'_, V> {
         awaited
     }
 
-    /// Awaits a receive, if the NIC allows it: the application does nothing else until [`Application::on_awaited`].
-    pub fn await_receive(
+    /// Receives a message if it is here, or awaits it, if the NIC allows it. While the receive is open, the application
+    /// does nothing else until [`Application::on_awaited`].
+    pub fn receive_or_await(
         &mut self,
         from: Option<Peer>,
         word: MatchWord,
         mask: Mask,
         into: Span,
-    ) -> bool {
-        self.awaits = self.nic.await_receive(from, word, mask, into);
-        self.awaits
+    ) -> Option<Awaited> {
+        let awaited = self.nic.receive_or_await(from, word, mask, into, self.port);
+        self.awaits = awaited == Some(Awaited::Open);
+        awaited
     }
 }
 

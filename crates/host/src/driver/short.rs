@@ -123,34 +123,48 @@ impl Driver {
         if let Some(peer) = lost() {
             return Outcome::Failed(Fault::PeerDown(peer));
         }
+        let count = core.port.completions.count;
         if core.may_await() && core.nic.await_receive(from, word, mask, into) {
-            let count = core.port.completions.count;
             let unwound = AbortOnUnwind;
-            let posted = posted(core.look_for_awaited(&self.shared));
+            let awaited = core.look_for_awaited(&self.shared);
             unwound.has_not_happened();
-            return match posted {
+            return match posted(awaited) {
                 // What came meanwhile may have left something to do.
                 Posted::Done(outcome) if core.may_await() => outcome,
                 posted => self.end_since(core, count, posted),
             };
         }
-        self.receive_inside(core, from, word, mask, into)
+        self.receive_among_others(core, from, word, mask, into)
     }
 
-    /// Receives a message that cannot be awaited, and waits.
+    /// Receives a message where others wait, or other receives.
     #[inline(never)]
-    fn receive_inside(
+    fn receive_among_others(
         &self,
-        core: Guard<'_, Core>,
+        mut core: Guard<'_, Core>,
         from: Option<Peer>,
         word: MatchWord,
         mask: Mask,
         into: Span,
     ) -> Outcome {
-        let mut inside = self.inside_with(core);
-        let Core { nic, port, .. } = &mut *inside.core;
-        let posted = nic.post_receive(from, word, mask, into, port);
-        inside.end(posted)
+        let count = core.port.completions.count;
+        let may_await = core.may_await();
+        let unwound = AbortOnUnwind;
+        let Core { nic, port, .. } = &mut *core;
+        let awaited = match may_await {
+            true => nic.receive_or_await(from, word, mask, into, port),
+            false => None,
+        };
+        let posted = match awaited {
+            Some(Awaited::Open) => posted(core.look_for_awaited(&self.shared)),
+            Some(awaited) => posted(awaited),
+            None => nic.post_receive(from, word, mask, into, port),
+        };
+        unwound.has_not_happened();
+        match posted {
+            Posted::Done(outcome) if core.may_leave_since(count) => outcome,
+            posted => self.end_since(core, count, posted),
+        }
     }
 
     /// Runs a schedule that consults no functions, and waits until it is over or releases the caller. Also returns its

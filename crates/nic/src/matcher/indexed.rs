@@ -58,6 +58,7 @@ impl Matcher for Indexed {
         self.unexpected.oldest(word, Class::of(mask))
     }
 
+    #[inline]
     fn take(&mut self, word: MatchWord, mask: Mask) -> Option<Item> {
         self.unexpected.take(word, Class::of(mask))
     }

@@ -15,8 +15,8 @@ fn acquainted() -> World {
     world
 }
 
-fn await_receive(world: &mut World, tag: u32, mask: Mask, into: Span) -> bool {
-    world.act(1, |nic, _| nic.await_receive(Some(peer(0)), word(0, tag), mask, into))
+fn await_receive(world: &mut World, tag: u32, mask: Mask, into: Span) -> Option<Awaited> {
+    world.act(1, |nic, port| nic.receive_or_await(Some(peer(0)), word(0, tag), mask, into, port))
 }
 
 fn awaited(world: &mut World) -> Awaited {
@@ -28,7 +28,7 @@ fn an_awaited_receive_gets_its_message_without_an_operation() {
     for mask in [Mask::EXACT, Mask::ANY_SOURCE, Mask::ANY_TAG, Mask::ANY_BOTH] {
         let mut world = acquainted();
         let into = world.room(1, 8);
-        assert!(await_receive(&mut world, 7, mask, into));
+        assert_eq!(await_receive(&mut world, 7, mask, into), Some(Awaited::Open));
         assert_eq!(awaited(&mut world), Awaited::Open);
         world.send_text(0, 1, 7, b"a word");
         assert!(world.deliver_next(0, 1));
@@ -44,7 +44,7 @@ fn an_awaited_receive_gets_its_message_without_an_operation() {
 fn a_message_that_is_too_long_for_an_awaited_receive_is_cut() {
     let mut world = acquainted();
     let into = world.room(1, 2);
-    assert!(await_receive(&mut world, 7, Mask::EXACT, into));
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), Some(Awaited::Open));
     world.send_text(0, 1, 7, b"a word");
     world.deliver_next(0, 1);
     let fault = Fault::Truncated { word: word(0, 7), len: 6 };
@@ -57,16 +57,15 @@ fn a_message_that_is_too_long_for_an_awaited_receive_is_cut() {
 fn another_message_is_stored_and_leaves_the_awaited_receive_open() {
     let mut world = acquainted();
     let into = world.room(1, 8);
-    assert!(await_receive(&mut world, 7, Mask::EXACT, into));
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), Some(Awaited::Open));
     world.send_text(0, 1, 8, b"other");
     world.deliver_next(0, 1);
     assert_eq!(awaited(&mut world), Awaited::Open);
     world.send_text(0, 1, 7, b"mine");
     world.deliver_next(0, 1);
     assert!(matches!(awaited(&mut world), Awaited::Over(Outcome::Received(_))));
-    assert!(!await_receive(&mut world, 8, Mask::EXACT, into), "its message is here");
-    let posted = world.receive(1, 0, 8, into);
-    assert!(world.outcome(1, posted).is_some());
+    let ended = await_receive(&mut world, 8, Mask::EXACT, into);
+    assert!(matches!(ended, Some(Awaited::Over(Outcome::Received(_)))), "its message is here");
     world.assert_quiet();
 }
 
@@ -74,7 +73,7 @@ fn another_message_is_stored_and_leaves_the_awaited_receive_open() {
 fn a_long_message_makes_an_awaited_receive_an_ordinary_one() {
     let mut world = acquainted();
     let (source, into) = (world.room(0, 5000), world.room(1, 5000));
-    assert!(await_receive(&mut world, 7, Mask::EXACT, into));
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), Some(Awaited::Open));
     world.send(0, 1, 7, source);
     world.deliver_next(0, 1);
     let Awaited::Posted(ticket) = awaited(&mut world) else { panic!("it is posted") };
@@ -90,12 +89,12 @@ fn a_receive_that_can_end_at_once_is_not_awaited() {
     let mut world = acquainted();
     let into = world.room(1, 8);
     let older = world.receive(1, 0, 3, into);
-    assert!(!await_receive(&mut world, 7, Mask::EXACT, into), "an older receive waits");
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), None, "an older receive waits");
     world.cancel(1, older);
     world.act(1, |nic, port| nic.end_group(0, Fault::Revoked, port));
-    assert!(!await_receive(&mut world, 7, Mask::EXACT, into), "the group has ended");
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), None, "the group has ended");
     world.act(1, |nic, _| nic.forget_group(0));
-    assert!(await_receive(&mut world, 7, Mask::EXACT, into));
+    assert_eq!(await_receive(&mut world, 7, Mask::EXACT, into), Some(Awaited::Open));
     world.act(1, |nic, port| nic.post_awaited(port));
     let Awaited::Posted(ticket) = awaited(&mut world) else { panic!("it is posted") };
     world.cancel(1, ferrywire_nic::Posted::Pending(ticket));
