@@ -210,8 +210,13 @@ impl Comm {
 
     /// The instance of the next collective: the same on all ranks, since all call them in the same order. Instances
     /// repeat after some ten thousand; the NIC ensures that the earlier collective is over by then.
+    ///
+    /// Two threads of a rank must not call collectives of a communicator at the same time, so this is no atomic
+    /// increment, which would first wait for the message of the collective before.
     pub fn next_instance(&self) -> u16 {
-        self.instance.fetch_add(1, Ordering::Relaxed) & !PERSISTENT
+        let instance = self.instance.load(Ordering::Relaxed);
+        self.instance.store(instance.wrapping_add(1), Ordering::Relaxed);
+        instance & !PERSISTENT
     }
 
     /// Records that this rank skipped a collective because it found an error before it began. Messages that other ranks

@@ -257,6 +257,9 @@ impl<V: Variant> Nic<V> {
             return self.continue_as_run(schedule, instance, 0, Begun::NeedsRun);
         }
         for step in first..schedule.steps_u16() {
+            if self.send_step_at_once(schedule, instance, step, port) {
+                continue;
+            }
             if AWAIT && self.may_await_step(schedule, instance, step) {
                 return Halt::Awaited(step);
             }
@@ -271,6 +274,22 @@ impl<V: Variant> Nic<V> {
             }
         }
         Halt::Over(Outcome::Done)
+    }
+
+    /// Does a step, if it is a send that can go out at once.
+    #[inline(always)]
+    fn send_step_at_once(
+        &mut self,
+        schedule: &Schedule,
+        instance: u16,
+        step: u16,
+        port: &mut impl Port,
+    ) -> bool {
+        let &Step::Send { to, source, subtag } = &schedule.steps[usize::from(step)] else {
+            return false;
+        };
+        let word = MatchWord::new(schedule.group, schedule.rank, tag::<V>(instance, subtag));
+        self.send_at_once(to, word, source, Mode::Standard, port)
     }
 
     /// Awaits a step, if it is a receive that all later steps wait for.

@@ -10,6 +10,7 @@ use ferrywire_mpi::info::Info;
 use ferrywire_mpi::number_agreement::Agreed;
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_runtime::{self as runtime, Created};
+use try_lock::{Locked, TryLock};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::constants::{MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
@@ -57,7 +58,7 @@ pub(crate) struct Comm {
     attached: Mutex<Option<AttachedBuffer>>,
     info: Mutex<Info>,
     /// The latest blocking collective, ready to run again.
-    latest: Mutex<Option<(CacheKey, Collecting)>>,
+    latest: TryLock<Option<(CacheKey, Collecting)>>,
     /// A communicator of the same members, for persistent collectives once this one has no instances left for them.
     space: Mutex<Option<Shared<Comm>>>,
 }
@@ -124,7 +125,7 @@ impl Comm {
             handler: Mutex::new(handler),
             attached: Mutex::default(),
             info: Mutex::default(),
-            latest: Mutex::default(),
+            latest: TryLock::new(None),
             space: Mutex::default(),
         }
     }
@@ -157,10 +158,11 @@ impl Comm {
         runtime::Comm::new(self.plane, &self.members)
     }
 
-    /// The latest blocking collective, unless another thread uses it.
+    /// The latest blocking collective, unless another thread uses it. Nobody waits for this lock, so releasing it is a
+    /// plain store: an atomic exchange would first wait for the message that has just been written.
     #[inline]
-    pub(crate) fn latest(&self) -> Option<MutexGuard<'_, Option<(CacheKey, Collecting)>>> {
-        self.latest.try_lock().ok()
+    pub(crate) fn latest(&self) -> Option<Locked<'_, Option<(CacheKey, Collecting)>>> {
+        self.latest.try_lock()
     }
 
     /// The name that the program has set.
