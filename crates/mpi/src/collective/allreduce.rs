@@ -131,11 +131,14 @@ pub fn allreduce_doubling(
         Sum::begin(me, &mut schedule, reduce_op, CombineOrder::OfRanks, spans);
     for bit in core.bits() {
         let partner = core.rank(place ^ bit);
+        let from_lower = place & bit != 0;
         let sent = schedule.push(me.send(partner, sum.here), &done);
-        let got = schedule.push(me.receive(partner, sum.room), &done);
         // The span being sent may be combined into, or received into in the next round.
-        let after = if sum.only_reads() { vec![got] } else { vec![sent, got] };
-        done = vec![sum.combine(&mut schedule, place & bit != 0, &after)];
+        let mut after = if sum.only_reads() { Vec::new() } else { vec![sent] };
+        // Nothing is left to do then but to receive, and the NIC can await that.
+        after.extend(sum.copy_ahead(&mut schedule, from_lower));
+        after.push(schedule.push(me.receive(partner, sum.room), &done));
+        done = vec![sum.combine(&mut schedule, from_lower, &after)];
     }
     done.extend(copy(&mut schedule, sum.here, result, &done));
     give_back(me, &mut schedule, core, result, &done);
@@ -317,18 +320,29 @@ impl Sum {
         self.instead = self.instead.map(part);
     }
 
-    /// Combines what has arrived from lower or from higher ranks.
-    fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
-        let into_room = match self.order {
+    fn combines_into_room(&self, from_lower: bool) -> bool {
+        match self.order {
             CombineOrder::OfRanks => !from_lower,
             CombineOrder::Any => self.only_reads(),
-        };
+        }
+    }
+
+    /// Copies our contribution to where the next combination has its result, if it may not be changed where it is.
+    fn copy_ahead(&mut self, schedule: &mut Schedule, from_lower: bool) -> Option<StepId> {
+        if self.combines_into_room(from_lower) {
+            return None;
+        }
+        let result = self.instead.take()?;
+        let mine = std::mem::replace(&mut self.here, result);
+        copy(schedule, mine, result, &[])
+    }
+
+    /// Combines what has arrived from lower or from higher ranks.
+    fn combine(&mut self, schedule: &mut Schedule, from_lower: bool, after: &[StepId]) -> StepId {
         let mut after = after.to_vec();
-        if into_room {
-            std::mem::swap(&mut self.here, &mut self.room);
-        } else if let Some(result) = self.instead.take() {
-            after.extend(copy(schedule, self.here, result, &[]));
-            self.here = result;
+        match self.combines_into_room(from_lower) {
+            true => std::mem::swap(&mut self.here, &mut self.room),
+            false => after.extend(self.copy_ahead(schedule, from_lower)),
         }
         let step = schedule.push(self.reduce_op.step(self.room, self.here), &after);
         self.room = self.instead.take().unwrap_or(self.room);
