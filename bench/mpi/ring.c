@@ -1,6 +1,6 @@
-/* Short messages between two ranks, each of which is in the ring before it is received, so that the count of instructions is
- * exact. The first argument says what is measured (pingpong, window, unexpected, barrier), the second how often. What is counted happens in
- * functions whose names begin with "counted". */
+/* Short messages between two ranks, each of which is there before it is received, so that the count of instructions is exact.
+ * The first argument says what is measured (pingpong, window, unexpected, barrier), the second how often. What is counted
+ * happens in functions whose names begin with "counted". */
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>

@@ -163,7 +163,7 @@ impl Driver {
         unwound.has_not_happened();
         match posted {
             Posted::Done(outcome) if core.may_leave_since(count) => outcome,
-            posted => self.end_since(core, count, posted),
+            posted => self.inside(core, count).end(posted),
         }
     }
 
