@@ -170,12 +170,14 @@ impl Core {
             && !self.absence.is_measured()
     }
 
-    /// Looks for the message of the awaited receive, for a few microseconds: it is over then, or posted.
+    /// Looks for the message of the awaited receive, for a few microseconds, or once where ranks share cores and looking
+    /// keeps the sender from its core. The receive is over then, or posted.
     #[inline(always)]
     pub(crate) fn look_for_awaited(&mut self, shared: &Shared) -> Awaited {
         self.duty.relieve_agent(shared.doorbell());
         shared.attention().set(true);
-        for _ in 0..LOOKS_FOR_AWAITED {
+        let looks = if shared.plane.segment.is_oversubscribed() { 1 } else { LOOKS_FOR_AWAITED };
+        for _ in 0..looks {
             let Core { nic, port, inlet, .. } = self;
             let taken = inlet.poll_near(|from, arrival| match arrival {
                 Arrival::Frame(via, raw) => nic.on_frame(from, via, Seal::Intact, raw, port),
