@@ -7,17 +7,29 @@
 //! An application that comes and goes all the time is not measured by the clock, unless something outstanding has to
 //! be driven, such as a long receive, a schedule or a put: short messages arrive without our help, and reading the
 //! clock would take longer than they do. The agent counts once in a tick how often the application has left.
+//!
+//! Time for which the agent has the application's core is no absence: the application would have been back earlier.
+//! Otherwise an agent that is woken needlessly would make each absence long, and be woken again.
 
 /// The prediction for one rank in one plane.
 pub(crate) struct Absence {
-    /// When the application left, and with how much outstanding, if it has not come back since.
-    left: Option<(u64, usize)>,
+    /// How the application left, if it has not come back since.
+    left: Option<Left>,
     /// How long it stayed away, in ns, by how much was outstanding.
     lengths_ns: [u64; CLASSES],
     /// How often it has left something outstanding.
     leaves: u32,
     /// It left so often in the last tick that it was back soon each time.
     is_frequent: bool,
+}
+
+struct Left {
+    /// When it left, later by as long as the agent has had its core since then.
+    since_ns: u64,
+    /// How much it left outstanding.
+    class: usize,
+    /// The core that it computes on.
+    core: u32,
 }
 
 /// Until the agent has counted, the application is taken for one that comes and goes.
@@ -28,10 +40,10 @@ impl Default for Absence {
 }
 
 impl Absence {
-    /// The application leaves this many operations outstanding. True if it will be away for long.
-    pub(crate) fn begin(&mut self, now_ns: u64, outstanding: usize) -> bool {
+    /// The application leaves this many operations outstanding, on this core. True if it will be away for long.
+    pub(crate) fn begin(&mut self, now_ns: u64, outstanding: usize, core: u32) -> bool {
         let class = outstanding % CLASSES;
-        self.left = Some((now_ns, class));
+        self.left = Some(Left { since_ns: now_ns, class, core });
         self.leaves = self.leaves.wrapping_add(1);
         self.lengths_ns[class] > SOON_NS
     }
@@ -53,10 +65,17 @@ impl Absence {
     /// The application is back.
     #[cold]
     pub(crate) fn end(&mut self, now_ns: u64) {
-        if let Some((since, class)) = self.left.take() {
+        if let Some(Left { since_ns, class, .. }) = self.left.take() {
             // A short absence among long ones is forgotten soon.
             let before = self.lengths_ns[class];
-            self.lengths_ns[class] = now_ns.saturating_sub(since).max(before - before / 4);
+            self.lengths_ns[class] = now_ns.saturating_sub(since_ns).max(before - before / 4);
+        }
+    }
+
+    /// The agent has run for so long, on this core.
+    pub(crate) fn agent_ran(&mut self, core: u32, ns: u64) {
+        if let Some(left) = self.left.as_mut().filter(|left| left.core == core) {
+            left.since_ns += ns;
         }
     }
 
@@ -74,8 +93,8 @@ impl Absence {
     pub(crate) fn is_short(&self, now_ns: impl FnOnce() -> u64) -> bool {
         match self.left {
             // It may be away for longer than it was.
-            Some((since, class)) => {
-                self.lengths_ns[class] <= SOON_NS && now_ns().saturating_sub(since) <= SOON_NS
+            Some(Left { since_ns, class, .. }) => {
+                self.lengths_ns[class] <= SOON_NS && now_ns().saturating_sub(since_ns) <= SOON_NS
             }
             None => self.is_frequent,
         }
@@ -94,26 +113,38 @@ mod tests {
     #[test]
     fn it_expects_what_it_has_seen() {
         let mut absence = Absence::default();
-        assert!(!absence.begin(0, 1), "nothing is known yet");
+        assert!(!absence.begin(0, 1, 0), "nothing is known yet");
         absence.end(200_000);
-        assert!(absence.begin(300_000, 1));
+        assert!(absence.begin(300_000, 1, 0));
         absence.end(301_000);
-        assert!(absence.begin(400_000, 1), "one short absence is no habit");
+        assert!(absence.begin(400_000, 1, 0), "one short absence is no habit");
         (0..20).for_each(|_| {
             absence.end(401_000);
-            absence.begin(400_000, 1);
+            absence.begin(400_000, 1, 0);
         });
-        assert!(!absence.begin(400_000, 1));
+        assert!(!absence.begin(400_000, 1, 0));
         absence.end(500_000);
-        assert!(absence.begin(600_000, 1));
-        assert!(!absence.begin(600_000, 2), "one operation says nothing of two");
+        assert!(absence.begin(600_000, 1, 0));
+        assert!(!absence.begin(600_000, 2, 0), "one operation says nothing of two");
     }
 
     #[test]
     fn an_absence_that_lasts_is_not_short() {
         let mut absence = Absence::default();
-        absence.begin(0, 1);
+        absence.begin(0, 1, 0);
         assert!(absence.is_short(|| 1_000) && !absence.is_short(|| 100_000));
+    }
+
+    #[test]
+    fn time_that_the_agent_takes_from_the_application_is_no_absence() {
+        let mut absence = Absence::default();
+        absence.begin(0, 1, 3);
+        absence.agent_ran(3, 170_000);
+        absence.end(180_000);
+        assert!(!absence.begin(200_000, 1, 3), "it was away for 10 us");
+        absence.agent_ran(4, 170_000);
+        absence.end(380_000);
+        assert!(absence.begin(400_000, 1, 3), "the agent had another core");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::duty::Phase;
 use crate::lock::Guard;
 use crate::rail::Rail;
 use crate::shm::doorbell::Sleeper;
+use crate::sys::schedule::{current_core, prefer_short_slices};
 use crate::turn::Core;
 
 pub(crate) struct Agent {
@@ -51,13 +52,14 @@ impl Agent {
 }
 
 fn run(shared: &Shared) {
-    crate::sys::schedule::prefer_short_slices();
+    prefer_short_slices();
     let oversubscribed = shared.plane.segment.is_oversubscribed();
     let doorbell = shared.doorbell();
     let mut tick = AgentTick::new();
     // The arming with which it last fell asleep as a guard.
     let mut arming = None;
     let mut core = shared.core.lock();
+    let mut awake_ns = core.port.clock().0;
     while core.duty.phase() != Phase::Closing {
         if !oversubscribed {
             tick.look(&mut core);
@@ -101,6 +103,8 @@ fn run(shared: &Shared) {
             arming = None;
         }
         core.duty.agent_sleeps(naps);
+        let now_ns = core.port.clock().0;
+        core.absence.agent_ran(current_core(), now_ns.saturating_sub(awake_ns));
         // Deadlines concern only the thread that drives the NIC.
         let due = core.timeout().filter(|_| guards);
         let timeout = [naps.then_some(TICK), due].into_iter().flatten().min();
@@ -108,6 +112,7 @@ fn run(shared: &Shared) {
         drop(core);
         shared.sleep(asleep_at, Sleeper::Agent, timeout);
         core = enter(shared, oversubscribed);
+        awake_ns = core.port.clock().0;
         core.duty.agent_wakes();
     }
 }

@@ -31,6 +31,7 @@ use crate::rails::{self, Here};
 use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 use crate::shm::plane::{Bell, Plane};
 use crate::shm::segment::Attention;
+use crate::sys::schedule::current_core;
 use crate::turn::{Core, Turns};
 use crate::wait_policy::{Next, WaitPolicy};
 
@@ -627,7 +628,7 @@ impl Inside<'_> {
         let by = self.core.guarding_agent(&self.driver.shared);
         let Core { nic, port, duty, absence, .. } = &mut *self.core;
         let is_long = (nic.needs_driving() || !absence.is_one_of_many())
-            && absence.begin(port.clock().0, nic.operations());
+            && absence.begin(port.clock().0, nic.operations(), current_core());
         if duty.is_guarded(by) {
             // We only started something, and the agent still guards the doorbell.
             self.call.is_due = self.core.has_unannounced_work();

@@ -1,4 +1,4 @@
-//! How the kernel schedules the agent.
+//! How the kernel schedules the agent, and on which core.
 
 /// The argument of `sched_setattr`, as far as every kernel that has the call knows it.
 #[repr(C)]
@@ -28,6 +28,12 @@ pub(crate) fn prefer_short_slices() {
     attributes.runtime = SLICE_NS;
     // SAFETY: the kernel reads as many bytes as `attributes.bytes` says.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
+/// The core that the calling thread runs on. It may be on another as soon as this returns.
+pub(crate) fn current_core() -> u32 {
+    // SAFETY: it has no arguments.
+    unsafe { libc::sched_getcpu() }.cast_unsigned()
 }
 
 /// The shortest slice that the kernel accepts.
