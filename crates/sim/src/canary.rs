@@ -237,7 +237,7 @@ pub const CANARIES: &[Canary] = &[
         name: "awaited-before-module",
         what: "a receive is awaited although a module handles its messages",
         fault: Fault::Nic(Bug::AwaitedBeforeModule),
-        first: 2_000,
+        first: 16_000,
         asserted: false,
     },
 ];
