@@ -217,6 +217,8 @@ impl<V: Variant> Nic<V> {
             loaded.slot = ModuleReceive::Stalled;
             return;
         }
+        // No longer stalled: what ends while the receive is posted must not post another one into the same buffer.
+        loaded.slot = ModuleReceive::Due;
         let (buffer, word) = (loaded.buffer, MatchWord::new(group | INNER, 0, 0));
         let owner = Owner::Module(group);
         let slot = match self.begin_receive(owner, None, word, Mask::ANY_BOTH, buffer, port) {

@@ -100,7 +100,7 @@ impl<V: Variant> Nic<V> {
             if let Some(fault) = self.ended_under(word.group(), from.is_some()) {
                 return self.fail_receive(ticket, fault);
             }
-            self.invite_for_receive(queue, from, port);
+            self.invite_for_receive(queue, sole_holder(from, word), port);
         }
         Posted::Pending(ticket)
     }
@@ -226,7 +226,7 @@ impl<V: Variant> Nic<V> {
             unreachable!("what is held is not stored");
         };
         self.op_mut(ticket).state = OpState::Taking { from, queue, cell };
-        self.invite_for_receive(queue, Some(from), port);
+        self.invite_for_receive(queue, sole_holder(Some(from), word), port);
     }
 
     /// Receives a message that [`Nic::take`] has taken, under the same ticket.
@@ -398,7 +398,8 @@ impl<V: Variant> Nic<V> {
             let ticket = self.ops.ticket_at(item);
             let into = match self.op_mut(ticket).state {
                 OpState::Posted { into, .. } => into,
-                OpState::Taking { from, .. } => {
+                OpState::Taking { .. } => {
+                    let from = self.peers[at].peer;
                     self.op_mut(ticket).state = OpState::TakenOffer { from, offer };
                     return;
                 }
@@ -563,7 +564,7 @@ impl<V: Variant> Nic<V> {
         self.invite(peer, queue, port);
     }
 
-    /// Invites the peers that hold messages, because a receive or probe found nothing in the store.
+    /// Invites the peers that hold messages, or only `from`, because a receive or probe found nothing in the store.
     ///
     /// A sweep under way may show messages that this receive will get in the next sweep, so the rest of it is not
     /// shown to probes.
@@ -652,6 +653,12 @@ fn keep(
 ) -> Ticket {
     let body = body(store);
     store.keep(Stored { from, word, body, secured, cell: None })
+}
+
+/// The only peer that may hold a message for a receive from `from`, if there is one: a message that modules have
+/// forwarded is held by the last of them.
+fn sole_holder(from: Option<Peer>, word: MatchWord) -> Option<Peer> {
+    from.filter(|_| !word.has_module())
 }
 
 /// The outcome of a receive with `room` bytes for a message of `len` bytes.

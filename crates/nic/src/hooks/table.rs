@@ -111,7 +111,7 @@ pub(super) struct Loaded {
 pub(super) enum ModuleReceive {
     /// Posted. While it has not matched, no message waits for the module.
     Posted(Ticket),
-    /// Complete; the module is about to run.
+    /// About to be posted, or complete and the module about to run.
     Due,
     /// Not posted, because too much of what the module sent is in flight.
     Stalled,
