@@ -1,4 +1,5 @@
-// Which ranks are on the same host, and which program they run, for tests/hosts: each host is a network namespace.
+// Which ranks are on the same host, also after reordering, and which program they run, for tests/hosts: each host is a
+// network namespace.
 //
 //     places P    this is program P of the job
 
@@ -16,6 +17,24 @@ static int same(MPI_Comm comm, long here) {
         good &= all[i] == here;
     free(all);
     return good;
+}
+
+// Ranks in pairs that are far apart in MPI_COMM_WORLD, and alike on a host after reordering if hosts have an even number
+// of ranks. Returns the number of ranks whose partner is on another host.
+static int apart(int reorder, long here) {
+    int rank, size, partner, far, all;
+    long there;
+    MPI_Comm pairs;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    partner = (rank + size / 2) % size;
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &partner, MPI_UNWEIGHTED, 1, &partner, MPI_UNWEIGHTED, MPI_INFO_NULL,
+                                   reorder, &pairs);
+    MPI_Neighbor_allgather(&here, 1, MPI_LONG, &there, 1, MPI_LONG, pairs);
+    far = here != there;
+    MPI_Allreduce(&far, &all, 1, MPI_INT, MPI_SUM, pairs);
+    MPI_Comm_free(&pairs);
+    return all;
 }
 
 int main(int argc, char **argv) {
@@ -47,6 +66,14 @@ int main(int argc, char **argv) {
         MPI_Comm_free(&comm);
     }
     MPI_Info_free(&hint);
+    int odd = expected % 2, any_odd, before = apart(0, here), after = apart(1, here);
+    MPI_Allreduce(&odd, &any_odd, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (after > before || (!any_odd && after != 0)) {
+        fprintf(stderr, "rank %d: %d partners are on other hosts, and %d after reordering\n", rank, before, after);
+        return 1;
+    }
+    if (rank == 0)
+        printf("%d partners are on other hosts, and %d after reordering\n", before, after);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &program, &known);
     if (!known || *program != atoi(argv[1])) {
         fprintf(stderr, "rank %d is told program %d\n", rank, known ? *program : -1);

@@ -15,6 +15,7 @@ const PROGRAMS: &[&str] = &[
     "cancelled",
     "collectives",
     "objects",
+    "topologies",
     "tool",
     "planes",
     "lifetimes",

@@ -11,7 +11,7 @@
 //! | [`group`] | the map from ranks to processes; splitting |
 //! | [`info`] | key-value pairs |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
-//! | [`grid`] | balanced process grids |
+//! | [`topology`] | grids and graphs of ranks; balanced grids; placement by locality |
 //! | [`collective`] | collective algorithms, within a group and between two, each a pure function to a schedule |
 //! | [`operation`] | predefined reduction operators |
 #![forbid(unsafe_code)]
@@ -20,9 +20,9 @@ pub mod agreement;
 pub mod collective;
 pub mod comm;
 pub mod datatype;
-pub mod grid;
 pub mod group;
 pub mod info;
 pub mod number_agreement;
 pub mod numbers;
 pub mod operation;
+pub mod topology;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrywire_host::memory;
 use ferrywire_host::nic::{Outcome, Posted, Schedule, Span};
 use ferrywire_mpi::collective::inter::{self, Sides};
-use ferrywire_mpi::collective::{self as algorithm, ReduceOp};
+use ferrywire_mpi::collective::{self as algorithm, Edge, ReduceOp};
 
 use crate::comm::Comm;
 use crate::failure::Failure;
@@ -193,6 +193,11 @@ impl<'a> Comm<'a> {
         Prepared::new(algorithm::alltoall_blocks_work_bytes(me, at(to), at(from)), |work| {
             algorithm::alltoall_blocks(me, at(to), at(from), work)
         })
+    }
+
+    /// Sends along each of `gives` and receives along each of `gets`, as the topology says.
+    pub fn neighbourhood(self, gives: &[Edge], gets: &[Edge]) -> Prepared {
+        Prepared::without_work(algorithm::neighbourhood(self.member(), gives, gets))
     }
 
     /// The root gets the combination of all contributions. `bytes` holds the contribution, and at the root the

@@ -96,7 +96,7 @@ pub enum Agreeing<'a> {
 /// Work space of [`Comm::start_agreement`], in bytes.
 pub const AGREEMENT_BYTES: usize = ROOM_BYTES;
 
-type Result<T> = std::result::Result<T, CreateError>;
+pub(crate) type Result<T> = std::result::Result<T, CreateError>;
 
 impl Comm<'_> {
     /// Starts an agreement on a number, in the first plane. When the schedule is complete, the promise holds the
@@ -236,7 +236,7 @@ impl Comm<'_> {
     }
 
     /// Gathers the numbers that all members pass, of both groups if there are two.
-    fn gather_from_everyone(self, instance: u16, mine: &[i64]) -> Result<Vec<i64>> {
+    pub(crate) fn gather_from_everyone(self, instance: u16, mine: &[i64]) -> Result<Vec<i64>> {
         let me = self.members().member_of_everyone();
         let mut mine = mine.to_vec();
         let mut all = vec![0; mine.len() * me.size() as usize];
@@ -267,7 +267,7 @@ fn of_groups(
 }
 
 /// Lends numbers as a span.
-fn lend(numbers: &mut [i64]) -> Span {
+pub(crate) fn lend(numbers: &mut [i64]) -> Span {
     let address = numbers.as_mut_ptr().expose_provenance() as u64;
     Span::new(memory::MEMORY, address, size_of_val(numbers) as u64)
 }

@@ -9,6 +9,7 @@
 //! | `process.rs` | this process as a rank of its job |
 //! | `comm.rs` | communicators: messages, probes, schedules |
 //! | `comm_create.rs` | creating communicators: agreement on numbers, split, merge, bridges |
+//! | `topology.rs` | communicators with a topology, reordered by locality |
 //! | `collective.rs` | collectives: schedules and their work space |
 //! | `counter.rs` | generalised requests |
 //! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
@@ -25,6 +26,7 @@ mod failure;
 mod fault_tolerance;
 mod plane;
 mod process;
+mod topology;
 
 pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
 pub use call::{Call, With};

@@ -3,5 +3,6 @@
 mod build;
 pub(crate) mod collective;
 mod movement;
+pub(crate) mod neighbourhood;
 pub(crate) mod op;
 mod reduction;

@@ -423,6 +423,10 @@ handles! {
 pub const MPI_IN_PLACE: usize = 1;
 /// The address that makes the library allocate memory for buffered sends.
 pub const MPI_BUFFER_AUTOMATIC: usize = 2;
+/// The address that stands for no weights.
+pub const MPI_UNWEIGHTED: usize = 10;
+/// The address that stands for the weights of no edges.
+pub const MPI_WEIGHTS_EMPTY: usize = 11;
 
 /// A rank that the call needs has died.
 pub const MPIX_ERR_PROC_FAILED: c_int = 101;

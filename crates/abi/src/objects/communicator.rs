@@ -2,13 +2,14 @@
 
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferrywire_host::nic::{MatchWord, Peer};
 use ferrywire_mpi::comm::{Comm as Members, TAG_MAX, Wanted};
 use ferrywire_mpi::info::Info;
 use ferrywire_mpi::number_agreement::Agreed;
 use ferrywire_mpi::numbers::Claim;
+use ferrywire_mpi::topology::Topology;
 use ferrywire_runtime::{self as runtime, Created};
 use try_lock::{Locked, TryLock};
 
@@ -47,6 +48,7 @@ pub(crate) struct Comm {
     claim: Option<Claim>,
     /// The group id of its module, if it can have one.
     module: Option<u16>,
+    topology: Option<Arc<Topology>>,
     name: Mutex<String>,
     /// Its handle, if it is predefined.
     predefined: Option<MPI_Comm>,
@@ -119,6 +121,7 @@ impl Comm {
             attributes: Attributes::default(),
             claim,
             module: None,
+            topology: None,
             name: Mutex::default(),
             predefined: None,
             origin,
@@ -144,6 +147,17 @@ impl Comm {
     /// The group id of its module, if it can have one.
     pub(crate) fn module(&self) -> Option<u16> {
         self.module
+    }
+
+    /// Gives it a topology.
+    pub(crate) fn with_topology(mut self, topology: Option<Arc<Topology>>) -> Comm {
+        self.topology = topology;
+        self
+    }
+
+    /// Its topology, if it has one.
+    pub(crate) fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.as_ref()
     }
 
     /// The plane that runs its operations.

@@ -184,6 +184,20 @@ impl Blocks {
         Ok(Blocks { address, counts, displs, extent, datatype })
     }
 
+    /// Adjacent blocks of `count` elements.
+    pub(super) fn even(
+        address: u64,
+        count: impl Wide,
+        blocks: u32,
+        datatype: MPI_Datatype,
+    ) -> Result<Blocks> {
+        let count = i64::try_from(sizes::count(count)?).expect("it was one");
+        let extent = datatype::find_committed(datatype)?.extent();
+        let counts = vec![count; blocks as usize];
+        let displs = (0..i64::from(blocks)).map(|block| block.wrapping_mul(count)).collect();
+        Ok(Blocks { address, counts, displs, extent, datatype })
+    }
+
     pub(super) fn at(&self, rank: u32) -> Result<Data> {
         let rank = rank as usize;
         let offset = self.displs[rank].wrapping_mul(self.extent);
@@ -218,13 +232,14 @@ impl TypedBlocks {
         Ok(TypedBlocks { address, counts, displs, datatypes })
     }
 
+    pub(super) fn at(&self, rank: u32) -> Result<Data> {
+        let rank = rank as usize;
+        let address = self.address.wrapping_add_signed(self.displs[rank]);
+        Data::new(address, sizes::count(self.counts[rank])?, self.datatypes[rank])
+    }
+
     pub(super) fn each(&self, mut place: impl FnMut(Data) -> Span) -> Result<Vec<Span>> {
-        let each = self.counts.iter().zip(&self.displs).zip(&self.datatypes);
-        each.map(|((&count, &displ), &datatype)| {
-            let address = self.address.wrapping_add_signed(displ);
-            Ok(place(Data::new(address, sizes::count(count)?, datatype)?))
-        })
-        .collect()
+        (0..).take(self.counts.len()).map(|rank| Ok(place(self.at(rank)?))).collect()
     }
 }
 

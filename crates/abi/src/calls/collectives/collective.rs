@@ -1,8 +1,8 @@
 //! Collectives: operations that all ranks of a communicator call.
 //!
 //! Each is built once, as a schedule and its memory, and started in three ways: blocking, nonblocking, or by the
-//! program. Crate `mpi` chooses the algorithm; `movement.rs` and `reduction.rs` turn a call into a schedule, with the
-//! building blocks of `build.rs`.
+//! program. Crate `mpi` chooses the algorithm; `movement.rs`, `reduction.rs` and `neighbourhood.rs` turn a call into a
+//! schedule, with the building blocks of `build.rs`.
 //!
 //! Invariants, cited below by number.
 //!   I1. Spans of a schedule are memory of the program, which it leaves alone until the call or the request
@@ -135,6 +135,8 @@ macro_rules! collectives {
     };
 }
 
+pub(super) use collectives;
+
 // A call of a collective takes an instance before anything else, so that the counts of all ranks agree even if only
 // one of them finds an error.
 
@@ -146,7 +148,7 @@ fn or_left_out(
 }
 
 /// Runs a collective, and waits. A call that repeats the previous one reuses what was built.
-fn perform(
+pub(super) fn perform(
     handle: MPI_Comm,
     asked: CacheKey,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
@@ -174,7 +176,7 @@ fn perform(
 const LATEST_BYTES_MAX: usize = 1 << 20;
 
 /// Starts a nonblocking collective.
-fn begin(
+pub(super) fn begin(
     comm: Shared<Comm>,
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
@@ -186,7 +188,7 @@ fn begin(
 }
 
 /// Makes a persistent collective, which the program starts.
-fn prepare(
+pub(super) fn prepare(
     comm: Shared<Comm>,
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,

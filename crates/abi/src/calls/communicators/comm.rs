@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 
+use ferrywire_mpi::topology::Topology;
+
 use crate::calls::entry::entries;
-use crate::convert::constants::MPI_UNDEFINED;
+use crate::convert::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH, MPI_UNDEFINED};
 use crate::convert::pointer::Out;
 use crate::convert::types::{MPI_Comm, MPI_Info};
 use crate::objects::comm::{find, int};
@@ -15,9 +17,12 @@ entries! {
     }
 
     fn MPI_Topo_test(comm: MPI_Comm, status: Out<c_int>) on comm {
-        // No communicator has a topology yet.
-        find(comm)?;
-        status.put(MPI_UNDEFINED)
+        status.put(match find(comm)?.topology().map(|topology| &**topology) {
+            None => MPI_UNDEFINED,
+            Some(Topology::Grid(_)) => MPI_CART,
+            Some(Topology::Graph(_)) => MPI_GRAPH,
+            Some(Topology::Neighbours(_)) => MPI_DIST_GRAPH,
+        })
     }
 
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {

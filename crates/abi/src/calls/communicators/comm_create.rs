@@ -60,7 +60,8 @@ impl Recipe for Duplicating {
         let members = comm.members.renumbered(agreed.claim.number());
         let origin = format!("a duplicate of {}", comm.title());
         let Copied { attributes, info, place } = self.copied.take().expect("it is made once");
-        let mut new = Comm::made(Created { members, agreed }, origin, comm)?;
+        let mut new = Comm::made(Created { members, agreed }, origin, comm)?
+            .with_topology(comm.topology().cloned());
         new.attributes = attributes;
         new.set_info(info);
         place.put(new)?;
@@ -85,18 +86,19 @@ pub(crate) fn persistent_instance(comm: &Shared<Comm>) -> Result<(Shared<Comm>, 
             return Ok((Shared::clone(current), instance));
         }
         let created = comm.runtime().duplicate(comm.members.next_instance())?;
-        *space = Some(handle::share(Comm::made(created, comm.title(), comm)?));
+        let new = Comm::made(created, comm.title(), comm)?;
+        *space = Some(handle::share(new.with_topology(comm.topology().cloned())));
     }
 }
 
 /// The location for a new communicator, which the program keeps valid until it is written.
-struct NewComm(Out<MPI_Comm>);
+pub(crate) struct NewComm(pub(crate) Out<MPI_Comm>);
 
 // SAFETY: the program keeps it valid for whichever thread writes it.
 unsafe impl Send for NewComm {}
 
 impl NewComm {
-    fn put(&self, comm: Comm) -> Result {
+    pub(crate) fn put(&self, comm: Comm) -> Result {
         self.0.put(MPI_Comm(handle::expose(handle::share(comm))))
     }
 }

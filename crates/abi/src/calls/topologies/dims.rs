@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use ferrywire_mpi::grid;
+use ferrywire_mpi::topology::dims as balance;
 
 use crate::calls::entry::entries;
 use crate::convert::constants::MPI_ERR_DIMS;
@@ -13,7 +13,7 @@ use crate::convert::sizes;
 entries! {
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: Out<c_int>) {
         let dims = dims.slice(sizes::length(ndims)?)?;
-        let sides = grid::balanced(positive(nnodes)?, &wanted(dims)?);
+        let sides = balance::balanced(positive(nnodes)?, &wanted(dims)?);
         let Some(sides) = sides else {
             let fixed = dims.iter().filter(|&&side| side > 0).map(|side| side.to_string());
             let fixed = fixed.collect::<Vec<_>>().join(" and ");
