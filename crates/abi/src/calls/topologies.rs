@@ -13,7 +13,7 @@ use ferrywire_runtime::Created;
 
 use crate::calls::communicators::comm_create::NewComm;
 use crate::convert::argument::PeerRank;
-use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_COMM, MPI_ERR_RANK};
+use crate::convert::constants::{MPI_ERR_COMM, MPI_ERR_RANK};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::Out;
 use crate::convert::types::MPI_Comm;
@@ -33,14 +33,15 @@ fn placed(
     Ok(old.runtime().create_with_nodes(instance, nodes, links)?)
 }
 
-/// Writes a communicator with the topology that belongs to its rank, or MPI_COMM_NULL.
+/// Writes a communicator with the topology that belongs to its rank. Where a rank gets none, MPI_COMM_NULL is already
+/// written.
 fn put_placed(
     newcomm: Out<MPI_Comm>,
     old: &Comm,
     created: Option<Created>,
     topology: impl FnOnce(u32) -> Topology,
 ) -> Result {
-    let Some(created) = created else { return newcomm.put(MPI_COMM_NULL) };
+    let Some(created) = created else { return Ok(()) };
     let topology = topology(created.members.rank());
     let new = Comm::made(created, format!("a topology of {}", old.title()), old)?;
     NewComm(newcomm).put(new.with_topology(Some(Arc::new(topology))))

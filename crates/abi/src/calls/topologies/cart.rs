@@ -8,7 +8,7 @@ use super::{member, placed, put_placed};
 use crate::calls::entry::entries;
 use crate::convert::argument::PeerRank;
 use crate::convert::constants::{
-    MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_TOPOLOGY, MPI_PROC_NULL, MPI_UNDEFINED,
+    MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_TOPOLOGY, MPI_PROC_NULL, MPI_UNDEFINED,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
@@ -23,6 +23,7 @@ entries! {
     ) on comm_old {
         let old = comm::share_of(comm_old)?;
         let instance = old.members.next_instance();
+        comm_cart.put(MPI_COMM_NULL)?;
         let grid = grid_of(ndims, dims, periods)?;
         fits(&old, grid.size())?;
         let links = (reorder != 0).then_some(|| grid.links());
@@ -102,6 +103,7 @@ entries! {
     fn MPI_Cart_sub(comm: MPI_Comm, remain_dims: In<c_int>, newcomm: Out<MPI_Comm>) on comm {
         let old = comm::share_of(comm)?;
         let instance = old.members.next_instance();
+        newcomm.put(MPI_COMM_NULL)?;
         let grid = grid(&old)?;
         let keeps = remain_dims.slice(grid.axes().len())?;
         let keeps: Vec<bool> = keeps.iter().map(|&kept| kept != 0).collect();

@@ -6,7 +6,9 @@ use ferrywire_mpi::topology::{Edges, Link, Neighbours, Topology};
 
 use super::{placed, put_placed, ranks_below};
 use crate::calls::entry::entries;
-use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+use crate::convert::constants::{
+    MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
+};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
 use crate::convert::sizes;
@@ -22,6 +24,7 @@ entries! {
     ) on comm_old {
         let old = comm::share_of(comm_old)?;
         let instance = old.members.next_instance();
+        comm_dist_graph.put(MPI_COMM_NULL)?;
         let hints = info::hints(info)?;
         let mine = Neighbours {
             sources: edges_of(&old, indegree, sources, sourceweights)?,
@@ -50,6 +53,7 @@ entries! {
     ) on comm_old {
         let old = comm::share_of(comm_old)?;
         let instance = old.members.next_instance();
+        comm_dist_graph.put(MPI_COMM_NULL)?;
         let hints = info::hints(info)?;
         let mine = links_from(&old, n, sources, degrees, (destinations, weights))?;
         let numbers = mine.iter().flat_map(|link| [link.from, link.to, link.weight].map(i64::from));

@@ -7,7 +7,7 @@ use ferrywire_mpi::topology::{Graph, Topology};
 use super::{member, placed, put_placed, ranks_below};
 use crate::calls::entry::entries;
 use crate::convert::argument::PeerRank;
-use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_UNDEFINED};
+use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_UNDEFINED};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
 use crate::convert::sizes;
@@ -21,6 +21,7 @@ entries! {
     ) on comm_old {
         let old = comm::share_of(comm_old)?;
         let instance = old.members.next_instance();
+        comm_graph.put(MPI_COMM_NULL)?;
         let graph = graph_of(&old, nnodes, indx, edges)?;
         let links = (reorder != 0).then_some(|| graph.links());
         let created = placed(&old, instance, size(&graph), links)?;
