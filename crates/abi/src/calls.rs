@@ -8,3 +8,4 @@ pub(crate) mod environment;
 pub(crate) mod point_to_point;
 pub(crate) mod topologies;
 pub(crate) mod unsupported;
+pub(crate) mod windows;

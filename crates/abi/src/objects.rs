@@ -18,6 +18,7 @@ pub(crate) mod process;
 pub(crate) mod raise;
 pub(crate) mod recipe;
 pub(crate) mod request;
+pub(crate) mod window;
 
 /// A plane of the process, which lives as long as the process.
 pub(crate) type Plane = ferrywire_runtime::Plane<'static>;

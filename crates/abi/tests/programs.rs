@@ -16,6 +16,7 @@ const PROGRAMS: &[&str] = &[
     "collectives",
     "objects",
     "topologies",
+    "windows",
     "tool",
     "planes",
     "lifetimes",

@@ -4,6 +4,7 @@
 //! lock. The first plane is open from the beginning; the others are opened on first use. A rank that is gone is gone in
 //! all.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,10 +15,12 @@ use ferrywire_nic::{Limits, Peer};
 use crate::around;
 use crate::control_channel::ControlChannel;
 use crate::driver::Driver;
+use crate::job;
 use crate::net::Net;
 use crate::port::Operators;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
+use crate::shm::{MemoryAccess, SharedMemory};
 use crate::stdio;
 
 /// One rank of a job on this machine.
@@ -34,6 +37,8 @@ pub struct Rank {
     others: [OnceLock<Driver>; PLANES as usize - 1],
     /// The rank without which the job cannot continue, if there is one. Locked while a plane is opened.
     lost: Mutex<Option<Peer>>,
+    /// How the memory of ranks is reached, as far as it was asked.
+    reaches: Mutex<HashMap<Peer, MemoryAccess>>,
     /// The channel to the launcher, if there is one.
     channel: Option<ControlChannel>,
     /// Which program of the job it runs, if the launcher says.
@@ -64,6 +69,7 @@ impl Rank {
             operators,
             others: [const { OnceLock::new() }; PLANES as usize - 1],
             lost: Mutex::new(None),
+            reaches: Mutex::default(),
             channel,
             program: None,
             left: AtomicBool::new(false),
@@ -84,6 +90,29 @@ impl Rank {
     /// The first rank of this host, which tells ranks whether they share memory.
     pub fn first_here(&self) -> Peer {
         Peer(self.me - self.local_rank)
+    }
+
+    /// Claims memory that the ranks of this host can share, and that no other call will get. Returns its place, for
+    /// [`Rank::map_memory`].
+    pub fn claim_memory(&self, bytes: u64) -> Option<u64> {
+        self.segment.claim_for_window(bytes)
+    }
+
+    /// Maps memory that a rank of this host has claimed.
+    pub fn map_memory(&self, place: u64, bytes: u64) -> io::Result<SharedMemory> {
+        SharedMemory::map(&self.segment, place, bytes)
+    }
+
+    /// How the memory of a rank of this host is reached: found out once.
+    pub fn reach(&self, peer: Peer) -> MemoryAccess {
+        let mut known = self.reaches.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(peer).or_insert_with(|| {
+            let here =
+                peer.0.checked_sub(self.first_here().0).filter(|&rank| rank < self.segment.ranks());
+            here.map_or(MemoryAccess::Not, |rank| {
+                MemoryAccess::find(job::this_process().word, self.segment.process(rank))
+            })
+        })
     }
 
     /// The driver of a plane, of which there are [`PLANES`]. Two ranks talk in a plane as soon as both have opened it;

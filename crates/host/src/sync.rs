@@ -1,6 +1,6 @@
 //! What concurrent code shares: atomics, cells, waiting, and the sizes of shared structures.
 //!
-//! `lock.rs`, `coalesced.rs`, and the doorbell, rings and newcomers of `shm/` take all of it from
+//! `lock.rs`, `coalesced.rs`, and the doorbell, rings, newcomers and process lock of `shm/` take all of it from
 //! here. The models in `loom/` include those files and substitute a module of their own for this one, so that loom can
 //! run every interleaving.
 

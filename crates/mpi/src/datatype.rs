@@ -109,6 +109,14 @@ impl Datatype {
         }
     }
 
+    /// The predefined type of whose elements it consists, if it is the same for all.
+    pub fn element(&self) -> Option<Predefined> {
+        match self.shape().signature.only()? {
+            (basic, None) => Some(Predefined::One(basic)),
+            (value, Some(index)) => Some(Predefined::Pair { value, index }),
+        }
+    }
+
     /// Bytes of a packed element.
     #[inline]
     pub fn size(&self) -> u64 {

@@ -13,6 +13,7 @@
 //! | `collective.rs` | collectives: schedules and their work space |
 //! | `counter.rs` | generalised requests |
 //! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
+//! | `window.rs` | windows: memory that other ranks reach |
 //! | `failure.rs` | conversion of the NIC's faults to errors |
 //! | `fault_tolerance.rs` | revoke, shrink and agree, when ranks have died |
 
@@ -27,6 +28,7 @@ mod fault_tolerance;
 mod plane;
 mod process;
 mod topology;
+mod window;
 
 pub use address::{ANY, Any, Rank, Source, TAG_MAX, Tag};
 pub use call::{Call, With};
@@ -37,3 +39,4 @@ pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
 pub use plane::Plane;
 pub use process::{Lost, Process};
+pub use window::{Locking, TargetData, Window, WindowError, WindowKind, WindowSpace};

@@ -105,13 +105,13 @@ macro_rules! answers {
     )* };
 }
 
-/// The communicator whose error handler is called.
+/// The object whose error handler is called.
 macro_rules! owner {
     () => {
         None
     };
     ($object:ident) => {
-        Some($object)
+        Some($object.into())
     };
 }
 

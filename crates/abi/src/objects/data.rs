@@ -7,6 +7,8 @@
 //!   I1. The program vouches that its buffers hold what count and datatype say, and leaves them alone until
 //!       the call or the request is complete.
 
+use std::borrow::Cow;
+
 use ferrywire_host::memory;
 use ferrywire_host::nic::Span;
 use ferrywire_mpi::datatype::{Datatype, Memory};
@@ -104,6 +106,36 @@ impl Data {
         let mut packed = room(self.bytes);
         self.pack(&mut packed);
         packed
+    }
+
+    /// The bytes of the data, in packed form: where they are, or a copy.
+    pub(crate) fn to_bytes(&self) -> Cow<'_, [u8]> {
+        match (&self.datatype, usize::try_from(self.bytes)) {
+            (None, Ok(len)) if len > 0 => {
+                // SAFETY: I1.
+                Cow::Borrowed(unsafe { std::slice::from_raw_parts(User(self.address).at(0), len) })
+            }
+            _ => Cow::Owned(self.packed().into()),
+        }
+    }
+
+    /// Fills the data with bytes in packed form: where it is, or by a copy.
+    pub(crate) fn fill<E>(
+        &self,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        match (&self.datatype, usize::try_from(self.bytes)) {
+            (None, Ok(len)) if len > 0 => {
+                // SAFETY: I1.
+                fill(unsafe { std::slice::from_raw_parts_mut(User(self.address).at(0), len) })
+            }
+            _ => {
+                let mut packed = room(self.bytes);
+                fill(&mut packed)?;
+                self.unpack(&packed);
+                Ok(())
+            }
+        }
     }
 
     /// Packs the data into lent memory of the same length.

@@ -89,7 +89,7 @@ impl Combining {
         let element_bytes = datatype.size().max(1);
         match find(op)? {
             Op::Ours(operation) => {
-                let number = number_of(datatype);
+                let number = datatype.predefined().and_then(number_of);
                 let operator = number.and_then(|number| operation::operator(operation, number));
                 let operator = operator.ok_or_else(|| unsuitable(op, datatype))?;
                 let commutative = operation.is_commutative();
@@ -107,6 +107,23 @@ impl Combining {
             }
         }
     }
+}
+
+/// The operator of an accumulate on elements of a datatype, which all have the same type.
+pub(crate) fn accumulating(op: MPI_Op, datatype: &Datatype) -> Result<Operator> {
+    let Op::Ours(operation) = find(op)? else {
+        return Err(Failure::new(MPI_ERR_OP, "an accumulate takes predefined operations only"));
+    };
+    let number = datatype.element().and_then(number_of);
+    let operator = number.and_then(|number| operation::operator(operation, number));
+    operator.ok_or_else(|| {
+        let op = name_of(op);
+        let why = match datatype.name() {
+            Some(name) => format!("{op} cannot be used with {name}"),
+            None => format!("{op} cannot be used with the elements of this datatype"),
+        };
+        Failure::new(MPI_ERR_OP, why)
+    })
 }
 
 #[cold]
@@ -143,8 +160,8 @@ pub(crate) fn name_of(op: MPI_Op) -> &'static str {
 }
 
 /// The type of number of a predefined datatype.
-fn number_of(datatype: &Datatype) -> Option<Number> {
-    Some(match datatype.predefined()? {
+fn number_of(predefined: Predefined) -> Option<Number> {
+    Some(match predefined {
         Predefined::One(basic) => one(basic)?,
         Predefined::Pair { value, index } => match (one(value)?, one(index)?) {
             (Number::F32, Number::I32) => Number::F32AndI32,

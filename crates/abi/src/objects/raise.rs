@@ -4,21 +4,47 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::convert::failure::{self, Failure, Owner, Result};
-use crate::convert::types::MPI_Comm;
+use crate::convert::types::{MPI_Comm, MPI_Win};
 use crate::objects::comm;
 use crate::objects::error;
 use crate::objects::process;
+use crate::objects::window;
 
-/// Calls the error handler of the object that the failure belongs to, or else of the call's communicator, and returns
+/// The object of a call, whose error handler is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Raised {
+    Comm(MPI_Comm),
+    Win(MPI_Win),
+}
+
+impl From<MPI_Comm> for Raised {
+    fn from(comm: MPI_Comm) -> Raised {
+        Raised::Comm(comm)
+    }
+}
+
+impl From<MPI_Win> for Raised {
+    fn from(win: MPI_Win) -> Raised {
+        Raised::Win(win)
+    }
+}
+
+impl Raised {
+    fn owner(self) -> Option<Arc<dyn Owner>> {
+        Some(match self {
+            Raised::Comm(comm) => comm::share_of(comm).ok()? as Arc<dyn Owner>,
+            Raised::Win(win) => window::share_of(win).ok()? as Arc<dyn Owner>,
+        })
+    }
+}
+
+/// Calls the error handler of the object that the failure belongs to, or else of the object of the call, and returns
 /// the error code of the call.
 #[cold]
 #[inline(never)]
-pub(crate) fn raise(failure: Failure, call: &str, comm: Option<MPI_Comm>) -> c_int {
+pub(crate) fn raise(failure: Failure, call: &str, object: Option<Raised>) -> c_int {
     // A request keeps its communicator even if the program has freed it meanwhile.
-    let owner = failure.owner().or_else(|| {
-        let comm = comm::share_of(comm?).ok()?;
-        Some(comm as Arc<dyn Owner>)
-    });
+    let owner = failure.owner().or_else(|| object?.owner());
     let failure = match &owner {
         Some(owner) => failure.during(format_args!(" in {}", owner.title())),
         None => failure,

@@ -8,7 +8,7 @@
 //! than that; `guarding.rs` assumes it, and shows that the protocol then loses no wake-up, and needs the nap.
 #![cfg(test)]
 // The models do not call everything that the included files offer.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 #[path = "../../src/coalesced.rs"]
 mod coalesced;
@@ -20,6 +20,8 @@ mod duty;
 mod lock;
 #[path = "../../src/shm/newcomers.rs"]
 mod newcomers;
+#[path = "../../src/shm/process_lock.rs"]
+mod process_lock;
 #[path = "../../src/shm/ring.rs"]
 mod ring;
 mod sync;
@@ -33,4 +35,5 @@ mod coalescing;
 mod exclusion;
 mod guarding;
 mod pipe;
+mod sharing;
 mod waking;

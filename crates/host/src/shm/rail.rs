@@ -12,12 +12,12 @@ use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::job;
 use crate::rail::{Arrival, Inlet, NEAR, Rail};
+use crate::shm::access::MemoryAccess;
 use crate::shm::arena::FIRST_LINES;
 use crate::shm::newcomers::Newcomers;
 use crate::shm::plane::{Bell, Plane};
 use crate::shm::ring::{Consumer, Event, PLAIN_BYTES_MAX, Producer, Ring, Stuck, lines_max};
-use crate::shm::segment::{Process, Segment};
-use crate::sys::reach;
+use crate::shm::segment::Segment;
 
 /// The longest frame: a chunk of a long message, 32 KB, and its envelope.
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
@@ -69,17 +69,6 @@ pub struct Shm {
     /// Peers whose ring was full, and how many slots we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
     lost: Vec<(Peer, io::Error)>,
-}
-
-/// How the memory of a rank is reached.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum MemoryAccess {
-    /// It is in this process.
-    Here,
-    /// The kernel copies between this process and the one with this process id.
-    There(i32),
-    /// Not at all.
-    Not,
 }
 
 struct Outgoing {
@@ -193,40 +182,13 @@ impl Shm {
     /// How the memory of `peer` is reached: found out once.
     fn reach(&self, peer: Peer) -> MemoryAccess {
         let found = &self.reaches[peer.0 as usize];
-        *found.get_or_init(|| self.find(self.plane.segment.process(peer.0)))
+        *found.get_or_init(|| MemoryAccess::find(self.word, self.plane.segment.process(peer.0)))
     }
 
     /// Records that the system no longer lets us reach the memory of `peer`.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
         self.reaches[peer.0 as usize] = OnceCell::from(MemoryAccess::Not);
     }
-
-    /// Finds how the memory of a process is reached. The kernel takes a process id as the caller counts, and we do not
-    /// know how we count this one: seen from our container it may have another id, or none. So each id that others know
-    /// it by is tried.
-    fn find(&self, process: Process) -> MemoryAccess {
-        if process.word == 0 {
-            return MemoryAccess::Not;
-        }
-        if process.word == self.word {
-            return MemoryAccess::Here;
-        }
-        let pids = [process.pid_outside, process.pid].into_iter();
-        let mut pids = pids.filter_map(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 0);
-        pids.find(|&pid| holds_word(pid, process)).map_or(MemoryAccess::Not, MemoryAccess::There)
-    }
-}
-
-/// Whether this process id leads to that very process, and we may read its memory: we try. Another process may have the
-/// id, and even something at the same address, but not the word.
-fn holds_word(pid: i32, process: Process) -> bool {
-    let mut found = 0_u64;
-    let here = (&raw mut found).expose_provenance();
-    let Ok(there) = usize::try_from(process.probe) else { return false };
-    // SAFETY: `found` is ours, and eight bytes long.
-    let read = unsafe { reach::read(pid, there, here, 8) };
-    // The kernel has written it, which the compiler does not know.
-    read.is_ok() && std::hint::black_box(found) == process.word
 }
 
 impl Rail for Shm {
@@ -273,31 +235,13 @@ impl Rail for Shm {
     }
 
     unsafe fn read(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let [from, into, len] = [from, into, len].map(address);
-        match self.reach(peer) {
-            // SAFETY: the caller vouches for `into`.
-            MemoryAccess::There(pid) => unsafe { reach::read(pid, from, into, len) },
-            MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
-            MemoryAccess::Here => {
-                // SAFETY: as above. `from` is lent by another rank of this process until we tell it that we are done.
-                unsafe { copy_here(from, into, len) };
-                Ok(())
-            }
-        }
+        // SAFETY: the caller vouches for `into`. `from` is lent by its rank until we tell it that we are done.
+        unsafe { self.reach(peer).read(from, into, len) }
     }
 
     unsafe fn write(&mut self, peer: Peer, from: u64, into: u64, len: u64) -> io::Result<()> {
-        let [from, into, len] = [from, into, len].map(address);
-        match self.reach(peer) {
-            // SAFETY: the caller vouches for `from`.
-            MemoryAccess::There(pid) => unsafe { reach::write(pid, into, from, len) },
-            MemoryAccess::Not => Err(io::ErrorKind::PermissionDenied.into()),
-            MemoryAccess::Here => {
-                // SAFETY: as above. `into` is lent by another rank of this process until we tell it that we are done.
-                unsafe { copy_here(from, into, len) };
-                Ok(())
-            }
-        }
+        // SAFETY: the caller vouches for `from`. `into` is lent by its rank until we tell it that we are done.
+        unsafe { self.reach(peer).write(from, into, len) }
     }
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
@@ -456,20 +400,4 @@ impl Inlet for ShmInlet {
     fn is_ready(&self) -> bool {
         !self.newcomers.is_empty() || self.rings.iter().any(|ring| ring.consumer.is_ready())
     }
-}
-
-/// Addresses and lengths have 64 bits on the wire, whatever the machine.
-fn address(number: u64) -> usize {
-    usize::try_from(number).expect("addresses of this machine fit its words")
-}
-
-/// Copies within this process.
-///
-/// # Safety
-/// `len` bytes at `from` may be read, and at `into` written.
-unsafe fn copy_here(from: usize, into: usize, len: usize) {
-    let from: *const u8 = std::ptr::with_exposed_provenance(from);
-    let into: *mut u8 = std::ptr::with_exposed_provenance_mut(into);
-    // SAFETY: the caller vouches. `copy`, because a rank may send to itself what it receives.
-    unsafe { std::ptr::copy(from, into, len) };
 }

@@ -1,8 +1,8 @@
 //! The memory that all ranks of a job on one node share.
 //!
-//! One memfd without a name: a header, an entry for each rank, signals for each rank in each further plane, and for
-//! each plane an arena from which rings are claimed on first contact. It is as long as all rings together could be, but
-//! memory is reserved piece by piece, before it is touched, so that a limit is an error and never a signal. Nothing is
+//! One memfd without a name: a header, an entry for each rank, signals for each rank in each further plane, for each
+//! plane an arena from which rings are claimed on first contact, and at the end room for windows, of which each piece is
+//! used once. It is as long as all of that together could be, but memory is reserved piece by piece, before it is touched, so that a limit is an error and never a signal. Nothing is
 //! reserved for a plane that is not used, and only its users map its arena.
 //!
 //! Invariants, cited below by number.
@@ -49,6 +49,8 @@ struct SegmentHeader {
     cores: AtomicU32,
     /// How much of each arena is taken.
     taken: [AtomicU64; PLANES as usize],
+    /// How much of the room for windows is taken.
+    windows_taken: AtomicU64,
 }
 
 /// What all ranks may know of a rank, and how it is reached.
@@ -117,14 +119,14 @@ pub struct Process {
 impl Segment {
     /// Creates the segment of a new job. `oversubscribed` if its ranks have to share cores.
     pub fn create(ranks: u32, job: u32, oversubscribed: bool) -> io::Result<Segment> {
-        let file = map::memory_file(arena_start(ranks, PLANES))?;
+        let file = map::memory_file(file_bytes(ranks))?;
         map::seal_length(&file)?;
         map::reserve(&file, 0, Segment::bytes(ranks))?;
         let map = Map::new(&file, 0, Segment::address_bytes(ranks))?;
         let segment =
             Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, oversubscribed };
         let header = segment.header();
-        header.bytes.store(arena_start(ranks, PLANES), Ordering::Relaxed);
+        header.bytes.store(file_bytes(ranks), Ordering::Relaxed);
         header.ranks.store(ranks, Ordering::Relaxed);
         header.job.store(job, Ordering::Relaxed);
         header.oversubscribed.store(u32::from(oversubscribed), Ordering::Relaxed);
@@ -155,7 +157,7 @@ impl Segment {
         let ranks = header.ranks.load(Ordering::Relaxed);
         let whole = header.magic.load(Ordering::Acquire) == MAGIC
             && header.bytes.load(Ordering::Relaxed) == bytes
-            && arena_start(ranks, PLANES) == bytes;
+            && file_bytes(ranks) == bytes;
         if !whole {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -314,6 +316,20 @@ impl Segment {
         unsafe { signals.cast::<RankSignals>().as_ref() }
     }
 
+    /// Claims room for a window, which no other will get. Nothing is reserved yet.
+    pub(crate) fn claim_for_window(&self, bytes: u64) -> Option<u64> {
+        let taken = &self.header().windows_taken;
+        let bytes = bytes.checked_next_multiple_of(WINDOW_UNIT)?;
+        let fits = |taken: u64| taken.checked_add(bytes).filter(|&end| end <= WINDOWS_BYTES);
+        let before = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        Some(windows_start(self.ranks) + before)
+    }
+
+    /// The file, for a piece of it that outlives this reference.
+    pub(crate) fn shared_file(&self) -> &Arc<File> {
+        &self.file
+    }
+
     fn header(&self) -> &SegmentHeader {
         // SAFETY: I1: the mapping begins with a header; I2: any bytes will do.
         unsafe { self.map.start().cast::<SegmentHeader>().as_ref() }
@@ -345,7 +361,22 @@ fn arena_start(ranks: u32, plane: u32) -> u64 {
     signals_start(ranks, PLANES) + u64::from(plane) * arena
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x03");
+/// Where the room for windows begins: at a page, whatever its size.
+fn windows_start(ranks: u32) -> u64 {
+    arena_start(ranks, PLANES).next_multiple_of(WINDOW_UNIT)
+}
+
+/// How long the file is.
+fn file_bytes(ranks: u32) -> u64 {
+    windows_start(ranks) + WINDOWS_BYTES
+}
+
+/// Windows begin at multiples of this: the largest page.
+const WINDOW_UNIT: u64 = 64 << 10;
+/// The room for windows, more than a machine has memory: each window takes another piece.
+const WINDOWS_BYTES: u64 = 1 << 46;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x04");
 
 /// States of a rank, in this order; it may die in any of them.
 const HERE: u32 = 0;

@@ -65,6 +65,17 @@ pub(crate) fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Gives the memory of a piece of the file back. It reads as zeros afterwards.
+pub(crate) fn give_back(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let [offset, bytes] = [offset, bytes].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// A mapping of a piece of a file.
 pub(crate) struct Map {
     start: NonNull<u8>,

@@ -55,6 +55,20 @@ impl Signature {
         }
     }
 
+    /// The basic type, or the pair of them, of which all of it consists.
+    pub(crate) fn only(&self) -> Option<(Basic, Option<Basic>)> {
+        match &self.form {
+            Form::Empty => None,
+            Form::Run(basic) => Some((*basic, None)),
+            Form::Pair(value, index) => Some((*value, Some(*index))),
+            Form::Repeat(part) => part.only(),
+            Form::Sequence(parts) => {
+                let first = parts.first()?.only()?;
+                parts.iter().all(|part| part.only() == Some(first)).then_some(first)
+            }
+        }
+    }
+
     /// The signature `count` times.
     pub(crate) fn repeated(&self, count: u64) -> Result<Signature, Error> {
         let form = match (&self.form, count) {

@@ -1,4 +1,4 @@
-//! Error handlers of communicators, and of objects that are not implemented yet.
+//! Error handlers of communicators and windows, and of objects that are not implemented yet.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::calls::entry::entries;
 use crate::convert::callback::ErrorFunction;
 use crate::convert::constants::{
-    MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERR_WIN, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT,
-    MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
+    MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
+    MPI_ERRORS_RETURN, MPI_FILE_NULL,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle;
@@ -18,6 +18,7 @@ use crate::objects::errhandler::{
     ErrhandlerKind, Handler, UserErrhandler, call, create, expose, find, free,
 };
 use crate::objects::raise;
+use crate::objects::window;
 
 /// The default error handler of files.
 static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
@@ -27,10 +28,6 @@ fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
         MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
         _ => Err(Failure::new(MPI_ERR_FILE, "invalid file handle")),
     }
-}
-
-fn no_window() -> Failure {
-    Failure::new(MPI_ERR_WIN, "invalid window handle")
 }
 
 fn no_session() -> Failure {
@@ -70,16 +67,18 @@ entries! {
         create(ErrhandlerKind::Win, win_errhandler_fn, errhandler)
     }
 
-    fn MPI_Win_set_errhandler(_win: MPI_Win, _errhandler: MPI_Errhandler) {
-        Err(no_window())
+    fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) on win {
+        window::find(win)?.set_handler(find(ErrhandlerKind::Win, errhandler)?);
+        Ok(())
     }
 
-    fn MPI_Win_get_errhandler(_win: MPI_Win, _errhandler: Out<MPI_Errhandler>) {
-        Err(no_window())
+    fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: Out<MPI_Errhandler>) on win {
+        errhandler.put(expose(&window::find(win)?.handler()))
     }
 
-    fn MPI_Win_call_errhandler(_win: MPI_Win, _errorcode: c_int) {
-        Err(no_window())
+    fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) on win {
+        call_or_abort(&window::find(win)?.handler(), win.0, errorcode);
+        Ok(())
     }
 
     fn MPI_File_create_errhandler(

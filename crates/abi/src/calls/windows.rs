@@ -1,0 +1,5 @@
+//! Windows: one-sided communication.
+
+pub(crate) mod access;
+pub(crate) mod epoch;
+pub(crate) mod window;

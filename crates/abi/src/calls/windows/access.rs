@@ -1,0 +1,202 @@
+//! Accesses to windows. On one host they are complete when they return.
+
+use ferrywire_runtime::TargetData;
+
+use crate::calls::entry::entries;
+use crate::convert::argument::PeerRank;
+use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_TYPE, MPI_NO_OP};
+use crate::convert::failure::{Failure, Result};
+use crate::convert::pointer::{Choice, ChoiceMut, Out};
+use crate::convert::sizes::{self, Wide};
+use crate::convert::types::{MPI_Aint, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win};
+use crate::objects::data::Data;
+use crate::objects::op;
+use crate::objects::request::DONE;
+use crate::objects::window::{Win, find};
+use crate::objects::{datatype, datatype::find_committed};
+
+entries! {
+    fn MPI_Put / MPI_Put_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, win: MPI_Win,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        put(win, Data::to_read(origin_addr, origin_count, origin_datatype)?, target)
+    }
+
+    fn MPI_Rput / MPI_Rput_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, win: MPI_Win, request: Out<MPI_Request>,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        put(win, Data::to_read(origin_addr, origin_count, origin_datatype)?, target)?;
+        request.put(DONE)
+    }
+
+    fn MPI_Get / MPI_Get_c (
+        origin_addr: ChoiceMut, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, win: MPI_Win,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        get(win, Data::to_write(origin_addr, origin_count, origin_datatype)?, target)
+    }
+
+    fn MPI_Rget / MPI_Rget_c (
+        origin_addr: ChoiceMut, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, win: MPI_Win, request: Out<MPI_Request>,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        get(win, Data::to_write(origin_addr, origin_count, origin_datatype)?, target)?;
+        request.put(DONE)
+    }
+
+    fn MPI_Accumulate / MPI_Accumulate_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        let source = Data::to_read(origin_addr, origin_count, origin_datatype)?;
+        accumulate(win, Some(source), None, target, op)
+    }
+
+    fn MPI_Raccumulate / MPI_Raccumulate_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        let source = Data::to_read(origin_addr, origin_count, origin_datatype)?;
+        accumulate(win, Some(source), None, target, op)?;
+        request.put(DONE)
+    }
+
+    fn MPI_Get_accumulate / MPI_Get_accumulate_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        result_addr: ChoiceMut, result_count: Size, result_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        let source = source_of(op, || Data::to_read(origin_addr, origin_count, origin_datatype))?;
+        let result = Data::to_write(result_addr, result_count, result_datatype)?;
+        accumulate(win, source, Some(result), target, op)
+    }
+
+    fn MPI_Rget_accumulate / MPI_Rget_accumulate_c (
+        origin_addr: Choice, origin_count: Size, origin_datatype: MPI_Datatype,
+        result_addr: ChoiceMut, result_count: Size, result_datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, target_count: Size,
+        target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
+    ) on win {
+        let target = (target_rank, target_disp, target_count, target_datatype);
+        let source = source_of(op, || Data::to_read(origin_addr, origin_count, origin_datatype))?;
+        let result = Data::to_write(result_addr, result_count, result_datatype)?;
+        accumulate(win, source, Some(result), target, op)?;
+        request.put(DONE)
+    }
+
+    fn MPI_Fetch_and_op(
+        origin_addr: Choice, result_addr: ChoiceMut, datatype: MPI_Datatype, target_rank: PeerRank,
+        target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win,
+    ) on win {
+        let source = source_of(op, || Data::to_read(origin_addr, 1, datatype))?;
+        let result = Data::to_write(result_addr, 1, datatype)?;
+        accumulate(win, source, Some(result), (target_rank, target_disp, 1, datatype), op)
+    }
+
+    fn MPI_Compare_and_swap(
+        origin_addr: Choice, compare_addr: Choice, result_addr: ChoiceMut, datatype: MPI_Datatype,
+        target_rank: PeerRank, target_disp: MPI_Aint, win: MPI_Win,
+    ) on win {
+        let object = find(win)?;
+        let [value, expected] = [origin_addr, compare_addr].map(|from| Data::to_read(from, 1, datatype));
+        let (value, expected) = (value?, expected?);
+        let result = Data::to_write(result_addr, 1, datatype)?;
+        if datatype::find(datatype)?.predefined().is_none() {
+            let why = "a compare-and-swap takes a predefined datatype";
+            return Err(Failure::new(MPI_ERR_TYPE, why));
+        }
+        let Some(data) = target_of(object, (target_rank, target_disp, 1, datatype), value.bytes())?
+        else {
+            return Ok(());
+        };
+        let (expected, value) = (expected.to_bytes(), value.to_bytes());
+        result.fill(|before| {
+            object.window.compare_swap(object.runtime(), data, &expected, &value, before)
+        })?;
+        Ok(())
+    }
+}
+
+/// The arguments that describe elements of a target.
+type TargetArguments<C> = (PeerRank, MPI_Aint, C, MPI_Datatype);
+
+/// The elements of a target, which have as many bytes as those of the origin. `None` for MPI_PROC_NULL.
+#[inline]
+fn target_of<'a>(
+    win: &Win,
+    (rank, displacement, count, handle): TargetArguments<impl Wide>,
+    bytes: u64,
+) -> Result<Option<TargetData<'a>>> {
+    let (count, datatype) = (sizes::count(count)?, find_committed(handle)?);
+    if count.checked_mul(datatype.size()) != Some(bytes) {
+        let why = "origin and target differ in size; counts and datatypes must match";
+        return Err(Failure::new(MPI_ERR_ARG, why));
+    }
+    let displacement = displacement as i64;
+    let target = win.target(rank)?;
+    Ok(target.map(|rank| TargetData { rank, displacement, count, datatype }))
+}
+
+fn put(win: MPI_Win, source: Data, target: TargetArguments<impl Wide>) -> Result {
+    let object = find(win)?;
+    let Some(data) = target_of(object, target, source.bytes())? else { return Ok(()) };
+    Ok(object.window.put(object.runtime(), data, &source.to_bytes())?)
+}
+
+fn get(win: MPI_Win, into: Data, target: TargetArguments<impl Wide>) -> Result {
+    let object = find(win)?;
+    let Some(data) = target_of(object, target, into.bytes())? else { return Ok(()) };
+    Ok(into.fill(|bytes| object.window.get(object.runtime(), data, bytes))?)
+}
+
+/// The origin of an accumulate; MPI_NO_OP has none.
+fn source_of(op: MPI_Op, data: impl FnOnce() -> Result<Data>) -> Result<Option<Data>> {
+    if op == MPI_NO_OP { Ok(None) } else { data().map(Some) }
+}
+
+fn accumulate(
+    win: MPI_Win,
+    source: Option<Data>,
+    result: Option<Data>,
+    target: TargetArguments<impl Wide>,
+    op: MPI_Op,
+) -> Result {
+    let object = find(win)?;
+    let bytes = source.as_ref().or(result.as_ref()).map_or(0, Data::bytes);
+    if result.as_ref().is_some_and(|result| result.bytes() != bytes) {
+        let why = "origin and result differ in size; counts and datatypes must match";
+        return Err(Failure::new(MPI_ERR_ARG, why));
+    }
+    let Some(data) = target_of(object, target, bytes)? else { return Ok(()) };
+    if bytes == 0 {
+        return Ok(());
+    }
+    let operator = op::accumulating(op, data.datatype)?;
+    let source = match &source {
+        Some(source) => source.to_bytes(),
+        None => vec![0; usize::try_from(bytes).expect("the result is in memory")].into(),
+    };
+    let (window, comm) = (&object.window, object.runtime());
+    Ok(match result {
+        None => window.accumulate(comm, data, operator, &source, None),
+        Some(result) => {
+            result.fill(|before| window.accumulate(comm, data, operator, &source, Some(before)))
+        }
+    }?)
+}

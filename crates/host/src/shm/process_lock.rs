@@ -1,0 +1,136 @@
+//! A lock in memory that processes share: for one holder, or for several that share it.
+//!
+//! It is one word, zero if it is free. A thread that has to wait spins, yields, and then sleeps on the word. Whoever wants
+//! the lock alone keeps others from sharing it meanwhile, so that a stream of shared holders ends.
+//!
+//! Every change of the word by a holder acquires and releases, so that each holder sees what all before it did, also
+//! those that shared the lock.
+
+use crate::sync::{AtomicU32, Ordering, SPINS_MAX, YIELDS_MAX, park, spin_loop, yield_now};
+
+/// A lock in memory that processes share. It is free at first.
+#[derive(Default)]
+#[repr(transparent)]
+pub struct ProcessLock(AtomicU32);
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Hold {
+    /// By one holder.
+    Exclusive,
+    /// Together with other holders that share it.
+    Shared,
+}
+
+/// One holder has it.
+const EXCLUSIVE: u32 = 1 << 31;
+/// Somebody wants it alone, and sleeps.
+const WANTED: u32 = 1 << 30;
+/// Somebody sleeps.
+const ASLEEP: u32 = 1 << 29;
+/// The rest of the word counts those that share it.
+const HOLDERS: u32 = ASLEEP - 1;
+
+impl ProcessLock {
+    /// Takes the lock, as soon as it is free.
+    #[inline]
+    pub fn acquire(&self, hold: Hold) {
+        let state = self.0.load(Ordering::Relaxed);
+        if !self.is_acquired(hold, state) {
+            self.contend(hold);
+        }
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_acquire(&self, hold: Hold) -> bool {
+        let mut state = self.0.load(Ordering::Relaxed);
+        while is_free(hold, state) {
+            if self.is_acquired(hold, state) {
+                return true;
+            }
+            state = self.0.load(Ordering::Relaxed);
+        }
+        false
+    }
+
+    #[inline]
+    fn is_acquired(&self, hold: Hold, state: u32) -> bool {
+        let held = match hold {
+            // Others that want it alone say so again when they are woken.
+            Hold::Exclusive => EXCLUSIVE | state & ASLEEP,
+            Hold::Shared => state + 1,
+        };
+        let take = || self.0.compare_exchange(state, held, Ordering::AcqRel, Ordering::Relaxed);
+        is_free(hold, state) && take().is_ok()
+    }
+
+    #[cold]
+    fn contend(&self, hold: Hold) {
+        let wish = match hold {
+            Hold::Exclusive => WANTED | ASLEEP,
+            Hold::Shared => ASLEEP,
+        };
+        let mut tries = 0_u32;
+        loop {
+            let state = self.0.load(Ordering::Relaxed);
+            if is_free(hold, state) {
+                if self.is_acquired(hold, state) {
+                    return;
+                }
+                continue;
+            }
+            tries += 1;
+            match tries {
+                0..SPINS_MAX => spin_loop(),
+                SPINS_MAX..YIELDS_MAX => yield_now(),
+                _ => self.sleep(state, state | wish),
+            }
+        }
+    }
+
+    /// Sleeps while the word is `asleep`, which differs from `state` at most in that we sleep.
+    fn sleep(&self, state: u32, asleep: u32) {
+        let say = || self.0.compare_exchange(state, asleep, Ordering::Relaxed, Ordering::Relaxed);
+        if state == asleep || say().is_ok() {
+            park::wait(&self.0, asleep, u32::MAX, None);
+        }
+    }
+
+    /// Releases the lock.
+    #[inline]
+    pub fn release(&self, hold: Hold) {
+        match hold {
+            Hold::Exclusive => {
+                if self.0.swap(0, Ordering::AcqRel) & ASLEEP != 0 {
+                    park::wake(&self.0, u32::MAX);
+                }
+            }
+            Hold::Shared => {
+                let state = self.0.fetch_sub(1, Ordering::AcqRel) - 1;
+                if state & HOLDERS == 0 && state & ASLEEP != 0 {
+                    self.wake_all();
+                }
+            }
+        }
+    }
+
+    /// Wakes all that sleep, unless there is another holder, who will.
+    #[cold]
+    fn wake_all(&self) {
+        let mut state = self.0.load(Ordering::Relaxed);
+        while state & (EXCLUSIVE | HOLDERS) == 0 && state & ASLEEP != 0 {
+            // Whoever takes the lock next must see what the shared holders did before.
+            match self.0.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return park::wake(&self.0, u32::MAX),
+                Err(now) => state = now,
+            }
+        }
+    }
+}
+
+fn is_free(hold: Hold, state: u32) -> bool {
+    match hold {
+        Hold::Exclusive => state & (EXCLUSIVE | HOLDERS) == 0,
+        Hold::Shared => state & (EXCLUSIVE | WANTED) == 0,
+    }
+}

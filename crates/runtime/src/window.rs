@@ -1,0 +1,105 @@
+//! Windows: memory of all members of a communicator, which each of them can read and write.
+//!
+//! On one host nobody is needed at the target. A window has shared memory for the locks and the places of all members,
+//! its *controls*. Memory that the library allocates is shared, too: put and get are copies, and accumulates on single
+//! numbers are atomic instructions. Memory of the program is reached by the kernel, which copies from one process to the
+//! other, and accumulates there take the locks of its stripes. So each kind of memory has one mechanism for each width of
+//! elements, and two accumulates on the same elements never use different ones.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `create.rs` | creating and freeing windows |
+//! | `access.rs` | put, get, accumulate and compare-and-swap |
+//! | `element.rs` | atomic operations on the elements of shared memory |
+//! | `epoch.rs` | fences, groups, locks: when accesses are allowed, and when they are complete |
+
+mod access;
+mod create;
+mod element;
+mod epoch;
+
+use std::fmt;
+use std::io;
+use std::sync::Mutex;
+
+use ferrywire_host::shm::{SharedMemory, WindowControls};
+
+pub use access::TargetData;
+pub use create::{WindowKind, WindowSpace};
+pub use epoch::Locking;
+
+use crate::comm_create::CreateError;
+use crate::failure::Failure;
+use epoch::Epochs;
+
+/// A window, as one of its members sees it.
+pub struct Window {
+    controls: WindowControls,
+    /// The memory of all members, if the library has allocated it.
+    memory: Option<SharedMemory>,
+    /// Our rank.
+    rank: u32,
+    epochs: Mutex<Epochs>,
+}
+
+/// Why a call of a window failed.
+#[derive(Debug)]
+pub enum WindowError {
+    /// Messages of the call failed.
+    Failed(Failure),
+    /// A communicator could not be created.
+    NotCreated(CreateError),
+    /// A member has no memory, or the address space is full.
+    NoMemory,
+    /// The members are on several hosts.
+    SeveralHosts,
+    /// No epoch in which the rank may be accessed is open.
+    NoEpoch(u32),
+    /// An epoch of the same kind is open already, or none is.
+    WrongEpoch(&'static str),
+    /// The bytes are not in the window of the rank.
+    OutOfRange(u32),
+    /// The system does not let us reach the memory of the rank.
+    Unreachable(u32, io::Error),
+    /// The memory cannot be attached, or is not attached.
+    NotAttached(&'static str),
+}
+
+impl From<Failure> for WindowError {
+    fn from(failure: Failure) -> WindowError {
+        WindowError::Failed(failure)
+    }
+}
+
+impl From<CreateError> for WindowError {
+    fn from(error: CreateError) -> WindowError {
+        WindowError::NotCreated(error)
+    }
+}
+
+impl fmt::Display for WindowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WindowError::Failed(failure) => write!(f, "{failure}"),
+            WindowError::NotCreated(error) => write!(f, "{error}"),
+            WindowError::NoMemory => write!(f, "a rank has no memory for its part of the window"),
+            WindowError::SeveralHosts => {
+                write!(f, "windows of ranks on several hosts are not implemented yet")
+            }
+            WindowError::NoEpoch(rank) => {
+                write!(f, "no epoch is open in which rank {rank} may be accessed")
+            }
+            WindowError::WrongEpoch(why) | WindowError::NotAttached(why) => f.write_str(why),
+            WindowError::OutOfRange(rank) => {
+                write!(f, "the access is outside the window of rank {rank}")
+            }
+            WindowError::Unreachable(rank, error) => write!(
+                f,
+                "the system does not let this process reach the memory of rank {rank} ({error}); memory that \
+                 MPI_Win_allocate returns can always be reached"
+            ),
+        }
+    }
+}
+
+pub(crate) type WindowResult<T = ()> = std::result::Result<T, WindowError>;

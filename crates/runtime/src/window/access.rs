@@ -1,0 +1,308 @@
+//! Put, get, accumulate and compare-and-swap.
+//!
+//! Invariants, cited below by number.
+//!   I1. Shared memory of a window is mapped as long as the window lives, and each part is reserved. Memory of the program
+//!       is what it has passed for the window, or attached. The program vouches that accesses do not conflict.
+
+use std::cell::Cell;
+use std::io;
+
+use ferrywire_host::nic::{Operator, Peer};
+use ferrywire_host::shm::{MemoryAccess, WindowControl};
+use ferrywire_mpi::datatype::{Datatype, Memory};
+
+use super::element::{self, Change};
+use super::{Window, WindowError, WindowResult};
+use crate::comm::Comm;
+
+/// Elements in the window of a target.
+#[derive(Clone, Copy)]
+pub struct TargetData<'a> {
+    /// The rank of the target.
+    pub rank: u32,
+    /// Where they begin, in units of the target, or its address if the window is dynamic.
+    pub displacement: i64,
+    /// How many.
+    pub count: u64,
+    /// Of which type.
+    pub datatype: &'a Datatype,
+}
+
+/// The elements as we reach them: offsets are from the first of them.
+struct Target<'a> {
+    rank: u32,
+    control: &'a WindowControl,
+    /// The range of the window that they span, from its beginning.
+    start: u64,
+    len: u64,
+    place: Location,
+    /// What went wrong.
+    trouble: Cell<Option<io::Error>>,
+}
+
+#[derive(Clone, Copy)]
+enum Location {
+    /// Shared memory.
+    Shared(*mut u8),
+    /// An address in a process.
+    Process(MemoryAccess, u64),
+}
+
+impl Window {
+    /// Writes `bytes`, the packed form of as many elements.
+    pub fn put(&self, comm: Comm<'_>, data: TargetData<'_>, bytes: &[u8]) -> WindowResult {
+        let mut target = self.target(comm, data)?;
+        data.datatype.unpack(data.count, bytes, &mut target);
+        target.done()
+    }
+
+    /// Reads elements into `bytes`, in packed form.
+    pub fn get(&self, comm: Comm<'_>, data: TargetData<'_>, bytes: &mut [u8]) -> WindowResult {
+        let target = self.target(comm, data)?;
+        data.datatype.pack(data.count, &target, bytes);
+        target.done()
+    }
+
+    /// Combines `source`, the packed form of as many elements, into those of the target, one by one. `before` gets what
+    /// they were.
+    pub fn accumulate(
+        &self,
+        comm: Comm<'_>,
+        data: TargetData<'_>,
+        operator: Operator,
+        source: &[u8],
+        before: Option<&mut [u8]>,
+    ) -> WindowResult {
+        let mut target = self.target(comm, data)?;
+        let change = Change::new(operator);
+        if let (Location::Shared(first), true) = (target.place, change.is_atomic()) {
+            let (control, start) = (target.control, target.start);
+            let mut elements = Elements { first, control, start, change, before };
+            data.datatype.unpack(data.count, source, &mut elements);
+            return Ok(());
+        }
+        let (start, len) = (target.start, target.len);
+        target.control.alone(start, len, || {
+            let mut elements = vec![0; source.len()];
+            data.datatype.pack(data.count, &target, &mut elements);
+            if let Some(before) = before {
+                before.copy_from_slice(&elements);
+            }
+            change.combine(source, &mut elements);
+            data.datatype.unpack(data.count, &elements, &mut target);
+        });
+        target.done()
+    }
+
+    /// Stores `value` in an element if it is `expected`. `before` gets what it was.
+    pub fn compare_swap(
+        &self,
+        comm: Comm<'_>,
+        data: TargetData<'_>,
+        expected: &[u8],
+        value: &[u8],
+        before: &mut [u8],
+    ) -> WindowResult {
+        let mut target = self.target(comm, data)?;
+        if let Location::Shared(at) = target.place {
+            // SAFETY: I1.
+            if let Some(old) = unsafe { element::compare_swap(at, expected, value) } {
+                before.copy_from_slice(&old[..before.len()]);
+                return Ok(());
+            }
+        }
+        let (start, len) = (target.start, target.len);
+        target.control.alone(start, len, || {
+            target.load(0, before);
+            if before == expected {
+                target.store(0, value);
+            }
+        });
+        target.done()
+    }
+
+    /// The address of the part of a member in this process, and its length. `None` if the memory is not shared.
+    pub fn shared_part(&self, rank: u32) -> Option<(*mut u8, u64)> {
+        let memory = self.memory.as_ref()?;
+        let part = self.controls.of(rank).part();
+        let start = usize::try_from(part.base).ok()?;
+        Some((memory.start().as_ptr().wrapping_add(start), part.bytes))
+    }
+
+    /// The unit of displacements at a member, in bytes.
+    pub fn unit(&self, rank: u32) -> u32 {
+        self.controls.of(rank).part().unit
+    }
+
+    /// Attaches memory to a dynamic window.
+    pub fn attach(&self, address: u64, bytes: u64) -> WindowResult {
+        let attached = self.controls.attached(self.rank);
+        let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
+        match attached.add(address, bytes) {
+            true => Ok(()),
+            false => Err(WindowError::NotAttached("too much memory is attached to the window")),
+        }
+    }
+
+    /// Detaches memory from a dynamic window.
+    pub fn detach(&self, address: u64) -> WindowResult {
+        let attached = self.controls.attached(self.rank);
+        let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
+        match attached.remove(address) {
+            true => Ok(()),
+            false => Err(WindowError::NotAttached("no attached memory begins at this address")),
+        }
+    }
+
+    /// The elements of a target, if they are in its window and an epoch allows it.
+    #[inline]
+    fn target(&self, comm: Comm<'_>, data: TargetData<'_>) -> WindowResult<Target<'_>> {
+        let TargetData { rank, displacement, count, datatype } = data;
+        self.begin_access(rank)?;
+        let control = self.controls.of(rank);
+        let part = control.part();
+        let outside = || WindowError::OutOfRange(rank);
+        let first = displacement.checked_mul(part.unit.into()).ok_or_else(outside)?;
+        let range = datatype.window(count);
+        let (start, end) = match range.is_empty() {
+            true => (first, first),
+            false => {
+                let ends = (first.checked_add(range.start), first.checked_add(range.end));
+                ends.0.zip(ends.1).ok_or_else(outside)?
+            }
+        };
+        let [start, end] = [start, end].map(|at| u64::try_from(at).ok());
+        let (start, end) = start.zip(end).ok_or_else(outside)?;
+        let len = end - start;
+        let inside = match self.controls.attached(rank) {
+            Some(attached) => len == 0 || attached.holds(start, len),
+            None => end <= part.bytes,
+        };
+        if !inside {
+            return Err(outside());
+        }
+        let at = part.base.wrapping_add_signed(first);
+        let place = match &self.memory {
+            Some(memory) => {
+                let at = usize::try_from(at).map_err(|_| outside())?;
+                Location::Shared(memory.start().as_ptr().wrapping_add(at))
+            }
+            None => {
+                let peer: Peer = comm.members().group().peer_of(rank);
+                Location::Process(comm.process().rank().reach(peer), at)
+            }
+        };
+        Ok(Target { rank, control, start, len, place, trouble: Cell::new(None) })
+    }
+}
+
+impl Target<'_> {
+    /// What went wrong, if anything did.
+    fn done(self) -> WindowResult {
+        match self.trouble.into_inner() {
+            None => Ok(()),
+            Some(error) => Err(WindowError::Unreachable(self.rank, error)),
+        }
+    }
+
+    fn note(&self, result: io::Result<()>) {
+        if let Err(error) = result {
+            self.trouble.set(Some(error));
+        }
+    }
+}
+
+impl Memory for Target<'_> {
+    #[inline]
+    fn load(&self, offset: i64, into: &mut [u8]) {
+        let len = into.len();
+        match self.place {
+            Location::Shared(first) => {
+                let from = offset_by(first, offset);
+                // SAFETY: I1: it is inside the part.
+                unsafe { std::ptr::copy(from, into.as_mut_ptr(), len) };
+            }
+            Location::Process(access, at) => {
+                let from = at.wrapping_add_signed(offset);
+                let into = into.as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: `into` is ours; I1.
+                self.note(unsafe { access.read(from, into, len as u64) });
+            }
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, offset: i64, from: &[u8]) {
+        let len = from.len();
+        match self.place {
+            Location::Shared(first) => {
+                let into = offset_by(first, offset);
+                // SAFETY: I1: it is inside the part.
+                unsafe { std::ptr::copy(from.as_ptr(), into, len) };
+            }
+            Location::Process(access, at) => {
+                let into = at.wrapping_add_signed(offset);
+                let from = from.as_ptr().expose_provenance() as u64;
+                // SAFETY: `from` is ours; I1.
+                self.note(unsafe { access.write(from, into, len as u64) });
+            }
+        }
+    }
+}
+
+/// The byte `offset` away from `first`.
+#[inline]
+fn offset_by(first: *mut u8, offset: i64) -> *mut u8 {
+    first.wrapping_offset(isize::try_from(offset).expect("offsets have 64 bits"))
+}
+
+/// Elements of shared memory that are changed one by one.
+struct Elements<'a> {
+    first: *mut u8,
+    control: &'a WindowControl,
+    /// The place of the first in the window.
+    start: u64,
+    change: Change,
+    before: Option<&'a mut [u8]>,
+}
+
+impl Memory for Elements<'_> {
+    fn load(&self, _: i64, _: &mut [u8]) {
+        unreachable!("elements are only changed");
+    }
+
+    fn store(&mut self, offset: i64, from: &[u8]) {
+        let width = usize::try_from(self.change.number.bytes()).expect("few");
+        let at = offset_by(self.first, offset);
+        for (index, source) in from.chunks_exact(width).enumerate() {
+            let at = at.wrapping_add(index * width);
+            // SAFETY: I1: it is inside the part.
+            let old = unsafe { element::change(at, self.change, source) };
+            let old = old.unwrap_or_else(|| self.change_alone(at, source));
+            if let Some(before) = self.before.take() {
+                let (first, rest) = before.split_at_mut(width);
+                first.copy_from_slice(&old[..width]);
+                self.before = Some(rest);
+            }
+        }
+    }
+}
+
+impl Elements<'_> {
+    /// Changes an element that is not aligned, under the lock of its stripe: all that change it find it so.
+    #[cold]
+    fn change_alone(&self, at: *mut u8, source: &[u8]) -> [u8; 8] {
+        let place = self.start.wrapping_add((at.addr() - self.first.addr()) as u64);
+        self.control.alone(place, source.len() as u64, || {
+            let mut old = [0; 8];
+            let mut new = [0; 8];
+            // SAFETY: I1: it is inside the part.
+            unsafe { std::ptr::copy(at, old.as_mut_ptr(), source.len()) };
+            new.copy_from_slice(&old);
+            self.change.combine(source, &mut new[..source.len()]);
+            // SAFETY: the same.
+            unsafe { std::ptr::copy(new.as_ptr(), at, source.len()) };
+            old
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! Epochs: when accesses to a window are allowed, and when they are complete.
+//!
+//! On one host an access is complete when its call returns, so an epoch only orders accesses: a fence by a barrier, a
+//! group of ranks by empty messages, a lock by the word of its target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{MutexGuard, PoisonError};
+
+use ferrywire_host::nic::{Mode, Outcome, Span};
+use ferrywire_host::shm::Hold;
+
+use super::{Window, WindowError, WindowResult};
+use crate::comm::Comm;
+
+/// How a target is locked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Locking {
+    /// Alone.
+    Exclusive,
+    /// Together with others.
+    Shared,
+    /// Not at all: the program knows that nobody else would hold a conflicting lock.
+    Unchecked,
+}
+
+/// The epochs that are open at a rank.
+#[derive(Debug, Default)]
+pub(super) struct Epochs {
+    /// A fence has opened one.
+    fenced: bool,
+    /// The ranks that may be accessed, since `start`.
+    started: Option<Vec<u32>>,
+    /// The ranks that may access us, since `post`, and have not said that they are done.
+    posted: Option<Vec<u32>>,
+    /// The ranks that are locked, and how.
+    locked: BTreeMap<u32, Locking>,
+    /// All ranks are locked by one call.
+    all: Option<LockedAll>,
+}
+
+/// All ranks are locked: each when it is first accessed.
+#[derive(Debug, Default)]
+struct LockedAll {
+    checked: bool,
+    held: BTreeSet<u32>,
+}
+
+/// Tags of the messages between ranks of a group.
+const POSTED: u32 = 0;
+const COMPLETE: u32 = 1;
+
+impl Window {
+    /// Checks that an epoch allows accesses to a rank.
+    #[inline]
+    pub(super) fn begin_access(&self, rank: u32) -> WindowResult {
+        let mut epochs = self.epochs();
+        let open = epochs.fenced
+            || epochs.locked.contains_key(&rank)
+            || epochs.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
+        if open {
+            return Ok(());
+        }
+        let Some(all) = &mut epochs.all else { return Err(WindowError::NoEpoch(rank)) };
+        if all.checked && all.held.insert(rank) {
+            // Another thread of this rank waits for the same lock meanwhile.
+            self.controls.of(rank).lock().acquire(Hold::Shared);
+        }
+        Ok(())
+    }
+
+    /// Checks that a passive epoch, which can be flushed, is open; for all ranks, or for one.
+    pub fn flush(&self, rank: Option<u32>) -> WindowResult {
+        let epochs = self.epochs();
+        let locked = match rank {
+            Some(rank) => epochs.locked.contains_key(&rank),
+            None => !epochs.locked.is_empty(),
+        };
+        if !locked && epochs.all.is_none() {
+            return Err(WindowError::WrongEpoch("no lock is held whose accesses could be flushed"));
+        }
+        self.sync();
+        Ok(())
+    }
+
+    /// Orders accesses to the memory of the window.
+    pub fn sync(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    /// A fence: all accesses before it are complete everywhere. `opens` says whether accesses may follow.
+    pub fn fence(&self, comm: Comm<'_>, opens: bool) -> WindowResult {
+        {
+            let mut epochs = self.epochs();
+            if epochs.started.is_some() || epochs.is_locked() {
+                let why = "a fence while another access epoch is open";
+                return Err(WindowError::WrongEpoch(why));
+            }
+            epochs.fenced = opens;
+        }
+        self.sync();
+        let instance = comm.members().next_instance();
+        // SAFETY: a barrier has no memory.
+        unsafe { comm.perform(instance, comm.barrier()) }?;
+        Ok(())
+    }
+
+    /// Lets some ranks access our memory.
+    pub fn post(&self, comm: Comm<'_>, ranks: Vec<u32>) -> WindowResult {
+        {
+            let mut epochs = self.epochs();
+            if epochs.posted.is_some() {
+                return Err(WindowError::WrongEpoch("the window is exposed already"));
+            }
+            epochs.posted = Some(ranks.clone());
+        }
+        self.sync();
+        ranks.into_iter().try_for_each(|rank| tell(comm, rank, POSTED))
+    }
+
+    /// Opens an access epoch for some ranks, and waits until they let us.
+    pub fn start(&self, comm: Comm<'_>, ranks: Vec<u32>) -> WindowResult {
+        {
+            let mut epochs = self.epochs();
+            if epochs.started.is_some() || epochs.is_locked() {
+                return Err(WindowError::WrongEpoch("an access epoch is open already"));
+            }
+            epochs.fenced = false;
+            epochs.started = Some(ranks.clone());
+        }
+        ranks.into_iter().try_for_each(|rank| hear(comm, rank, POSTED))
+    }
+
+    /// Ends the access epoch that `start` has opened.
+    pub fn complete(&self, comm: Comm<'_>) -> WindowResult {
+        let started = self.epochs().started.take();
+        let Some(ranks) = started else {
+            return Err(WindowError::WrongEpoch("no access epoch has been started"));
+        };
+        self.sync();
+        ranks.into_iter().try_for_each(|rank| tell(comm, rank, COMPLETE))
+    }
+
+    /// Waits until all that may access us are done, or checks. Returns whether they are.
+    pub fn end_exposure(&self, comm: Comm<'_>, wait: bool) -> WindowResult<bool> {
+        let posted = self.epochs().posted.take();
+        let Some(mut ranks) = posted else {
+            return Err(WindowError::WrongEpoch("the window is not exposed"));
+        };
+        while let Some(&rank) = ranks.last() {
+            let wanted = comm.members().wanted(Some(rank), Some(COMPLETE));
+            if !wait && comm.probe(wanted, false)?.is_none() {
+                self.epochs().posted = Some(ranks);
+                return Ok(false);
+            }
+            hear(comm, rank, COMPLETE)?;
+            ranks.pop();
+        }
+        self.sync();
+        Ok(true)
+    }
+
+    /// Locks the window of a rank.
+    pub fn lock(&self, rank: u32, locking: Locking) -> WindowResult {
+        {
+            let mut epochs = self.epochs();
+            if epochs.started.is_some() || epochs.all.is_some() || epochs.locked.contains_key(&rank)
+            {
+                return Err(WindowError::WrongEpoch("an access epoch is open already"));
+            }
+            epochs.fenced = false;
+            epochs.locked.insert(rank, locking);
+        }
+        if let Some(hold) = locking.hold() {
+            self.controls.of(rank).lock().acquire(hold);
+        }
+        Ok(())
+    }
+
+    /// Unlocks the window of a rank.
+    pub fn unlock(&self, rank: u32) -> WindowResult {
+        let locking = self.epochs().locked.remove(&rank);
+        let Some(locking) = locking else {
+            return Err(WindowError::WrongEpoch("the window of this rank is not locked"));
+        };
+        self.sync();
+        if let Some(hold) = locking.hold() {
+            self.controls.of(rank).lock().release(hold);
+        }
+        Ok(())
+    }
+
+    /// Locks the windows of all ranks, together with others.
+    pub fn lock_all(&self, checked: bool) -> WindowResult {
+        let mut epochs = self.epochs();
+        if epochs.started.is_some() || epochs.is_locked() {
+            return Err(WindowError::WrongEpoch("an access epoch is open already"));
+        }
+        epochs.fenced = false;
+        epochs.all = Some(LockedAll { checked, held: BTreeSet::new() });
+        Ok(())
+    }
+
+    /// Unlocks the windows of all ranks.
+    pub fn unlock_all(&self) -> WindowResult {
+        let all = self.epochs().all.take();
+        let Some(all) = all else {
+            return Err(WindowError::WrongEpoch("the windows of all ranks are not locked"));
+        };
+        self.sync();
+        for rank in all.held {
+            self.controls.of(rank).lock().release(Hold::Shared);
+        }
+        Ok(())
+    }
+
+    /// Checks that no epoch is open that another call has to close.
+    pub(super) fn check_free(&self) -> WindowResult {
+        let epochs = self.epochs();
+        if epochs.started.is_some() || epochs.posted.is_some() || epochs.is_locked() {
+            return Err(WindowError::WrongEpoch("an epoch of the window is still open"));
+        }
+        Ok(())
+    }
+
+    fn epochs(&self) -> MutexGuard<'_, Epochs> {
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Epochs {
+    fn is_locked(&self) -> bool {
+        self.all.is_some() || !self.locked.is_empty()
+    }
+}
+
+impl Locking {
+    fn hold(self) -> Option<Hold> {
+        match self {
+            Locking::Exclusive => Some(Hold::Exclusive),
+            Locking::Shared => Some(Hold::Shared),
+            Locking::Unchecked => None,
+        }
+    }
+}
+
+/// Sends an empty message.
+fn tell(comm: Comm<'_>, rank: u32, tag: u32) -> WindowResult {
+    let address = comm.members().address(rank, tag);
+    // SAFETY: the message is empty.
+    let outcome = unsafe { comm.send_blocking(address, Span::EMPTY, Mode::Standard) };
+    Ok(comm.process().done(outcome)?)
+}
+
+/// Waits for an empty message.
+fn hear(comm: Comm<'_>, rank: u32, tag: u32) -> WindowResult {
+    let wanted = comm.members().wanted(Some(rank), Some(tag));
+    // SAFETY: the message is empty.
+    match unsafe { comm.receive(wanted, Span::EMPTY) } {
+        Outcome::Received(_) => Ok(()),
+        other => Err(comm.process().failure(other).into()),
+    }
+}
