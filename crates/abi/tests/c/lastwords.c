@@ -17,7 +17,6 @@ static void *reads(void *stream) {
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     int rank, size, byte = 0;
-    MPI_Win window;
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
@@ -33,7 +32,7 @@ int main(int argc, char **argv) {
         assert(strcmp(what, "assert") != 0);
         printf("last words");
         if (strcmp(what, "unsupported") == 0)
-            MPI_Win_create(&byte, 1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+            MPI_File_delete("nothing", MPI_INFO_NULL);
         if (strcmp(what, "error") == 0) MPI_Send(&byte, 1, MPI_BYTE, size, 0, MPI_COMM_WORLD);
         MPI_Abort(MPI_COMM_WORLD, 42);
     }
