@@ -2,8 +2,9 @@
 //!
 //! One memfd without a name: a header, an entry for each rank, signals for each rank in each further plane, for each
 //! plane an arena from which rings are claimed on first contact, and at the end room for windows, of which each piece is
-//! used once. It is as long as all of that together could be, but memory is reserved piece by piece, before it is touched, so that a limit is an error and never a signal. Nothing is
-//! reserved for a plane that is not used, and only its users map its arena.
+//! used once. It is as long as all of that together could be, but memory is reserved piece by piece, before it is
+//! touched, so that a limit is an error and never a signal. Nothing is reserved for a plane that is not used, and only
+//! its users map its arena.
 //!
 //! Invariants, cited below by number.
 //!   I1. The mapping holds the header, all entries, all signals and the first arena, and lives as long as the
