@@ -111,7 +111,7 @@ impl World {
     fn new(fabric: bool) -> World {
         let limits = Limits { unexpected_bytes_max: 64 << 10, ..Limits::default() };
         let mut nic = Nic::new(ME, JOB, limits);
-        nic.open_region(OPEN, OPEN_BYTES);
+        nic.open_piece(Span::new(OPEN, 0, OPEN_BYTES));
         let port = Lender { fabric, ..Lender::default() };
         let mut world =
             World { nic, port, dice: Dice::new(), counter: 0, sequences: HashMap::new() };
@@ -250,7 +250,7 @@ impl World {
         let span = port.some_span(dice);
         let offset = if dice.below(2) == 0 { dice.next() } else { u64::from(dice.below_u32(1200)) };
         let (region, last, secured) = (OPEN, dice.below(2) == 0, dice.below(2) == 0);
-        match dice.below(14) {
+        match dice.below(15) {
             0 => Kind::Eager { word, secured, synchronous: last.then_some(ticket) },
             1..4 => {
                 let key = if last { Key::NONE } else { Key(dice.next()) };
@@ -265,8 +265,9 @@ impl World {
             8 => Kind::Put { ticket, region, offset, last, notify: last.then_some(0) },
             9 => Kind::Get { ticket, from: Span { region, ..span } },
             10 => Kind::Accumulate { ticket, region, offset, last, operator: Operator(1) },
-            11 => Kind::Swap { ticket, region, offset, expected: 0, value: 1 },
-            12 => Kind::Answer { queue: 0, accepted: last, wanted: secured, credit: 4096 },
+            11 => Kind::Swap { ticket, region, offset, width: 8, expected: 0, value: 1 },
+            12 => Kind::Fetch { ticket, region, offset, operator: Operator(1) },
+            13 => Kind::Answer { queue: 0, accepted: last, wanted: secured, credit: 4096 },
             _ => Kind::Withdraw { ticket, word },
         }
     }

@@ -61,4 +61,6 @@ pub enum Bug {
     AwaitedMissesOffer,
     /// A receive is awaited although a module handles its messages.
     AwaitedBeforeModule,
+    /// A fetch returns what is there after its own change.
+    FetchesLate,
 }

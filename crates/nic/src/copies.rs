@@ -1,4 +1,5 @@
-//! Copies of short messages on rails that may lose them: the send completes at once, and a retry reads the copy.
+//! Copies: of short messages on rails that may lose them, whose sends complete at once while a retry reads the copy,
+//! and of what a fetch returns.
 
 use crate::nic::{Nic, Variant};
 use crate::op::Owner;
@@ -44,8 +45,7 @@ impl<V: Variant> Nic<V> {
         if source.len > 0 {
             port.copy(source, copy);
         }
-        self.copies.bytes += cost(copy.len);
-        let copied = self.copies.spans.claim(copy);
+        let copied = self.keep_copy(copy);
         match self.begin_send(Owner::Copied(copied), to, word, copy, Mode::Standard, port) {
             Posted::Pending(_) => Posted::Done(Outcome::Done),
             Posted::Done(outcome) => {
@@ -53,6 +53,12 @@ impl<V: Variant> Nic<V> {
                 Posted::Done(outcome)
             }
         }
+    }
+
+    /// Keeps a copy until its operation ends.
+    pub(crate) fn keep_copy(&mut self, copy: Span) -> Ticket {
+        self.copies.bytes += cost(copy.len);
+        self.copies.spans.claim(copy)
     }
 
     /// Frees a copy: it has arrived, or the peer is gone.

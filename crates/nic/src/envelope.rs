@@ -170,7 +170,18 @@ pub enum Kind {
         /// The operator.
         operator: Operator,
     },
-    /// Requests a compare-and-swap of eight bytes of a region.
+    /// Bytes to combine into a region, whose bytes before go back in chunks.
+    Fetch {
+        /// The fetch.
+        ticket: Ticket,
+        /// The region.
+        region: Region,
+        /// Where in the region.
+        offset: u64,
+        /// The operator.
+        operator: Operator,
+    },
+    /// Requests a compare-and-swap of up to eight bytes of a region.
     Swap {
         /// The compare-and-swap.
         ticket: Ticket,
@@ -178,6 +189,8 @@ pub enum Kind {
         region: Region,
         /// Where in the region.
         offset: u64,
+        /// How many bytes.
+        width: u8,
         /// The value that the bytes must hold.
         expected: u64,
         /// The value to store then.
@@ -225,6 +238,7 @@ impl Kind {
                 | Kind::Put { .. }
                 | Kind::Get { .. }
                 | Kind::Accumulate { .. }
+                | Kind::Fetch { .. }
                 | Kind::Swap { .. }
         )
     }
@@ -314,7 +328,8 @@ fn head_bits(job: u32, code: u8, flags: u8, short: u16) -> u64 {
 
 fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) -> Option<Kind> {
     // The two short bytes are zero in kinds that do not use them.
-    if short != 0 && !matches!(code, ANSWER | CREDIT | INVITE | VACANT | ACCUMULATE) {
+    if short != 0 && !matches!(code, ANSWER | CREDIT | INVITE | VACANT | ACCUMULATE | FETCH | SWAP)
+    {
         return None;
     }
     Some(match code {
@@ -367,10 +382,17 @@ fn parse_kind(code: u8, flags: &mut Flags, short: u16, reader: &mut Reader<'_>) 
             last: flags.take(LAST),
             operator: Operator(short),
         },
+        FETCH => Kind::Fetch {
+            ticket: reader.ticket()?,
+            region: Region(reader.u32()?),
+            offset: reader.u64()?,
+            operator: Operator(short),
+        },
         SWAP => Kind::Swap {
             ticket: reader.ticket()?,
             region: Region(reader.u32()?),
             offset: reader.u64()?,
+            width: u8::try_from(short).ok().filter(|width| (1..=8).contains(width))?,
             expected: reader.u64()?,
             value: reader.u64()?,
         },
@@ -458,11 +480,15 @@ fn emit_kind(kind: &Kind, flags: &mut Flags, writer: &mut Writer<'_>) -> (u8, u1
             writer.place(ticket, region, offset);
             (ACCUMULATE, operator.0)
         }
-        Kind::Swap { ticket, region, offset, expected, value } => {
+        Kind::Fetch { ticket, region, offset, operator } => {
+            writer.place(ticket, region, offset);
+            (FETCH, operator.0)
+        }
+        Kind::Swap { ticket, region, offset, width, expected, value } => {
             writer.place(ticket, region, offset);
             writer.u64(expected);
             writer.u64(value);
-            (SWAP, 0)
+            (SWAP, width.into())
         }
         Kind::Found { ticket, value } => {
             writer.u64(ticket.bits());
@@ -626,3 +652,4 @@ const DENIED: u8 = 17;
 const VACANT: u8 = 18;
 const FAREWELL: u8 = 19;
 const ASK: u8 = 20;
+const FETCH: u8 = 21;

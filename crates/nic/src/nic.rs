@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
 
+use alloc::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use crate::canary::Bug;
@@ -67,7 +68,7 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) spare_needs: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) modules: Modules,
-    pub(crate) regions: HashMap<Region, u64, BuildHasherDefault<Mix>>,
+    pub(crate) regions: HashMap<Region, BTreeMap<u64, u64>, BuildHasherDefault<Mix>>,
     /// Steps of schedules that may start.
     pub(crate) ready: Ready,
     /// Open runs, and the runs deferred until one of them ends.
@@ -349,8 +350,12 @@ impl<V: Variant> Nic<V> {
                 let into = Span::new(region, offset, payload.len() as u64);
                 self.on_accumulate(at, Piece { ticket, into, last }, operator, payload, port);
             }
-            Kind::Swap { ticket, region, offset, expected, value } => {
-                let word = Span::new(region, offset, 8);
+            Kind::Fetch { ticket, region, offset, operator } => {
+                let into = Span::new(region, offset, payload.len() as u64);
+                self.on_fetch(at, ticket, into, operator, payload, port);
+            }
+            Kind::Swap { ticket, region, offset, width, expected, value } => {
+                let word = Span::new(region, offset, width.into());
                 self.on_swap(at, ticket, word, expected, value, port);
             }
             Kind::Found { ticket, value } => self.on_found(at, ticket, value, port),
@@ -532,10 +537,10 @@ impl<V: Variant> Nic<V> {
         self.me
     }
 
-    /// Whether an operation is in progress, so that the driver has to listen for frames.
+    /// Whether an operation is in progress or a region is open, so that the driver has to listen for frames.
     #[inline]
     pub fn is_expecting(&self) -> bool {
-        self.ops.live() > 0
+        self.ops.live() > 0 || !self.regions.is_empty()
     }
 
     /// Operations in progress.

@@ -1,10 +1,11 @@
-//! One-sided operations: put, get, accumulate and compare-and-swap on open regions.
+//! One-sided operations: put, get, accumulate, fetch and compare-and-swap on open regions.
 //!
 //! They travel in frames, and the NIC that owns the region checks every frame against what its user has opened: a
 //! peer can reach those bytes and no others.
 
 use alloc::boxed::Box;
 
+use crate::canary::Bug;
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
 use crate::op::{OpState, Owner, Stream, Streaming};
@@ -21,9 +22,17 @@ pub(crate) struct Piece {
 }
 
 impl<V: Variant> Nic<V> {
-    /// Lets peers reach the first `bytes` of `region`.
-    pub fn open_region(&mut self, region: Region, bytes: u64) {
-        self.regions.insert(region, bytes);
+    /// Lets peers reach `piece`. Pieces of the same region may be adjacent, and do not overlap.
+    pub fn open_piece(&mut self, piece: Span) {
+        let end = piece.offset.saturating_add(piece.len);
+        self.regions.entry(piece.region).or_default().insert(piece.offset, end);
+    }
+
+    /// Closes the piece of `region` that begins at `offset`. Operations that arrive later are denied.
+    pub fn close_piece(&mut self, region: Region, offset: u64) {
+        if let Some(pieces) = self.regions.get_mut(&region) {
+            pieces.remove(&offset);
+        }
     }
 
     /// Closes a region. Operations that arrive later are denied.
@@ -96,22 +105,49 @@ impl<V: Variant> Nic<V> {
             return Posted::Done(Outcome::Received(Received { word, len: 0 }));
         }
         let state = OpState::Landing { into, left: into.len, word, len: into.len };
-        self.post_request(source, state, |ticket| Kind::Get { ticket, from }, port)
+        self.post_request(source, state, |ticket| Kind::Get { ticket, from }, Span::EMPTY, port)
     }
 
-    /// Stores `value` into eight bytes of `region` of `to` if they hold `expected`. The outcome says what they
-    /// held.
+    /// Combines `source` into `region` of `to`, at `offset`, and gets what was there into `before`, which is as long. No
+    /// other accumulate comes in between. It is at most one frame: [`Nic::fetch_bytes_max`].
+    #[expect(clippy::too_many_arguments, reason = "two spans, a place and an operator")]
+    pub fn post_fetch(
+        &mut self,
+        to: Peer,
+        source: Span,
+        region: Region,
+        offset: u64,
+        operator: Operator,
+        before: Span,
+        port: &mut impl Port,
+    ) -> Posted {
+        assert_eq!(source.len, before.len, "a fetch reads as much as it changes");
+        let len = source.len;
+        assert!(len > 0 && len <= self.fetch_bytes_max(to, port), "a fetch is one frame");
+        let state = OpState::Landing { into: before, left: len, word: MatchWord::default(), len };
+        let kind = |ticket| Kind::Fetch { ticket, region, offset, operator };
+        self.post_request(to, state, kind, source, port)
+    }
+
+    /// The most that a fetch from this peer can have: elements whose length divides 32 fit without a rest.
+    pub fn fetch_bytes_max(&self, to: Peer, port: &impl Port) -> u64 {
+        u64::from(port.promises(to).payload_bytes_max()) & !31
+    }
+
+    /// Stores `value` into `word`, up to eight bytes of `to`, if they hold `expected`. The outcome says what they held.
     pub fn post_compare_swap(
         &mut self,
         to: Peer,
-        region: Region,
-        offset: u64,
+        word: Span,
         expected: u64,
         value: u64,
         port: &mut impl Port,
     ) -> Posted {
-        let kind = |ticket| Kind::Swap { ticket, region, offset, expected, value };
-        self.post_request(to, OpState::Swapping, kind, port)
+        let Span { region, offset, len } = word;
+        let width = u8::try_from(len).ok().filter(|width| (1..=8).contains(width));
+        let width = width.expect("a word has at most eight bytes");
+        let kind = |ticket| Kind::Swap { ticket, region, offset, width, expected, value };
+        self.post_request(to, OpState::Swapping, kind, Span::EMPTY, port)
     }
 
     fn post_request(
@@ -119,6 +155,7 @@ impl<V: Variant> Nic<V> {
         to: Peer,
         state: OpState,
         kind: impl FnOnce(Ticket) -> Kind,
+        payload: Span,
         port: &mut impl Port,
     ) -> Posted {
         let at = match self.contact(to, port) {
@@ -126,7 +163,7 @@ impl<V: Variant> Nic<V> {
             Err(fault) => return Posted::Done(Outcome::Failed(fault)),
         };
         let ticket = self.open(Owner::User, Some(at), state);
-        self.send(at, kind(ticket), Span::EMPTY, None, port);
+        self.send(at, kind(ticket), payload, None, port);
         self.settle(port);
         Posted::Pending(ticket)
     }
@@ -180,6 +217,30 @@ impl<V: Variant> Nic<V> {
         self.write(at, ticket, port);
     }
 
+    /// What was there goes back from a copy, because it changes.
+    pub(crate) fn on_fetch(
+        &mut self,
+        at: At,
+        target: Ticket,
+        into: Span,
+        operator: Operator,
+        payload: &[u8],
+        port: &mut impl Port,
+    ) {
+        if into.len == 0 || !self.is_open(into) {
+            return self.reply(at, Kind::Denied { ticket: target }, port);
+        }
+        let before = port.claim(into.len);
+        port.fetch(operator, payload, into, before);
+        if V::has(Bug::FetchesLate) {
+            port.copy(into, before);
+        }
+        let copied = self.keep_copy(before);
+        let state = OpState::writing(before, target);
+        let ticket = self.open(Owner::Copied(copied), Some(at), state);
+        self.write(at, ticket, port);
+    }
+
     pub(crate) fn on_swap(
         &mut self,
         at: At,
@@ -221,8 +282,19 @@ impl<V: Variant> Nic<V> {
     }
 
     fn is_open(&self, span: Span) -> bool {
-        let end = span.offset.checked_add(span.len);
-        let size = self.regions.get(&span.region);
-        matches!((end, size), (Some(end), Some(&size)) if end <= size)
+        let Some(pieces) = self.regions.get(&span.region) else { return false };
+        let Some(end) = span.offset.checked_add(span.len) else { return false };
+        let mut reached = span.offset;
+        // Each piece leads to the one that begins where it ends.
+        loop {
+            let Some((_, &piece_end)) = pieces.range(..=reached).next_back() else { return false };
+            if end <= piece_end {
+                return true;
+            }
+            if piece_end <= reached {
+                return false;
+            }
+            reached = piece_end;
+        }
     }
 }

@@ -192,6 +192,12 @@ impl OpState {
         OpState::Writing { source, target, sent: 0, frames_out: 0, read: 0, owed: false }
     }
 
+    /// Whether its frames go before those of operations that began later: accumulates change memory in their order.
+    pub(crate) fn keeps_order(&self) -> bool {
+        let OpState::Streaming(stream) = self else { return false };
+        matches!(stream.what, Stream::Accumulate { .. })
+    }
+
     /// Whether consecutive frames of the operation may go as one.
     pub(crate) fn goes_in_bursts(&self) -> bool {
         matches!(self, OpState::Writing { .. })
@@ -215,8 +221,8 @@ impl OpState {
                 if *denied || *begun && *sent == source.len {
                     return None;
                 }
-                // Elements of up to 16 bytes are not split.
-                let payload = source.part(*sent, (room & !15).min(source.len - *sent));
+                // Elements whose length divides 32 are not split.
+                let payload = source.part(*sent, (room & !31).min(source.len - *sent));
                 let last = *sent + payload.len == source.len;
                 let kind = what.frame(me, *sent, last);
                 *sent += payload.len;

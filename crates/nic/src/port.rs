@@ -43,7 +43,14 @@ pub trait Port {
     /// Combines bytes of a frame into user memory, atomically with respect to other such calls.
     fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span);
 
-    /// Stores `value` into the 8 bytes at `at` if they hold `expected`; returns what they held.
+    /// The same, and copies what was there into `before`, which is as long.
+    fn fetch(&mut self, operator: Operator, bytes: &[u8], into: Span, before: Span) {
+        self.copy(into, before);
+        self.accumulate(operator, bytes, into);
+    }
+
+    /// Stores `value` into up to 8 bytes at `at` if they hold `expected`; returns what they held. Bytes that there are
+    /// not are zero, and the first is the least significant.
     fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64;
 
     /// Starts to write `from` into memory of `to`, on a rail that promises puts. When it is done,

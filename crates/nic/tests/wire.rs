@@ -52,7 +52,7 @@ proptest! {
     fn a_nic_survives_any_frames(reliable: bool, events in prop::collection::vec(event(), 0..200)) {
         let mut port = Lent::new(Peer(0), reliable);
         let mut nic: Nic = Nic::new(Peer(0), JOB, limits());
-        nic.open_region(OPEN, OPEN_BYTES);
+        nic.open_piece(Span::new(OPEN, 0, OPEN_BYTES));
         nic.open_counter();
         for event in events {
             event.happen(&mut nic, &mut port);
@@ -220,16 +220,17 @@ fn kind(code: u8, numbers: &[u64], flags: u8, short: u16) -> Kind {
         13 => Kind::Put { ticket, region, offset: x, last: one, notify: two.then_some(small) },
         14 => Kind::Get { ticket, from: span },
         15 => Kind::Accumulate { ticket, region, offset: x, last: one, operator: Operator(short) },
-        16 => Kind::Swap { ticket, region, offset: x, expected: c, value: y },
+        16 => Kind::Swap { ticket, region, offset: x, width: 1 + flags % 8, expected: c, value: y },
         17 => Kind::Found { ticket, value: x },
         18 => Kind::Denied { ticket },
         19 => Kind::Farewell,
         20 => Kind::Ask,
+        21 => Kind::Fetch { ticket, region, offset: x, operator: Operator(short) },
         _ => unreachable!("there are no more kinds"),
     }
 }
 
-const KINDS: u8 = 21;
+const KINDS: u8 = 22;
 
 /// Makes a ticket by parsing a `Done` frame (code 9).
 fn ticket(bits: u64) -> Ticket {

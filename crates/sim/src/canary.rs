@@ -240,6 +240,13 @@ pub const CANARIES: &[Canary] = &[
         first: 16_000,
         asserted: false,
     },
+    Canary {
+        name: "fetches-late",
+        what: "a fetch returns what is there after its own change",
+        fault: Fault::Nic(Bug::FetchesLate),
+        first: 0,
+        asserted: false,
+    },
 ];
 
 /// A message prefers an exact receive to an older wildcard.

@@ -170,7 +170,7 @@ pub enum Task {
         /// The target.
         to: u32,
     },
-    /// Adds to a sum at `to`.
+    /// Adds to a sum at `to`; if the summand is odd, it gets the sum before.
     Accumulate {
         /// The target.
         to: u32,
@@ -304,6 +304,8 @@ pub struct Script {
     pub sent: Vec<u64>,
     /// One-sided operations, by target.
     pub effects: BTreeMap<u32, Effects>,
+    /// Sums before and after each fetch, by target.
+    pub fetched: BTreeMap<u32, Vec<[u64; 2]>>,
     /// Number of messages cancelled successfully.
     pub withdrawn: u64,
     /// Messages received before they could be cancelled, by target.
@@ -325,6 +327,7 @@ enum Pending {
     ReadBack { to: u32, bytes: Span, into: Span },
     Outside,
     Accumulate { to: u32, value: u64 },
+    Fetch { to: u32, value: u64, before: Span },
     Increment { to: u32, expected: u64 },
 }
 
@@ -360,6 +363,7 @@ impl Script {
             matches: Vec::new(),
             sent: Vec::new(),
             effects: BTreeMap::new(),
+            fetched: BTreeMap::new(),
             withdrawn: 0,
             not_withdrawn: BTreeMap::new(),
             got_late: BTreeMap::new(),
@@ -402,7 +406,7 @@ impl Script {
     fn open_window<V: Variant>(&mut self, context: &mut Context<'_, V>) {
         let bytes = AREAS_AT + AREA_BYTES * u64::from(self.plan.size);
         self.window = context.port.memory.lend_filled(bytes, 0).region;
-        context.nic.open_region(self.window, bytes);
+        context.nic.open_piece(Span::new(self.window, 0, bytes));
         self.counter = Some(context.nic.open_counter());
     }
 
@@ -434,15 +438,18 @@ impl Script {
                 let source = context.port.memory.lend(value.to_le_bytes().into());
                 let source = Span::new(source, 0, 8);
                 self.effects.entry(to).or_default().added[ASKED] += value;
-                let posted = context.nic.post_accumulate(
-                    Peer(to),
-                    source,
-                    self.window,
-                    SUM_AT,
-                    SUM,
-                    context.port,
-                );
-                self.await_end(posted, Pending::Accumulate { to, value }, context);
+                let (to_peer, window, port) = (Peer(to), self.window, &mut *context.port);
+                let (posted, pending) = if value % 2 == 1 {
+                    let before = port.memory.lend_filled(8, GUARD);
+                    let nic = &mut context.nic;
+                    let posted = nic.post_fetch(to_peer, source, window, SUM_AT, SUM, before, port);
+                    (posted, Pending::Fetch { to, value, before })
+                } else {
+                    let posted =
+                        context.nic.post_accumulate(to_peer, source, window, SUM_AT, SUM, port);
+                    (posted, Pending::Accumulate { to, value })
+                };
+                self.await_end(posted, pending, context);
             }
             Task::Increment { to } => {
                 self.effects.entry(to).or_default().incremented[ASKED] += 1;
@@ -705,8 +712,7 @@ impl Script {
         let (window, port) = (self.window, &mut *context.port);
         let posted = context.nic.post_compare_swap(
             Peer(to),
-            window,
-            NUMBER_AT,
+            Span::new(window, NUMBER_AT, 8),
             expected,
             expected + 1,
             port,
@@ -779,6 +785,11 @@ impl Script {
             (Pending::Outside, Outcome::Failed(Fault::Denied)) => {}
             (Pending::Accumulate { to, value }, Outcome::Done) => {
                 self.effects.entry(to).or_default().added[DONE] += value;
+            }
+            (Pending::Fetch { to, value, before }, Outcome::Received(_)) => {
+                self.effects.entry(to).or_default().added[DONE] += value;
+                let before = context.port.memory.number(before.region, before.offset);
+                self.fetched.entry(to).or_default().push([before, before + value]);
             }
             (Pending::Increment { to, expected }, Outcome::Found(found)) => {
                 match found == expected {

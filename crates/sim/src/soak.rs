@@ -779,6 +779,20 @@ fn check_effects<V: Variant>(
                 done[kind] += known;
             }
         }
+        let fetched =
+            scenario.ranks().filter_map(|origin| world.application(origin).fetched.get(&target.0));
+        let mut fetched: Vec<[u64; 2]> = fetched.flatten().copied().collect();
+        fetched.sort_unstable();
+        // Fetches that nothing came in between have seen sums that do not overlap, up to the last.
+        let ends = fetched.iter().skip(1).map(|&[before, _]| before).chain([sum]);
+        if let Some(([before, after], end)) =
+            fetched.iter().zip(ends).find(|&(&[_, after], end)| after > end)
+        {
+            violations.push(format!(
+                "rank {}: a fetch has made {after} of {before}, but the next found {end}",
+                target.0
+            ));
+        }
         let names = ["sum", "number", "counter"];
         for (kind, found) in [sum, number, counter].into_iter().enumerate() {
             if !(done[kind]..=asked[kind]).contains(&found) {

@@ -87,9 +87,14 @@ fn kind(kind: &Kind, payload: usize) -> String {
             operator.0,
             also(last, "last"),
         ),
-        Kind::Swap { ticket, region, offset, expected, value } => {
-            format!("swap {ticket} in region {} at {offset}: {expected} becomes {value}", region.0)
-        }
+        Kind::Fetch { ticket, region, offset, operator } => format!(
+            "fetch {ticket} from region {} at {offset}, {payload} bytes, operator {}",
+            region.0, operator.0,
+        ),
+        Kind::Swap { ticket, region, offset, width, expected, value } => format!(
+            "swap {ticket} in region {} at {offset}, {width} bytes: {expected} becomes {value}",
+            region.0,
+        ),
         Kind::Found { ticket, value } => format!("{ticket} finds {value}"),
         Kind::Denied { ticket } => format!("{ticket} is denied"),
     }

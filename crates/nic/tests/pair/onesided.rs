@@ -1,6 +1,6 @@
-//! Put, get, accumulate, compare-and-swap; counters and triggers.
+//! Put, get, accumulate, fetch, compare-and-swap; counters and triggers.
 
-use ferrywire_nic::{Fault, Kind, Outcome, Posted, Region, Schedule, Span, Step};
+use ferrywire_nic::{Fault, Kind, Limits, Outcome, Posted, Region, Schedule, Span, Step};
 
 use crate::common::schedules::GROUP;
 use crate::common::{LOSSY, PLAIN, SUM, World, limits, pattern, peer};
@@ -11,7 +11,7 @@ const DENIED: Outcome = Outcome::Failed(Fault::Denied);
 fn opened(rail: ferrywire_nic::Promises) -> (World, Region) {
     let mut world = World::new(2, rail, &limits());
     let window = world.room(1, 20_000);
-    world.nics[1].open_region(window.region, window.len);
+    world.nics[1].open_piece(window);
     (world, window.region)
 }
 
@@ -73,13 +73,92 @@ fn a_swap_happens_if_the_value_is_what_was_expected() {
         let (mut world, region) = opened(rail);
         for (expected, value, found) in [(0, 7, 0), (0, 8, 7), (7, 9, 7), (9, 0, 9)] {
             let swap = world.act(0, |nic, port| {
-                nic.post_compare_swap(peer(1), region, 16, expected, value, port)
+                nic.post_compare_swap(peer(1), Span::new(region, 16, 8), expected, value, port)
             });
             world.calm();
             assert_eq!(world.outcome(0, swap), Some(Outcome::Found(found)));
         }
         world.assert_quiet();
     }
+}
+
+#[test]
+fn a_fetch_returns_what_was_there_and_changes_it() {
+    for rail in [PLAIN, LOSSY] {
+        for len in [1, 8, 3000] {
+            let (mut world, region) = opened(rail);
+            let there = Span::new(region, 40, len as u64);
+            world.act(1, |_, port| port.at_mut(there).copy_from_slice(&pattern(len)));
+            let source = world.lend(0, &vec![3; len]);
+            let before = world.room(0, len);
+            let fetch = world
+                .act(0, |nic, port| nic.post_fetch(peer(1), source, region, 40, SUM, before, port));
+            world.assert_pending(0, fetch);
+            world.calm();
+            world.assert_received(0, fetch, before, &pattern(len));
+            let after: Vec<u8> = pattern(len).iter().map(|byte| byte.wrapping_add(3)).collect();
+            assert_eq!(world.bytes(1, there), &after[..]);
+            world.assert_quiet();
+        }
+    }
+}
+
+#[test]
+fn a_fetch_of_a_peer_that_dies_ends() {
+    let (mut world, region) = opened(LOSSY);
+    let source = world.lend(0, &[1; 8]);
+    let before = world.room(0, 8);
+    let fetch =
+        world.act(0, |nic, port| nic.post_fetch(peer(1), source, region, 0, SUM, before, port));
+    world.act(0, |nic, port| nic.on_peer_down(peer(1), port));
+    assert_eq!(world.outcome(0, fetch), Some(Outcome::Failed(Fault::PeerDown(peer(1)))));
+}
+
+#[test]
+fn accumulates_change_memory_in_the_order_of_their_posts() {
+    // The first needs more frames than may be in flight.
+    let mut world = World::new(2, LOSSY, &Limits { frames_in_flight_max: 2, ..limits() });
+    let window = world.room(1, 20_000);
+    world.nics[1].open_piece(window);
+    let region = window.region;
+    let long = world.lend(0, &[1; 18_016]);
+    let short = world.lend(0, &[1; 8]);
+    let posts = [(long, 0), (short, 18_008)].map(|(source, offset)| {
+        world.act(0, |nic, port| nic.post_accumulate(peer(1), source, region, offset, SUM, port))
+    });
+    world.calm();
+    posts.into_iter().for_each(|posted| world.assert_done(0, posted));
+    let kinds = world.ports[0].sent.iter().map(|(_, envelope)| envelope.kind);
+    let ends: Vec<_> = kinds
+        .filter_map(|kind| match kind {
+            Kind::Accumulate { ticket, last: true, .. } => Some(ticket),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, posts.map(crate::common::ticket));
+}
+
+#[test]
+fn pieces_of_a_region_are_opened_and_closed_one_by_one() {
+    let (mut world, region) = opened(PLAIN);
+    world.nics[1].close_region(region);
+    for (offset, len) in [(100, 50), (150, 10), (200, 8)] {
+        world.nics[1].open_piece(Span::new(region, offset, len));
+    }
+    let put = |world: &mut World, offset, len| {
+        let source = world.lend(0, &pattern(len));
+        let put =
+            world.act(0, |nic, port| nic.post_put(peer(1), source, region, offset, None, port));
+        world.calm();
+        world.outcome(0, put) == Some(Outcome::Done)
+    };
+    assert!(put(&mut world, 100, 60) && put(&mut world, 149, 2) && put(&mut world, 200, 8));
+    assert!(!put(&mut world, 99, 2) && !put(&mut world, 159, 2) && !put(&mut world, 207, 2));
+    world.nics[1].close_piece(region, 150);
+    assert!(put(&mut world, 100, 50) && !put(&mut world, 149, 2));
+    world.nics[1].close_region(region);
+    assert!(!put(&mut world, 100, 1));
+    world.assert_quiet();
 }
 
 #[test]
@@ -99,7 +178,7 @@ fn what_is_out_of_bounds_is_denied() {
                     nic.post_get(peer(1), Span::new(region, offset, 9000), into, port)
                 }),
                 world.act(0, |nic, port| {
-                    nic.post_compare_swap(peer(1), region, offsets, 0, 1, port)
+                    nic.post_compare_swap(peer(1), Span::new(region, offsets, 8), 0, 1, port)
                 }),
             ];
             world.calm();
@@ -180,7 +259,7 @@ fn a_put_that_names_no_counter_of_ours_arrives_all_the_same() {
 fn one_sided_operations_on_oneself_work() {
     let mut world = World::new(1, PLAIN, &limits());
     let window = world.room(0, 64);
-    world.nics[0].open_region(window.region, 64);
+    world.nics[0].open_piece(window.first(64));
     let source = world.lend(0, b"hello");
     let put = world.act(0, |nic, port| nic.post_put(peer(0), source, window.region, 8, None, port));
     world.run_until_quiet();

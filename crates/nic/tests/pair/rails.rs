@@ -102,7 +102,7 @@ fn a_put_that_finds_the_rail_full_is_sent_once() {
     for len in [0, 5, 9000] {
         let mut world = World::acquainted(PLAIN, &limits());
         let window = world.room(1, 9000);
-        world.nics[1].open_region(window.region, window.len);
+        world.nics[1].open_piece(window);
         let source = world.lend(0, &pattern(len));
         world.ports[0].full = true;
         let put =

@@ -15,7 +15,7 @@ fn exchange(rail: Promises, mut disturb: impl FnMut(&mut World, usize, usize, us
     let long = world.lend(0, &pattern(9000));
     let rooms = [5, 5, 9000].map(|len| world.room(1, len));
     let window = world.lend(1, &[0; 64]);
-    world.nics[1].open_region(window.region, window.len);
+    world.nics[1].open_piece(window);
     let receives = [world.receive(1, 0, 1, rooms[0]), world.receive(1, 0, 3, rooms[2])];
     let sends = [
         world.send(0, 1, 1, eager),
@@ -411,7 +411,9 @@ fn one_of_everything(world: &mut World) -> Vec<Posted> {
         world.act(0, |nic, port| {
             nic.post_get(peer(1), ferrywire_nic::Span::new(region, 0, 8), into, port)
         }),
-        world.act(0, |nic, port| nic.post_compare_swap(peer(1), region, 0, 1, 2, port)),
+        world.act(0, |nic, port| {
+            nic.post_compare_swap(peer(1), Span::new(region, 0, 8), 1, 2, port)
+        }),
         world.act(0, |nic, port| {
             nic.post_accumulate(peer(1), small, region, 0, crate::common::SUM, port)
         }),
@@ -555,7 +557,7 @@ fn a_retry_does_not_read_memory_that_its_owner_has_back() {
 fn a_retry_does_not_read_memory_of_a_put_that_is_over() {
     let mut world = World::acquainted(LOSSY, &limits());
     let window = world.room(1, 64);
-    world.nics[1].open_region(window.region, window.len);
+    world.nics[1].open_piece(window);
     let source = world.lend(0, b"hello");
     let put = world.act(0, |nic, port| nic.post_put(peer(1), source, window.region, 0, None, port));
     world.run_until_quiet();
