@@ -7,7 +7,7 @@ import subprocess
 
 from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
-PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies"]
+PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies", "windows"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
 # The provider for shared memory works because these hosts are one machine.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]

@@ -47,6 +47,22 @@ fn programs_run_on_any_number_of_ranks() {
     }
 }
 
+/// Where the system does not let processes reach each other's memory, their NICs do.
+#[test]
+fn windows_need_no_permission_of_the_system() {
+    let folder = Folder::new("aloof");
+    let program = compiled(ferry_cc(), "windows", &folder);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tools/aloof.c");
+    let aloof = folder.join("aloof");
+    let mut compiler = Command::new("cc");
+    let output = compiler.arg("-o").arg(&aloof).arg(source).output().expect("a compiler of C");
+    succeeded(&output, "aloof");
+    let aloof = aloof.to_str().expect("a path of ours");
+    for ranks in RANKS {
+        succeeded(&run_with(&program, *ranks, &[aloof], &[]), "windows");
+    }
+}
+
 /// User code on the NIC, from C.
 #[test]
 fn modules_are_loaded_and_used() {

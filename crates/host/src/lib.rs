@@ -74,7 +74,7 @@ pub use {
     around::{wait_around, wait_for_around},
     completion::Keep,
     driver::{Driver, Finished},
-    port::{HostPort, Operators},
+    port::{HostPort, Operators, RegionAccess},
     rank::Rank,
     service::RunningService,
     shm::{PLANES, Process, Segment},

@@ -1,7 +1,8 @@
 //! User memory, as the NIC names it.
 //!
 //! The memory of a process is one region, and an offset in it is an address: lending a buffer costs nothing, and a span
-//! can be handed to another process unchanged.
+//! can be handed to another process unchanged. Offsets in other regions are addresses, too: a region says which pieces
+//! of memory a peer may reach, and how it changes them.
 //!
 //! Invariants, cited below by number.
 //!   I1. A caller that gives a span to the NIC, through [`crate::Driver::submit`], vouches that it may lend the bytes,

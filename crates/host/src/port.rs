@@ -4,11 +4,11 @@
 //!   I1. Spans come from the NIC, which has them from [`crate::Driver::submit`]: their bytes are lent.
 //!   I2. The NIC asks only for what its protocol permits: a span that is being written is not read.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use ferrywire_nic::{
-    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef, Ticket,
-    Time,
+    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Region, Sent, Span, StepRef,
+    Ticket, Time,
 };
 
 use crate::claims::Claims;
@@ -35,6 +35,17 @@ impl Operators {
     }
 }
 
+/// How peers change the memory of an open region: atomically also with respect to processes that do not go through this
+/// NIC. An address is one of this process, in a piece of the region that is open. Numbers come from a peer, and what makes
+/// no sense is ignored.
+pub trait RegionAccess: Send {
+    /// Combines `bytes` into memory, element by element. `before` gets what was there.
+    fn accumulate(&self, operator: Operator, bytes: &[u8], address: u64, before: Option<&mut [u8]>);
+
+    /// Stores `value` in the `width` bytes at the address if they hold `expected`; returns what they held.
+    fn compare_swap(&self, address: u64, width: u64, expected: u64, value: u64) -> u64;
+}
+
 /// The port of a rank on a machine.
 pub struct HostPort {
     pub(crate) rail: Rails,
@@ -46,6 +57,8 @@ pub struct HostPort {
     pub(crate) silent: Vec<Peer>,
     pub(crate) reductions: Reductions,
     operators: Operators,
+    /// How the memory of open regions is changed.
+    regions: HashMap<Region, Box<dyn RegionAccess>>,
     /// Memory of the NIC itself.
     claims: Claims,
     born_ns: u64,
@@ -126,9 +139,20 @@ impl HostPort {
             silent: Vec::new(),
             reductions: Reductions::default(),
             operators,
+            regions: HashMap::new(),
             claims: Claims::default(),
             born_ns: monotonic_ns(),
         }
+    }
+
+    /// Says how peers change the memory of a region, before the NIC opens it.
+    pub fn open_region(&mut self, region: Region, access: Box<dyn RegionAccess>) {
+        self.regions.insert(region, access);
+    }
+
+    /// Forgets a region that the NIC has closed.
+    pub fn close_region(&mut self, region: Region) {
+        self.regions.remove(&region);
     }
 }
 
@@ -187,20 +211,29 @@ impl Port for HostPort {
     }
 
     fn accumulate(&mut self, operator: Operator, bytes: &[u8], into: Span) {
+        if into.region != memory::MEMORY {
+            if let Some(access) = self.regions.get(&into.region) {
+                access.accumulate(operator, bytes, into.offset, None);
+            }
+            return;
+        }
         // SAFETY: I1, I2.
         let into = unsafe { memory::bytes_mut(into) };
         (self.operators.combine)(operator, bytes, into);
     }
 
-    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
-        // SAFETY: I1, I2: all other accesses go through this NIC, too.
-        let place = unsafe { memory::bytes_mut(at) };
-        let mut found = [0; 8];
-        found.copy_from_slice(place);
-        if u64::from_le_bytes(found) == expected {
-            place.copy_from_slice(&value.to_le_bytes());
+    fn fetch(&mut self, operator: Operator, bytes: &[u8], into: Span, before: Span) {
+        // SAFETY: the NIC has claimed it for this.
+        let before = unsafe { memory::bytes_mut(before) };
+        before.fill(0);
+        if let Some(access) = self.regions.get(&into.region) {
+            access.accumulate(operator, bytes, into.offset, Some(before));
         }
-        u64::from_le_bytes(found)
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        let access = self.regions.get(&at.region);
+        access.map_or(0, |access| access.compare_swap(at.offset, at.len, expected, value))
     }
 
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {

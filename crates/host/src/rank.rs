@@ -92,6 +92,15 @@ impl Rank {
         Peer(self.me - self.local_rank)
     }
 
+    /// Whether a rank is on this host.
+    pub fn is_here(&self, peer: Peer) -> bool {
+        self.local_rank_of(peer).is_some()
+    }
+
+    fn local_rank_of(&self, peer: Peer) -> Option<u32> {
+        peer.0.checked_sub(self.first_here().0).filter(|&rank| rank < self.segment.ranks())
+    }
+
     /// Claims memory that the ranks of this host can share, and that no other call will get. Returns its place, for
     /// [`Rank::map_memory`].
     pub fn claim_memory(&self, bytes: u64) -> Option<u64> {
@@ -107,9 +116,7 @@ impl Rank {
     pub fn reach(&self, peer: Peer) -> MemoryAccess {
         let mut known = self.reaches.lock().unwrap_or_else(PoisonError::into_inner);
         *known.entry(peer).or_insert_with(|| {
-            let here =
-                peer.0.checked_sub(self.first_here().0).filter(|&rank| rank < self.segment.ranks());
-            here.map_or(MemoryAccess::Not, |rank| {
+            self.local_rank_of(peer).map_or(MemoryAccess::Not, |rank| {
                 MemoryAccess::find(job::this_process().word, self.segment.process(rank))
             })
         })

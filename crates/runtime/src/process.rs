@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use ferrywire_host::nic::Peer;
+use ferrywire_host::nic::{Peer, Region};
 use ferrywire_host::{Driver, Rank, RunningService};
 use ferrywire_mpi::agreement::Agreement;
 use ferrywire_mpi::collective::Locality;
@@ -24,6 +24,8 @@ pub struct Process {
     /// Whether several threads make calls at the same time, so that more than one plane may pay.
     has_threads: bool,
     user_operators: AtomicUsize,
+    /// Numbers that regions of windows have had.
+    regions: AtomicU32,
     lost: Arc<Lost>,
 }
 
@@ -67,6 +69,7 @@ impl Process {
             agreement,
             has_threads,
             user_operators: AtomicUsize::new(0),
+            regions: AtomicU32::new(1),
             lost: Lost::nobody(),
         }
     }
@@ -119,6 +122,11 @@ impl Process {
     /// else 0.
     pub fn plane_vote(&self) -> u64 {
         if self.has_threads && self.rank.has_cores_to_spare() { !0 } else { 0 }
+    }
+
+    /// The first of two regions for a new window. No other window has had them, so nobody mistakes it for an old one.
+    pub(crate) fn next_regions(&self) -> Region {
+        Region(self.regions.fetch_add(2, Ordering::Relaxed))
     }
 
     /// Counts an open schedule that needs a user-defined operator.

@@ -6,10 +6,15 @@
 //! other, and accumulates there take the locks of its stripes. So each kind of memory has one mechanism for each width of
 //! elements, and two accumulates on the same elements never use different ones.
 //!
+//! Other hosts, and processes that the kernel does not let reach each other, go through the NIC of the target, which its
+//! agent drives while the application is away. It changes memory by the same mechanisms.
+//!
 //! | file | what it is |
 //! |---|---|
 //! | `create.rs` | creating and freeing windows |
 //! | `access.rs` | put, get, accumulate and compare-and-swap |
+//! | `remote.rs` | the same through the NIC of the target |
+//! | `exposed.rs` | what the NIC of the target does then |
 //! | `element.rs` | atomic operations on the elements of shared memory |
 //! | `epoch.rs` | fences, groups, locks: when accesses are allowed, and when they are complete |
 
@@ -17,10 +22,12 @@ mod access;
 mod create;
 mod element;
 mod epoch;
+mod exposed;
+mod remote;
 
 use std::fmt;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ferrywire_host::shm::{SharedMemory, WindowControls};
 
@@ -31,15 +38,20 @@ pub use epoch::Locking;
 use crate::comm_create::CreateError;
 use crate::failure::Failure;
 use epoch::Epochs;
+use exposed::Exposed;
+use remote::PostedAccesses;
 
 /// A window, as one of its members sees it.
 pub struct Window {
-    controls: WindowControls,
+    controls: Arc<WindowControls>,
     /// The memory of all members, if the library has allocated it.
     memory: Option<SharedMemory>,
     /// Our rank.
     rank: u32,
+    /// Our part as our NIC exposes it, if anybody needs that.
+    exposed: Option<Exposed>,
     epochs: Mutex<Epochs>,
+    posted: Mutex<PostedAccesses>,
 }
 
 /// Why a call of a window failed.
@@ -51,8 +63,10 @@ pub enum WindowError {
     NotCreated(CreateError),
     /// A member has no memory, or the address space is full.
     NoMemory,
-    /// The members are on several hosts.
+    /// The members are on several hosts and cannot share memory.
     SeveralHosts,
+    /// The operation is not implemented between hosts.
+    NotBetweenHosts(&'static str),
     /// No epoch in which the rank may be accessed is open.
     NoEpoch(u32),
     /// An epoch of the same kind is open already, or none is.
@@ -84,12 +98,14 @@ impl fmt::Display for WindowError {
             WindowError::NotCreated(error) => write!(f, "{error}"),
             WindowError::NoMemory => write!(f, "a rank has no memory for its part of the window"),
             WindowError::SeveralHosts => {
-                write!(f, "windows of ranks on several hosts are not implemented yet")
+                write!(f, "the ranks are on several hosts, which share no memory")
             }
             WindowError::NoEpoch(rank) => {
                 write!(f, "no epoch is open in which rank {rank} may be accessed")
             }
-            WindowError::WrongEpoch(why) | WindowError::NotAttached(why) => f.write_str(why),
+            WindowError::WrongEpoch(why)
+            | WindowError::NotAttached(why)
+            | WindowError::NotBetweenHosts(why) => f.write_str(why),
             WindowError::OutOfRange(rank) => {
                 write!(f, "the access is outside the window of rank {rank}")
             }

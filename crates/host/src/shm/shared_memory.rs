@@ -30,6 +30,11 @@ impl SharedMemory {
         self.map.start()
     }
 
+    /// The address of a byte of it, in this process.
+    pub fn address(&self, at: u64) -> u64 {
+        (self.start().as_ptr().expose_provenance() as u64).wrapping_add(at)
+    }
+
     /// Reserves memory for a part of it, so that touching that part cannot fail. Other parts must not be touched.
     pub fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
         if bytes == 0 { Ok(()) } else { map::reserve(&self.file, self.offset + at, bytes) }

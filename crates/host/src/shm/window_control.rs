@@ -24,12 +24,14 @@ pub struct WindowControl {
     lock: ProcessLock,
     /// The unit of displacements, in bytes.
     unit: AtomicU32,
+    /// The region of the rank's NIC.
+    region: AtomicU32,
+    /// Locks for what no atomic instruction does, by place.
+    stripes: [ProcessLock; STRIPES],
     /// Where it begins: an offset in shared memory, or an address of its process.
     base: AtomicU64,
     /// Its length.
     bytes: AtomicU64,
-    /// Locks for what no atomic instruction does, by place.
-    stripes: [ProcessLock; STRIPES],
 }
 
 /// The memory that a rank has attached to a dynamic window.
@@ -43,7 +45,7 @@ pub struct AttachedMemory {
 }
 
 /// Locks for parts of a rank's memory.
-const STRIPES: usize = 58;
+const STRIPES: usize = 57;
 /// Bytes of memory that have one lock.
 const STRIPE_BYTES: u64 = 4096;
 /// The most pieces of memory that a rank attaches to a dynamic window.
@@ -63,6 +65,8 @@ pub struct WindowPart {
     pub bytes: u64,
     /// The unit of displacements, in bytes.
     pub unit: u32,
+    /// The region of its NIC through which it is reached, or 0 if that is not necessary.
+    pub region: u32,
 }
 
 impl WindowControls {
@@ -113,6 +117,7 @@ impl WindowControl {
         self.base.store(part.base, Ordering::Relaxed);
         self.bytes.store(part.bytes, Ordering::Relaxed);
         self.unit.store(part.unit, Ordering::Relaxed);
+        self.region.store(part.region, Ordering::Relaxed);
     }
 
     /// Where the part is.
@@ -122,6 +127,7 @@ impl WindowControl {
             base: self.base.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             unit: self.unit.load(Ordering::Relaxed),
+            region: self.region.load(Ordering::Relaxed),
         }
     }
 
@@ -246,7 +252,7 @@ mod tests {
         assert_eq!(locks(0, 0), 1);
         assert_eq!(locks(4095, 1), 1);
         assert_eq!(locks(4095, 2), 2);
-        assert_eq!(locks(57 * 4096, 4097), 2);
+        assert_eq!(locks(56 * 4096, 4097), 2);
         assert_eq!(locks(12345, 1 << 30), STRIPES);
         // Whoever has one of them keeps others out.
         control.alone(0, 8, || assert!(!control.stripes[0].try_acquire(Hold::Exclusive)));

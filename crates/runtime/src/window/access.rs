@@ -7,11 +7,12 @@
 use std::cell::Cell;
 use std::io;
 
-use ferrywire_host::nic::{Operator, Peer};
+use ferrywire_host::nic::{Operator, Region};
 use ferrywire_host::shm::{MemoryAccess, WindowControl};
 use ferrywire_mpi::datatype::{Datatype, Memory};
 
 use super::element::{self, Change};
+use super::remote::Remote;
 use super::{Window, WindowError, WindowResult};
 use crate::comm::Comm;
 
@@ -32,7 +33,9 @@ pub struct TargetData<'a> {
 struct Target<'a> {
     rank: u32,
     control: &'a WindowControl,
-    /// The range of the window that they span, from its beginning.
+    /// Where the first is, from the beginning of the window.
+    first: u64,
+    /// The range of the window that they span.
     start: u64,
     len: u64,
     place: Location,
@@ -46,12 +49,17 @@ enum Location {
     Shared(*mut u8),
     /// An address in a process.
     Process(MemoryAccess, u64),
+    /// Memory that only the NIC of the target reaches.
+    Remote(Remote),
 }
 
 impl Window {
     /// Writes `bytes`, the packed form of as many elements.
     pub fn put(&self, comm: Comm<'_>, data: TargetData<'_>, bytes: &[u8]) -> WindowResult {
         let mut target = self.target(comm, data)?;
+        if let Location::Remote(remote) = target.place {
+            return self.put_remote(comm, data, remote, bytes);
+        }
         data.datatype.unpack(data.count, bytes, &mut target);
         target.done()
     }
@@ -59,6 +67,9 @@ impl Window {
     /// Reads elements into `bytes`, in packed form.
     pub fn get(&self, comm: Comm<'_>, data: TargetData<'_>, bytes: &mut [u8]) -> WindowResult {
         let target = self.target(comm, data)?;
+        if let Location::Remote(remote) = target.place {
+            return self.get_remote(comm, data, remote, bytes);
+        }
         data.datatype.pack(data.count, &target, bytes);
         target.done()
     }
@@ -74,12 +85,18 @@ impl Window {
         before: Option<&mut [u8]>,
     ) -> WindowResult {
         let mut target = self.target(comm, data)?;
-        let change = Change::new(operator);
-        if let (Location::Shared(first), true) = (target.place, change.is_atomic()) {
-            let (control, start) = (target.control, target.start);
-            let mut elements = Elements { first, control, start, change, before };
-            data.datatype.unpack(data.count, source, &mut elements);
-            return Ok(());
+        let change = Change::new(operator).expect("a predefined operator");
+        match target.place {
+            Location::Remote(remote) => {
+                return self.accumulate_remote(comm, data, remote, change, source, before);
+            }
+            Location::Shared(first) if change.is_atomic() => {
+                let (control, start) = (target.control, target.first);
+                let mut elements = Elements { first, control, start, change, before };
+                data.datatype.unpack(data.count, source, &mut elements);
+                return Ok(());
+            }
+            _ => {}
         }
         let (start, len) = (target.start, target.len);
         target.control.alone(start, len, || {
@@ -104,12 +121,18 @@ impl Window {
         before: &mut [u8],
     ) -> WindowResult {
         let mut target = self.target(comm, data)?;
-        if let Location::Shared(at) = target.place {
-            // SAFETY: I1.
-            if let Some(old) = unsafe { element::compare_swap(at, expected, value) } {
-                before.copy_from_slice(&old[..before.len()]);
-                return Ok(());
+        match target.place {
+            Location::Remote(remote) => {
+                return self.compare_swap_remote(comm, remote, expected, value, before);
             }
+            Location::Shared(at) => {
+                // SAFETY: I1.
+                if let Some(old) = unsafe { element::compare_swap(at, expected, value) } {
+                    before.copy_from_slice(&old[..before.len()]);
+                    return Ok(());
+                }
+            }
+            Location::Process(..) => {}
         }
         let (start, len) = (target.start, target.len);
         target.control.alone(start, len, || {
@@ -121,10 +144,10 @@ impl Window {
         target.done()
     }
 
-    /// The address of the part of a member in this process, and its length. `None` if the memory is not shared.
+    /// The address of the part of a member in this process, and its length. `None` if the memory is not shared with it.
     pub fn shared_part(&self, rank: u32) -> Option<(*mut u8, u64)> {
         let memory = self.memory.as_ref()?;
-        let part = self.controls.of(rank).part();
+        let part = Some(self.controls.of(rank).part()).filter(|part| part.region == 0)?;
         let start = usize::try_from(part.base).ok()?;
         Some((memory.start().as_ptr().wrapping_add(start), part.bytes))
     }
@@ -135,21 +158,27 @@ impl Window {
     }
 
     /// Attaches memory to a dynamic window.
-    pub fn attach(&self, address: u64, bytes: u64) -> WindowResult {
+    pub fn attach(&self, comm: Comm<'_>, address: u64, bytes: u64) -> WindowResult {
         let attached = self.controls.attached(self.rank);
         let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
         match attached.add(address, bytes) {
-            true => Ok(()),
+            true => {
+                self.expose_piece(comm, address, bytes);
+                Ok(())
+            }
             false => Err(WindowError::NotAttached("too much memory is attached to the window")),
         }
     }
 
     /// Detaches memory from a dynamic window.
-    pub fn detach(&self, address: u64) -> WindowResult {
+    pub fn detach(&self, comm: Comm<'_>, address: u64) -> WindowResult {
         let attached = self.controls.attached(self.rank);
         let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
         match attached.remove(address) {
-            true => Ok(()),
+            true => {
+                self.conceal_piece(comm, address);
+                Ok(())
+            }
             false => Err(WindowError::NotAttached("no attached memory begins at this address")),
         }
     }
@@ -158,7 +187,7 @@ impl Window {
     #[inline]
     fn target(&self, comm: Comm<'_>, data: TargetData<'_>) -> WindowResult<Target<'_>> {
         let TargetData { rank, displacement, count, datatype } = data;
-        self.begin_access(rank)?;
+        self.begin_access(comm, rank)?;
         let control = self.controls.of(rank);
         let part = control.part();
         let outside = || WindowError::OutOfRange(rank);
@@ -174,7 +203,10 @@ impl Window {
         let [start, end] = [start, end].map(|at| u64::try_from(at).ok());
         let (start, end) = start.zip(end).ok_or_else(outside)?;
         let len = end - start;
+        let region = Some(part.region).filter(|&region| region != 0 && rank != self.rank);
         let inside = match self.controls.attached(rank) {
+            // Its NIC knows what it has attached.
+            Some(_) if region.is_some() => true,
             Some(attached) => len == 0 || attached.holds(start, len),
             None => end <= part.bytes,
         };
@@ -182,17 +214,19 @@ impl Window {
             return Err(outside());
         }
         let at = part.base.wrapping_add_signed(first);
-        let place = match &self.memory {
-            Some(memory) => {
+        let peer = || comm.members().group().peer_of(rank);
+        let place = match (&self.memory, region) {
+            (_, Some(region)) => {
+                Location::Remote(Remote { rank, peer: peer(), region: Region(region), address: at })
+            }
+            (Some(memory), None) => {
                 let at = usize::try_from(at).map_err(|_| outside())?;
                 Location::Shared(memory.start().as_ptr().wrapping_add(at))
             }
-            None => {
-                let peer: Peer = comm.members().group().peer_of(rank);
-                Location::Process(comm.process().rank().reach(peer), at)
-            }
+            (None, None) => Location::Process(comm.process().rank().reach(peer()), at),
         };
-        Ok(Target { rank, control, start, len, place, trouble: Cell::new(None) })
+        let first = first.cast_unsigned();
+        Ok(Target { rank, control, first, start, len, place, trouble: Cell::new(None) })
     }
 }
 
@@ -228,6 +262,7 @@ impl Memory for Target<'_> {
                 // SAFETY: `into` is ours; I1.
                 self.note(unsafe { access.read(from, into, len as u64) });
             }
+            Location::Remote(_) => unreachable!("its NIC reads it"),
         }
     }
 
@@ -246,6 +281,7 @@ impl Memory for Target<'_> {
                 // SAFETY: `from` is ours; I1.
                 self.note(unsafe { access.write(from, into, len as u64) });
             }
+            Location::Remote(_) => unreachable!("its NIC writes it"),
         }
     }
 }
@@ -257,13 +293,13 @@ fn offset_by(first: *mut u8, offset: i64) -> *mut u8 {
 }
 
 /// Elements of shared memory that are changed one by one.
-struct Elements<'a> {
-    first: *mut u8,
-    control: &'a WindowControl,
+pub(super) struct Elements<'a> {
+    pub(super) first: *mut u8,
+    pub(super) control: &'a WindowControl,
     /// The place of the first in the window.
-    start: u64,
-    change: Change,
-    before: Option<&'a mut [u8]>,
+    pub(super) start: u64,
+    pub(super) change: Change,
+    pub(super) before: Option<&'a mut [u8]>,
 }
 
 impl Memory for Elements<'_> {
@@ -292,7 +328,8 @@ impl Elements<'_> {
     /// Changes an element that is not aligned, under the lock of its stripe: all that change it find it so.
     #[cold]
     fn change_alone(&self, at: *mut u8, source: &[u8]) -> [u8; 8] {
-        let place = self.start.wrapping_add((at.addr() - self.first.addr()) as u64);
+        let distance = at.addr().wrapping_sub(self.first.addr()) as u64;
+        let place = self.start.wrapping_add(distance);
         self.control.alone(place, source.len() as u64, || {
             let mut old = [0; 8];
             let mut new = [0; 8];

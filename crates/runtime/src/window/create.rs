@@ -1,11 +1,12 @@
 //! Creating and freeing windows.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use ferrywire_host::shm::{WindowControls, WindowPart};
-use ferrywire_mpi::collective::Locality;
+use ferrywire_host::shm::{MemoryAccess, WindowControls, WindowPart};
 
 use super::epoch::Epochs;
+use super::exposed::Exposed;
+use super::remote::PostedAccesses;
 use super::{Window, WindowError, WindowResult};
 use crate::comm::Comm;
 
@@ -43,75 +44,120 @@ const PART_ALIGNMENT: u64 = 64 << 10;
 impl Comm<'_> {
     /// Creates a window. All members call it, in a communicator that serves only this window.
     pub fn create_window(self, space: WindowSpace) -> WindowResult<Window> {
-        self.check_one_host()?;
-        let lens = self.gather_for_window(&[space.bytes.cast_signed()])?;
-        let lens: Vec<u64> = lens.into_iter().map(i64::cast_unsigned).collect();
+        let local_ranks = self.local_ranks()?;
         let (members, me) = (self.members().group().size(), self.members().rank());
-        let (starts, total) = starts_of(&lens, space.kind);
+        let several_hosts = local_ranks.len() < members as usize;
+        if several_hosts && space.kind == (WindowKind::Allocated { adjacent: true }) {
+            return Err(WindowError::SeveralHosts);
+        }
+        let lens = self.gather_for_window(&[space.bytes.cast_signed()])?;
+        let local_lens: Vec<u64> =
+            local_ranks.iter().map(|&rank| lens[rank as usize].cast_unsigned()).collect();
+        let (starts, total) = starts_of(&local_lens, space.kind);
+        let my_place = local_ranks.iter().position(|&rank| rank == me).expect("we are here");
+        let my_start = starts[my_place];
         let dynamic = space.kind == WindowKind::Dynamic;
         let control_bytes = WindowControls::bytes(members, dynamic);
         let shared = matches!(space.kind, WindowKind::Allocated { .. }).then_some(total);
-        let places = self.claim_for_all(control_bytes, shared)?;
+        let places = self.claim_for_host(local_ranks[0], control_bytes, shared)?;
         // From here on a failure is everybody's, so that nobody waits for a rank that has given up.
         let made = places.and_then(|(control_place, memory_place)| {
             let host = self.process().rank();
             let controls = host.map_memory(control_place, control_bytes).ok()?;
-            let controls = WindowControls::new(controls, members, dynamic);
+            let controls = Arc::new(WindowControls::new(controls, members, dynamic));
             let memory =
                 shared.map(|total| host.map_memory(memory_place, total)).transpose().ok()?;
             if let Some(memory) = &memory {
-                memory.reserve(starts[me as usize], space.bytes).ok()?;
+                memory.reserve(my_start, space.bytes).ok()?;
             }
             Some((controls, memory))
         });
-        if let Some((controls, _)) = &made {
-            let base = match space.kind {
-                WindowKind::Allocated { .. } => starts[me as usize],
-                WindowKind::Own { address } => address,
-                WindowKind::Dynamic => 0,
-            };
-            controls.of(me).set_part(WindowPart { base, bytes: space.bytes, unit: space.unit });
-        }
-        let failures = self.gather_for_window(&[i64::from(made.is_none())])?;
-        let Some((controls, memory)) = made.filter(|_| failures.iter().all(|&failed| failed == 0))
-        else {
+        let reaches = shared.is_some() || self.reaches_all(&local_ranks);
+        let region = self.process().next_regions();
+        let address = match (&made, space.kind) {
+            (Some((_, Some(memory))), _) => memory.address(my_start),
+            (_, WindowKind::Own { address }) => address,
+            _ => 0,
+        };
+        let facts = [
+            i64::from(made.is_some()) | i64::from(reaches) << 1,
+            address.cast_signed(),
+            space.unit.into(),
+            region.0.into(),
+        ];
+        let all = self.gather_for_window(&facts)?;
+        let all: Vec<&[i64]> = all.chunks_exact(facts.len()).collect();
+        let is_made = all.iter().all(|facts| facts[0] & 1 != 0);
+        let Some((controls, memory)) = made.filter(|_| is_made) else {
             return Err(WindowError::NoMemory);
         };
-        Ok(Window { controls, memory, rank: me, epochs: Mutex::new(Epochs::default()) })
+        let all_reach = all.iter().all(|facts| facts[0] & 2 != 0);
+        // Each member writes what all know, so none has to wait for another.
+        for (rank, facts) in (0..).zip(&all) {
+            let local = local_ranks.binary_search(&rank).ok();
+            let base = match (local, &memory) {
+                (Some(place), Some(_)) => starts[place],
+                _ => facts[1].cast_unsigned(),
+            };
+            controls.of(rank).set_part(WindowPart {
+                base,
+                bytes: lens[rank as usize].cast_unsigned(),
+                unit: u32::try_from(facts[2]).expect("it was one"),
+                region: match local.is_some() && all_reach {
+                    true => 0,
+                    false => u32::try_from(facts[3]).expect("it was one"),
+                },
+            });
+        }
+        let exposed = (several_hosts || !all_reach).then(|| Exposed::new(region));
+        let epochs = Mutex::new(Epochs::default());
+        let posted = Mutex::new(PostedAccesses::default());
+        let window = Window { controls, memory, rank: me, exposed, epochs, posted };
+        window.expose(self, address, space.bytes);
+        // Others may access us as soon as they have created it.
+        self.gather_for_window(&[0])?;
+        Ok(window)
     }
 
     /// Frees a window, when no member accesses it any more.
     pub fn free_window(self, window: &Window) -> WindowResult {
         window.check_free()?;
+        window.finish(self, None)?;
         self.gather_for_window(&[0])?;
+        window.conceal(self);
         let part = window.controls.of(window.rank).part();
         if let Some(memory) = &window.memory {
             memory.give_back(part.base, part.bytes);
         }
         // Others may still be reading where their own part is.
         self.gather_for_window(&[0])?;
-        if window.rank == 0 {
+        if self.local_ranks()?[0] == window.rank {
             window.controls.give_back();
         }
         Ok(())
     }
 
-    /// Checks that all members are on this host.
-    fn check_one_host(self) -> WindowResult {
-        if self.process().locality() != Locality::Unknown {
-            return Ok(());
-        }
-        let here = self.process().rank().first_here().0;
-        let hosts = self.gather_for_window(&[here.into()])?;
-        match hosts.iter().all(|&host| host == i64::from(here)) {
-            true => Ok(()),
-            false => Err(WindowError::SeveralHosts),
-        }
+    /// The members on this host, in order.
+    fn local_ranks(self) -> WindowResult<Vec<u32>> {
+        let group = self.members().group();
+        let is_here = |&rank: &u32| self.process().rank().is_here(group.peer_of(rank));
+        Ok((0..group.size()).filter(is_here).collect())
     }
 
-    /// Rank 0 claims the memory of all members, and tells them where it is. `None` if there is none.
-    fn claim_for_all(
+    /// Whether the system lets us reach the memory of the next member on this host. If it does not, the same holds for
+    /// the others.
+    fn reaches_all(self, local_ranks: &[u32]) -> bool {
+        let me = self.members().rank();
+        let next = local_ranks.iter().find(|&&rank| rank > me).unwrap_or(&local_ranks[0]);
+        let peer = self.members().group().peer_of(*next);
+        self.process().rank().reach(peer) != MemoryAccess::Not
+    }
+
+    /// The first member of each host claims the memory of all members there, and tells them where it is. `None` if there
+    /// is none.
+    fn claim_for_host(
         self,
+        first: u32,
         control_bytes: u64,
         shared: Option<u64>,
     ) -> WindowResult<Option<(u64, u64)>> {
@@ -123,10 +169,11 @@ impl Comm<'_> {
             let memory_place = shared.map_or(Some(0), |total| host.claim_memory(total))?;
             Some([control_place, memory_place].map(u64::cast_signed))
         };
-        let mine = if self.members().rank() == 0 { claim() } else { None };
+        let mine = if self.members().rank() == first { claim() } else { None };
         let all = self.gather_for_window(&mine.unwrap_or([NOWHERE; 2]))?;
-        let [control_place, memory_place] = [all[0], all[1]].map(i64::cast_unsigned);
-        Ok((all[0] != NOWHERE).then_some((control_place, memory_place)))
+        let at = 2 * first as usize;
+        let [control_place, memory_place] = [all[at], all[at + 1]].map(i64::cast_unsigned);
+        Ok((all[at] != NOWHERE).then_some((control_place, memory_place)))
     }
 
     fn gather_for_window(self, mine: &[i64]) -> WindowResult<Vec<i64>> {

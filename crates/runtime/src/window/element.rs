@@ -12,7 +12,7 @@ use ferrywire_mpi::operation::{self, Number, Operation};
 /// How an accumulate changes an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    operator: Operator,
+    pub(super) operator: Operator,
     pub(super) number: Number,
     way: Way,
 }
@@ -30,9 +30,9 @@ enum Way {
 }
 
 impl Change {
-    /// The change that a predefined operator makes.
-    pub(super) fn new(operator: Operator) -> Change {
-        let (operation, number) = operation::meaning(operator).expect("a predefined operator");
+    /// The change that an operator makes, if it is predefined.
+    pub(super) fn new(operator: Operator) -> Option<Change> {
+        let (operation, number) = operation::meaning(operator)?;
         use Number::{I8, I16, I32, I64, U8, U16, U32, U64};
         let way = match (operation, number) {
             (Operation::Replace, _) => Way::Replace,
@@ -40,7 +40,17 @@ impl Change {
             (Operation::Sum, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64) => Way::Add,
             _ => Way::Combine,
         };
-        Change { operator, number, way }
+        Some(Change { operator, number, way })
+    }
+
+    /// Whether elements have a gap between their value and their index, which their packed form has not.
+    pub(super) fn has_gap(self) -> bool {
+        self.number == Number::I16AndI32
+    }
+
+    /// The length of an element in memory.
+    pub(super) fn memory_bytes(self) -> u64 {
+        if self.has_gap() { GAPPED_BYTES as u64 } else { self.number.bytes() }
     }
 
     /// Combines elements that no other code accesses meanwhile.
@@ -127,6 +137,32 @@ pub(super) unsafe fn compare_swap(at: *mut u8, expected: &[u8], value: &[u8]) ->
     })
 }
 
+/// Elements with gaps, from their packed form.
+pub(super) fn with_gaps(packed: &[u8]) -> Vec<u8> {
+    let spread = |element: &[u8]| {
+        let mut spread = [0; GAPPED_BYTES];
+        spread[..2].copy_from_slice(&element[..2]);
+        spread[4..].copy_from_slice(&element[2..]);
+        spread
+    };
+    packed.chunks_exact(PACKED_BYTES).flat_map(spread).collect()
+}
+
+/// The packed form of elements with gaps.
+pub(super) fn without_gaps(spread: &[u8]) -> Vec<u8> {
+    let pack = |element: &[u8]| {
+        let mut packed = [0; PACKED_BYTES];
+        packed[..2].copy_from_slice(&element[..2]);
+        packed[2..].copy_from_slice(&element[4..]);
+        packed
+    };
+    spread.chunks_exact(GAPPED_BYTES).flat_map(pack).collect()
+}
+
+/// Bytes of a short and its index, with the gap between them and without.
+const GAPPED_BYTES: usize = 8;
+const PACKED_BYTES: usize = 6;
+
 fn is_aligned(at: *mut u8, bytes: usize) -> bool {
     at.addr().is_multiple_of(bytes.max(1))
 }
@@ -136,4 +172,17 @@ fn widened(bytes: &[u8]) -> [u8; 8] {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     wide
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_come_and_go() {
+        let packed: Vec<u8> = (1..=12).collect();
+        let spread = with_gaps(&packed);
+        assert_eq!(spread, [1, 2, 0, 0, 3, 4, 5, 6, 7, 8, 0, 0, 9, 10, 11, 12]);
+        assert_eq!(without_gaps(&spread), packed);
+    }
 }

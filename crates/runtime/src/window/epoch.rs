@@ -1,7 +1,8 @@
 //! Epochs: when accesses to a window are allowed, and when they are complete.
 //!
-//! On one host an access is complete when its call returns, so an epoch only orders accesses: a fence by a barrier, a
-//! group of ranks by empty messages, a lock by the word of its target.
+//! An epoch orders accesses: a fence by a barrier, a group of ranks by empty messages, a lock by the word of its target.
+//! On one host an access is complete when its call returns. Accesses through the NIC of the target may not be, so all that
+//! ends an epoch waits for them first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{Ordering, fence};
@@ -53,7 +54,7 @@ const COMPLETE: u32 = 1;
 impl Window {
     /// Checks that an epoch allows accesses to a rank.
     #[inline]
-    pub(super) fn begin_access(&self, rank: u32) -> WindowResult {
+    pub(super) fn begin_access(&self, comm: Comm<'_>, rank: u32) -> WindowResult {
         let mut epochs = self.epochs();
         let open = epochs.fenced
             || epochs.locked.contains_key(&rank)
@@ -62,22 +63,52 @@ impl Window {
             return Ok(());
         }
         let Some(all) = &mut epochs.all else { return Err(WindowError::NoEpoch(rank)) };
-        if all.checked && all.held.insert(rank) {
+        if all.checked && !all.held.contains(&rank) {
             // Another thread of this rank waits for the same lock meanwhile.
-            self.controls.of(rank).lock().acquire(Hold::Shared);
+            self.acquire(comm, rank, Hold::Shared)?;
+            all.held.insert(rank);
         }
         Ok(())
     }
 
-    /// Checks that a passive epoch, which can be flushed, is open; for all ranks, or for one.
-    pub fn flush(&self, rank: Option<u32>) -> WindowResult {
-        let epochs = self.epochs();
-        let locked = match rank {
-            Some(rank) => epochs.locked.contains_key(&rank),
-            None => !epochs.locked.is_empty(),
-        };
-        if !locked && epochs.all.is_none() {
-            return Err(WindowError::WrongEpoch("no lock is held whose accesses could be flushed"));
+    /// Takes the lock of a rank.
+    fn acquire(&self, comm: Comm<'_>, rank: u32, hold: Hold) -> WindowResult {
+        match is_here(comm, rank) {
+            true => self.controls.of(rank).lock().acquire(hold),
+            false => self.acquire_remote(comm, rank, hold)?,
+        }
+        Ok(())
+    }
+
+    /// Releases the lock of a rank.
+    fn release(&self, comm: Comm<'_>, rank: u32, hold: Hold) -> WindowResult {
+        match is_here(comm, rank) {
+            true => self.controls.of(rank).lock().release(hold),
+            false => self.release_remote(comm, rank, hold)?,
+        }
+        Ok(())
+    }
+
+    /// Completes the accesses of a passive epoch, to all ranks or to one.
+    pub fn flush(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
+        {
+            let epochs = self.epochs();
+            let locked = match rank {
+                Some(rank) => epochs.locked.contains_key(&rank),
+                None => !epochs.locked.is_empty(),
+            };
+            if !locked && epochs.all.is_none() {
+                let why = "no lock is held whose accesses could be flushed";
+                return Err(WindowError::WrongEpoch(why));
+            }
+        }
+        self.settle(comm, rank)
+    }
+
+    /// Completes accesses, to all ranks or to one.
+    fn settle(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
+        if self.exposed.is_some() {
+            self.finish(comm, rank)?;
         }
         self.sync();
         Ok(())
@@ -98,11 +129,12 @@ impl Window {
             }
             epochs.fenced = opens;
         }
-        self.sync();
+        // All others take part in the barrier, so we do, too, if an access has failed.
+        let settled = self.settle(comm, None);
         let instance = comm.members().next_instance();
         // SAFETY: a barrier has no memory.
         unsafe { comm.perform(instance, comm.barrier()) }?;
-        Ok(())
+        settled
     }
 
     /// Lets some ranks access our memory.
@@ -137,8 +169,9 @@ impl Window {
         let Some(ranks) = started else {
             return Err(WindowError::WrongEpoch("no access epoch has been started"));
         };
-        self.sync();
-        ranks.into_iter().try_for_each(|rank| tell(comm, rank, COMPLETE))
+        let settled = self.settle(comm, None);
+        ranks.into_iter().try_for_each(|rank| tell(comm, rank, COMPLETE))?;
+        settled
     }
 
     /// Waits until all that may access us are done, or checks. Returns whether they are.
@@ -161,7 +194,7 @@ impl Window {
     }
 
     /// Locks the window of a rank.
-    pub fn lock(&self, rank: u32, locking: Locking) -> WindowResult {
+    pub fn lock(&self, comm: Comm<'_>, rank: u32, locking: Locking) -> WindowResult {
         {
             let mut epochs = self.epochs();
             if epochs.started.is_some() || epochs.all.is_some() || epochs.locked.contains_key(&rank)
@@ -171,23 +204,22 @@ impl Window {
             epochs.fenced = false;
             epochs.locked.insert(rank, locking);
         }
-        if let Some(hold) = locking.hold() {
-            self.controls.of(rank).lock().acquire(hold);
+        let acquired = locking.hold().map_or(Ok(()), |hold| self.acquire(comm, rank, hold));
+        if acquired.is_err() {
+            self.epochs().locked.remove(&rank);
         }
-        Ok(())
+        acquired
     }
 
     /// Unlocks the window of a rank.
-    pub fn unlock(&self, rank: u32) -> WindowResult {
+    pub fn unlock(&self, comm: Comm<'_>, rank: u32) -> WindowResult {
         let locking = self.epochs().locked.remove(&rank);
         let Some(locking) = locking else {
             return Err(WindowError::WrongEpoch("the window of this rank is not locked"));
         };
-        self.sync();
-        if let Some(hold) = locking.hold() {
-            self.controls.of(rank).lock().release(hold);
-        }
-        Ok(())
+        let settled = self.settle(comm, Some(rank));
+        locking.hold().map_or(Ok(()), |hold| self.release(comm, rank, hold))?;
+        settled
     }
 
     /// Locks the windows of all ranks, together with others.
@@ -202,16 +234,16 @@ impl Window {
     }
 
     /// Unlocks the windows of all ranks.
-    pub fn unlock_all(&self) -> WindowResult {
+    pub fn unlock_all(&self, comm: Comm<'_>) -> WindowResult {
         let all = self.epochs().all.take();
         let Some(all) = all else {
             return Err(WindowError::WrongEpoch("the windows of all ranks are not locked"));
         };
-        self.sync();
+        let mut result = self.settle(comm, None);
         for rank in all.held {
-            self.controls.of(rank).lock().release(Hold::Shared);
+            result = result.and(self.release(comm, rank, Hold::Shared));
         }
-        Ok(())
+        result
     }
 
     /// Checks that no epoch is open that another call has to close.
@@ -242,6 +274,11 @@ impl Locking {
             Locking::Unchecked => None,
         }
     }
+}
+
+/// Whether a rank is on this host, where the words of its locks are.
+fn is_here(comm: Comm<'_>, rank: u32) -> bool {
+    comm.process().rank().is_here(comm.members().group().peer_of(rank))
 }
 
 /// Sends an empty message.

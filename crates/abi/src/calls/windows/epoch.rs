@@ -63,13 +63,13 @@ entries! {
             }
         };
         let Some(rank) = object.target(rank)? else { return Ok(()) };
-        Ok(object.window.lock(rank, locking)?)
+        Ok(object.window.lock(object.runtime(), rank, locking)?)
     }
 
     fn MPI_Win_unlock(rank: PeerRank, win: MPI_Win) on win {
         let object = find(win)?;
         let Some(rank) = object.target(rank)? else { return Ok(()) };
-        Ok(object.window.unlock(rank)?)
+        Ok(object.window.unlock(object.runtime(), rank)?)
     }
 
     fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) on win {
@@ -78,7 +78,8 @@ entries! {
     }
 
     fn MPI_Win_unlock_all(win: MPI_Win) on win {
-        Ok(find(win)?.window.unlock_all()?)
+        let object = find(win)?;
+        Ok(object.window.unlock_all(object.runtime())?)
     }
 
     fn MPI_Win_flush(rank: PeerRank, win: MPI_Win) on win {
@@ -90,11 +91,11 @@ entries! {
     }
 
     fn MPI_Win_flush_all(win: MPI_Win) on win {
-        Ok(find(win)?.window.flush(None)?)
+        flush_all(win)
     }
 
     fn MPI_Win_flush_local_all(win: MPI_Win) on win {
-        Ok(find(win)?.window.flush(None)?)
+        flush_all(win)
     }
 
     fn MPI_Win_sync(win: MPI_Win) on win {
@@ -106,7 +107,12 @@ entries! {
 fn flush_one(rank: PeerRank, win: MPI_Win) -> Result {
     let object = find(win)?;
     let Some(rank) = object.target(rank)? else { return Ok(()) };
-    Ok(object.window.flush(Some(rank))?)
+    Ok(object.window.flush(object.runtime(), Some(rank))?)
+}
+
+fn flush_all(win: MPI_Win) -> Result {
+    let object = find(win)?;
+    Ok(object.window.flush(object.runtime(), None)?)
 }
 
 /// Checks that an assertion has no other bits.

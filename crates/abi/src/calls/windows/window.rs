@@ -58,11 +58,13 @@ entries! {
 
     fn MPI_Win_attach(win: MPI_Win, base: ChoiceMut, size: MPI_Aint) on win {
         let bytes = length(size)?;
-        Ok(dynamic(win)?.window.attach(base.address(), bytes)?)
+        let object = dynamic(win)?;
+        Ok(object.window.attach(object.runtime(), base.address(), bytes)?)
     }
 
     fn MPI_Win_detach(win: MPI_Win, base: Choice) on win {
-        Ok(dynamic(win)?.window.detach(base.address())?)
+        let object = dynamic(win)?;
+        Ok(object.window.detach(object.runtime(), base.address())?)
     }
 
     fn MPI_Win_free(win: Out<MPI_Win>) {

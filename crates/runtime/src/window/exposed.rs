@@ -1,0 +1,246 @@
+//! What the NIC of a rank does with the rank's part of a window, for those that cannot reach it themselves.
+//!
+//! Each window has two regions: its memory, by address, and the lock of its rank. The latter is like a register of a
+//! device: whoever wants the lock, or has it, fetches from there with a request, and gets the answer.
+//!
+//! Invariants, cited below by number.
+//!   I1. The NIC checks that an access is in a piece of memory that is open, and the program vouches that accesses do not
+//!       conflict. The memory of the window is mapped until its regions are closed.
+
+use std::sync::Arc;
+
+use ferrywire_host::RegionAccess;
+use ferrywire_host::nic::{Operator, Region, Span};
+use ferrywire_host::shm::{Hold, WindowControl, WindowControls};
+use ferrywire_mpi::datatype::Memory;
+
+use super::Window;
+use super::access::Elements;
+use super::element::{self, Change, with_gaps, without_gaps};
+use crate::comm::Comm;
+
+/// The regions of a rank's part.
+#[derive(Clone, Copy)]
+pub(super) struct Exposed {
+    memory: Region,
+}
+
+impl Exposed {
+    /// The part whose regions begin with this one.
+    pub(super) fn new(memory: Region) -> Exposed {
+        Exposed { memory }
+    }
+}
+
+/// The region of the lock of a part, given that of its memory.
+pub(super) fn lock_region(memory: Region) -> Region {
+    Region(memory.0 + 1)
+}
+
+/// A request to the lock of a rank.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LockRequest {
+    /// Takes it, if it is free.
+    Acquire(Hold),
+    /// Releases it.
+    Release(Hold),
+}
+
+/// The length of a request, and of its answer.
+pub(super) const REQUEST_BYTES: usize = 8;
+/// The answer to a request that was granted.
+pub(super) const GRANTED: u64 = 1;
+
+impl LockRequest {
+    /// The request as a number.
+    pub(super) fn code(self) -> u64 {
+        match self {
+            LockRequest::Acquire(Hold::Exclusive) => 1,
+            LockRequest::Acquire(Hold::Shared) => 2,
+            LockRequest::Release(Hold::Exclusive) => 3,
+            LockRequest::Release(Hold::Shared) => 4,
+        }
+    }
+
+    fn from_code(code: u64) -> Option<LockRequest> {
+        let all = [LockRequest::Acquire, LockRequest::Release]
+            .into_iter()
+            .flat_map(|request| [Hold::Exclusive, Hold::Shared].map(request));
+        all.into_iter().find(|request| request.code() == code)
+    }
+}
+
+impl Window {
+    /// Lets our NIC expose our part: `bytes` at `address`.
+    pub(super) fn expose(&self, comm: Comm<'_>, address: u64, bytes: u64) {
+        let Some(Exposed { memory }) = self.exposed else { return };
+        let part = ExposedPart {
+            controls: Arc::clone(&self.controls),
+            rank: self.rank,
+            first: address,
+            shared: self.memory.is_some(),
+        };
+        let lock = ExposedLock { controls: Arc::clone(&self.controls), rank: self.rank };
+        // SAFETY: I1.
+        unsafe {
+            comm.plane().submit(|nic, port| {
+                port.open_region(memory, Box::new(part));
+                port.open_region(lock_region(memory), Box::new(lock));
+                nic.open_piece(Span::new(lock_region(memory), 0, REQUEST_BYTES as u64));
+                if bytes > 0 {
+                    nic.open_piece(Span::new(memory, address, bytes));
+                }
+            });
+        }
+    }
+
+    /// Lets our NIC expose more memory of a dynamic window.
+    pub(super) fn expose_piece(&self, comm: Comm<'_>, address: u64, bytes: u64) {
+        let Some(Exposed { memory }) = self.exposed else { return };
+        // SAFETY: the program lends it until it detaches it.
+        unsafe { comm.plane().submit(|nic, _| nic.open_piece(Span::new(memory, address, bytes))) };
+    }
+
+    /// Lets our NIC expose that memory no more.
+    pub(super) fn conceal_piece(&self, comm: Comm<'_>, address: u64) {
+        let Some(Exposed { memory }) = self.exposed else { return };
+        // SAFETY: no memory is lent.
+        unsafe { comm.plane().submit(|nic, _| nic.close_piece(memory, address)) };
+    }
+
+    /// Lets our NIC expose nothing of the window any more.
+    pub(super) fn conceal(&self, comm: Comm<'_>) {
+        let Some(Exposed { memory }) = self.exposed else { return };
+        // SAFETY: no memory is lent.
+        unsafe {
+            comm.plane().submit(|nic, port| {
+                for region in [memory, lock_region(memory)] {
+                    nic.close_region(region);
+                    port.close_region(region);
+                }
+            });
+        }
+    }
+}
+
+/// The memory of our part.
+struct ExposedPart {
+    controls: Arc<WindowControls>,
+    rank: u32,
+    /// The address of the beginning of the window.
+    first: u64,
+    /// Whether the library has allocated the memory.
+    shared: bool,
+}
+
+impl ExposedPart {
+    fn control(&self) -> &WindowControl {
+        self.controls.of(self.rank)
+    }
+}
+
+impl RegionAccess for ExposedPart {
+    fn accumulate(
+        &self,
+        operator: Operator,
+        bytes: &[u8],
+        address: u64,
+        before: Option<&mut [u8]>,
+    ) {
+        let Some(change) = Change::new(operator) else { return };
+        if !(bytes.len() as u64).is_multiple_of(change.memory_bytes()) {
+            return;
+        }
+        let start = address.wrapping_sub(self.first);
+        let first = pointer(address);
+        if self.shared && change.is_atomic() {
+            let mut elements = Elements { first, control: self.control(), start, change, before };
+            return elements.store(0, bytes);
+        }
+        self.control().alone(start, bytes.len() as u64, || {
+            let mut elements = vec![0; bytes.len()];
+            // SAFETY: I1.
+            unsafe { std::ptr::copy(first, elements.as_mut_ptr(), elements.len()) };
+            if let Some(before) = before {
+                before.copy_from_slice(&elements);
+            }
+            if change.has_gap() {
+                let mut packed = without_gaps(&elements);
+                change.combine(&without_gaps(bytes), &mut packed);
+                elements = with_gaps(&packed);
+            } else {
+                change.combine(bytes, &mut elements);
+            }
+            // SAFETY: I1.
+            unsafe { std::ptr::copy(elements.as_ptr(), first, elements.len()) };
+        });
+    }
+
+    fn compare_swap(&self, address: u64, width: u64, expected: u64, value: u64) -> u64 {
+        let [expected, value] = [expected, value].map(u64::to_le_bytes);
+        let width = usize::try_from(width).map_or(8, |width| width.min(8));
+        let at = pointer(address);
+        if self.shared {
+            // SAFETY: I1.
+            let old = unsafe { element::compare_swap(at, &expected[..width], &value[..width]) };
+            if let Some(old) = old {
+                return u64::from_le_bytes(old);
+            }
+        }
+        self.control().alone(address.wrapping_sub(self.first), width as u64, || {
+            let mut old = [0; 8];
+            // SAFETY: I1.
+            unsafe { std::ptr::copy(at, old.as_mut_ptr(), width) };
+            if old[..width] == expected[..width] {
+                // SAFETY: I1.
+                unsafe { std::ptr::copy(value.as_ptr(), at, width) };
+            }
+            u64::from_le_bytes(old)
+        })
+    }
+}
+
+fn pointer(address: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(address).expect("addresses have 64 bits"))
+}
+
+/// The lock of our part.
+struct ExposedLock {
+    controls: Arc<WindowControls>,
+    rank: u32,
+}
+
+impl RegionAccess for ExposedLock {
+    fn accumulate(&self, _: Operator, bytes: &[u8], _: u64, before: Option<&mut [u8]>) {
+        let request = bytes.try_into().map(u64::from_le_bytes);
+        let Some(request) = request.ok().and_then(LockRequest::from_code) else { return };
+        let lock = self.controls.of(self.rank).lock();
+        let granted = match request {
+            LockRequest::Acquire(hold) => lock.try_acquire(hold),
+            LockRequest::Release(hold) => {
+                lock.release(hold);
+                true
+            }
+        };
+        if let (Some(before), true) = (before, granted) {
+            before.copy_from_slice(&GRANTED.to_le_bytes());
+        }
+    }
+
+    fn compare_swap(&self, _: u64, _: u64, _: u64, _: u64) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_has_a_code_of_its_own() {
+        for code in 0..10 {
+            let request = LockRequest::from_code(code);
+            assert_eq!(request.map(LockRequest::code), (1..=4).contains(&code).then_some(code));
+        }
+    }
+}
