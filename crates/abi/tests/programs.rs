@@ -17,6 +17,7 @@ const PROGRAMS: &[&str] = &[
     "objects",
     "topologies",
     "windows",
+    "atomicity",
     "tool",
     "planes",
     "lifetimes",
