@@ -17,6 +17,8 @@ const PROGRAMS: &[&str] = &[
     "objects",
     "topologies",
     "windows",
+    "crossed",
+    "epochs",
     "atomicity",
     "tool",
     "planes",

@@ -1,7 +1,8 @@
 //! A lock in memory that processes share: for one holder, or for several that share it.
 //!
-//! It is one word, zero if it is free. A thread that has to wait spins, yields, and then sleeps on the word. Whoever wants
-//! the lock alone keeps others from sharing it meanwhile, so that a stream of shared holders ends.
+//! It is one word, zero if it is free. A thread that has to wait spins, yields, and then sleeps on the word. Those that
+//! would share it let somebody pass who wants it alone, so that a stream of shared holders ends. They do so only for a
+//! while: they may hold another lock, for which the next holder of this one waits.
 //!
 //! Every change of the word by a holder acquires and releases, so that each holder sees what all before it did, also
 //! those that shared the lock.
@@ -36,12 +37,12 @@ impl ProcessLock {
     #[inline]
     pub fn acquire(&self, hold: Hold) {
         let state = self.0.load(Ordering::Relaxed);
-        if !self.is_acquired(hold, state) {
+        if state & WANTED != 0 || !self.is_acquired(hold, state) {
             self.contend(hold);
         }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free, whoever else wants it.
     pub fn try_acquire(&self, hold: Hold) -> bool {
         let mut state = self.0.load(Ordering::Relaxed);
         while is_free(hold, state) {
@@ -73,7 +74,8 @@ impl ProcessLock {
         let mut tries = 0_u32;
         loop {
             let state = self.0.load(Ordering::Relaxed);
-            if is_free(hold, state) {
+            let lets_pass = hold == Hold::Shared && state & WANTED != 0 && tries + 1 < YIELDS_MAX;
+            if is_free(hold, state) && !lets_pass {
                 if self.is_acquired(hold, state) {
                     return;
                 }
@@ -131,6 +133,6 @@ impl ProcessLock {
 fn is_free(hold: Hold, state: u32) -> bool {
     match hold {
         Hold::Exclusive => state & (EXCLUSIVE | HOLDERS) == 0,
-        Hold::Shared => state & (EXCLUSIVE | WANTED) == 0,
+        Hold::Shared => state & EXCLUSIVE == 0,
     }
 }
