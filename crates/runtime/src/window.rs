@@ -27,6 +27,7 @@ mod remote;
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use ferrywire_host::shm::{SharedMemory, WindowControls};
@@ -51,6 +52,8 @@ pub struct Window {
     /// Our part as our NIC exposes it, if anybody needs that.
     exposed: Option<Exposed>,
     epochs: Mutex<Epochs>,
+    /// The rank that was accessed last, while the same epochs are open: it may be accessed again.
+    open: AtomicU64,
     posted: Mutex<PostedAccesses>,
 }
 

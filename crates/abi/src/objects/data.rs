@@ -159,6 +159,38 @@ impl Data {
     }
 }
 
+/// Some elements to be read, of a predefined datatype without gaps. `None` for all that is less simple, or wrong.
+#[inline(always)]
+pub(crate) fn plain_bytes<'a>(
+    buffer: Choice,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+) -> Option<&'a [u8]> {
+    let (at, len) = plain(buffer.address(), count, datatype)?;
+    // SAFETY: I1.
+    Some(unsafe { std::slice::from_raw_parts(at, len) })
+}
+
+/// The same for elements to be written.
+#[inline(always)]
+pub(crate) fn plain_bytes_mut<'a>(
+    buffer: ChoiceMut,
+    count: impl Wide,
+    datatype: MPI_Datatype,
+) -> Option<&'a mut [u8]> {
+    let (at, len) = plain(buffer.address(), count, datatype)?;
+    // SAFETY: I1.
+    Some(unsafe { std::slice::from_raw_parts_mut(at, len) })
+}
+
+#[inline(always)]
+fn plain(address: u64, count: impl Wide, datatype: MPI_Datatype) -> Option<(*mut u8, usize)> {
+    let count = u64::try_from(count.wide()).ok()?;
+    let bytes = count.checked_mul(datatype::straight_bytes(datatype)?)?;
+    let is_some = bytes > 0 && address > MPI_IN_PLACE as u64;
+    usize::try_from(bytes).ok().filter(|_| is_some).map(|len| (User(address).at(0), len))
+}
+
 /// Data to be sent: in place, or a packed copy. It is small, because many may be in progress and few are packed.
 pub(crate) struct Outgoing {
     at: u64,

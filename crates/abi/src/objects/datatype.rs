@@ -134,8 +134,8 @@ fn no_datatype(handle: MPI_Datatype) -> Failure {
 }
 
 /// The first handle of a predefined datatype, and the size of their range.
-const FIRST: usize = 0x200;
-const HANDLES: usize = 0x100;
+pub(crate) const FIRST: usize = 0x200;
+pub(crate) const HANDLES: usize = 0x100;
 
 /// The predefined datatypes with names, by handle.
 static NAMED: LazyLock<[Option<Shared<Type>>; HANDLES]> = LazyLock::new(|| {

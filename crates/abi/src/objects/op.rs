@@ -27,7 +27,7 @@ use crate::convert::constants::{
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::types::{MPI_Datatype, MPI_Op};
-use crate::objects::datatype::{self, KeptHandle};
+use crate::objects::datatype::{self, FIRST, HANDLES, KeptHandle};
 
 /// A user-defined operator.
 pub(crate) struct UserOp {
@@ -49,7 +49,17 @@ pub(crate) enum Op {
 
 /// The operator that a handle names.
 pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
-    Ok(Op::Ours(match handle {
+    match (predefined(handle), handle) {
+        (Some(operation), _) => Ok(Op::Ours(operation)),
+        (None, MPI_OP_NULL) => Err(Failure::new(MPI_ERR_OP, "the operation is MPI_OP_NULL")),
+        (None, MPI_Op(address)) => Ok(Op::User(handle::share_of(address)?)),
+    }
+}
+
+/// The predefined operation that a handle names.
+#[inline]
+fn predefined(handle: MPI_Op) -> Option<Operation> {
+    Some(match handle {
         MPI_SUM => Operation::Sum,
         MPI_PROD => Operation::Product,
         MPI_MIN => Operation::Min,
@@ -64,9 +74,8 @@ pub(crate) fn find(handle: MPI_Op) -> Result<Op> {
         MPI_MAXLOC => Operation::MaxPlace,
         MPI_REPLACE => Operation::Replace,
         MPI_NO_OP => Operation::Keep,
-        MPI_OP_NULL => return Err(Failure::new(MPI_ERR_OP, "the operation is MPI_OP_NULL")),
-        MPI_Op(address) => return Ok(Op::User(handle::share_of(address)?)),
-    }))
+        _ => return None,
+    })
 }
 
 /// How contributions are combined, while this is alive.
@@ -107,6 +116,16 @@ impl Combining {
             }
         }
     }
+}
+
+/// The operator of an accumulate on elements of a predefined datatype; `None` if there is none, or it is not so simple.
+#[inline]
+pub(crate) fn accumulating_plainly(op: MPI_Op, datatype: MPI_Datatype) -> Option<Operator> {
+    static NUMBERS: LazyLock<[Option<Number>; HANDLES]> = LazyLock::new(|| {
+        std::array::from_fn(|at| Datatype::named(FIRST + at)?.predefined().and_then(number_of))
+    });
+    let number = *NUMBERS.get(datatype.0.wrapping_sub(FIRST))?;
+    operation::operator(predefined(op)?, number?)
 }
 
 /// The operator of an accumulate on elements of a datatype, which all have the same type.

@@ -144,6 +144,59 @@ impl Window {
         target.done()
     }
 
+    /// Writes bytes, if that takes no more than to copy them: the memory is shared, and the rank has been accessed in this
+    /// epoch. Else returns false.
+    #[inline]
+    pub fn put_directly(&self, rank: u32, displacement: i64, bytes: &[u8]) -> bool {
+        let Some((at, _)) = self.direct(rank, displacement, bytes.len()) else { return false };
+        // SAFETY: I1: it is inside the part.
+        unsafe { copy(bytes.as_ptr(), at, bytes.len()) };
+        true
+    }
+
+    /// Reads bytes, under the same conditions.
+    #[inline]
+    pub fn get_directly(&self, rank: u32, displacement: i64, bytes: &mut [u8]) -> bool {
+        let Some((at, _)) = self.direct(rank, displacement, bytes.len()) else { return false };
+        // SAFETY: I1: it is inside the part.
+        unsafe { copy(at, bytes.as_mut_ptr(), bytes.len()) };
+        true
+    }
+
+    /// Combines adjacent elements, under the same conditions, and if atomic instructions do it.
+    #[inline]
+    pub fn accumulate_directly(
+        &self,
+        (rank, displacement): (u32, i64),
+        operator: Operator,
+        source: &[u8],
+        before: Option<&mut [u8]>,
+    ) -> bool {
+        let Some((first, start)) = self.direct(rank, displacement, source.len()) else {
+            return false;
+        };
+        let Some(change) = Change::new(operator).filter(|change| change.is_atomic()) else {
+            return false;
+        };
+        let control = self.controls.of(rank);
+        let elements = Elements { first, control, start, change, before: None };
+        elements.change_all(first, source, before);
+        true
+    }
+
+    /// Where bytes of a rank are in this process, and in its window, if they are in shared memory and an epoch is known to
+    /// allow accesses.
+    #[inline]
+    fn direct(&self, rank: u32, displacement: i64, bytes: usize) -> Option<(*mut u8, u64)> {
+        let memory = self.memory.as_ref().filter(|_| self.is_open_for(rank))?;
+        let part = self.controls.of(rank).part();
+        let start = displacement.checked_mul(part.unit.into())?;
+        let start = u64::try_from(start).ok()?;
+        let inside = start.checked_add(bytes as u64)? <= part.bytes;
+        let at = usize::try_from(part.base + start).ok().filter(|_| inside && part.region == 0)?;
+        Some((memory.start().as_ptr().wrapping_add(at), start))
+    }
+
     /// The address of the part of a member in this process, and its length. `None` if the memory is not shared with it.
     pub fn shared_part(&self, rank: u32) -> Option<(*mut u8, u64)> {
         let memory = self.memory.as_ref()?;
@@ -286,6 +339,22 @@ impl Memory for Target<'_> {
     }
 }
 
+/// Copies bytes: a number by one instruction.
+///
+/// # Safety
+/// As for [`std::ptr::copy`].
+#[inline]
+unsafe fn copy(from: *const u8, into: *mut u8, len: usize) {
+    // SAFETY: the caller vouches.
+    unsafe {
+        match len {
+            8 => into.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => into.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => std::ptr::copy(from, into, len),
+        }
+    }
+}
+
 /// The byte `offset` away from `first`.
 #[inline]
 fn offset_by(first: *mut u8, offset: i64) -> *mut u8 {
@@ -308,38 +377,57 @@ impl Memory for Elements<'_> {
     }
 
     fn store(&mut self, offset: i64, from: &[u8]) {
-        let width = usize::try_from(self.change.number.bytes()).expect("few");
         let at = offset_by(self.first, offset);
-        for (index, source) in from.chunks_exact(width).enumerate() {
-            let at = at.wrapping_add(index * width);
-            // SAFETY: I1: it is inside the part.
-            let old = unsafe { element::change(at, self.change, source) };
-            let old = old.unwrap_or_else(|| self.change_alone(at, source));
-            if let Some(before) = self.before.take() {
-                let (first, rest) = before.split_at_mut(width);
-                first.copy_from_slice(&old[..width]);
-                self.before = Some(rest);
-            }
-        }
+        let mut before = self.before.take().map(|before| before.split_at_mut(from.len()));
+        let (here, rest) = before.take().unzip();
+        self.before = rest;
+        self.change_all(at, from, here);
     }
 }
 
 impl Elements<'_> {
-    /// Changes an element that is not aligned, under the lock of its stripe: all that change it find it so.
+    /// Changes adjacent elements.
+    #[inline]
+    fn change_all(&self, at: *mut u8, source: &[u8], mut before: Option<&mut [u8]>) {
+        // SAFETY: I1: they are inside the part.
+        let changed =
+            unsafe { element::change_all(at, self.change, source, before.as_deref_mut()) };
+        if !changed {
+            self.change_alone(at, source, before);
+        }
+    }
+
+    /// Changes elements that are not aligned, under the locks of their stripes: all that change them find them so.
     #[cold]
-    fn change_alone(&self, at: *mut u8, source: &[u8]) -> [u8; 8] {
+    fn change_alone(&self, at: *mut u8, source: &[u8], before: Option<&mut [u8]>) {
         let distance = at.addr().wrapping_sub(self.first.addr()) as u64;
         let place = self.start.wrapping_add(distance);
-        self.control.alone(place, source.len() as u64, || {
-            let mut old = [0; 8];
-            let mut new = [0; 8];
-            // SAFETY: I1: it is inside the part.
-            unsafe { std::ptr::copy(at, old.as_mut_ptr(), source.len()) };
-            new.copy_from_slice(&old);
-            self.change.combine(source, &mut new[..source.len()]);
-            // SAFETY: the same.
-            unsafe { std::ptr::copy(new.as_ptr(), at, source.len()) };
-            old
-        })
+        // SAFETY: I1: they are inside the part.
+        unsafe { change_under_locks(self.control, (place, at), self.change, source, before) };
     }
+}
+
+/// Changes adjacent elements under the locks of their stripes: those at an address of this process, which is that place of
+/// the window.
+///
+/// # Safety
+/// As for any access to them.
+pub(super) unsafe fn change_under_locks(
+    control: &WindowControl,
+    (place, at): (u64, *mut u8),
+    change: Change,
+    source: &[u8],
+    before: Option<&mut [u8]>,
+) {
+    control.alone(place, source.len() as u64, || {
+        let mut elements = vec![0; source.len()];
+        // SAFETY: the caller vouches.
+        unsafe { std::ptr::copy(at, elements.as_mut_ptr(), elements.len()) };
+        if let Some(before) = before {
+            before.copy_from_slice(&elements);
+        }
+        change.combine_in_memory(source, &mut elements);
+        // SAFETY: the same.
+        unsafe { std::ptr::copy(elements.as_ptr(), at, elements.len()) };
+    });
 }

@@ -1,10 +1,11 @@
 //! Creating and freeing windows.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use ferrywire_host::shm::{MemoryAccess, WindowControls, WindowPart};
 
-use super::epoch::Epochs;
+use super::epoch::{Epochs, NOBODY};
 use super::exposed::Exposed;
 use super::remote::PostedAccesses;
 use super::{Window, WindowError, WindowResult};
@@ -112,7 +113,8 @@ impl Comm<'_> {
         let exposed = (several_hosts || !all_reach).then(|| Exposed::new(region));
         let epochs = Mutex::new(Epochs::default());
         let posted = Mutex::new(PostedAccesses::default());
-        let window = Window { controls, memory, rank: me, exposed, epochs, posted };
+        let open = AtomicU64::new(NOBODY);
+        let window = Window { controls, memory, rank: me, exposed, epochs, open, posted };
         window.expose(self, address, space.bytes);
         // Others may access us as soon as they have created it.
         self.gather_for_window(&[0])?;

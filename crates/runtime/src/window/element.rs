@@ -53,6 +53,16 @@ impl Change {
         if self.has_gap() { GAPPED_BYTES as u64 } else { self.number.bytes() }
     }
 
+    /// The same for elements as they are in memory, maybe with gaps.
+    pub(super) fn combine_in_memory(self, source: &[u8], into: &mut [u8]) {
+        if !self.has_gap() {
+            return self.combine(source, into);
+        }
+        let mut packed = without_gaps(into);
+        self.combine(&without_gaps(source), &mut packed);
+        into.copy_from_slice(&with_gaps(&packed));
+    }
+
     /// Combines elements that no other code accesses meanwhile.
     pub(super) fn combine(self, source: &[u8], into: &mut [u8]) {
         operation::combine(self.operator, source, into);
@@ -64,48 +74,93 @@ impl Change {
     }
 }
 
-/// Changes an element of 1, 2, 4 or 8 bytes, and returns what it was. `None` if it is not aligned.
+/// Changes adjacent elements of 1, 2, 4 or 8 bytes, one by one. `before` gets what they were. Does nothing and returns false
+/// if they are not aligned.
 ///
 /// # Safety
 /// I1.
 #[inline]
-pub(super) unsafe fn change(at: *mut u8, change: Change, source: &[u8]) -> Option<[u8; 8]> {
+pub(super) unsafe fn change_all(
+    at: *mut u8,
+    change: Change,
+    source: &[u8],
+    mut before: Option<&mut [u8]>,
+) -> bool {
     macro_rules! change_as {
         ($atomic:ty, $number:ty) => {{
+            const WIDTH: usize = size_of::<$number>();
+            let count = source.len() / WIDTH;
+            let number = |bytes: &[u8], index: usize| {
+                let bytes = &bytes[index * WIDTH..][..WIDTH];
+                <$number>::from_ne_bytes(bytes.try_into().expect("an element"))
+            };
             // SAFETY: I1, and it is aligned.
-            let element = unsafe { <$atomic>::from_ptr(at.cast()) };
-            let value = <$number>::from_ne_bytes(source.try_into().expect("an element"));
-            let order = Ordering::AcqRel;
-            widened(
-                &match change.way {
-                    Way::Replace => element.swap(value, order),
-                    Way::Keep => element.load(Ordering::Acquire),
-                    Way::Add => element.fetch_add(value, order),
-                    Way::Combine => {
-                        let combine = |old: $number| {
-                            let mut bytes = old.to_ne_bytes();
-                            change.combine(source, &mut bytes);
-                            Some(<$number>::from_ne_bytes(bytes))
-                        };
-                        let before = element.fetch_update(order, Ordering::Acquire, combine);
-                        before.expect("it always goes on")
-                    }
+            let element = |index| unsafe { <$atomic>::from_ptr(at.add(index * WIDTH).cast()) };
+            let mut was = |index: usize, old: $number| {
+                if let Some(before) = &mut before {
+                    before[index * WIDTH..][..WIDTH].copy_from_slice(&old.to_ne_bytes());
                 }
-                .to_ne_bytes(),
-            )
+            };
+            let combine_one = |index: usize| {
+                let combine = |old: $number| {
+                    let mut bytes = old.to_ne_bytes();
+                    change.combine(&source[index * WIDTH..][..WIDTH], &mut bytes);
+                    Some(<$number>::from_ne_bytes(bytes))
+                };
+                let order = (Ordering::AcqRel, Ordering::Acquire);
+                let old = element(index).fetch_update(order.0, order.1, combine);
+                old.expect("it always goes on")
+            };
+            match change.way {
+                Way::Replace => (0..count).for_each(|index| {
+                    was(index, element(index).swap(number(source, index), Ordering::AcqRel));
+                }),
+                Way::Keep => {
+                    (0..count).for_each(|index| was(index, element(index).load(Ordering::Acquire)));
+                }
+                Way::Add => (0..count).for_each(|index| {
+                    was(index, element(index).fetch_add(number(source, index), Ordering::AcqRel));
+                }),
+                Way::Combine if count == 1 => was(0, combine_one(0)),
+                // The operator is looked up once for many elements. Those that have changed meanwhile are combined again.
+                Way::Combine => (0..count).step_by(BATCH).for_each(|first| {
+                    let len = BATCH.min(count - first);
+                    let mut old = [0; BATCH * 8];
+                    for index in 0..len {
+                        let value = element(first + index).load(Ordering::Acquire);
+                        old[index * WIDTH..][..WIDTH].copy_from_slice(&value.to_ne_bytes());
+                    }
+                    let mut new = old;
+                    let source = &source[first * WIDTH..][..len * WIDTH];
+                    change.combine(source, &mut new[..len * WIDTH]);
+                    for index in 0..len {
+                        let (expected, value) = (number(&old, index), number(&new, index));
+                        let (order, other) = (Ordering::AcqRel, Ordering::Acquire);
+                        let swapped =
+                            element(first + index).compare_exchange(expected, value, order, other);
+                        let old = swapped.unwrap_or_else(|_| combine_one(first + index));
+                        was(first + index, old);
+                    }
+                }),
+            }
         }};
     }
-    if !is_aligned(at, source.len()) {
-        return None;
+    let width = change.number.bytes();
+    if !is_aligned(at, usize::try_from(width).expect("few")) {
+        return false;
     }
-    Some(match source.len() {
+    match width {
         1 => change_as!(AtomicU8, u8),
         2 => change_as!(AtomicU16, u16),
         4 => change_as!(AtomicU32, u32),
         8 => change_as!(AtomicU64, u64),
         _ => unreachable!("longer elements are not atomic"),
-    })
+    }
+    true
 }
+
+/// Elements that are combined at once.
+const BATCH: usize = 64;
 
 /// Stores `value` in an element of 1, 2, 4 or 8 bytes if it is `expected`, and returns what it was. `None` if it is not
 /// aligned.

@@ -47,6 +47,11 @@ struct LockedAll {
     held: BTreeSet<u32>,
 }
 
+/// The rank may be accessed in an epoch of a passive target.
+const PASSIVE: u64 = 1 << 32;
+/// No rank is known to be open for accesses.
+pub(super) const NOBODY: u64 = u64::MAX;
+
 /// Tags of the messages between ranks of a group.
 const POSTED: u32 = 0;
 const COMPLETE: u32 = 1;
@@ -55,11 +60,16 @@ impl Window {
     /// Checks that an epoch allows accesses to a rank.
     #[inline]
     pub(super) fn begin_access(&self, comm: Comm<'_>, rank: u32) -> WindowResult {
+        if self.is_open_for(rank) {
+            return Ok(());
+        }
         let mut epochs = self.epochs();
+        let locked = epochs.locked.contains_key(&rank);
         let open = epochs.fenced
-            || epochs.locked.contains_key(&rank)
+            || locked
             || epochs.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
         if open {
+            self.note_open(&epochs, rank, locked);
             return Ok(());
         }
         let Some(all) = &mut epochs.all else { return Err(WindowError::NoEpoch(rank)) };
@@ -68,7 +78,24 @@ impl Window {
             self.acquire(comm, rank, Hold::Shared)?;
             all.held.insert(rank);
         }
+        self.note_open(&epochs, rank, true);
         Ok(())
+    }
+
+    /// Whether it is known that an epoch allows accesses to a rank.
+    #[inline]
+    pub(super) fn is_open_for(&self, rank: u32) -> bool {
+        self.open.load(Ordering::Relaxed) & !PASSIVE == rank.into()
+    }
+
+    /// Notes a rank that may be accessed, until an epoch ends.
+    fn note_open(&self, _: &MutexGuard<'_, Epochs>, rank: u32, passive: bool) {
+        self.open.store(u64::from(rank) | if passive { PASSIVE } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Notes that an epoch ends or begins.
+    fn note_change(&self, _: &MutexGuard<'_, Epochs>) {
+        self.open.store(NOBODY, Ordering::Relaxed);
     }
 
     /// Takes the lock of a rank.
@@ -90,8 +117,10 @@ impl Window {
     }
 
     /// Completes the accesses of a passive epoch, to all ranks or to one.
+    #[inline]
     pub fn flush(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
-        {
+        let open = self.open.load(Ordering::Relaxed);
+        if rank.is_none_or(|rank| open != u64::from(rank) | PASSIVE) {
             let epochs = self.epochs();
             let locked = match rank {
                 Some(rank) => epochs.locked.contains_key(&rank),
@@ -128,6 +157,7 @@ impl Window {
                 return Err(WindowError::WrongEpoch(why));
             }
             epochs.fenced = opens;
+            self.note_change(&epochs);
         }
         // All others take part in the barrier, so we do, too, if an access has failed.
         let settled = self.settle(comm, None);
@@ -159,13 +189,14 @@ impl Window {
             }
             epochs.fenced = false;
             epochs.started = Some(ranks.clone());
+            self.note_change(&epochs);
         }
         ranks.into_iter().try_for_each(|rank| hear(comm, rank, POSTED))
     }
 
     /// Ends the access epoch that `start` has opened.
     pub fn complete(&self, comm: Comm<'_>) -> WindowResult {
-        let started = self.epochs().started.take();
+        let started = self.end(|epochs| epochs.started.take());
         let Some(ranks) = started else {
             return Err(WindowError::WrongEpoch("no access epoch has been started"));
         };
@@ -203,17 +234,18 @@ impl Window {
             }
             epochs.fenced = false;
             epochs.locked.insert(rank, locking);
+            self.note_change(&epochs);
         }
         let acquired = locking.hold().map_or(Ok(()), |hold| self.acquire(comm, rank, hold));
         if acquired.is_err() {
-            self.epochs().locked.remove(&rank);
+            self.end(|epochs| epochs.locked.remove(&rank));
         }
         acquired
     }
 
     /// Unlocks the window of a rank.
     pub fn unlock(&self, comm: Comm<'_>, rank: u32) -> WindowResult {
-        let locking = self.epochs().locked.remove(&rank);
+        let locking = self.end(|epochs| epochs.locked.remove(&rank));
         let Some(locking) = locking else {
             return Err(WindowError::WrongEpoch("the window of this rank is not locked"));
         };
@@ -229,13 +261,14 @@ impl Window {
             return Err(WindowError::WrongEpoch("an access epoch is open already"));
         }
         epochs.fenced = false;
+        self.note_change(&epochs);
         epochs.all = Some(LockedAll { checked, held: BTreeSet::new() });
         Ok(())
     }
 
     /// Unlocks the windows of all ranks.
     pub fn unlock_all(&self, comm: Comm<'_>) -> WindowResult {
-        let all = self.epochs().all.take();
+        let all = self.end(|epochs| epochs.all.take());
         let Some(all) = all else {
             return Err(WindowError::WrongEpoch("the windows of all ranks are not locked"));
         };
@@ -253,6 +286,13 @@ impl Window {
             return Err(WindowError::WrongEpoch("an epoch of the window is still open"));
         }
         Ok(())
+    }
+
+    /// Ends an epoch.
+    fn end<T>(&self, end: impl FnOnce(&mut Epochs) -> T) -> T {
+        let mut epochs = self.epochs();
+        self.note_change(&epochs);
+        end(&mut epochs)
     }
 
     fn epochs(&self) -> MutexGuard<'_, Epochs> {

@@ -15,8 +15,8 @@ use ferrywire_host::shm::{Hold, WindowControl, WindowControls};
 use ferrywire_mpi::datatype::Memory;
 
 use super::Window;
-use super::access::Elements;
-use super::element::{self, Change, with_gaps, without_gaps};
+use super::access::{Elements, change_under_locks};
+use super::element::{self, Change};
 use crate::comm::Comm;
 
 /// The regions of a rank's part.
@@ -157,23 +157,8 @@ impl RegionAccess for ExposedPart {
             let mut elements = Elements { first, control: self.control(), start, change, before };
             return elements.store(0, bytes);
         }
-        self.control().alone(start, bytes.len() as u64, || {
-            let mut elements = vec![0; bytes.len()];
-            // SAFETY: I1.
-            unsafe { std::ptr::copy(first, elements.as_mut_ptr(), elements.len()) };
-            if let Some(before) = before {
-                before.copy_from_slice(&elements);
-            }
-            if change.has_gap() {
-                let mut packed = without_gaps(&elements);
-                change.combine(&without_gaps(bytes), &mut packed);
-                elements = with_gaps(&packed);
-            } else {
-                change.combine(bytes, &mut elements);
-            }
-            // SAFETY: I1.
-            unsafe { std::ptr::copy(elements.as_ptr(), first, elements.len()) };
-        });
+        // SAFETY: I1.
+        unsafe { change_under_locks(self.control(), (start, first), change, bytes, before) };
     }
 
     fn compare_swap(&self, address: u64, width: u64, expected: u64, value: u64) -> u64 {

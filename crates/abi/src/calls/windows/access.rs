@@ -1,4 +1,4 @@
-//! Accesses to windows. On one host they are complete when they return.
+//! Accesses to windows. Those of elements without gaps in shared memory take a short way.
 
 use ferrywire_runtime::TargetData;
 
@@ -9,11 +9,11 @@ use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::{self, Wide};
 use crate::convert::types::{MPI_Aint, MPI_Datatype, MPI_Op, MPI_Request, MPI_Win};
-use crate::objects::data::Data;
+use crate::objects::data::{Data, plain_bytes, plain_bytes_mut};
+use crate::objects::datatype::{self, find_committed, straight_bytes};
 use crate::objects::op;
 use crate::objects::request::DONE;
 use crate::objects::window::{Win, find};
-use crate::objects::{datatype, datatype::find_committed};
 
 entries! {
     fn MPI_Put / MPI_Put_c (
@@ -22,7 +22,7 @@ entries! {
         target_datatype: MPI_Datatype, win: MPI_Win,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        put(win, Data::to_read(origin_addr, origin_count, origin_datatype)?, target)
+        put(win, (origin_addr, origin_count, origin_datatype), target)
     }
 
     fn MPI_Rput / MPI_Rput_c (
@@ -31,7 +31,7 @@ entries! {
         target_datatype: MPI_Datatype, win: MPI_Win, request: Out<MPI_Request>,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        put(win, Data::to_read(origin_addr, origin_count, origin_datatype)?, target)?;
+        put(win, (origin_addr, origin_count, origin_datatype), target)?;
         request.put(DONE)
     }
 
@@ -41,7 +41,7 @@ entries! {
         target_datatype: MPI_Datatype, win: MPI_Win,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        get(win, Data::to_write(origin_addr, origin_count, origin_datatype)?, target)
+        get(win, (origin_addr, origin_count, origin_datatype), target)
     }
 
     fn MPI_Rget / MPI_Rget_c (
@@ -50,7 +50,7 @@ entries! {
         target_datatype: MPI_Datatype, win: MPI_Win, request: Out<MPI_Request>,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        get(win, Data::to_write(origin_addr, origin_count, origin_datatype)?, target)?;
+        get(win, (origin_addr, origin_count, origin_datatype), target)?;
         request.put(DONE)
     }
 
@@ -60,8 +60,7 @@ entries! {
         target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        let source = Data::to_read(origin_addr, origin_count, origin_datatype)?;
-        accumulate(win, Some(source), None, target, op)
+        add(win, (origin_addr, origin_count, origin_datatype), target, op)
     }
 
     fn MPI_Raccumulate / MPI_Raccumulate_c (
@@ -70,8 +69,7 @@ entries! {
         target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        let source = Data::to_read(origin_addr, origin_count, origin_datatype)?;
-        accumulate(win, Some(source), None, target, op)?;
+        add(win, (origin_addr, origin_count, origin_datatype), target, op)?;
         request.put(DONE)
     }
 
@@ -82,9 +80,8 @@ entries! {
         target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        let source = source_of(op, || Data::to_read(origin_addr, origin_count, origin_datatype))?;
-        let result = Data::to_write(result_addr, result_count, result_datatype)?;
-        accumulate(win, source, Some(result), target, op)
+        let source = (origin_addr, origin_count, origin_datatype);
+        fetch(win, source, (result_addr, result_count, result_datatype), target, op)
     }
 
     fn MPI_Rget_accumulate / MPI_Rget_accumulate_c (
@@ -94,9 +91,8 @@ entries! {
         target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
     ) on win {
         let target = (target_rank, target_disp, target_count, target_datatype);
-        let source = source_of(op, || Data::to_read(origin_addr, origin_count, origin_datatype))?;
-        let result = Data::to_write(result_addr, result_count, result_datatype)?;
-        accumulate(win, source, Some(result), target, op)?;
+        let source = (origin_addr, origin_count, origin_datatype);
+        fetch(win, source, (result_addr, result_count, result_datatype), target, op)?;
         request.put(DONE)
     }
 
@@ -104,9 +100,8 @@ entries! {
         origin_addr: Choice, result_addr: ChoiceMut, datatype: MPI_Datatype, target_rank: PeerRank,
         target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win,
     ) on win {
-        let source = source_of(op, || Data::to_read(origin_addr, 1, datatype))?;
-        let result = Data::to_write(result_addr, 1, datatype)?;
-        accumulate(win, source, Some(result), (target_rank, target_disp, 1, datatype), op)
+        let target = (target_rank, target_disp, 1, datatype);
+        fetch(win, (origin_addr, 1, datatype), (result_addr, 1, datatype), target, op)
     }
 
     fn MPI_Compare_and_swap(
@@ -133,6 +128,8 @@ entries! {
     }
 }
 
+/// The arguments that describe elements of the origin.
+type Elements<B, C> = (B, C, MPI_Datatype);
 /// The arguments that describe elements of a target.
 type TargetArguments<C> = (PeerRank, MPI_Aint, C, MPI_Datatype);
 
@@ -153,31 +150,115 @@ fn target_of<'a>(
     Ok(target.map(|rank| TargetData { rank, displacement, count, datatype }))
 }
 
-fn put(win: MPI_Win, source: Data, target: TargetArguments<impl Wide>) -> Result {
+/// A target whose elements have as many bytes, without gaps. `None` for all that is less simple, or wrong.
+#[inline(always)]
+fn plain_target(
+    win: &Win,
+    (rank, displacement, count, handle): TargetArguments<impl Wide>,
+    bytes: &[u8],
+) -> Option<(u32, i64)> {
+    let count = u64::try_from(count.wide()).ok()?;
+    let same = count.checked_mul(straight_bytes(handle)?)? == bytes.len() as u64;
+    let rank = rank.below(win.comm.members.group().size()).filter(|_| same)?;
+    Some((rank, displacement as i64))
+}
+
+#[inline(always)]
+fn put<C: Wide>(
+    win: MPI_Win,
+    (buffer, count, datatype): Elements<Choice, C>,
+    target: TargetArguments<C>,
+) -> Result {
     let object = find(win)?;
+    if let Some(bytes) = plain_bytes(buffer, count, datatype)
+        && let Some((rank, displacement)) = plain_target(object, target, bytes)
+        && object.window.put_directly(rank, displacement, bytes)
+    {
+        return Ok(());
+    }
+    put_any(object, Data::to_read(buffer, count, datatype)?, target)
+}
+
+#[inline(never)]
+fn put_any(object: &Win, source: Data, target: TargetArguments<impl Wide>) -> Result {
     let Some(data) = target_of(object, target, source.bytes())? else { return Ok(()) };
     Ok(object.window.put(object.runtime(), data, &source.to_bytes())?)
 }
 
-fn get(win: MPI_Win, into: Data, target: TargetArguments<impl Wide>) -> Result {
+#[inline(always)]
+fn get<C: Wide>(
+    win: MPI_Win,
+    (buffer, count, datatype): Elements<ChoiceMut, C>,
+    target: TargetArguments<C>,
+) -> Result {
     let object = find(win)?;
+    if let Some(bytes) = plain_bytes_mut(buffer, count, datatype)
+        && let Some((rank, displacement)) = plain_target(object, target, bytes)
+        && object.window.get_directly(rank, displacement, bytes)
+    {
+        return Ok(());
+    }
+    get_any(object, Data::to_write(buffer, count, datatype)?, target)
+}
+
+#[inline(never)]
+fn get_any(object: &Win, into: Data, target: TargetArguments<impl Wide>) -> Result {
     let Some(data) = target_of(object, target, into.bytes())? else { return Ok(()) };
     Ok(into.fill(|bytes| object.window.get(object.runtime(), data, bytes))?)
 }
 
-/// The origin of an accumulate; MPI_NO_OP has none.
-fn source_of(op: MPI_Op, data: impl FnOnce() -> Result<Data>) -> Result<Option<Data>> {
-    if op == MPI_NO_OP { Ok(None) } else { data().map(Some) }
+/// An accumulate that returns nothing.
+#[inline(always)]
+fn add<C: Wide>(
+    win: MPI_Win,
+    (buffer, count, datatype): Elements<Choice, C>,
+    target: TargetArguments<C>,
+    op: MPI_Op,
+) -> Result {
+    let object = find(win)?;
+    if let Some(source) = plain_bytes(buffer, count, datatype)
+        && let Some(place) = plain_target(object, target, source)
+        && let Some(operator) = op::accumulating_plainly(op, target.3)
+        && object.window.accumulate_directly(place, operator, source, None)
+    {
+        return Ok(());
+    }
+    accumulate(object, Some(Data::to_read(buffer, count, datatype)?), None, target, op)
 }
 
-fn accumulate(
+/// An accumulate that returns what was there.
+#[inline(always)]
+fn fetch<C: Wide>(
     win: MPI_Win,
+    (buffer, count, datatype): Elements<Choice, C>,
+    (result, result_count, result_datatype): Elements<ChoiceMut, C>,
+    target: TargetArguments<C>,
+    op: MPI_Op,
+) -> Result {
+    let object = find(win)?;
+    if let Some(before) = plain_bytes_mut(result, result_count, result_datatype)
+        && let Some(source) = plain_bytes(buffer, count, datatype)
+        && source.len() == before.len()
+        && let Some(place) = plain_target(object, target, source)
+        && let Some(operator) = op::accumulating_plainly(op, target.3)
+        && object.window.accumulate_directly(place, operator, source, Some(before))
+    {
+        return Ok(());
+    }
+    // MPI_NO_OP has no origin.
+    let source = (op != MPI_NO_OP).then(|| Data::to_read(buffer, count, datatype)).transpose()?;
+    let before = Data::to_write(result, result_count, result_datatype)?;
+    accumulate(object, source, Some(before), target, op)
+}
+
+#[inline(never)]
+fn accumulate(
+    object: &Win,
     source: Option<Data>,
     result: Option<Data>,
     target: TargetArguments<impl Wide>,
     op: MPI_Op,
 ) -> Result {
-    let object = find(win)?;
     let bytes = source.as_ref().or(result.as_ref()).map_or(0, Data::bytes);
     if result.as_ref().is_some_and(|result| result.bytes() != bytes) {
         let why = "origin and result differ in size; counts and datatypes must match";
