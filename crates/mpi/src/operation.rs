@@ -245,7 +245,7 @@ pub fn meaning(operator: Operator) -> Option<(Operation, Number)> {
 
 /// Decodes an operator, without checking that operation and number go together.
 #[inline]
-fn decode(operator: Operator) -> Option<(Operation, Number)> {
+pub fn decode(operator: Operator) -> Option<(Operation, Number)> {
     let [operation, number] = operator.0.to_be_bytes();
     let operation = *Operation::ALL.get(usize::from(operation).checked_sub(1)?)?;
     Some((operation, *Number::ALL.get(usize::from(number))?))

@@ -175,9 +175,18 @@ impl Window {
         let Some((first, start)) = self.direct(rank, displacement, source.len()) else {
             return false;
         };
-        let Some(change) = Change::new(operator).filter(|change| change.is_atomic()) else {
+        let Some(change) = Change::of_valid(operator).filter(|change| change.is_atomic()) else {
             return false;
         };
+        if source.len() > ALONE_BYTES_MIN && self.is_alone_with(rank) {
+            // SAFETY: I1: it is inside the part, and nobody else accesses it.
+            let elements = unsafe { std::slice::from_raw_parts_mut(first, source.len()) };
+            if let Some(before) = before {
+                before.copy_from_slice(elements);
+            }
+            change.combine(source, elements);
+            return true;
+        }
         let control = self.controls.of(rank);
         let elements = Elements { first, control, start, change, before: None };
         elements.change_all(first, source, before);
@@ -338,6 +347,9 @@ impl Memory for Target<'_> {
         }
     }
 }
+
+/// Elements that are longer together are combined without atomic instructions if nobody else can access them.
+const ALONE_BYTES_MIN: usize = 64;
 
 /// Copies bytes: a number by one instruction.
 ///

@@ -32,7 +32,14 @@ enum Way {
 impl Change {
     /// The change that an operator makes, if it is predefined.
     pub(super) fn new(operator: Operator) -> Option<Change> {
-        let (operation, number) = operation::meaning(operator)?;
+        operation::meaning(operator)?;
+        Change::of_valid(operator)
+    }
+
+    /// The same for an operator that [`operation::operator`] has returned.
+    #[inline]
+    pub(super) fn of_valid(operator: Operator) -> Option<Change> {
+        let (operation, number) = operation::decode(operator)?;
         use Number::{I8, I16, I32, I64, U8, U16, U32, U64};
         let way = match (operation, number) {
             (Operation::Replace, _) => Way::Replace,
