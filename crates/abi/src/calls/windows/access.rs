@@ -129,7 +129,7 @@ entries! {
 }
 
 /// The arguments that describe elements of the origin.
-type Elements<B, C> = (B, C, MPI_Datatype);
+type OriginArguments<B, C> = (B, C, MPI_Datatype);
 /// The arguments that describe elements of a target.
 type TargetArguments<C> = (PeerRank, MPI_Aint, C, MPI_Datatype);
 
@@ -166,7 +166,7 @@ fn plain_target(
 #[inline(always)]
 fn put<C: Wide>(
     win: MPI_Win,
-    (buffer, count, datatype): Elements<Choice, C>,
+    (buffer, count, datatype): OriginArguments<Choice, C>,
     target: TargetArguments<C>,
 ) -> Result {
     let object = find(win)?;
@@ -188,7 +188,7 @@ fn put_any(object: &Win, source: Data, target: TargetArguments<impl Wide>) -> Re
 #[inline(always)]
 fn get<C: Wide>(
     win: MPI_Win,
-    (buffer, count, datatype): Elements<ChoiceMut, C>,
+    (buffer, count, datatype): OriginArguments<ChoiceMut, C>,
     target: TargetArguments<C>,
 ) -> Result {
     let object = find(win)?;
@@ -211,7 +211,7 @@ fn get_any(object: &Win, into: Data, target: TargetArguments<impl Wide>) -> Resu
 #[inline(always)]
 fn add<C: Wide>(
     win: MPI_Win,
-    (buffer, count, datatype): Elements<Choice, C>,
+    (buffer, count, datatype): OriginArguments<Choice, C>,
     target: TargetArguments<C>,
     op: MPI_Op,
 ) -> Result {
@@ -230,8 +230,8 @@ fn add<C: Wide>(
 #[inline(always)]
 fn fetch<C: Wide>(
     win: MPI_Win,
-    (buffer, count, datatype): Elements<Choice, C>,
-    (result, result_count, result_datatype): Elements<ChoiceMut, C>,
+    (buffer, count, datatype): OriginArguments<Choice, C>,
+    (result, result_count, result_datatype): OriginArguments<ChoiceMut, C>,
     target: TargetArguments<C>,
     op: MPI_Op,
 ) -> Result {
