@@ -11,6 +11,7 @@ pub(crate) mod errhandler;
 pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
+pub(crate) mod membership;
 pub(crate) mod message;
 pub(crate) mod op;
 pub(crate) mod predefined;
@@ -18,6 +19,7 @@ pub(crate) mod process;
 pub(crate) mod raise;
 pub(crate) mod recipe;
 pub(crate) mod request;
+pub(crate) mod session;
 pub(crate) mod window;
 
 /// A plane of the process, which lives as long as the process.

@@ -26,6 +26,7 @@ const PROGRAMS: &[&str] = &[
     "handlers",
     "making",
     "numbers",
+    "sessions",
 ];
 
 /// The limit for unexpected messages in a queue.
@@ -150,6 +151,22 @@ fn programs_learn_how_they_were_started() {
     let path = program.to_str().expect("text");
     let two = [["0", ":", "-n", "2", path, "1", ":"].as_slice(), &["-n", "1", path, "2"]].concat();
     succeeded(&run_with(&program, 1, &[], &two), "started");
+}
+
+/// A process that opens sessions without MPI_Init leaves its job when it exits, if it has closed them all. One that has
+/// left with MPI_Finalize cannot come back.
+#[test]
+fn sessions_begin_and_end_without_the_world() {
+    let folder = Folder::new("sessions");
+    let program = compiled(ferry_cc(), "sessions", &folder);
+    for ranks in [1, 4] {
+        succeeded(&run_with(&program, ranks, &[], &["alone"]), "alone");
+    }
+    succeeded(&run_with(&program, 2, &[], &["late"]), "late");
+    let output = run_with(&program, 2, &[], &["open"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("without finalising"), "{said}");
 }
 
 /// A communicator does not keep a large work space of its last collective.

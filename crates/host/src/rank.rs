@@ -101,6 +101,11 @@ impl Rank {
         peer.0.checked_sub(self.first_here().0).filter(|&rank| rank < self.segment.ranks())
     }
 
+    /// How many ranks are on this host.
+    pub fn ranks_here(&self) -> u32 {
+        self.segment.ranks()
+    }
+
     /// Claims memory that the ranks of this host can share, and that no other call will get. Returns its place, for
     /// [`Rank::map_memory`].
     pub fn claim_memory(&self, bytes: u64) -> Option<u64> {

@@ -22,7 +22,7 @@ pub struct Process {
     /// The agreement service among survivors; only in a job that continues when ranks die.
     pub(crate) agreement: Option<Arc<RunningService<Agreement>>>,
     /// Whether several threads make calls at the same time, so that more than one plane may pay.
-    has_threads: bool,
+    has_threads: AtomicBool,
     user_operators: AtomicUsize,
     /// Numbers that regions of windows have had.
     regions: AtomicU32,
@@ -67,7 +67,7 @@ impl Process {
             rank,
             numbers,
             agreement,
-            has_threads,
+            has_threads: AtomicBool::new(has_threads),
             user_operators: AtomicUsize::new(0),
             regions: AtomicU32::new(1),
             lost: Lost::nobody(),
@@ -118,10 +118,16 @@ impl Process {
         }
     }
 
+    /// From now on several threads may make calls at the same time.
+    pub fn add_threads(&self) {
+        self.has_threads.store(true, Ordering::Relaxed);
+    }
+
     /// This rank's vote when the members of a new communicator agree on its plane: all bits if any plane will do,
     /// else 0.
     pub fn plane_vote(&self) -> u64 {
-        if self.has_threads && self.rank.has_cores_to_spare() { !0 } else { 0 }
+        let has_threads = self.has_threads.load(Ordering::Relaxed);
+        if has_threads && self.rank.has_cores_to_spare() { !0 } else { 0 }
     }
 
     /// The first of two regions for a new window. No other window has had them, so nobody mistakes it for an old one.

@@ -8,3 +8,4 @@ pub(crate) mod interface;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod number;
+pub(crate) mod session;

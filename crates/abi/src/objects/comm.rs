@@ -14,10 +14,10 @@ use crate::objects::process;
 #[inline(always)]
 pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
     match handle {
-        MPI_COMM_WORLD => Ok(&process::running()?.world),
-        MPI_COMM_SELF => Ok(&process::running()?.itself),
+        MPI_COMM_WORLD => Ok(&process::initialized()?.world),
+        MPI_COMM_SELF => Ok(&process::initialized()?.itself),
         MPI_COMM_NULL => Err(no_comm()),
-        // After MPI_Finalize its driver accepts no operations.
+        // When the job is left, its driver accepts no operations.
         MPI_Comm(address) => process::running().and_then(|_| handle::find(address)),
     }
 }
@@ -25,8 +25,8 @@ pub(crate) fn find(handle: MPI_Comm) -> Result<&'static Object<Comm>> {
 /// A share of the communicator that a handle names.
 pub(crate) fn share_of(handle: MPI_Comm) -> Result<Shared<Comm>> {
     match handle {
-        MPI_COMM_WORLD => Ok(Shared::clone(&process::running()?.world)),
-        MPI_COMM_SELF => Ok(Shared::clone(&process::running()?.itself)),
+        MPI_COMM_WORLD => Ok(Shared::clone(&process::initialized()?.world)),
+        MPI_COMM_SELF => Ok(Shared::clone(&process::initialized()?.itself)),
         MPI_COMM_NULL => Err(no_comm()),
         MPI_Comm(address) => process::running().and_then(|_| handle::share_of(address)),
     }
@@ -62,8 +62,8 @@ impl Deref for Hold {
 #[inline]
 pub(crate) fn hold(handle: MPI_Comm) -> Result<Hold> {
     match handle {
-        MPI_COMM_WORLD => Ok(Hold::Predefined(&process::running()?.world)),
-        MPI_COMM_SELF => Ok(Hold::Predefined(&process::running()?.itself)),
+        MPI_COMM_WORLD => Ok(Hold::Predefined(&process::initialized()?.world)),
+        MPI_COMM_SELF => Ok(Hold::Predefined(&process::initialized()?.itself)),
         made => share_of(made).map(Hold::Share),
     }
 }

@@ -22,8 +22,25 @@ use crate::objects::attribute::Attributes;
 use crate::objects::collecting::Collecting;
 use crate::objects::collective_cache::CacheKey;
 use crate::objects::errhandler::{self, Handler};
+use crate::objects::session::Session;
 
 use crate::objects::Plane;
+
+/// A place for the buffer that a program attaches for buffered sends: of a communicator, a session or the process.
+#[derive(Default)]
+pub(crate) struct BufferPlace(Mutex<Option<AttachedBuffer>>);
+
+impl BufferPlace {
+    /// A place without a buffer.
+    pub(crate) const fn new() -> BufferPlace {
+        BufferPlace(Mutex::new(None))
+    }
+
+    /// The buffer, if one is attached.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<AttachedBuffer>> {
+        lock(&self.0)
+    }
+}
 
 /// The buffer that a program has attached for buffered sends.
 #[derive(Clone, Copy)]
@@ -57,7 +74,9 @@ pub(crate) struct Comm {
     /// `None` if it is predefined and the program has set no handler.
     handler: Mutex<Option<Handler>>,
     /// The buffer for buffered sends.
-    attached: Mutex<Option<AttachedBuffer>>,
+    pub(crate) buffer: BufferPlace,
+    /// The session that it comes from, if any.
+    session: Option<Shared<Session>>,
     info: Mutex<Info>,
     /// The latest blocking collective, ready to run again.
     latest: TryLock<Option<(CacheKey, Collecting)>>,
@@ -102,7 +121,10 @@ impl Comm {
         let plane = process.plane_of(claim.number(), votes).map_err(|error| {
             failure::internal(format!("cannot allocate memory for another plane: {error}"))
         })?;
-        Ok(Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler())))
+        let mut new =
+            Comm::new(members, process, plane, Some(claim), origin, Some(parent.handler()));
+        new.session = parent.session.clone();
+        Ok(new)
     }
 
     fn new(
@@ -126,7 +148,8 @@ impl Comm {
             predefined: None,
             origin,
             handler: Mutex::new(handler),
-            attached: Mutex::default(),
+            buffer: BufferPlace::default(),
+            session: None,
             info: Mutex::default(),
             latest: TryLock::new(None),
             space: Mutex::default(),
@@ -147,6 +170,17 @@ impl Comm {
     /// The group id of its module, if it can have one.
     pub(crate) fn module(&self) -> Option<u16> {
         self.module
+    }
+
+    /// Makes it come from a session.
+    pub(crate) fn with_session(mut self, session: Option<Shared<Session>>) -> Comm {
+        self.session = session;
+        self
+    }
+
+    /// The session that it comes from, if any.
+    pub(crate) fn session(&self) -> Option<&Shared<Session>> {
+        self.session.as_ref()
     }
 
     /// Gives it a topology.
@@ -218,11 +252,6 @@ impl Comm {
     /// Sets the error handler.
     pub(crate) fn set_handler(&self, handler: Handler) {
         *lock(&self.handler) = Some(handler);
-    }
-
-    /// The attached buffer for buffered sends.
-    pub(crate) fn attached(&self) -> MutexGuard<'_, Option<AttachedBuffer>> {
-        lock(&self.attached)
     }
 
     /// The target peer and the match word of a message. `None` for MPI_PROC_NULL.

@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::thread::ThreadId;
 
 use ferrywire_host::Rank;
 use ferrywire_runtime as runtime;
@@ -13,7 +12,7 @@ use crate::convert::handle::Shared;
 use crate::objects::Plane;
 use crate::objects::communicator::Comm;
 
-/// A rank, from MPI_Init to MPI_Finalize.
+/// A rank, from the moment it joins its job until it leaves. The program has it by MPI_Init or by sessions.
 pub(crate) struct Process {
     /// The process as the runtime sees it.
     pub(crate) runtime: &'static runtime::Process,
@@ -21,10 +20,8 @@ pub(crate) struct Process {
     pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
     pub(crate) itself: Shared<Comm>,
-    /// The thread level.
-    pub(crate) thread_level: c_int,
-    /// The thread that called MPI_Init.
-    pub(crate) main_thread: ThreadId,
+    /// A communicator of all ranks that the program never sees. Groups without a parent agree on a number in it.
+    pub(crate) common: Shared<Comm>,
 }
 
 impl Process {
@@ -35,18 +32,31 @@ impl Process {
     }
 }
 
-/// The process while MPI is initialized; null before and after.
+/// The process while it is in the job; null before and after.
 static RUNNING: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-/// The process after MPI_Finalize. It is not freed, because references to it may remain; this pointer keeps leak
+/// The process between MPI_Init and MPI_Finalize; null before and after.
+static INITIALIZED: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+/// The process after it has left. It is not freed, because references to it may remain; this pointer keeps leak
 /// checkers from reporting it.
 static LEFT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FINISHED: AtomicBool = AtomicBool::new(false);
 
-/// The process, while MPI is running.
+/// The process, while it is in the job.
 #[inline]
 pub(crate) fn running() -> Result<&'static Process> {
-    let process = RUNNING.load(Ordering::Acquire);
+    find(&RUNNING)
+}
+
+/// The process, between MPI_Init and MPI_Finalize: while MPI_COMM_WORLD and MPI_COMM_SELF exist.
+#[inline]
+pub(crate) fn initialized() -> Result<&'static Process> {
+    find(&INITIALIZED)
+}
+
+#[inline]
+fn find(place: &AtomicPtr<Process>) -> Result<&'static Process> {
+    let process = place.load(Ordering::Acquire);
     if process.is_null() {
         return Err(not_running());
     }
@@ -78,18 +88,28 @@ pub(crate) fn is_finished() -> bool {
     FINISHED.load(Ordering::Acquire)
 }
 
-/// Initializes MPI with this process.
+/// Makes this process a rank of its job.
 pub(crate) fn begin(process: Process) {
     RUNNING.store(Box::into_raw(Box::new(process)), Ordering::Release);
+}
+
+/// Begins what MPI_Init begins. The process is in the job.
+pub(crate) fn initialize() {
+    INITIALIZED.store(RUNNING.load(Ordering::Acquire), Ordering::Release);
     STARTED.store(true, Ordering::Release);
 }
 
-/// Finalizes MPI.
+/// Ends what MPI_Finalize ends.
+pub(crate) fn finalize() {
+    INITIALIZED.store(std::ptr::null_mut(), Ordering::Release);
+    FINISHED.store(true, Ordering::Release);
+}
+
+/// The process has left its job.
 pub(crate) fn end() {
     let left = RUNNING.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // Swapped, because the optimiser removes a variable that is only written.
     LEFT.swap(left, Ordering::AcqRel);
-    FINISHED.store(true, Ordering::Release);
 }
 
 /// Ends the job.

@@ -4,10 +4,11 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::convert::failure::{self, Failure, Owner, Result};
-use crate::convert::types::{MPI_Comm, MPI_Win};
+use crate::convert::types::{MPI_Comm, MPI_Session, MPI_Win};
 use crate::objects::comm;
 use crate::objects::error;
 use crate::objects::process;
+use crate::objects::session;
 use crate::objects::window;
 
 /// The object of a call, whose error handler is called.
@@ -15,6 +16,7 @@ use crate::objects::window;
 pub(crate) enum Raised {
     Comm(MPI_Comm),
     Win(MPI_Win),
+    Session(MPI_Session),
 }
 
 impl From<MPI_Comm> for Raised {
@@ -29,11 +31,18 @@ impl From<MPI_Win> for Raised {
     }
 }
 
+impl From<MPI_Session> for Raised {
+    fn from(session: MPI_Session) -> Raised {
+        Raised::Session(session)
+    }
+}
+
 impl Raised {
     fn owner(self) -> Option<Arc<dyn Owner>> {
         Some(match self {
             Raised::Comm(comm) => comm::share_of(comm).ok()? as Arc<dyn Owner>,
             Raised::Win(win) => window::share_of(win).ok()? as Arc<dyn Owner>,
+            Raised::Session(session) => session::share_of(session).ok()? as Arc<dyn Owner>,
         })
     }
 }
@@ -54,9 +63,8 @@ pub(crate) fn raise(failure: Failure, call: &str, object: Option<Raised>) -> c_i
         Ok(owner) if owner.tell(code) => abort(code),
         Ok(_) => {}
         Err(_) => {
-            // There is no error handler before MPI_Init and after MPI_Finalize.
-            eprintln!("ferrywire: {}", error::text(code));
-            process::die(failure::class_of(code));
+            // Without MPI_COMM_SELF there is no error handler, so the initial one is used, which is fatal.
+            abort(code);
         }
     }
     code
@@ -65,7 +73,7 @@ pub(crate) fn raise(failure: Failure, call: &str, object: Option<Raised>) -> c_i
 /// The owner of errors of calls without a communicator. MPI 4 says MPI_COMM_SELF; programs written for earlier
 /// versions set a handler on MPI_COMM_WORLD only, so that one is used until the program sets one on MPI_COMM_SELF.
 fn for_nothing() -> Result<Arc<dyn Owner>> {
-    let process = process::running()?;
+    let process = process::initialized()?;
     let itself = process.itself.has_own_handler();
     Ok(if itself { Arc::clone(&process.itself) as _ } else { Arc::clone(&process.world) as _ })
 }

@@ -152,7 +152,7 @@ static void numbers_are_used_up(void) {
     int count = 0, class;
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     while (count < NUMBERS && MPI_Comm_dup(MPI_COMM_SELF, &comms[count]) == MPI_SUCCESS) count++;
-    CHECK(count == NUMBERS - 2);
+    CHECK(count == NUMBERS - 3);
     MPI_Error_class(MPI_Comm_dup(MPI_COMM_SELF, &comms[count]), &class);
     CHECK(class == MPI_ERR_OTHER);
     MPI_Comm world;

@@ -8,7 +8,6 @@ use std::ffi::c_int;
 use ferrywire_host::memory;
 use ferrywire_host::nic::Posted;
 use ferrywire_mpi::comm::TAG_MAX;
-use ferrywire_mpi::group::Group;
 use ferrywire_mpi::info::Info;
 use ferrywire_mpi::number_agreement::NumberPromise;
 use ferrywire_runtime::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
@@ -33,6 +32,7 @@ use crate::objects::info;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
+use crate::objects::session::Creation;
 
 /// Agrees with all members of a communicator on the number of a duplicate, and creates it.
 struct Duplicating {
@@ -163,21 +163,37 @@ fn split(
     NewComm(newcomm).put_created(created, comm, |title| format!("a split of {title}"))
 }
 
-/// Creates a communicator of a group. Only its members call it, with a tag that tells calls apart.
-fn create_among(
-    comm: &Comm,
-    group: Group,
+/// Creates a communicator of a group without a parent. `None` outside the group.
+fn create_from_group(group: MPI_Group, tag: u32, handler: &Handler) -> Result<Option<Comm>> {
+    let common = &process::running()?.common;
+    let members = crate::objects::group::find(group)?;
+    let Some(created) = common.runtime().create_among(members, tag)? else { return Ok(None) };
+    let new = Comm::made(created, "a communicator of a group".into(), common)?
+        .with_session(crate::objects::group::session_of(group));
+    new.set_handler(handler.clone());
+    Ok(Some(new))
+}
+
+/// Creates an intercommunicator of two groups without a parent.
+fn create_from_groups(
+    (local_group, local_leader): (MPI_Group, PeerRank),
+    (remote_group, remote_leader): (MPI_Group, PeerRank),
     tag: u32,
-    newcomm: Out<MPI_Comm>,
-    handler: Option<Handler>,
-) -> Result {
-    newcomm.put(MPI_COMM_NULL)?;
-    let Some(created) = comm.runtime().create_among(group, tag)? else { return Ok(()) };
-    let new = Comm::made(created, format!("a part of {}", comm.title()), comm)?;
-    if let Some(handler) = handler {
-        new.set_handler(handler);
-    }
-    NewComm(newcomm).put(new)
+    handler: &Handler,
+) -> Result<Comm> {
+    let remote = crate::objects::group::find(remote_group)?;
+    // A temporary communicator of the local group.
+    let local = create_from_group(local_group, tag, handler)?.ok_or(CreateError::NotInGroup)?;
+    let instance = local.members.next_instance();
+    let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
+    let across = if local.members.rank() == leader {
+        let other = remote_leader.below(remote.size()).ok_or_else(|| no_leader(remote_leader))?;
+        let common = Shared::clone(&process::running()?.common);
+        Some((common, remote.peer_of(other).0, tag))
+    } else {
+        None
+    };
+    bridge(&local, instance, leader, across)
 }
 
 /// Creates an intercommunicator. `across` is passed at the leader: the communicator of the leaders, the rank of the
@@ -311,17 +327,23 @@ entries! {
         comm: MPI_Comm, group: MPI_Group, tag: MessageTag, newcomm: Out<MPI_Comm>,
     ) on comm {
         let group = crate::objects::group::find(group)?;
-        create_among(comm::find(comm)?, group, tag.bits(), newcomm, None)
+        let comm = comm::find(comm)?;
+        newcomm.put(MPI_COMM_NULL)?;
+        let created = comm.runtime().create_among(group, tag.bits())?;
+        NewComm(newcomm).put_created(created, comm, |title| format!("a part of {title}"))
     }
 
     fn MPI_Comm_create_from_group(
         group: MPI_Group, stringtag: Text, _info: MPI_Info, errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
     ) {
-        let world = &process::running()?.world;
-        let tag = tag_of(&stringtag.get()?);
         let handler = errhandler::find(errhandler::ErrhandlerKind::Comm, errhandler)?;
-        create_among(world, crate::objects::group::find(group)?, tag, newcomm, Some(handler))
+        newcomm.put(MPI_COMM_NULL)?;
+        let created = stringtag.get().and_then(|tag| create_from_group(group, tag_of(&tag), &handler));
+        match created.map_err(of_new(&handler))? {
+            None => Ok(()),
+            Some(new) => NewComm(newcomm).put(new),
+        }
     }
 
     fn MPI_Intercomm_create(
@@ -343,31 +365,14 @@ entries! {
 
     fn MPI_Intercomm_create_from_groups(
         local_group: MPI_Group, local_leader: PeerRank, remote_group: MPI_Group,
-        remote_leader: PeerRank, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
+        remote_leader: PeerRank, stringtag: Text, _info: MPI_Info, errhandler: MPI_Errhandler,
         newintercomm: Out<MPI_Comm>,
     ) {
-        let _ = info;
-        let process = process::running()?;
-        let (ours, theirs) = (crate::objects::group::find(local_group)?, crate::objects::group::find(remote_group)?);
-        let tag = tag_of(&stringtag.get()?);
         let handler = errhandler::find(errhandler::ErrhandlerKind::Comm, errhandler)?;
-        // A temporary communicator of the local group.
-        let mut handle = MPI_COMM_NULL;
-        let place = Out::to(&mut handle);
-        create_among(&process.world, ours.clone(), tag, place, None)?;
-        let local = comm::share_of(handle)?;
-        let instance = local.members.next_instance();
-        let leader = local.target(local_leader)?.ok_or_else(|| no_leader(local_leader))?;
-        let across = (local.members.rank() == leader).then(|| {
-            let other = remote_leader.below(theirs.size());
-            let other = other.ok_or_else(|| no_leader(remote_leader))?;
-            Ok::<_, Failure>((Shared::clone(&process.world), theirs.peer_of(other).0, tag))
-        });
-        let new = bridge(&local, instance, leader, across.transpose()?)?;
-        new.set_handler(handler);
-        NewComm(newintercomm).put(new)?;
-        drop(local);
-        free(Out::to(&mut handle))
+        newintercomm.put(MPI_COMM_NULL)?;
+        let (local, remote) = ((local_group, local_leader), (remote_group, remote_leader));
+        let created = stringtag.get().and_then(|tag| create_from_groups(local, remote, tag_of(&tag), &handler));
+        NewComm(newintercomm).put(created.map_err(of_new(&handler))?)
     }
 
     fn MPI_Intercomm_merge(
@@ -394,6 +399,11 @@ entries! {
     fn MPI_Comm_get_parent(parent: Out<MPI_Comm>) {
         parent.put(MPI_COMM_NULL)
     }
+}
+
+/// Errors of a call that creates a communicator with this error handler belong to it.
+fn of_new(handler: &Handler) -> impl FnOnce(Failure) -> Failure {
+    move |failure| failure.of(Creation::of("the new communicator", handler, MPI_COMM_NULL.0))
 }
 
 #[cold]

@@ -15,7 +15,7 @@ use crate::convert::pointer::{In, Out};
 use crate::convert::sizes;
 use crate::convert::types::{MPI_Comm, MPI_Group};
 use crate::objects::comm::{self, int};
-use crate::objects::group::{GroupObject, create, find};
+use crate::objects::group::{GroupObject, create_in, find, session_of};
 use crate::objects::process;
 
 /// Checks that a rank exists in a group.
@@ -64,6 +64,11 @@ fn ranged(group: &Group, n: c_int, ranges: In<[c_int; 3]>) -> Result<Vec<u32>> {
     ranks_in(group, ranks.into_iter())
 }
 
+/// Creates a group from others, which comes from the same session.
+fn derived(from: &[MPI_Group], group: Group) -> MPI_Group {
+    create_in(from.iter().find_map(|&from| session_of(from)), group)
+}
+
 entries! {
     fn MPI_Group_size(group: MPI_Group, size: Out<c_int>) {
         size.put(int(find(group)?.size()))
@@ -97,45 +102,45 @@ entries! {
     }
 
     fn MPI_Group_union(group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>) {
-        newgroup.put(create(find(group1)?.union(&find(group2)?)))
+        newgroup.put(derived(&[group1, group2], find(group1)?.union(&find(group2)?)))
     }
 
     fn MPI_Group_intersection(
         group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>,
     ) {
-        newgroup.put(create(find(group1)?.intersection(&find(group2)?)))
+        newgroup.put(derived(&[group1, group2], find(group1)?.intersection(&find(group2)?)))
     }
 
     fn MPI_Group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>) {
-        newgroup.put(create(find(group1)?.difference(&find(group2)?)))
+        newgroup.put(derived(&[group1, group2], find(group1)?.difference(&find(group2)?)))
     }
 
     fn MPI_Group_incl(
         group: MPI_Group, n: c_int, ranks: In<c_int>, newgroup: Out<MPI_Group>,
     ) {
-        let group = find(group)?;
-        newgroup.put(create(group.select(&listed(&group, n, ranks)?)))
+        let all = find(group)?;
+        newgroup.put(derived(&[group], all.select(&listed(&all, n, ranks)?)))
     }
 
     fn MPI_Group_excl(
         group: MPI_Group, n: c_int, ranks: In<c_int>, newgroup: Out<MPI_Group>,
     ) {
-        let group = find(group)?;
-        newgroup.put(create(group.without(&listed(&group, n, ranks)?)))
+        let all = find(group)?;
+        newgroup.put(derived(&[group], all.without(&listed(&all, n, ranks)?)))
     }
 
     fn MPI_Group_range_incl(
         group: MPI_Group, n: c_int, ranges: In<[c_int; 3]>, newgroup: Out<MPI_Group>,
     ) {
-        let group = find(group)?;
-        newgroup.put(create(group.select(&ranged(&group, n, ranges)?)))
+        let all = find(group)?;
+        newgroup.put(derived(&[group], all.select(&ranged(&all, n, ranges)?)))
     }
 
     fn MPI_Group_range_excl(
         group: MPI_Group, n: c_int, ranges: In<[c_int; 3]>, newgroup: Out<MPI_Group>,
     ) {
-        let group = find(group)?;
-        newgroup.put(create(group.without(&ranged(&group, n, ranges)?)))
+        let all = find(group)?;
+        newgroup.put(derived(&[group], all.without(&ranged(&all, n, ranges)?)))
     }
 
     fn MPI_Group_free(group: Out<MPI_Group>) {
@@ -149,11 +154,12 @@ entries! {
     }
 
     fn MPI_Comm_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
-        group.put(create(comm::find(comm)?.members.group().clone()))
+        let comm = comm::find(comm)?;
+        group.put(create_in(comm.session().cloned(), comm.members.group().clone()))
     }
 
     fn MPI_Comm_remote_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
-        group.put(create(remote(comm)?))
+        group.put(create_in(comm::find(comm)?.session().cloned(), remote(comm)?))
     }
 
     fn MPI_Comm_remote_size(comm: MPI_Comm, size: Out<c_int>) on comm {

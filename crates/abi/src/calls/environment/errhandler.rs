@@ -1,4 +1,4 @@
-//! Error handlers of communicators and windows, and of objects that are not implemented yet.
+//! Error handlers of communicators, windows and sessions, and of files, which are not implemented yet.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::calls::entry::entries;
 use crate::convert::callback::ErrorFunction;
 use crate::convert::constants::{
-    MPI_ERR_FILE, MPI_ERR_SESSION, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
-    MPI_ERRORS_RETURN, MPI_FILE_NULL,
+    MPI_ERR_FILE, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    MPI_FILE_NULL,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle;
@@ -18,6 +18,7 @@ use crate::objects::errhandler::{
     ErrhandlerKind, Handler, UserErrhandler, call, create, expose, find, free,
 };
 use crate::objects::raise;
+use crate::objects::session;
 use crate::objects::window;
 
 /// The default error handler of files.
@@ -28,10 +29,6 @@ fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
         MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
         _ => Err(Failure::new(MPI_ERR_FILE, "invalid file handle")),
     }
-}
-
-fn no_session() -> Failure {
-    Failure::new(MPI_ERR_SESSION, "invalid session handle")
 }
 
 fn call_or_abort(handler: &Handler, object: usize, code: c_int) {
@@ -108,16 +105,18 @@ entries! {
         create(ErrhandlerKind::Session, session_errhandler_fn, errhandler)
     }
 
-    fn MPI_Session_set_errhandler(_session: MPI_Session, _errhandler: MPI_Errhandler) {
-        Err(no_session())
+    fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) on session {
+        session::find(session)?.set_handler(find(ErrhandlerKind::Session, errhandler)?);
+        Ok(())
     }
 
-    fn MPI_Session_get_errhandler(_session: MPI_Session, _errhandler: Out<MPI_Errhandler>) {
-        Err(no_session())
+    fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: Out<MPI_Errhandler>) on session {
+        errhandler.put(expose(&session::find(session)?.handler()))
     }
 
-    fn MPI_Session_call_errhandler(_session: MPI_Session, _errorcode: c_int) {
-        Err(no_session())
+    fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) on session {
+        call_or_abort(&session::find(session)?.handler(), session.0, errorcode);
+        Ok(())
     }
 
     fn MPI_Errhandler_free(errhandler: Out<MPI_Errhandler>) {

@@ -1,6 +1,6 @@
 //! Buffered sends: the bytes are copied, and the call returns.
 //!
-//! A program may attach a buffer to itself or to a communicator. We copy each message into memory of our own, and use
+//! A program may attach a buffer to itself, to a session or to a communicator. We copy each message into memory of our own, and use
 //! the size of the program's buffer only as a limit for the bytes in flight: a send beyond it is an error, as the
 //! standard requires. MPI_BUFFER_AUTOMATIC removes the limit.
 
@@ -18,45 +18,39 @@ use crate::convert::handle::Shared;
 use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::sizes::{self, Wide};
 use crate::convert::status::Status;
-use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Request};
+use crate::convert::types::{MPI_Comm, MPI_Datatype, MPI_Request, MPI_Session};
 use crate::objects::comm::{self, Comm};
-use crate::objects::communicator::AttachedBuffer;
+use crate::objects::communicator::{AttachedBuffer, BufferPlace};
 use crate::objects::data::{Data, Outgoing};
 use crate::objects::message::{self, Sending};
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
+use crate::objects::session;
 
 /// A buffered send in progress. It keeps its communicator.
 struct UnderWay {
-    /// The communicator to which the buffer is attached; `None` for that of the process.
-    owner: Option<*const Comm>,
+    /// Where the buffer is attached.
+    place: *const BufferPlace,
     bytes: u64,
     request: Request,
 }
 
-// SAFETY: the owner is compared, and never dereferenced.
+// SAFETY: the place is compared, and never dereferenced.
 unsafe impl Send for UnderWay {}
 
 /// The sends in progress from all buffers.
 static UNDER_WAY: Mutex<Vec<UnderWay>> = Mutex::new(Vec::new());
 
-/// The buffer of the process, for communicators without their own.
-static PROCESS: Mutex<Option<AttachedBuffer>> = Mutex::new(None);
+/// The buffer of the process, for communicators without their own and without that of a session.
+static PROCESS: BufferPlace = BufferPlace::new();
 
 fn under_way() -> MutexGuard<'static, Vec<UnderWay>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn process_buffer() -> MutexGuard<'static, Option<AttachedBuffer>> {
-    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn attach(
-    mut place: MutexGuard<'_, Option<AttachedBuffer>>,
-    buffer: ChoiceMut,
-    bytes: i64,
-) -> Result {
+fn attach(place: &BufferPlace, buffer: ChoiceMut, bytes: i64) -> Result {
+    let mut place = place.lock();
     if place.is_some() {
         let why = "a buffer is already attached; detach it first";
         return Err(Failure::new(MPI_ERR_BUFFER, why));
@@ -74,30 +68,26 @@ fn attach(
 }
 
 /// Waits for all sends from a buffer, and returns the buffer.
-fn detach<T: Wide>(
-    mut place: MutexGuard<'_, Option<AttachedBuffer>>,
-    owner: Option<*const Comm>,
-    buffer: Out<*mut c_void>,
-    bytes: Out<T>,
-) -> Result {
-    let Some(AttachedBuffer { address, bytes: size }) = *place else {
+fn detach<T: Wide>(place: &BufferPlace, buffer: Out<*mut c_void>, bytes: Out<T>) -> Result {
+    let mut attached = place.lock();
+    let Some(AttachedBuffer { address, bytes: size }) = *attached else {
         return Err(Failure::new(MPI_ERR_BUFFER, "no buffer is attached"));
     };
-    flush(owner)?;
-    *place = None;
+    flush(place)?;
+    *attached = None;
     buffer.put(std::ptr::with_exposed_provenance_mut(address))?;
     sizes::put(bytes, if address == MPI_BUFFER_AUTOMATIC { 0 } else { size })
 }
 
 /// Takes the sends in progress from a buffer, so that no thread waits while all buffers are locked.
-fn take(owner: Option<*const Comm>) -> Vec<Request> {
-    let taken = under_way().extract_if(.., |sent| sent.owner == owner).collect::<Vec<_>>();
+fn take(place: *const BufferPlace) -> Vec<Request> {
+    let taken = under_way().extract_if(.., |sent| sent.place == place).collect::<Vec<_>>();
     taken.into_iter().map(|sent| sent.request).collect()
 }
 
 /// Waits for all sends from a buffer.
-fn flush(owner: Option<*const Comm>) -> Result {
-    take(owner).iter_mut().try_for_each(|request| request.wait().map(|_| ()))
+pub(crate) fn flush(place: &BufferPlace) -> Result {
+    take(place).iter_mut().try_for_each(|request| request.wait().map(|_| ()))
 }
 
 /// Waits for the sends from all buffers, including those that fail.
@@ -107,23 +97,28 @@ pub(crate) fn complete_all() {
     all.into_iter().for_each(|mut sent| _ = sent.request.wait());
 }
 
-/// Sends from the buffer that serves a communicator: its own, or that of the process.
+/// The buffer that serves a communicator: its own, that of its session, or that of the process.
+fn buffer_for(comm: &Comm) -> Option<(&BufferPlace, AttachedBuffer)> {
+    let of_session = comm.session().map(|session| &session.buffer);
+    let places = [Some(&comm.buffer), of_session, Some(&PROCESS)];
+    places.into_iter().flatten().find_map(|place| place.lock().map(|attached| (place, attached)))
+}
+
+/// Sends from the buffer that serves a communicator.
 fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
-    let own = *comm.attached();
-    let owner = own.map(|_| std::ptr::from_ref(comm));
-    let attached = own.or(*process_buffer());
+    let Some((place, attached)) = buffer_for(comm) else {
+        let why = "no buffer is attached; call MPI_Buffer_attach first";
+        return Err(Failure::new(MPI_ERR_BUFFER, why));
+    };
+    let place: *const BufferPlace = place;
     let room = match attached {
-        None => {
-            let why = "no buffer is attached; call MPI_Buffer_attach first";
-            return Err(Failure::new(MPI_ERR_BUFFER, why));
-        }
-        Some(AttachedBuffer { address: MPI_BUFFER_AUTOMATIC, .. }) => u64::MAX,
-        Some(AttachedBuffer { bytes, .. }) => u64::try_from(bytes).unwrap_or(0),
+        AttachedBuffer { address: MPI_BUFFER_AUTOMATIC, .. } => u64::MAX,
+        AttachedBuffer { bytes, .. } => u64::try_from(bytes).unwrap_or(0),
     };
     let mut under_way = under_way();
     under_way.retain_mut(|sent| !sent.request.test().unwrap_or(true));
     let overhead = u64::from(MPI_BSEND_OVERHEAD.cast_unsigned());
-    let within = under_way.iter().filter(|sent| sent.owner == owner);
+    let within = under_way.iter().filter(|sent| sent.place == place);
     let taken: u64 = within.map(|sent| sent.bytes + overhead).sum();
     if room.saturating_sub(taken) < bytes {
         let why = format!(
@@ -134,7 +129,7 @@ fn send_from_buffer(comm: &Comm, bytes: u64, mut request: Request) -> Result {
     }
     request.start()?;
     if request.pending().is_some() {
-        under_way.push(UnderWay { owner, bytes, request });
+        under_way.push(UnderWay { place, bytes, request });
     }
     Ok(())
 }
@@ -175,8 +170,8 @@ fn buffering(
 }
 
 /// A request that is complete when all sends from a buffer are.
-fn flushing(owner: Option<*const Comm>, comm: Shared<Comm>) -> Result<MPI_Request> {
-    Request::begin(comm, Combined::recipe(take(owner)))
+fn flushing(place: &BufferPlace, comm: Shared<Comm>) -> Result<MPI_Request> {
+    Request::begin(comm, Combined::recipe(take(place)))
 }
 
 entries! {
@@ -207,43 +202,62 @@ entries! {
     }
 
     fn MPI_Buffer_attach / MPI_Buffer_attach_c (buffer: ChoiceMut, size: Size) {
-        attach(process_buffer(), buffer, size.wide())
+        attach(&PROCESS, buffer, size.wide())
     }
 
     fn MPI_Buffer_detach / MPI_Buffer_detach_c (buffer_addr: Out<*mut c_void>, size: Out<Size>) {
-        detach(process_buffer(), None, buffer_addr, size)
+        detach(&PROCESS, buffer_addr, size)
     }
 
     fn MPI_Buffer_flush() {
-        flush(None)
+        flush(&PROCESS)
     }
 
     fn MPI_Buffer_iflush(request: Out<MPI_Request>) {
         let itself = Shared::clone(&process::running()?.itself);
-        request.put(flushing(None, itself)?)
+        request.put(flushing(&PROCESS, itself)?)
     }
 
     fn MPI_Comm_attach_buffer / MPI_Comm_attach_buffer_c (
         comm: MPI_Comm, buffer: ChoiceMut, size: Size,
     ) on comm {
-        attach(comm::find(comm)?.attached(), buffer, size.wide())
+        attach(&comm::find(comm)?.buffer, buffer, size.wide())
     }
 
     fn MPI_Comm_detach_buffer / MPI_Comm_detach_buffer_c (
         comm: MPI_Comm, buffer_addr: Out<*mut c_void>, size: Out<Size>,
     ) on comm {
-        let comm: &Comm = comm::find(comm)?;
-        detach(comm.attached(), Some(comm), buffer_addr, size)
+        detach(&comm::find(comm)?.buffer, buffer_addr, size)
     }
 
     fn MPI_Comm_flush_buffer(comm: MPI_Comm) on comm {
-        let comm: &Comm = comm::find(comm)?;
-        flush(Some(comm))
+        flush(&comm::find(comm)?.buffer)
     }
 
     fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
         let comm = comm::share_of(comm)?;
-        let owner: &Comm = &comm;
-        request.put(flushing(Some(owner), Shared::clone(&comm))?)
+        request.put(flushing(&comm.buffer, Shared::clone(&comm))?)
+    }
+
+    fn MPI_Session_attach_buffer / MPI_Session_attach_buffer_c (
+        session: MPI_Session, buffer: ChoiceMut, size: Size,
+    ) on session {
+        attach(&session::find(session)?.buffer, buffer, size.wide())
+    }
+
+    fn MPI_Session_detach_buffer / MPI_Session_detach_buffer_c (
+        session: MPI_Session, buffer_addr: Out<*mut c_void>, size: Out<Size>,
+    ) on session {
+        detach(&session::find(session)?.buffer, buffer_addr, size)
+    }
+
+    fn MPI_Session_flush_buffer(session: MPI_Session) on session {
+        flush(&session::find(session)?.buffer)
+    }
+
+    fn MPI_Session_iflush_buffer(session: MPI_Session, request: Out<MPI_Request>) on session {
+        let place = &session::find(session)?.buffer;
+        let itself = Shared::clone(&process::running()?.itself);
+        request.put(flushing(place, itself)?)
     }
 }
