@@ -14,6 +14,7 @@ pub(crate) mod info;
 pub(crate) mod membership;
 pub(crate) mod message;
 pub(crate) mod op;
+pub(crate) mod partitioned;
 pub(crate) mod predefined;
 pub(crate) mod process;
 pub(crate) mod raise;

@@ -169,6 +169,18 @@ fn sessions_begin_and_end_without_the_world() {
     assert!(said.contains("without finalising"), "{said}");
 }
 
+/// Partitioned messages, also from several threads.
+#[test]
+fn partitions_arrive_when_they_are_ready() {
+    let folder = Folder::new("partitioned");
+    let mut compiler = ferry_cc();
+    compiler.arg("-pthread");
+    let program = compiled(compiler, "partitioned", &folder);
+    for ranks in RANKS {
+        succeeded(&run(&program, *ranks), "partitioned");
+    }
+}
+
 /// A communicator does not keep a large work space of its last collective.
 #[test]
 fn large_collectives_give_their_memory_back() {

@@ -7,7 +7,7 @@
 use crate::sync::{AtomicU32, Ordering, UnsafeCell};
 
 /// Work whose requests coalesce, and its state.
-pub(crate) struct Coalesced<T> {
+pub struct Coalesced<T> {
     /// Requests that no pass has served yet. The thread that makes the first one serves all.
     requests: AtomicU32,
     state: UnsafeCell<T>,
@@ -17,13 +17,14 @@ pub(crate) struct Coalesced<T> {
 unsafe impl<T: Send> Sync for Coalesced<T> {}
 
 impl<T> Coalesced<T> {
-    pub(crate) fn new(state: T) -> Coalesced<T> {
+    /// Work with this state.
+    pub fn new(state: T) -> Coalesced<T> {
         Coalesced { requests: AtomicU32::new(0), state: UnsafeCell::new(state) }
     }
 
     /// Runs `work`, or leaves it to the thread that is at work: a pass begins after this call, and sees everything that
     /// was done before it.
-    pub(crate) fn request(&self, mut work: impl FnMut(&mut T)) {
+    pub fn request(&self, mut work: impl FnMut(&mut T)) {
         // Pairs with the exchange below: the next thread sees what we have done with `state`.
         if self.requests.fetch_add(1, Ordering::AcqRel) > 0 {
             return;

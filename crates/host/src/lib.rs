@@ -72,6 +72,7 @@ mod wait_policy;
 pub use ferrywire_nic as nic;
 pub use {
     around::{wait_around, wait_for_around},
+    coalesced::Coalesced,
     completion::Keep,
     driver::{Driver, Finished},
     port::{HostPort, Operators, RegionAccess},

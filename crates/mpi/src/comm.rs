@@ -2,7 +2,7 @@
 //!
 //! A communicator takes two group ids of the NIC: user messages travel under the first, messages of the library, such
 //! as collectives, under the second, so the two never match each other. Two more are for operations among some of its
-//! ranks only, which a tag tells apart: one for groups of ranks, one for pairs.
+//! ranks only, which a tag tells apart: one for groups of ranks, one for pairs. Two are for partitioned messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -253,18 +253,39 @@ impl Comm {
         let word = |rank| MatchWord::new(PAIRS | self.number, rank, tag & TAG_MAX);
         (self.targets().peer_of(other), word(self.rank), word(other))
     }
+
+    /// The process of rank `to`, and the match word under which a partitioned receive tells it what to send.
+    pub fn plan_to(&self, to: u32, tag: u32) -> (Peer, MatchWord) {
+        (self.targets().peer_of(to), MatchWord::new(PLANS | self.number, self.rank, tag))
+    }
+
+    /// What a partitioned send to rank `from` receives first.
+    pub fn plan_from(&self, from: u32, tag: u32) -> Wanted {
+        let word = MatchWord::new(PLANS | self.number, from, tag);
+        Wanted { from: Some(self.targets().peer_of(from)), word, mask: Mask::EXACT }
+    }
+
+    /// The match word of one message of a partitioned receive, which the receiver calls `slot`.
+    pub fn partition(&self, slot: u32, message: u32) -> MatchWord {
+        MatchWord::new(PARTITIONS | self.number, slot, message)
+    }
 }
 
 /// All group ids of a communicator: of user messages, with a module and without, and of the library.
 pub fn group_ids(number: u16) -> impl Iterator<Item = u16> {
     let messages = 2 * number;
-    [messages, messages + 1, messages | MODULE_GROUP, PARTS | number, PAIRS | number].into_iter()
+    let [parts, pairs, plans, partitions] = [PARTS, PAIRS, PLANS, PARTITIONS].map(|of| of | number);
+    [messages, messages + 1, messages | MODULE_GROUP, parts, pairs, plans, partitions].into_iter()
 }
 
 /// Group ids for groups of some ranks; the number of the communicator is added.
 const PARTS: u16 = 0x3000;
 /// Group ids for pairs of ranks.
 const PAIRS: u16 = 0x4000;
+/// Group ids for what partitioned receives tell their senders.
+const PLANS: u16 = 0x5000;
+/// Group ids for partitioned messages.
+const PARTITIONS: u16 = 0x6000;
 
 const _: () = assert!(COMMS_MAX <= 0x1000);
 

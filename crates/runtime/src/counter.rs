@@ -1,36 +1,61 @@
-//! Counters of the NIC that the program raises, for generalised requests.
+//! Counters of a NIC: generalised requests raise them, and so do the messages of partitioned receives.
 
-use ferrywire_host::nic::{Counter, Posted};
+use ferrywire_host::nic::{Counter, Posted, Span};
+use ferrywire_mpi::comm::Wanted;
 
-use crate::process::Process;
+use crate::plane::Plane;
 
-impl Process {
-    /// Opens a counter, at 0, in the first plane.
-    pub fn open_counter(&self) -> Counter {
+impl Plane<'_> {
+    /// Opens a counter, at 0.
+    pub fn open_counter(self) -> Counter {
         // SAFETY: no memory is lent.
-        unsafe { self.first_plane().submit(|nic, _| nic.open_counter()) }
+        unsafe { self.submit(|nic, _| nic.open_counter()) }
     }
 
-    /// Starts to wait until the counter is raised.
-    pub fn start_wait_for_counter(&self, counter: Counter) -> Posted {
+    /// Starts to wait until the counter is at least `at_least`.
+    pub fn start_wait_for_counter(self, counter: Counter, at_least: u64) -> Posted {
         // SAFETY: no memory is lent.
-        unsafe { self.first_plane().submit(|nic, _| nic.post_wait(counter, 1)) }
+        unsafe { self.submit(|nic, _| nic.post_wait(counter, at_least)) }
     }
 
     /// Whether the counter has been raised.
-    pub fn is_counter_raised(&self, counter: Counter) -> bool {
-        self.rank().driver().inspect(|nic| nic.counter(counter) > 0)
+    pub fn is_counter_raised(self, counter: Counter) -> bool {
+        // SAFETY: no memory is lent.
+        unsafe { self.submit(|nic, _| nic.counter(counter) > 0) }
     }
 
     /// Raises the counter by 1.
-    pub fn raise_counter(&self, counter: Counter) {
+    pub fn raise_counter(self, counter: Counter) {
         // SAFETY: no memory is lent.
-        unsafe { self.first_plane().submit(|nic, port| nic.raise(counter, 1, port)) };
+        unsafe { self.submit(|nic, port| nic.raise(counter, 1, port)) };
     }
 
     /// Closes the counter.
-    pub fn close_counter(&self, counter: Counter) {
+    pub fn close_counter(self, counter: Counter) {
         // SAFETY: no memory is lent.
-        unsafe { self.first_plane().submit(|nic, port| nic.close_counter(counter, port)) };
+        unsafe { self.submit(|nic, port| nic.close_counter(counter, port)) };
+    }
+
+    /// Starts a receive that raises the counter by 1 when it is over.
+    ///
+    /// # Safety
+    /// The memory is lent until the operation is complete: no other code reads or writes it.
+    pub unsafe fn start_counted_receive(
+        self,
+        Wanted { from, word, mask }: Wanted,
+        into: Span,
+        counter: Counter,
+    ) -> Posted {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.submit(|nic, port| {
+                let posted = nic.post_receive(from, word, mask, into, port);
+                match posted {
+                    Posted::Done(_) => nic.raise(counter, 1, port),
+                    Posted::Pending(ticket) => nic.count(ticket, counter),
+                }
+                posted
+            })
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! | `comm_create.rs` | creating communicators: agreement on numbers, split, merge, bridges |
 //! | `topology.rs` | communicators with a topology, reordered by locality |
 //! | `collective.rs` | collectives: schedules and their work space |
-//! | `counter.rs` | generalised requests |
+//! | `counter.rs` | counters that requests wait for |
 //! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
 //! | `window.rs` | windows: memory that other ranks reach |
 //! | `failure.rs` | conversion of the NIC's faults to errors |

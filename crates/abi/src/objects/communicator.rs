@@ -303,8 +303,9 @@ impl Comm {
         Failure::new(MPI_ERR_RANK, why)
     }
 
+    /// The tag of a message; not MPI_ANY_TAG.
     #[inline]
-    fn tag(&self, tag: MessageTag) -> Result<u32> {
+    pub(crate) fn tag(&self, tag: MessageTag) -> Result<u32> {
         tag.up_to(TAG_MAX).ok_or_else(no_such_tag)
     }
 }

@@ -150,6 +150,15 @@ impl Data {
         self.pack(room);
     }
 
+    /// Unpacks as many bytes as there are in lent memory, of which this is the only user.
+    pub(crate) fn unpack_from(&self, from: Span) {
+        let Ok(len) = usize::try_from(from.len) else { return };
+        if len > 0 {
+            // SAFETY: as in `pack_to`.
+            self.unpack(unsafe { std::slice::from_raw_parts(User(from.offset).at(0), len) });
+        }
+    }
+
     /// Unpacks as many bytes as there are.
     pub(crate) fn unpack(&self, from: &[u8]) {
         match &self.datatype {

@@ -74,12 +74,12 @@ impl General {
 
 impl Recipe for General {
     fn start(&mut self, _: &Shared<Comm>) -> Result<Posted> {
-        Ok(process::running()?.runtime.start_wait_for_counter(self.counter))
+        Ok(process::first_plane()?.start_wait_for_counter(self.counter, 1))
     }
 
     fn finish(&mut self, _: &Shared<Comm>, _: End) -> Result<Next> {
         self.complete = true;
-        process::running()?.runtime.close_counter(self.counter);
+        process::first_plane()?.close_counter(self.counter);
         if self.freed {
             self.let_go()?;
         }
@@ -88,7 +88,7 @@ impl Recipe for General {
 
     fn cancel(&mut self, _: &Comm, _: Option<Ticket>) -> Result {
         let Some(cancel) = self.cancel else { return Ok(()) };
-        let complete = self.complete || process::running()?.runtime.is_counter_raised(self.counter);
+        let complete = self.complete || process::first_plane()?.is_counter_raised(self.counter);
         // SAFETY: I1.
         checked(unsafe { cancel(self.extra.0, complete.into()) })
     }
@@ -116,7 +116,7 @@ entries! {
         cancel_fn: Option<CancelFunction>, extra_state: *mut c_void, request: Out<MPI_Request>,
     ) {
         let process = process::running()?;
-        let counter = process.runtime.open_counter();
+        let counter = process.runtime.first_plane().open_counter();
         let general: Box<dyn Recipe> = Box::new(General {
             query: query_fn.map(Into::into),
             free: free_fn,
@@ -136,7 +136,7 @@ entries! {
             let why = "not a generalised request, or already complete";
             return Err(Failure::new(MPI_ERR_REQUEST, why));
         };
-        process::running()?.runtime.raise_counter(counter);
+        process::first_plane()?.raise_counter(counter);
         if freed { request::complete_freed(request) } else { Ok(()) }
     }
 }

@@ -10,6 +10,7 @@ use crate::convert::handle;
 use crate::convert::pointer::Out;
 use crate::convert::sizes;
 use crate::convert::types::MPI_Request;
+use crate::objects::partitioned;
 use crate::objects::request::{DONE, Request, find, keep_orphan};
 
 entries! {
@@ -22,6 +23,7 @@ entries! {
             request.put(MPI_REQUEST_NULL)?;
             return handle::find_owned::<Request>(handle.0)?.freed();
         }
+        partitioned::forget(handle);
         let mut freed: Request = handle::take_owned(handle.0)?;
         request.put(MPI_REQUEST_NULL)?;
         freed.freed()?;
