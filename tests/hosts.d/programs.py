@@ -7,7 +7,8 @@ import subprocess
 
 from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
-PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies", "windows"]
+PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies", "windows", "sessions",
+            "partitioned"]
 EXAMPLES = ["pi", "stencil", "work_queue"]
 # The provider for shared memory works because these hosts are one machine.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]
@@ -28,6 +29,11 @@ def programs(network, folder, report):
     words = (program, 0, ":", "-n", ranks, program, 1)
     good, seconds, _ = run(network.command(ranks, *words), report)
     report.tell(f"places, {ranks} and {ranks} ranks", good, f"{seconds:.2f} s")
+    program = compiled(folder, ROOT / "tests" / "hosts.d" / "splits.c")
+    for each in (1, 2, 3):
+        ranks = each * len(network.hosts)
+        good, seconds, _ = run(network.command(ranks, program, each), report)
+        report.tell(f"splits, {ranks} ranks", good, f"{seconds:.2f} s")
     for name in EXAMPLES:
         ranks = 2 * len(network.hosts)
         for options in ([], ["--insecure"]):

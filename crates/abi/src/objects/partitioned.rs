@@ -16,6 +16,7 @@
 //!       awaited its waker does.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Poll, Wake, Waker};
 
@@ -120,13 +121,22 @@ impl Plan {
         let end = if message + 1 == self.messages { total } else { at(message + 1) };
         (at(message), end - at(message))
     }
-}
 
-/// Of `theirs` equal parts of a buffer, those that overlap part `nth` of `ours`.
-fn overlapping(nth: u32, ours: u32, theirs: u32) -> std::ops::Range<u32> {
-    let (nth, ours, theirs) = (u64::from(nth), u64::from(ours), u64::from(theirs));
-    let narrow = |part: u64| u32::try_from(part).expect("there are fewer");
-    narrow(nth * theirs / ours)..narrow(((nth + 1) * theirs).div_ceil(ours))
+    /// Of the `partitions` partitions of a send, with `total` bytes together, those that a message consists of. One
+    /// without bytes waits for the last partition, or for its share of partitions without bytes.
+    fn needed(self, message: u32, partitions: u32, total: u64) -> Range<u32> {
+        let (start, len) = self.span(message, total);
+        let (start, end, whole) = match (total, len) {
+            (0, _) => (u64::from(message), u64::from(message) + 1, u64::from(self.messages)),
+            (_, 0) => (total - 1, total, total),
+            _ => (start, start + len, total),
+        };
+        // In 128 bits, because the factors are not bounded.
+        let (partitions, whole) = (u128::from(partitions), u128::from(whole));
+        let narrow = |part: u128| u32::try_from(part).expect("there are fewer");
+        let first = u128::from(start) * partitions / whole;
+        narrow(first)..narrow((u128::from(end) * partitions).div_ceil(whole))
+    }
 }
 
 /// A partitioned send.
@@ -151,6 +161,8 @@ struct Listening {
 struct Sending {
     /// The plan, or why there will be none.
     plan: Option<std::result::Result<Plan, Outcome>>,
+    /// For each message, the partitions that it consists of. Empty while there is no plan.
+    needed: Vec<Range<u32>>,
     /// The round since the last start, until its messages are over.
     round: Option<SendRound>,
 }
@@ -164,27 +176,21 @@ struct SendRound {
     /// The partitions that are not ready.
     left: u32,
     /// For each message, the partitions that it waits for. Empty while there is no plan.
-    missing: Vec<u32>,
+    missing: Vec<usize>,
     posted: Vec<Posted>,
 }
 
 impl Sending {
     /// Makes the plan known to the round, and returns the messages that are due.
     fn lay_out(&mut self) -> Vec<u32> {
-        let (Some(Ok(plan)), Some(round)) = (self.plan, &mut self.round) else { return Vec::new() };
-        let partitions = u32::try_from(round.ready.len()).expect("they were an int");
-        let all = 0..plan.messages;
-        let missing = |message| match partitions {
-            0 => 0,
-            _ => {
-                let needed = overlapping(message, plan.messages, partitions);
-                let unready = needed.filter(|&nth| !round.ready[nth as usize]).count();
-                u32::try_from(unready).expect("there are fewer")
-            }
+        let (Some(Ok(_)), Some(round)) = (self.plan, &mut self.round) else { return Vec::new() };
+        let unready = |needed: &Range<u32>| {
+            let ready = &round.ready[needed.start as usize..needed.end as usize];
+            ready.iter().filter(|&&ready| !ready).count()
         };
-        let missing: Vec<u32> = all.clone().map(missing).collect();
-        round.missing = missing;
-        all.filter(|&message| round.missing[message as usize] == 0).collect()
+        round.missing = self.needed.iter().map(unready).collect();
+        let each = (0..).zip(&round.missing);
+        each.filter(|&(_, &missing)| missing == 0).map(|(message, _)| message).collect()
     }
 
     /// The counter, if it has to be raised now: once in a round.
@@ -235,6 +241,10 @@ impl SendChannel {
             };
             let mut state = self.state();
             state.plan = Some(plan);
+            if let Ok(plan) = plan {
+                let needed = |nth| plan.needed(nth, self.partitions, self.parts.bytes.len);
+                state.needed = (0..plan.messages).map(needed).collect();
+            }
             let due = state.lay_out();
             drop(state);
             self.post(&due);
@@ -309,9 +319,10 @@ impl Sending {
             }
             channel.parts.load(nth);
             round.left -= 1;
-            let Some(Ok(plan)) = self.plan else { continue };
-            for message in overlapping(nth, channel.partitions, plan.messages) {
-                let missing = &mut round.missing[message as usize];
+            // Messages, and the partitions that they consist of, are in the same order.
+            let first = self.needed.partition_point(|needed| needed.end <= nth);
+            let end = self.needed.partition_point(|needed| needed.start <= nth);
+            for (message, missing) in (0..).zip(&mut round.missing).take(end).skip(first) {
                 *missing -= 1;
                 if *missing == 0 {
                     due.push(message);
@@ -430,6 +441,10 @@ impl ReceiveChannel {
         (address, partitions, count): (u64, u32, u64),
         datatype: MPI_Datatype,
     ) -> Result<Arc<ReceiveChannel>> {
+        if partitions > TAG_MAX {
+            let why = format!("invalid number of partitions; a receive can have {TAG_MAX}");
+            return Err(Failure::new(MPI_ERR_ARG, why));
+        }
         let parts = Parts::new(address, partitions, count, datatype)?;
         let slot = Slot::claim()?;
         let bytes = parts.bytes.len.checked_div(partitions.into()).unwrap_or(0);

@@ -75,18 +75,33 @@ pub(crate) fn share_of(handle: MPI_Session) -> Result<Shared<Session>> {
     handle::share_of(handle.0)
 }
 
+/// The number of process sets that a process is in.
+const SETS: u32 = 3;
+
 /// The names of the process sets that this process is in: all ranks, itself, and those of its host. The last is named
 /// after the first rank of the host, since hosts may have the same name.
-pub(crate) fn process_sets() -> Result<[String; 3]> {
+pub(crate) fn process_sets() -> Result<[String; SETS as usize]> {
     let first = process::running()?.rank().first_here();
     Ok(["mpi://WORLD".into(), "mpi://SELF".into(), format!("ferry://host/{}", first.0)])
+}
+
+/// The position of a name in [`process_sets`].
+fn position(name: &str) -> Result<Option<usize>> {
+    Ok(process_sets()?.iter().position(|set| set.eq_ignore_ascii_case(name)))
+}
+
+/// A number that the members of a process set have in common, and no others. `None` for a set without this process.
+pub(crate) fn color_of_set(name: &str) -> Result<Option<u32>> {
+    let Some(position) = position(name)? else { return Ok(None) };
+    let first = process_set(name)?.peer_of(0).0;
+    // Sets at the same position do not overlap.
+    Ok(u32::try_from(position).ok().map(|position| SETS * first + position))
 }
 
 /// The members of a process set.
 pub(crate) fn process_set(name: &str) -> Result<Group> {
     let rank = process::running()?.rank();
-    let known = process_sets()?.iter().position(|set| set.eq_ignore_ascii_case(name));
-    match known {
+    match position(name)? {
         Some(0) => Ok(Group::whole(rank.driver().size())),
         Some(1) => Ok(Group::of(&[rank.driver().me()])),
         Some(_) => {

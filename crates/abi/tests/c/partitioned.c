@@ -221,7 +221,7 @@ static void columns(void) {
 }
 
 static void misuse(void) {
-    int buffer[4] = {0}, wide[8] = {0}, flag;
+    int buffer[4] = {0}, wide[8] = {0}, many[12] = {0}, flag, count;
     MPI_Request send, receive, plain;
     MPI_Status status;
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -267,6 +267,29 @@ static void misuse(void) {
     OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
     OK(MPI_Request_free(&send));
     OK(MPI_Request_free(&receive));
+    /* Less is not, and no partition goes out before it is ready. */
+    MPI_Datatype gap;
+    OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gap));
+    OK(MPI_Type_commit(&gap));
+    OK(MPI_Psend_init(wide, 2, 1, gap, next, 0, comm, MPI_INFO_NULL, &send));
+    OK(MPI_Precv_init(many, 4, 3, MPI_INT, last, 0, comm, MPI_INFO_NULL, &receive));
+    OK(MPI_Start(&send));
+    OK(MPI_Start(&receive));
+    for (int nth = 0; nth < 2; nth++) {
+        wide[3 * nth] = value(rank, nth, 0);
+        wide[3 * nth + 2] = value(rank, nth, 1);
+        OK(MPI_Barrier(comm));
+        OK(MPI_Pready(nth, send));
+    }
+    OK(MPI_Wait(&receive, &status));
+    OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+    OK(MPI_Get_count(&status, MPI_INT, &count));
+    CHECK(count == 4);
+    for (int nth = 0; nth < 4; nth++)
+        CHECK(many[nth] == value(last, nth / 2, nth % 2));
+    OK(MPI_Request_free(&send));
+    OK(MPI_Request_free(&receive));
+    OK(MPI_Type_free(&gap));
     /* Nobody, and nothing. */
     OK(MPI_Psend_init(buffer, 2, 1, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL, &send));
     OK(MPI_Precv_init(buffer, 2, 1, MPI_INT, MPI_PROC_NULL, 0, comm, MPI_INFO_NULL, &receive));

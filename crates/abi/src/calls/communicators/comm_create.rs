@@ -17,7 +17,7 @@ use crate::convert::argument::{MessageTag, PeerRank};
 use crate::convert::constants::{
     MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
     MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_COMM_WORLD, MPI_CONGRUENT,
-    MPI_ERR_ARG, MPI_ERR_COMM, MPI_IDENT, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+    MPI_ERR_ARG, MPI_ERR_COMM, MPI_IDENT, MPI_INFO_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Shared};
@@ -32,7 +32,7 @@ use crate::objects::info;
 use crate::objects::process;
 use crate::objects::recipe::{End, Next, Recipe};
 use crate::objects::request::Request;
-use crate::objects::session::Creation;
+use crate::objects::session::{self, Creation};
 
 /// Agrees with all members of a communicator on the number of a duplicate, and creates it.
 struct Duplicating {
@@ -209,6 +209,27 @@ fn bridge(
     Comm::made(created, format!("an intercommunicator from {}", local.title()), local)
 }
 
+/// The color of this rank in a split by type. The only hardware that is known here is the host, whose ranks share its
+/// memory; the other resources are process sets.
+fn split_color(split_type: c_int, hints: &Info) -> Result<Option<u32>> {
+    let here = Some(process::running()?.rank().first_here().0);
+    let by_hardware = || here.filter(|_| hints.value(RESOURCE_TYPE) == Some(SHARED_MEMORY));
+    match split_type {
+        MPI_COMM_TYPE_SHARED | MPI_COMM_TYPE_HW_UNGUIDED => Ok(here),
+        MPI_COMM_TYPE_HW_GUIDED => Ok(by_hardware()),
+        MPI_COMM_TYPE_RESOURCE_GUIDED => match hints.value("mpi_pset_name") {
+            None => Ok(by_hardware()),
+            Some(name) => session::color_of_set(name),
+        },
+        MPI_UNDEFINED => Ok(None),
+        other => Err(Failure::new(MPI_ERR_ARG, format!("invalid split type {other}"))),
+    }
+}
+
+/// The key that names what ranks share in a split by type, and its only value that is known here.
+const RESOURCE_TYPE: &str = "mpi_hw_resource_type";
+const SHARED_MEMORY: &str = "mpi_shared_memory";
+
 /// Compares two communicators.
 fn compare(one: MPI_Comm, other: MPI_Comm) -> Result<c_int> {
     let (first, second) = (comm::find(one)?, comm::find(other)?);
@@ -293,25 +314,19 @@ entries! {
     ) on comm {
         let comm = comm::share_of(comm)?;
         let instance = comm.members.next_instance();
-        // Ranks of a host share its memory. Other hardware resources are not known here.
-        let hints = info::hints(info)?;
-        let resource = hints.value("mpi_hw_resource_type");
-        let shared = match split_type {
-            MPI_COMM_TYPE_SHARED => true,
-            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
-                resource == Some("mpi_shared_memory")
-            }
-            MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => false,
-            other => {
-                let why = format!("invalid split type {other}");
-                return Err(Failure::new(MPI_ERR_ARG, why));
-            }
-        };
-        let color = match shared {
-            true => Some(process::running()?.rank().first_here().0),
-            false => None,
-        };
-        split(&comm, instance, color, key, newcomm)
+        let color = split_color(split_type, &info::hints(info)?)?;
+        newcomm.put(MPI_COMM_NULL)?;
+        let created = comm.runtime().split(instance, color, key)?;
+        if split_type != MPI_COMM_TYPE_HW_UNGUIDED {
+            return NewComm(newcomm).put_created(created, &comm, |title| format!("a split of {title}"));
+        }
+        // Without a guide, parts are smaller than the whole, and the caller learns what they share.
+        let whole = comm.members.group().size();
+        let Some(part) = created.filter(|created| created.members.group().size() < whole) else { return Ok(()) };
+        if info != MPI_INFO_NULL {
+            info::find(info)?.set(RESOURCE_TYPE, SHARED_MEMORY);
+        }
+        NewComm(newcomm).put_created(Some(part), &comm, |title| format!("a split of {title}"))
     }
 
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
