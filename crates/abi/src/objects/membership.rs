@@ -32,10 +32,12 @@ struct Membership {
     sessions: usize,
     /// Whether there ever was a session.
     had_session: bool,
+    /// The highest thread level that the program has asked for.
+    thread_level: c_int,
 }
 
 static MEMBERSHIP: Mutex<Membership> =
-    Mutex::new(Membership { initialized: false, sessions: 0, had_session: false });
+    Mutex::new(Membership { initialized: false, sessions: 0, had_session: false, thread_level: 0 });
 
 fn membership() -> MutexGuard<'static, Membership> {
     MEMBERSHIP.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,6 +61,7 @@ pub(crate) fn initialize(thread_level: c_int) -> Result {
     join(thread_level)?;
     INITIALIZED_BY.get_or_init(|| (thread_level, std::thread::current().id()));
     membership.initialized = true;
+    membership.thread_level = membership.thread_level.max(thread_level);
     process::initialize();
     Ok(())
 }
@@ -73,8 +76,8 @@ pub(crate) fn finalize() {
     process::finalize();
 }
 
-/// Opens a session.
-pub(crate) fn open_session(thread_level: c_int) -> Result {
+/// Opens a session. Returns its thread level, which is at least that of all others.
+pub(crate) fn open_session(thread_level: c_int) -> Result<c_int> {
     let mut membership = membership();
     if process::is_finished() && !membership.had_session {
         let why = "this process left its job with MPI_Finalize, because it had opened no session before: open one before \
@@ -88,7 +91,8 @@ pub(crate) fn open_session(thread_level: c_int) -> Result {
     }
     membership.had_session = true;
     membership.sessions += 1;
-    Ok(())
+    membership.thread_level = membership.thread_level.max(thread_level);
+    Ok(membership.thread_level)
 }
 
 /// Closes a session.

@@ -33,17 +33,18 @@ const THREAD_LEVELS: [(&str, c_int); 4] = [
 fn open(hints: MPI_Info, handler: &Handler) -> Result<MPI_Session> {
     let hints = info::hints(hints)?;
     let wanted = hints.value("thread_level").unwrap_or(THREAD_LEVELS[0].0);
-    let Some((name, level)) = THREAD_LEVELS.into_iter().find(|(name, _)| *name == wanted) else {
+    let Some((_, wanted)) = THREAD_LEVELS.into_iter().find(|(name, _)| *name == wanted) else {
         let why = format!(
-            "invalid thread_level \"{wanted}\"; it must be the name of a constant, as in {}",
-            THREAD_LEVELS[3].0
+            "invalid thread_level \"{wanted}\"; it must be the name of one, as in MPI_THREAD_MULTIPLE"
         );
         return Err(Failure::new(MPI_ERR_INFO_VALUE, why));
     };
-    membership::open_session(level)?;
-    let mut provided = Info::default();
-    provided.set("thread_level", name);
-    Ok(MPI_Session(handle::expose(handle::share(Session::new(provided, handler.clone())))))
+    let provided = membership::open_session(wanted)?;
+    let level = THREAD_LEVELS.into_iter().rfind(|(_, level)| *level <= provided);
+    let (name, _) = level.unwrap_or(THREAD_LEVELS[0]);
+    let mut facts = Info::default();
+    facts.set("thread_level", name);
+    Ok(MPI_Session(handle::expose(handle::share(Session::new(facts, handler.clone())))))
 }
 
 /// Closes a session. The program has freed what it made from it, apart from groups.
