@@ -11,7 +11,6 @@ pub(crate) mod errhandler;
 pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
-pub(crate) mod membership;
 pub(crate) mod message;
 pub(crate) mod op;
 pub(crate) mod partitioned;

@@ -5,6 +5,7 @@ pub(crate) mod error;
 pub(crate) mod info;
 pub(crate) mod init;
 pub(crate) mod interface;
+pub(crate) mod membership;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod number;

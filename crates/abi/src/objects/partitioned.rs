@@ -146,7 +146,7 @@ pub(crate) struct SendChannel {
     partitions: u32,
     parts: Parts,
     listening: Coalesced<Listening>,
-    state: Mutex<Sending>,
+    state: Mutex<SendState>,
 }
 
 /// The receive of a plan.
@@ -158,7 +158,7 @@ struct Listening {
 
 /// How far a partitioned send is.
 #[derive(Default)]
-struct Sending {
+struct SendState {
     /// The plan, or why there will be none.
     plan: Option<std::result::Result<Plan, Outcome>>,
     /// For each message, the partitions that it consists of. Empty while there is no plan.
@@ -180,7 +180,7 @@ struct SendRound {
     posted: Vec<Posted>,
 }
 
-impl Sending {
+impl SendState {
     /// Makes the plan known to the round, and returns the messages that are due.
     fn lay_out(&mut self) -> Vec<u32> {
         let (Some(Ok(_)), Some(round)) = (self.plan, &mut self.round) else { return Vec::new() };
@@ -226,7 +226,7 @@ impl SendChannel {
         Ok(channel)
     }
 
-    fn state(&self) -> MutexGuard<'_, Sending> {
+    fn state(&self) -> MutexGuard<'_, SendState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -301,7 +301,7 @@ impl SendChannel {
     }
 }
 
-impl Sending {
+impl SendState {
     fn make_ready(
         &mut self,
         channel: &SendChannel,

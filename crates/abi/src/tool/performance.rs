@@ -167,15 +167,15 @@ impl Source {
 }
 
 /// A session: the handles of a tool.
-struct Session(Mutex<Vec<usize>>);
+struct PvarSession(Mutex<Vec<usize>>);
 
-impl Kind for Session {
+impl Kind for PvarSession {
     const MARK: u32 = 0x5056_5345;
     const ERROR: c_int = MPI_T_ERR_INVALID_SESSION;
     const NAME: &'static str = "performance variable session";
 }
 
-impl Session {
+impl PvarSession {
     fn handles(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -253,7 +253,7 @@ impl PvarHandle {
 
 /// Finds a handle that belongs to a session.
 fn find(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<Shared<PvarHandle>> {
-    handle::find::<Session>(session.0)?;
+    handle::find::<PvarSession>(session.0)?;
     let found = handle::share_of::<PvarHandle>(handle.0)?;
     match found.session == session.0 {
         true => Ok(found),
@@ -270,7 +270,7 @@ fn with_counters(
     work: impl Fn(&PvarHandle),
 ) -> Result {
     if handle == MPI_T_PVAR_ALL_HANDLES {
-        let session = handle::find::<Session>(session.0)?;
+        let session = handle::find::<PvarSession>(session.0)?;
         for &address in &*session.handles() {
             let handle = handle::find::<PvarHandle>(address)?;
             if handle.source.is_counter() {
@@ -326,14 +326,14 @@ answers! {
 
     fn MPI_T_pvar_session_create(session: Out<MPI_T_pvar_session>) -> c_int {
         told(|| {
-            let new = handle::share(Session(Mutex::default()));
+            let new = handle::share(PvarSession(Mutex::default()));
             session.put(MPI_T_pvar_session(handle::expose(new)))
         })
     }
 
     fn MPI_T_pvar_session_free(session: Out<MPI_T_pvar_session>) -> c_int {
         told(|| {
-            let old = handle::take::<Session>(session.get()?.0)?;
+            let old = handle::take::<PvarSession>(session.get()?.0)?;
             for address in old.handles().drain(..) {
                 drop(handle::take::<PvarHandle>(address)?);
             }
@@ -346,7 +346,7 @@ answers! {
         handle: Out<MPI_T_pvar_handle>, count: Out<c_int>,
     ) -> c_int {
         told(|| {
-            let of = handle::find::<Session>(session.0)?;
+            let of = handle::find::<PvarSession>(session.0)?;
             let source = item(VARIABLES, pvar_index)?.source;
             let new = PvarHandle { source, session: session.0, count: Mutex::default() };
             let address = handle::expose(handle::share(new));
@@ -362,7 +362,7 @@ answers! {
         told(|| {
             let freed = handle.get()?;
             find(session, freed)?;
-            let of = handle::find::<Session>(session.0)?;
+            let of = handle::find::<PvarSession>(session.0)?;
             of.handles().retain(|&address| address != freed.0);
             drop(handle::take::<PvarHandle>(freed.0)?);
             handle.put(MPI_T_pvar_handle(0))

@@ -7,6 +7,7 @@ use std::time::Instant;
 use ferrywire_mpi::info::Info;
 
 use crate::calls::entry::{answers, entries};
+use crate::calls::environment::membership;
 use crate::convert::constants::{
     MPI_COMM_SELF, MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION,
     MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE, MPI_VERSION,
@@ -15,7 +16,6 @@ use crate::convert::pointer::{Out, TextOut};
 use crate::convert::types::{MPI_Comm, MPI_Info};
 use crate::objects::comm;
 use crate::objects::info;
-use crate::objects::membership;
 use crate::objects::process;
 
 entries! {

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use ferrywire_mpi::info::Info;
 
 use crate::calls::entry::entries;
+use crate::calls::environment::membership;
 use crate::calls::point_to_point::buffered;
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_INFO_VALUE, MPI_SESSION_NULL, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE,
@@ -18,7 +19,6 @@ use crate::convert::types::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session};
 use crate::objects::errhandler::{self, ErrhandlerKind, Handler};
 use crate::objects::group;
 use crate::objects::info;
-use crate::objects::membership;
 use crate::objects::session::{Creation, Session, find, process_set, process_sets, share_of};
 
 /// The names of thread levels in info objects.

@@ -17,6 +17,7 @@ use crate::objects::partitioned::{
     Channel, NullRequest, ReceiveChannel, ReceiveRequest, SendChannel, SendRequest, find,
     partition, prepare,
 };
+use crate::objects::recipe::Recipe;
 
 /// Makes the request of a message to or from `peer`; `open` opens its channel.
 fn initialised(
@@ -25,7 +26,7 @@ fn initialised(
     tag: MessageTag,
     partitions: c_int,
     nobody: Status,
-    open: impl FnOnce(&Shared<Comm>, (u32, u32), u32) -> Result<(Channel, Request)>,
+    open: impl FnOnce(&Shared<Comm>, (u32, u32), u32) -> Result<(Channel, Box<dyn Recipe>)>,
 ) -> Result<MPI_Request> {
     let tag = comm.tag(tag)?;
     let Ok(partitions) = u32::try_from(partitions) else {
@@ -33,13 +34,11 @@ fn initialised(
         return Err(Failure::new(MPI_ERR_ARG, why));
     };
     let (channel, recipe) = match comm.target(peer)? {
-        None => (Channel::Null(partitions), Box::new(NullRequest(nobody)) as Request),
+        None => (Channel::Null(partitions), Box::new(NullRequest(nobody)) as Box<dyn Recipe>),
         Some(rank) => open(&comm, (rank, tag), partitions)?,
     };
     Ok(prepare(comm, recipe, channel))
 }
-
-type Request = Box<dyn crate::objects::recipe::Recipe>;
 
 /// Makes partitions of a send ready.
 fn make_ready(request: MPI_Request, partitions: impl Iterator<Item = i64>) -> Result {
