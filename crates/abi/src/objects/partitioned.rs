@@ -643,3 +643,43 @@ pub(crate) fn partition(nth: i64, partitions: u32) -> Result<u32> {
 fn no_cancel() -> Failure {
     Failure::new(MPI_ERR_REQUEST, "partitioned messages cannot be cancelled")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_all_bytes_and_wait_for_the_partitions_that_they_consist_of() {
+        for (partitions, messages, each, total) in [
+            (4, 3, 4, 12),
+            (3, 4, 3, 12),
+            (6, 1, 12, 12),
+            (1, 6, 2, 12),
+            (4, 4, 6, 12),
+            (4, 2, 2, 12),
+        ] {
+            let plan = Plan { slot: 0, messages, bytes: each };
+            let spans: Vec<(u64, u64)> = (0..messages).map(|nth| plan.span(nth, total)).collect();
+            assert_eq!(spans.iter().map(|(_, len)| len).sum::<u64>(), total);
+            let part = total / u64::from(partitions);
+            for (nth, (start, len)) in (0..).zip(spans) {
+                let needed = plan.needed(nth, partitions, total);
+                let last = u64::from(partitions) - 1;
+                let expected = match len {
+                    0 => last..last + 1,
+                    _ => start / part..(start + len).div_ceil(part),
+                };
+                assert_eq!(u64::from(needed.start)..u64::from(needed.end), expected);
+            }
+        }
+        let nothing = Plan { slot: 0, messages: 2, bytes: 0 };
+        assert_eq!([0, 1].map(|nth| nothing.needed(nth, 3, 0)), [0..2, 1..3]);
+        assert_eq!(nothing.needed(1, 0, 0), 0..0);
+    }
+
+    #[test]
+    fn a_plan_arrives_as_it_was_sent() {
+        let plan = Plan::parse(&Plan { slot: 7, messages: 1 << 20, bytes: 1 << 40 }.emit());
+        assert_eq!((plan.slot, plan.messages, plan.bytes), (7, 1 << 20, 1 << 40));
+    }
+}
