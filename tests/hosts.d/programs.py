@@ -9,7 +9,7 @@ from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies", "windows", "sessions",
             "partitioned"]
-EXAMPLES = ["pi", "stencil", "work_queue"]
+EXAMPLES = ["pi", "stencil", "work_queue", "shared_counter"]
 # The provider for shared memory works because these hosts are one machine.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]
 SHARED = pathlib.Path("/dev/shm")

@@ -34,6 +34,7 @@ use crate::watch::{Collective, Entered, Watch};
 /// | [`probe`](Comm::probe), [`iprobe`](Comm::iprobe) | the next message, without receiving it |
 /// | [`send_value`](Comm::send_value), [`receive_value`](Comm::receive_value) | anything that serde serialises |
 /// | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`allreduce`](Comm::allreduce), … | collectives; with an `i` in front, as futures |
+/// | [`window`](Comm::window) | memory that all ranks read and write |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
 /// | [`load_module`](Comm::load_module) | a module that handles messages where they arrive |
 /// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | recovery when ranks die |
@@ -131,7 +132,7 @@ impl Comm {
     }
 
     /// The error for a communicator that could not be created.
-    fn not_created(&self, what: What, error: CreateError) -> Error {
+    pub(crate) fn not_created(&self, what: What, error: CreateError) -> Error {
         match error {
             CreateError::Failed(failure) => self.error_of(what, failure),
             CreateError::NoFreeNumber => Error::TooManyComms { call: self.call(what) },

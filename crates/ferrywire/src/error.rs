@@ -82,6 +82,24 @@ pub enum Error {
         /// The number of items that it should have; for `alltoall`, the next multiple of the number of ranks.
         wanted: usize,
     },
+    /// The items are not all in the part of the window that the rank has.
+    OutsideWindow {
+        /// The call and its arguments.
+        call: Box<Call>,
+        /// The first item.
+        offset: usize,
+        /// The number of items.
+        items: usize,
+        /// The number of items that the part has.
+        len: usize,
+    },
+    /// A window could not be created, or has no lock that the call needs.
+    Window {
+        /// The call and its arguments.
+        call: Box<Call>,
+        /// The reason.
+        why: String,
+    },
     /// A rank has revoked the communicator.
     Revoked {
         /// The call and its arguments.
@@ -199,6 +217,11 @@ impl fmt::Display for Error {
             Error::WrongLength { call, buffer, items, wanted } => {
                 write!(f, "{call}: {buffer} has {items} items; pass {wanted}")
             }
+            Error::OutsideWindow { call, offset, items, len } => {
+                let end = offset.saturating_add(*items);
+                write!(f, "{call}: items {offset} to {end} of a part that has {len}")
+            }
+            Error::Window { call, why } => write!(f, "{call}: {why}"),
             Error::Revoked { call } => write!(
                 f,
                 "{call}: the communicator is revoked; shrink it and continue with the survivors"

@@ -91,6 +91,22 @@
 //! [`split`](Comm::split) and [`dup`](Comm::dup) create further communicators. A message sent in one communicator is
 //! never received in another.
 //!
+//! # Windows
+//!
+//! A [`Window`] is memory of all ranks that each of them reads and writes without the others: see
+//! [`window`](Comm::window).
+//!
+//! ```
+//! use ferrywire::LockKind::Shared;
+//!
+//! ferrywire::local(4, |world| {
+//!     let counter = world.window::<u64>(1).unwrap();
+//!     let ticket = counter.lock(0, Shared).unwrap().fetch_add(0, 1).unwrap();
+//!     assert!(ticket < 4);
+//!     counter.free().unwrap();
+//! });
+//! ```
+//!
 //! # Errors
 //!
 //! An [`Error`] prints the call and its arguments, why it failed and what to do:
@@ -134,6 +150,7 @@ mod scope;
 #[cfg(feature = "serde")]
 mod value;
 mod watch;
+mod window;
 mod world;
 
 pub use collective::{Collecting, CollectiveRequest};
@@ -150,4 +167,5 @@ pub use module::{Module, ModuleStats};
 pub use plain::{Buffer, Number, Numbers, Plain};
 pub use request::{Kept, OwnedBuffer, ReceiveRequest, Receiving, Request, SendRequest, Sending};
 pub use scope::{Scope, Scoped, ScopedResult};
+pub use window::{FenceEpoch, LockKind, Locked, LockedAll, Part, Window};
 pub use world::{World, init};

@@ -9,6 +9,8 @@ mod async_server;
 mod pi;
 #[path = "../../../examples/ring.rs"]
 mod ring;
+#[path = "../../../examples/shared_counter.rs"]
+mod shared_counter;
 #[path = "../../../examples/stencil.rs"]
 mod stencil;
 #[path = "../../../examples/work_queue.rs"]
@@ -58,6 +60,15 @@ fn all_work_is_done() {
     let expected: Vec<usize> = (0..100).map(work_queue::work).collect();
     for ranks in 1..=6 {
         let found = local(ranks, |world| work_queue::work_queue(world, 100).unwrap());
+        assert_eq!(found[0].as_ref(), Some(&expected));
+    }
+}
+
+#[test]
+fn all_tasks_of_a_shared_counter_are_done() {
+    let expected: Vec<u64> = (0..100).map(shared_counter::work).collect();
+    for ranks in 1..=6 {
+        let found = local(ranks, |world| shared_counter::shared_counter(world, 100).unwrap());
         assert_eq!(found[0].as_ref(), Some(&expected));
     }
 }

@@ -39,4 +39,4 @@ pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
 pub use plane::Plane;
 pub use process::{Lost, Process};
-pub use window::{Locking, TargetData, Window, WindowError, WindowKind, WindowSpace};
+pub use window::{Locking, TargetData, Window, WindowError, WindowKind, WindowSpace, WordWidth};

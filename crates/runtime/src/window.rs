@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `create.rs` | creating and freeing windows |
 //! | `access.rs` | put, get, accumulate and compare-and-swap |
+//! | `words.rs` | put and get by atomic instructions |
 //! | `remote.rs` | the same through the NIC of the target |
 //! | `exposed.rs` | what the NIC of the target does then |
 //! | `element.rs` | atomic operations on the elements of shared memory |
@@ -24,6 +25,7 @@ mod element;
 mod epoch;
 mod exposed;
 mod remote;
+mod words;
 
 use std::fmt;
 use std::io;
@@ -35,6 +37,7 @@ use ferrywire_host::shm::{SharedMemory, WindowControls};
 pub use access::TargetData;
 pub use create::{WindowKind, WindowSpace};
 pub use epoch::Locking;
+pub use words::WordWidth;
 
 use crate::comm_create::CreateError;
 use crate::failure::Failure;

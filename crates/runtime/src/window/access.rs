@@ -30,7 +30,7 @@ pub struct TargetData<'a> {
 }
 
 /// The elements as we reach them: offsets are from the first of them.
-struct Target<'a> {
+pub(super) struct Target<'a> {
     rank: u32,
     control: &'a WindowControl,
     /// Where the first is, from the beginning of the window.
@@ -38,13 +38,13 @@ struct Target<'a> {
     /// The range of the window that they span.
     start: u64,
     len: u64,
-    place: Location,
+    pub(super) place: Location,
     /// What went wrong.
     trouble: Cell<Option<io::Error>>,
 }
 
 #[derive(Clone, Copy)]
-enum Location {
+pub(super) enum Location {
     /// Shared memory.
     Shared(*mut u8),
     /// An address in a process.
@@ -247,7 +247,7 @@ impl Window {
 
     /// The elements of a target, if they are in its window and an epoch allows it.
     #[inline]
-    fn target(&self, comm: Comm<'_>, data: TargetData<'_>) -> WindowResult<Target<'_>> {
+    pub(super) fn target(&self, comm: Comm<'_>, data: TargetData<'_>) -> WindowResult<Target<'_>> {
         let TargetData { rank, displacement, count, datatype } = data;
         self.begin_access(comm, rank)?;
         let control = self.controls.of(rank);

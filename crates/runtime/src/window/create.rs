@@ -139,6 +139,12 @@ impl Comm<'_> {
         Ok(())
     }
 
+    /// Leaves a window that the other members may still access: our NIC exposes nothing of it any more. Its memory
+    /// stays with the job.
+    pub fn leave_window(self, window: &Window) {
+        window.conceal(self);
+    }
+
     /// The members on this host, in order.
     fn local_ranks(self) -> WindowResult<Vec<u32>> {
         let group = self.members().group();
