@@ -13,7 +13,7 @@ fn main() -> Result<(), Error> {
     let world = ferrywire::init()?;
     let tasks = 1000;
     if let Some(results) = shared_counter(&world, tasks)? {
-        let same = results == (0..tasks).map(work).collect::<Vec<u64>>();
+        let same = results == (0..tasks).map(work).collect::<Vec<usize>>();
         println!("{tasks} tasks are done; as in a serial run: {same}");
         if !same {
             world.abort(1, "parallel and serial runs differ");
@@ -23,10 +23,10 @@ fn main() -> Result<(), Error> {
 }
 
 /// The results of all tasks, at rank 0.
-pub fn shared_counter(world: &Comm, tasks: u64) -> Result<Option<Vec<u64>>, Error> {
+pub fn shared_counter(world: &Comm, tasks: usize) -> Result<Option<Vec<usize>>, Error> {
     let is_first = world.rank() == 0;
-    let counter = world.window::<u64>(usize::from(is_first))?;
-    let mut results = world.window::<u64>(if is_first { tasks as usize } else { 0 })?;
+    let counter = world.window::<usize>(usize::from(is_first))?;
+    let mut results = world.window::<usize>(if is_first { tasks } else { 0 })?;
     let found = results.fence(|epoch| {
         let all = epoch.part(0)?;
         loop {
@@ -34,7 +34,7 @@ pub fn shared_counter(world: &Comm, tasks: u64) -> Result<Option<Vec<u64>>, Erro
             if task >= tasks {
                 break;
             }
-            all.put(task as usize, &[work(task)])?;
+            all.put(task, &[work(task)])?;
         }
         epoch.fence()?;
         let mut found = vec![0; all.len()];
@@ -49,7 +49,7 @@ pub fn shared_counter(world: &Comm, tasks: u64) -> Result<Option<Vec<u64>>, Erro
 }
 
 /// The largest number on the way from a number to 1: halve an even number, triple an odd one and add one.
-pub fn work(task: u64) -> u64 {
-    let next = |&n: &u64| (n > 1).then(|| if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 });
+pub fn work(task: usize) -> usize {
+    let next = |&n: &usize| (n > 1).then(|| if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 });
     std::iter::successors(Some(task), next).max().unwrap_or(0)
 }

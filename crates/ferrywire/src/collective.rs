@@ -53,7 +53,7 @@ impl Comm {
     ///
     /// # Safety
     /// The buffers that it was made of are borrowed during the call.
-    unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
+    pub(crate) unsafe fn run(&self, what: What, prepared: Prepared) -> Result<(), Error> {
         let (instance, wrong) = self.begin_collective(what);
         if let Some(error) = wrong {
             return Err(error);
@@ -108,7 +108,7 @@ impl Comm {
         items * self.size() as usize
     }
 
-    fn check_items(
+    pub(crate) fn check_items(
         &self,
         what: What,
         buffer: &'static str,
@@ -475,13 +475,13 @@ impl Comm {
 
     /// Counts a collective that fails on this rank before it starts: the other ranks count it too, and later
     /// collectives must have the same numbers on all ranks.
-    fn refused(&self, error: Error) -> Error {
+    pub(crate) fn refused(&self, error: Error) -> Error {
         self.leave_out();
         error
     }
 }
 
-fn what_of_all<T: Plain>(name: &'static str, bytes: Span) -> What {
+pub(crate) fn what_of_all<T: Plain>(name: &'static str, bytes: Span) -> What {
     let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
     What { name, bytes, peer: With::All, tag: None, item }
 }

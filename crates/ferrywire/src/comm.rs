@@ -36,6 +36,7 @@ use crate::watch::{Collective, Entered, Watch};
 /// | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`allreduce`](Comm::allreduce), … | collectives; with an `i` in front, as futures |
 /// | [`window`](Comm::window) | memory that all ranks read and write |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
+/// | [`cartesian`](Comm::cartesian) | a communicator whose ranks are on a grid |
 /// | [`load_module`](Comm::load_module) | a module that handles messages where they arrive |
 /// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | recovery when ranks die |
 #[derive(Clone)]

@@ -82,6 +82,13 @@ pub enum Error {
         /// The number of items that it should have; for `alltoall`, the next multiple of the number of ranks.
         wanted: usize,
     },
+    /// There is no such grid, or no such dimension of it.
+    Topology {
+        /// The call and its arguments.
+        call: Box<Call>,
+        /// The reason.
+        why: String,
+    },
     /// The items are not all in the part of the window that the rank has.
     OutsideWindow {
         /// The call and its arguments.
@@ -221,7 +228,9 @@ impl fmt::Display for Error {
                 let end = offset.saturating_add(*items);
                 write!(f, "{call}: items {offset} to {end} of a part that has {len}")
             }
-            Error::Window { call, why } => write!(f, "{call}: {why}"),
+            Error::Topology { call, why } | Error::Window { call, why } => {
+                write!(f, "{call}: {why}")
+            }
             Error::Revoked { call } => write!(
                 f,
                 "{call}: the communicator is revoked; shrink it and continue with the survivors"

@@ -89,7 +89,7 @@
 //! ```
 //!
 //! [`split`](Comm::split) and [`dup`](Comm::dup) create further communicators. A message sent in one communicator is
-//! never received in another.
+//! never received in another. The ranks of a [`Cartesian`] communicator are on a grid.
 //!
 //! # Windows
 //!
@@ -137,6 +137,7 @@
 //! A [`Module`] is a small WebAssembly program that handles messages on the NIC where they arrive, while the
 //! application computes. [`load_module`](Comm::load_module) loads it.
 
+mod cartesian;
 mod collective;
 mod comm;
 mod error;
@@ -153,6 +154,7 @@ mod watch;
 mod window;
 mod world;
 
+pub use cartesian::{Cartesian, Shift, dims_create};
 pub use collective::{Collecting, CollectiveRequest};
 pub use comm::{Comm, Probed, Status};
 pub use error::{Call, Error, Loss};

@@ -66,7 +66,7 @@ fn all_work_is_done() {
 
 #[test]
 fn all_tasks_of_a_shared_counter_are_done() {
-    let expected: Vec<u64> = (0..100).map(shared_counter::work).collect();
+    let expected: Vec<usize> = (0..100).map(shared_counter::work).collect();
     for ranks in 1..=6 {
         let found = local(ranks, |world| shared_counter::shared_counter(world, 100).unwrap());
         assert_eq!(found[0].as_ref(), Some(&expected));

@@ -138,9 +138,9 @@ unsafe fn store(first: *mut u8, width: WordWidth, bytes: &[u8]) {
             let (words, rest) = bytes.as_chunks();
             debug_assert!(rest.is_empty(), "whole words");
             for (index, word) in words.iter().enumerate() {
+                let place = first.cast::<$number>().wrapping_add(index);
                 // SAFETY: I1.
-                let at =
-                    unsafe { <$atomic>::from_ptr(first.cast::<$number>().wrapping_add(index)) };
+                let at = unsafe { <$atomic>::from_ptr(place) };
                 at.store(<$number>::from_ne_bytes(*word), Ordering::Relaxed);
             }
         }};
@@ -158,9 +158,9 @@ unsafe fn load(first: *mut u8, width: WordWidth, bytes: &mut [u8]) {
             let (words, rest) = bytes.as_chunks_mut();
             debug_assert!(rest.is_empty(), "whole words");
             for (index, word) in words.iter_mut().enumerate() {
+                let place = first.cast::<$number>().wrapping_add(index);
                 // SAFETY: I1.
-                let at =
-                    unsafe { <$atomic>::from_ptr(first.cast::<$number>().wrapping_add(index)) };
+                let at = unsafe { <$atomic>::from_ptr(place) };
                 *word = at.load(Ordering::Relaxed).to_ne_bytes();
             }
         }};
