@@ -463,12 +463,70 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, got, Some(Box::new(ours))) })
     }
 
+    /// Combines the numbers of all ranks, element by element, and returns the block of this rank. `ours` has a block for
+    /// each rank, all of the same length.
+    ///
+    /// ```
+    /// use ferrywire::Operation;
+    /// ferrywire::local(3, |world| {
+    ///     let mine = world.reduce_scatter_block(&[1, 10, 100], Operation::Sum).unwrap();
+    ///     assert_eq!(mine, [[3], [30], [300]][world.rank() as usize]);
+    /// });
+    /// ```
+    pub fn reduce_scatter_block<T: Number>(
+        &self,
+        ours: &[T],
+        operation: Operation,
+    ) -> Result<Vec<T>, Error> {
+        let all = memory::lend(plain::bytes(ours));
+        let what = what_of_all::<T>("reduce_scatter_block", all);
+        self.check_blocks(what, "the buffer", ours.len())?;
+        let reduce_op = self.reduce_op::<T>(what, operation)?;
+        let mut mine = plain::zeroed::<T>(ours.len() / self.size() as usize);
+        let into = memory::lend_mut(plain::bytes_mut(&mut mine));
+        let prepared = self.runtime().reduce_scatter_block(reduce_op, all, into);
+        // SAFETY: I1.
+        unsafe { self.run(what, prepared) }?;
+        Ok(mine)
+    }
+
+    /// Like [`reduce_scatter_block`](Comm::reduce_scatter_block), with blocks that differ in length: `counts` has the
+    /// number of items for each rank, and is the same on all ranks.
+    ///
+    /// ```
+    /// use ferrywire::Operation;
+    /// ferrywire::local(2, |world| {
+    ///     let mine = world.reduce_scatter(&[1, 2, 3], &[1, 2], Operation::Product).unwrap();
+    ///     assert_eq!(mine, [&[1][..], &[4, 9]][world.rank() as usize]);
+    /// });
+    /// ```
+    pub fn reduce_scatter<T: Number>(
+        &self,
+        ours: &[T],
+        counts: &[usize],
+        operation: Operation,
+    ) -> Result<Vec<T>, Error> {
+        let all = memory::lend(plain::bytes(ours));
+        let what = what_of_all::<T>("reduce_scatter", all);
+        self.check_items(what, "the list of counts", counts.len(), self.size() as usize)?;
+        let items = counts.iter().fold(0_usize, |sum, &count| sum.saturating_add(count));
+        self.check_items(what, "the buffer", ours.len(), items)?;
+        let reduce_op = self.reduce_op::<T>(what, operation)?;
+        let lens: Vec<u64> = counts.iter().map(|count| (count * size_of::<T>()) as u64).collect();
+        let mut mine = plain::zeroed::<T>(counts[self.rank() as usize]);
+        let into = memory::lend_mut(plain::bytes_mut(&mut mine));
+        let prepared = self.runtime().reduce_scatter(reduce_op, all, &lens, into);
+        // SAFETY: I1.
+        unsafe { self.run(what, prepared) }?;
+        Ok(mine)
+    }
+
     /// Checks that items can be divided evenly among the ranks.
     fn check_blocks(&self, what: What, buffer: &'static str, items: usize) -> Result<(), Error> {
         self.check_items(what, buffer, items, items.next_multiple_of(self.size() as usize))
     }
 
-    fn root_of(&self, what: What) -> Result<u32, Error> {
+    pub(crate) fn root_of(&self, what: What) -> Result<u32, Error> {
         let With::Root(root) = what.peer else { unreachable!("it has a root") };
         self.rank_of(what, root.0).map_err(|error| self.refused(error))
     }
@@ -486,11 +544,11 @@ pub(crate) fn what_of_all<T: Plain>(name: &'static str, bytes: Span) -> What {
     What { name, bytes, peer: With::All, tag: None, item }
 }
 
-fn what<T: Plain>(name: &'static str, bytes: Span, root: Rank) -> What {
+pub(crate) fn what<T: Plain>(name: &'static str, bytes: Span, root: Rank) -> What {
     let (bytes, item) = (Some(bytes.len), Some(T::type_name()));
     What { name, bytes, peer: With::Root(root), tag: None, item }
 }
 
-fn lend_some<T: Plain>(items: &mut Option<Vec<T>>) -> Span {
+pub(crate) fn lend_some<T: Plain>(items: &mut Option<Vec<T>>) -> Span {
     items.as_mut().map_or(Span::EMPTY, |items| memory::lend_mut(plain::bytes_mut(items)))
 }

@@ -150,6 +150,7 @@ mod request;
 mod scope;
 #[cfg(feature = "serde")]
 mod value;
+mod varying;
 mod watch;
 mod window;
 mod world;

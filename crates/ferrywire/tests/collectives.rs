@@ -258,3 +258,66 @@ fn many_at_once() {
         });
     }
 }
+
+#[test]
+fn blocks_of_any_lengths_go_everywhere() {
+    for ranks in 1..=6u32 {
+        local(ranks, |world| {
+            for (scale, root) in [(1, 0), (300, ranks - 1), (5000, ranks / 2)] {
+                let rank = world.rank();
+                // What goes from one rank to another; rank 1 sends nothing.
+                let block = |from: u32, to: u32| {
+                    let items = scale * (from + 2 * to) as usize * usize::from(from != 1);
+                    vec![u64::from(1000 * from + to); items]
+                };
+                let to_all = |from: u32| (0..ranks).map(|to| block(from, to)).collect::<Vec<_>>();
+                let from_all = |to: u32| (0..ranks).map(|from| block(from, to)).collect::<Vec<_>>();
+                let got = world.gatherv(&block(rank, root), root).unwrap();
+                assert_eq!(got, (rank == root).then(|| from_all(root)));
+                let all = (rank == root).then(|| to_all(root));
+                assert_eq!(world.scatterv(all.as_deref(), root).unwrap(), block(root, rank));
+                assert_eq!(world.allgatherv(&block(rank, 3)).unwrap(), from_all(3));
+                assert_eq!(world.alltoallv(&to_all(rank)).unwrap(), from_all(rank));
+            }
+        });
+    }
+}
+
+#[test]
+fn combined_blocks_are_scattered() {
+    for ranks in 1..=6u32 {
+        local(ranks, |world| {
+            for scale in [1, 70, 4000] {
+                let counts: Vec<usize> = (0..ranks as usize).map(|rank| scale * rank).collect();
+                let items: usize = counts.iter().sum();
+                let start: usize = counts[..world.rank() as usize].iter().sum();
+                let ours: Vec<u64> = (0..items as u64).map(|item| item + 1).collect();
+                let mine = world.reduce_scatter(&ours, &counts, Operation::Sum).unwrap();
+                let sums: Vec<u64> = ours.iter().map(|item| item * u64::from(ranks)).collect();
+                assert_eq!(mine, sums[start..start + counts[world.rank() as usize]]);
+
+                let ours = vec![world.rank(); scale * ranks as usize];
+                let mine = world.reduce_scatter_block(&ours, Operation::Max).unwrap();
+                assert_eq!(mine, vec![ranks - 1; scale]);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_refused_call_does_not_shift_later_ones() {
+    local(2, |world| {
+        let error = world.alltoallv(&[vec![1u8]]).unwrap_err();
+        assert_eq!(error.to_string(), "alltoallv: the send list has 1 items; pass 2");
+        let error = world.gatherv(&1u8, 7).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "gatherv of 1 byte with root 7: invalid rank; ranks go from 0 to 1"
+        );
+        let error = world.scatterv::<u8, Vec<u8>>(None, 9).unwrap_err();
+        assert_eq!(error.to_string(), "scatterv with root 9: invalid rank; ranks go from 0 to 1");
+        let error = world.reduce_scatter(&[1, 2, 3], &[1, 1], Operation::Sum).unwrap_err();
+        assert_eq!(error.to_string(), "reduce_scatter of 12 bytes: the buffer has 3 items; pass 2");
+        assert_eq!(world.allgatherv(&world.rank()).unwrap(), [[0], [1]]);
+    });
+}
