@@ -30,10 +30,13 @@ use crate::watch::{Collective, Entered, Watch};
 /// |---|---|
 /// | [`send`](Comm::send), [`receive`](Comm::receive), [`receive_vec`](Comm::receive_vec), [`sendrecv`](Comm::sendrecv) | blocking messages |
 /// | [`isend`](Comm::isend), [`irecv`](Comm::irecv) | messages as futures that own their buffers |
+/// | [`send_init`](Comm::send_init), [`recv_init`](Comm::recv_init) | messages that are prepared once and started many times |
 /// | [`scope`](Comm::scope) | many messages at once, in borrowed buffers |
 /// | [`probe`](Comm::probe), [`iprobe`](Comm::iprobe) | the next message, without receiving it |
 /// | [`send_value`](Comm::send_value), [`receive_value`](Comm::receive_value) | anything that serde serialises |
 /// | [`barrier`](Comm::barrier), [`broadcast`](Comm::broadcast), [`allreduce`](Comm::allreduce), … | collectives; with an `i` in front, as futures |
+/// | [`gatherv`](Comm::gatherv), [`alltoallv`](Comm::alltoallv), … | collectives whose blocks differ in length |
+/// | [`allreduce_with`](Comm::allreduce_with), [`scan_with`](Comm::scan_with), … | reductions with operators of your own |
 /// | [`window`](Comm::window) | memory that all ranks read and write |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
 /// | [`cartesian`](Comm::cartesian) | a communicator whose ranks are on a grid |
@@ -437,8 +440,20 @@ impl Comm {
         self.inner.members.next_instance()
     }
 
-    /// The peer behind a rank, and the match word of a message to it.
+    /// The peer behind a rank, and the match word of a message that is about to be sent to it.
     pub(crate) fn address(
+        &self,
+        what: What,
+        to: Rank,
+        tag: Tag,
+    ) -> Result<(Peer, MatchWord), Error> {
+        let (peer, word) = self.checked_address(what, to, tag)?;
+        self.note_sent(what, peer, word);
+        Ok((peer, word))
+    }
+
+    /// The peer behind a rank, and the match word of messages to it.
+    pub(crate) fn checked_address(
         &self,
         what: What,
         to: Rank,
@@ -449,11 +464,14 @@ impl Comm {
             return Err(Error::NoSuchTag { call: self.call(what) });
         };
         let tag = self.tag_of(what, tag)?;
-        let (peer, word) = self.inner.members.address(to, tag);
+        Ok(self.inner.members.address(to, tag))
+    }
+
+    /// Records the type of a message that is about to be sent, if types are watched.
+    pub(crate) fn note_sent(&self, what: What, peer: Peer, word: MatchWord) {
         if let Some((watch, item)) = self.type_watch(what) {
             watch.on_send(peer, word, item);
         }
-        Ok((peer, word))
     }
 
     /// The match word and mask of a receive.

@@ -8,12 +8,12 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ferrywire_host::job;
 use ferrywire_host::nic::Peer;
-use ferrywire_host::{Operators, job};
-use ferrywire_mpi::operation::combine;
 use ferrywire_runtime::Lost;
 
 use crate::job::Job;
+use crate::operator::OPERATORS;
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -43,7 +43,7 @@ use crate::world::World;
 pub fn local<R: Send>(ranks: u32, program: impl Fn(&World) -> R + Sync) -> Vec<R> {
     assert!(ranks > 0, "a job has at least one rank");
     let timeout = std::env::var(TIMEOUT).ok().map(|text| seconds(&text));
-    let drivers = job::local(ranks, job::is_oversubscribed(ranks), Operators::ours(combine))
+    let drivers = job::local(ranks, job::is_oversubscribed(ranks), OPERATORS)
         .unwrap_or_else(|error| panic!("cannot create a job of {ranks} ranks: {error}"));
     let lost = Lost::nobody();
     let is_watched = cfg!(debug_assertions) || timeout.is_some();

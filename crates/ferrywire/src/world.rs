@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ferrywire_host::{Operators, Rank, job};
-use ferrywire_mpi::operation::combine;
+use ferrywire_host::{Rank, job};
 use ferrywire_runtime::Lost;
 
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::job::Job;
+use crate::operator::OPERATORS;
 
 /// The communicator of all ranks of the job. It dereferences to [`Comm`].
 ///
@@ -65,6 +65,6 @@ pub fn init() -> Result<World, Error> {
 
 /// Makes the driver of this process. No other function does.
 fn join() -> Result<Rank, Error> {
-    job::join(|name| std::env::var(name).ok(), Operators::ours(combine))
+    job::join(|name| std::env::var(name).ok(), OPERATORS)
         .map_err(|error| Error::Join { why: error.to_string() })
 }

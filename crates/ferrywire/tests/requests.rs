@@ -226,3 +226,94 @@ fn futures_on_a_pool_of_threads() {
         Pool::run(3, futures);
     });
 }
+
+#[test]
+fn persistent_requests_are_started_again_and_again() {
+    for ranks in 1..=4u32 {
+        for items in [1, 64, 20_000] {
+            local(ranks, |world| {
+                let (rank, size) = (world.rank(), world.size());
+                let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+                let mut sent = world.send_init(vec![0u32; items], right, 5).unwrap();
+                let mut received = world.recv_init::<u32>(items + 1, left, 5).unwrap();
+                for lap in 0..20 {
+                    sent.items_mut().fill(1000 * lap + rank);
+                    // Messages that find their receive, and messages that do not.
+                    if lap % 2 == 0 {
+                        received.start();
+                    }
+                    sent.start();
+                    assert_eq!(sent.items()[0], 1000 * lap + rank);
+                    if lap % 2 == 1 {
+                        received.start();
+                    }
+                    let status = loop {
+                        match received.test() {
+                            Some(status) => break status.unwrap(),
+                            None => std::thread::yield_now(),
+                        }
+                    };
+                    assert_eq!((status.source, status.count), (left, items));
+                    assert_eq!(received.items()[..items], vec![1000 * lap + left; items]);
+                    sent.wait().unwrap();
+                }
+                received.items_mut()[0] = 0;
+            });
+        }
+    }
+}
+
+#[test]
+fn persistent_requests_may_be_dropped_while_they_are_open() {
+    local(2, |world| {
+        let other = 1 - world.rank();
+        for _ in 0..10 {
+            // The receive is cancelled, the send is not.
+            let mut received = world.recv_init::<u64>(30_000, other, 1).unwrap();
+            received.start();
+            drop(received);
+            let mut sent = world.send_init(vec![7u64; 30_000], other, 2).unwrap();
+            sent.start();
+            drop(sent);
+            let (items, _) = world.receive_vec::<u64>(other, 2).unwrap();
+            assert_eq!(items, vec![7; 30_000]);
+        }
+        assert_eq!(world.iprobe(other, 1).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_persistent_request_is_used_in_its_order() {
+    local(1, |world| {
+        let mut received = world.recv_init::<u8>(1, 0, 0).unwrap();
+        let panics = |request: &mut ferrywire::PersistentReceive<u8>,
+                      act: fn(&mut ferrywire::PersistentReceive<u8>)| {
+            let act = std::panic::AssertUnwindSafe(|| act(request));
+            *std::panic::catch_unwind(act).unwrap_err().downcast::<&str>().unwrap()
+        };
+        let text = panics(&mut received, |request| drop(request.wait()));
+        assert_eq!(text, "a persistent request that has not been started");
+        received.start();
+        let acts: [fn(&mut ferrywire::PersistentReceive<u8>); 3] = [
+            |request| request.start(),
+            |request| assert!(request.items().is_empty()),
+            |request| request.items_mut()[0] = 1,
+        ];
+        for act in acts {
+            let text = panics(&mut received, act);
+            assert_eq!(text, "a persistent request that has been started and not waited for");
+        }
+        world.send(&9u8, 0, 0).unwrap();
+        assert_eq!(received.wait().unwrap().count, 1);
+        assert_eq!(received.items(), [9]);
+        let error = world.send_init([1u8], 1, 0).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "send_init of 1 byte to rank 1, tag 0: invalid rank; the only rank is 0"
+        );
+        // A message of another type is noticed at each start.
+        let mut sent = world.send_init([1u16], 0, 0).unwrap();
+        sent.start();
+        assert!(world.receive(&mut [0u8; 2], 0, 0).is_err() || !cfg!(debug_assertions));
+    });
+}
