@@ -19,9 +19,9 @@ use crate::plain::{self, Plain};
 
 /// A communicator whose ranks are on a grid: see [`Comm::cartesian`]. It dereferences to [`Comm`].
 ///
-/// The last coordinate of consecutive ranks changes first. Two ranks are neighbours if they are next to each other along
-/// a dimension, and the first and the last rank along a periodic one are. The neighbours of a rank are ordered by
-/// dimension, in each the lower one first.
+/// The last coordinate of consecutive ranks changes first. Two ranks are neighbours if they are next to each other
+/// along a dimension, and the first and the last rank along a periodic one are. The neighbours of a rank are ordered
+/// by dimension, in each the lower one first.
 #[derive(Clone)]
 pub struct Cartesian {
     comm: Comm,
@@ -37,8 +37,8 @@ pub struct Shift {
     pub target: Option<u32>,
 }
 
-/// The sides of a grid of so many ranks, of which some are given. The others are as close to each other as possible, the
-/// longest first. `None` if there is no such grid.
+/// The sides of a grid of so many ranks, of which some are given. The others are as close to each other as possible,
+/// the longest first. `None` if there is no such grid.
 ///
 /// ```
 /// assert_eq!(ferrywire::dims_create(12, &[None, None]), Some(vec![4, 3]));
@@ -163,8 +163,8 @@ impl Cartesian {
         self.topology.sources(self.rank()).into_iter().map(rank_of).collect()
     }
 
-    /// Splits the grid into slices, with the dimensions that are kept, and returns that of this rank. All ranks must call
-    /// it, with the same argument.
+    /// Splits the grid into slices, with the dimensions that are kept, and returns that of this rank. All ranks must
+    /// call it, with the same argument.
     ///
     /// ```
     /// ferrywire::local(6, |world| {
@@ -196,8 +196,8 @@ impl Cartesian {
         Ok(Cartesian { comm, topology: Topology::Grid(grid.slice(keep)) })
     }
 
-    /// Sends the same items to all neighbours, and receives theirs, a block for each neighbour. Blocks beyond the border
-    /// stay as they are. All ranks must call it, with the same number of items.
+    /// Sends the same items to all neighbours, and receives theirs, a block for each neighbour. Blocks beyond the
+    /// border stay as they are. All ranks must call it, with the same number of items.
     ///
     /// ```
     /// ferrywire::local(3, |world| {

@@ -463,8 +463,8 @@ impl Comm {
         Ok(unsafe { self.begin(what, prepared, got, Some(Box::new(ours))) })
     }
 
-    /// Combines the numbers of all ranks, element by element, and returns the block of this rank. `ours` has a block for
-    /// each rank, all of the same length.
+    /// Combines the numbers of all ranks, element by element, and returns the block of this rank. `ours` has a block
+    /// for each rank, all of the same length.
     ///
     /// ```
     /// use ferrywire::Operation;

@@ -263,3 +263,37 @@ impl Drop for Registered<'_> {
         self.process.remove_user_operator();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_combined_whatever_their_alignment() {
+        let subtract = |lower: u64, higher: u64| lower.wrapping_sub(higher);
+        for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 7)] {
+            let mut source = [0; 40];
+            let mut into = [0; 40];
+            source[from..from + 32].copy_from_slice(plain::bytes(&[10_u64, 20, 30, 40]));
+            into[to..to + 32].copy_from_slice(plain::bytes(&[1_u64, 2, 3, 4]));
+            combine_items(&subtract, &source[from..from + 32], &mut into[to..to + 32]);
+            assert_eq!(into[to..to + 32], *plain::bytes(&[9_u64, 18, 27, 36]));
+        }
+    }
+
+    #[test]
+    fn a_number_is_used_by_one_operator_at_a_time() {
+        let numbers = crate::local(3, |world| {
+            let nothing: UserOperator = Arc::new(|_, _| ());
+            let held: Vec<_> =
+                (0..50).map(|_| Registered::new(Arc::clone(&nothing), world.process())).collect();
+            world.barrier().unwrap();
+            held.iter().map(|held| held.number).collect::<Vec<u16>>()
+        });
+        let mut numbers = numbers.concat();
+        numbers.sort_unstable();
+        assert!(numbers.iter().all(|number| *number >= USER_OPERATOR_MIN));
+        numbers.dedup();
+        assert_eq!(numbers.len(), 150);
+    }
+}

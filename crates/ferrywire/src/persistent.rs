@@ -177,12 +177,12 @@ struct Persistent<T: Plain> {
     comm: Comm,
     what: What,
     items: Vec<T>,
-    state: State,
+    state: PersistentState,
     /// Whether dropping the request cancels the operation.
     revocable: bool,
 }
 
-enum State {
+enum PersistentState {
     Idle,
     Open(Ticket),
     Over(Outcome),
@@ -190,11 +190,11 @@ enum State {
 
 impl<T: Plain> Persistent<T> {
     fn new(comm: &Comm, what: What, items: Vec<T>, revocable: bool) -> Persistent<T> {
-        Persistent { comm: comm.clone(), what, items, state: State::Idle, revocable }
+        Persistent { comm: comm.clone(), what, items, state: PersistentState::Idle, revocable }
     }
 
     fn check_idle(&self) {
-        let is_idle = matches!(self.state, State::Idle);
+        let is_idle = matches!(self.state, PersistentState::Idle);
         assert!(is_idle, "a persistent request that has been started and not waited for");
     }
 
@@ -206,31 +206,31 @@ impl<T: Plain> Persistent<T> {
 
     fn begin(&mut self, posted: Posted) {
         self.state = match posted {
-            Posted::Done(outcome) => State::Over(outcome),
-            Posted::Pending(ticket) => State::Open(ticket),
+            Posted::Done(outcome) => PersistentState::Over(outcome),
+            Posted::Pending(ticket) => PersistentState::Open(ticket),
         };
     }
 
     fn wait(&mut self) -> Outcome {
         let outcome = match self.state {
-            State::Idle => not_started(),
-            State::Over(outcome) => outcome,
-            State::Open(ticket) => {
+            PersistentState::Idle => not_started(),
+            PersistentState::Over(outcome) => outcome,
+            PersistentState::Open(ticket) => {
                 let _waits = self.comm.enter(self.what);
                 self.comm.plane().wait(ticket)
             }
         };
-        self.state = State::Idle;
+        self.state = PersistentState::Idle;
         outcome
     }
 
     fn test(&mut self) -> Option<Outcome> {
         let outcome = match self.state {
-            State::Idle => not_started(),
-            State::Over(outcome) => outcome,
-            State::Open(ticket) => self.comm.plane().test(ticket)?,
+            PersistentState::Idle => not_started(),
+            PersistentState::Over(outcome) => outcome,
+            PersistentState::Open(ticket) => self.comm.plane().test(ticket)?,
         };
-        self.state = State::Idle;
+        self.state = PersistentState::Idle;
         Some(outcome)
     }
 }
@@ -243,7 +243,7 @@ fn not_started() -> ! {
 impl<T: Plain> Drop for Persistent<T> {
     /// Cancels an open receive; an open send runs to completion.
     fn drop(&mut self) {
-        let State::Open(ticket) = self.state else { return };
+        let PersistentState::Open(ticket) = self.state else { return };
         let plane = self.comm.plane();
         if self.revocable {
             plane.cancel(ticket);

@@ -6,8 +6,8 @@
 //! there are no references to it: `get` copies from it and `put` into it. All accesses to an item, by whatever call and
 //! rank, are atomic instructions on words of the same length, which follows from the type of the items. Conflicting
 //! accesses are therefore no data races, whichever locks a program takes or forgets to take, and even if it leaks a
-//! guard. What an access of a conflict reads is a mixture of such words, and any words are valid items, because they are
-//! [`Plain`].
+//! guard. What an access of a conflict reads is a mixture of such words, and any words are valid items, because they
+//! are [`Plain`].
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -38,8 +38,12 @@ use crate::plain::{self, Number, Plain};
 ///
 /// A rank locks its own part, too, to access it. [`Part`] has the accesses.
 ///
-/// Dropping a window is not collective: other ranks of the same host can still access the part of this one, and the
-/// memory is released when the job ends. [`free`](Window::free) releases it earlier.
+/// There are no references to the memory, only copies of it, and each word of it is accessed by an atomic instruction.
+/// Accesses that conflict are never data races, whichever epochs they are in; [`Part`] says what they see.
+///
+/// Dropping a window is not collective. Ranks of the same host can still access the part of the rank that has dropped
+/// it, those of other hosts get an error, and the memory is released when the job ends. [`free`](Window::free) is
+/// collective and releases it at once.
 ///
 /// ```compile_fail
 /// ferrywire::local(1, |world| {
@@ -231,10 +235,12 @@ impl<T: Plain> Window<T> {
     /// });
     /// ```
     pub fn fence<R>(&mut self, body: impl FnOnce(&FenceEpoch<'_, T>) -> R) -> Result<R, Error> {
+        // The others wait for this rank even if one of its guards has failed.
+        let earlier = self.failure();
         self.pass_fence(true)?;
         let result = body(&FenceEpoch { window: self });
         self.pass_fence(false)?;
-        Ok(result)
+        earlier.map(|()| result)
     }
 
     /// Frees the window and its memory, when all ranks have called it. All ranks must.
@@ -250,11 +256,8 @@ impl<T: Plain> Window<T> {
     /// Completes all accesses of all ranks. `opens` says whether accesses may follow.
     fn pass_fence(&self, opens: bool) -> Result<(), Error> {
         let what = self.comm.what_all("fence");
-        // The others wait for this rank even if one of its guards has failed.
-        let earlier = self.failure();
         let _waits = self.comm.enter(what);
-        let passed = self.window.fence(self.comm.runtime(), opens);
-        earlier.and(self.told(what, passed))
+        self.told(what, self.window.fence(self.comm.runtime(), opens))
     }
 
     fn told(&self, what: What, result: Result<(), WindowError>) -> Result<(), Error> {
@@ -564,5 +567,33 @@ impl<T: Plain> FenceEpoch<'_, T> {
     /// Waits until all ranks have called it, and their accesses so far are complete. All ranks must call it.
     pub fn fence(&self) -> Result<(), Error> {
         self.window.pass_fence(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_dropped_guard_is_returned_by_the_next_call() {
+        crate::local(2, |world| {
+            let mut window = world.window::<u8>(1).unwrap();
+            let error = |name| Error::Cancelled { call: world.call(world.what_all(name)) };
+            // Of several errors, the first is kept.
+            window.keep(Err(error("first")));
+            window.keep(Err(error("second")));
+            assert_eq!(window.lock(0, LockKind::Shared).err(), Some(error("first")));
+            assert!(window.lock(0, LockKind::Shared).is_ok());
+            window.keep(Err(error("third")));
+            assert_eq!(window.lock_all().err(), Some(error("third")));
+            // A rank that has an error to return takes part in what all ranks do.
+            if world.rank() == 0 {
+                window.keep(Err(error("fourth")));
+            }
+            let fenced = window.fence(|epoch| epoch.fence().unwrap());
+            assert_eq!(fenced.is_err(), world.rank() == 0);
+            window.keep(Err(error("fifth")));
+            assert_eq!(window.free(), Err(error("fifth")));
+        });
     }
 }
