@@ -279,6 +279,8 @@ fn persistent_requests_may_be_dropped_while_they_are_open() {
             assert_eq!(items, vec![7; 30_000]);
         }
         assert_eq!(world.iprobe(other, 1).unwrap(), None);
+        // A probe of a rank that has left is an error.
+        world.barrier().unwrap();
     });
 }
 
