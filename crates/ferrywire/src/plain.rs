@@ -220,6 +220,12 @@ pub(crate) fn bytes_mut<T: Plain>(items: &mut [T]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(items.as_mut_ptr().cast(), len) }
 }
 
+/// A zeroed item.
+pub(crate) fn zero<T: Plain>() -> T {
+    // SAFETY: I1: all-zero bits are a value.
+    unsafe { std::mem::zeroed() }
+}
+
 /// Zeroed items, to be received into.
 pub(crate) fn zeroed<T: Plain>(count: usize) -> Vec<T> {
     let mut items: Vec<T> = Vec::with_capacity(count);

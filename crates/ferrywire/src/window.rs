@@ -349,7 +349,7 @@ impl<T: Plain> Part<'_, T> {
 
     /// Reads one item.
     pub fn get_one(&self, offset: usize) -> Result<T, Error> {
-        let mut one = plain::zeroed(1);
+        let mut one = [plain::zero()];
         self.get(offset, &mut one)?;
         Ok(one[0])
     }
@@ -423,7 +423,7 @@ impl<T: Number> Part<'_, T> {
         let data = self.target(what, offset, 1)?;
         let (expected, new) = ([expected], [new]);
         let (expected, new) = (plain::bytes(&expected), plain::bytes(&new));
-        let mut before = plain::zeroed::<T>(1);
+        let mut before = [plain::zero::<T>()];
         let Window { comm, window, .. } = self.window;
         let bytes = plain::bytes_mut(&mut before);
         let swapped = window.compare_swap(comm.runtime(), data, expected, new, bytes);
@@ -433,7 +433,7 @@ impl<T: Number> Part<'_, T> {
     }
 
     fn fetch(&self, what: What, offset: usize, item: T, operation: Operation) -> Result<T, Error> {
-        let mut before = plain::zeroed(1);
+        let mut before = [plain::zero()];
         self.combine(what, offset, &[item], operation, Some(&mut before))?;
         Ok(before[0])
     }

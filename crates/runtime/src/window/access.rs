@@ -196,7 +196,12 @@ impl Window {
     /// Where bytes of a rank are in this process, and in its window, if they are in shared memory and an epoch is known to
     /// allow accesses.
     #[inline]
-    fn direct(&self, rank: u32, displacement: i64, bytes: usize) -> Option<(*mut u8, u64)> {
+    pub(super) fn direct(
+        &self,
+        rank: u32,
+        displacement: i64,
+        bytes: usize,
+    ) -> Option<(*mut u8, u64)> {
         let memory = self.memory.as_ref().filter(|_| self.is_open_for(rank))?;
         let part = self.controls.of(rank).part();
         let start = displacement.checked_mul(part.unit.into())?;

@@ -74,15 +74,15 @@ impl Window {
         width: WordWidth,
         bytes: &[u8],
     ) -> WindowResult {
-        match self.target(comm, data)?.place {
-            Location::Shared(first) if width.is_aligned(first) => {
+        match self.words(comm, data, width, bytes.len())? {
+            Some(first) => {
                 // Pairs with the fence in `get_words`.
                 fence(Ordering::Release);
                 // SAFETY: I1.
                 unsafe { store(first, width, bytes) };
                 Ok(())
             }
-            _ => self.accumulate(comm, data, width.operator(Operation::Replace), bytes, None),
+            None => self.accumulate(comm, data, width.operator(Operation::Replace), bytes, None),
         }
     }
 
@@ -94,20 +94,39 @@ impl Window {
         width: WordWidth,
         bytes: &mut [u8],
     ) -> WindowResult {
-        match self.target(comm, data)?.place {
-            Location::Shared(first) if width.is_aligned(first) => {
+        match self.words(comm, data, width, bytes.len())? {
+            Some(first) => {
                 // SAFETY: I1.
                 unsafe { load(first, width, bytes) };
                 // Pairs with the fence in `put_words`.
                 fence(Ordering::Acquire);
                 Ok(())
             }
-            _ => {
+            None => {
                 let nothing = vec![0; bytes.len()];
                 let operator = width.operator(Operation::Keep);
                 self.accumulate(comm, data, operator, &nothing, Some(bytes))
             }
         }
+    }
+
+    /// Where adjacent words are in this process. `None` if they are in no shared memory, or not aligned there.
+    #[inline]
+    fn words(
+        &self,
+        comm: Comm<'_>,
+        data: TargetData<'_>,
+        width: WordWidth,
+        bytes: usize,
+    ) -> WindowResult<Option<*mut u8>> {
+        let first = match self.direct(data.rank, data.displacement, bytes) {
+            Some((first, _)) => Some(first),
+            None => match self.target(comm, data)?.place {
+                Location::Shared(first) => Some(first),
+                Location::Process(..) | Location::Remote(_) => None,
+            },
+        };
+        Ok(first.filter(|&first| width.is_aligned(first)))
     }
 
     /// The length of the part of a member, in bytes.
