@@ -75,7 +75,8 @@ impl Window {
     }
 
     /// Combines `source`, the packed form of as many elements, into those of the target, one by one. `before` gets what
-    /// they were.
+    /// they were. In memory of the library, aligned elements of up to eight bytes are changed by atomic instructions in
+    /// any epoch: the crate for Rust programs relies on it.
     pub fn accumulate(
         &self,
         comm: Comm<'_>,
