@@ -179,15 +179,6 @@ impl Window {
         let Some(change) = Change::of_valid(operator).filter(|change| change.is_atomic()) else {
             return false;
         };
-        if source.len() > ALONE_BYTES_MIN && self.is_alone_with(rank) {
-            // SAFETY: I1: it is inside the part, and nobody else accesses it.
-            let elements = unsafe { std::slice::from_raw_parts_mut(first, source.len()) };
-            if let Some(before) = before {
-                before.copy_from_slice(elements);
-            }
-            change.combine(source, elements);
-            return true;
-        }
         let control = self.controls.of(rank);
         let elements = Elements { first, control, start, change, before: None };
         elements.change_all(first, source, before);
@@ -354,22 +345,20 @@ impl Memory for Target<'_> {
     }
 }
 
-/// Elements that are longer together are combined without atomic instructions if nobody else can access them.
-const ALONE_BYTES_MIN: usize = 64;
-
 /// Copies bytes: a number by one instruction.
 ///
 /// # Safety
 /// As for [`std::ptr::copy`].
 #[inline]
 unsafe fn copy(from: *const u8, into: *mut u8, len: usize) {
-    // SAFETY: the caller vouches.
-    unsafe {
-        match len {
-            8 => into.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            4 => into.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy(from, into, len),
-        }
+    // The compiler makes one load and one store of a copy whose length it knows.
+    match len {
+        // SAFETY: the caller vouches.
+        8 => unsafe { std::ptr::copy(from, into, 8) },
+        // SAFETY: the caller vouches.
+        4 => unsafe { std::ptr::copy(from, into, 4) },
+        // SAFETY: the caller vouches.
+        _ => unsafe { std::ptr::copy(from, into, len) },
     }
 }
 

@@ -49,8 +49,6 @@ struct LockedAll {
 
 /// The rank may be accessed in an epoch of a passive target.
 const PASSIVE: u64 = 1 << 32;
-/// Its lock is ours alone.
-const ALONE: u64 = 1 << 33;
 /// No rank is known to be open for accesses.
 pub(super) const NOBODY: u64 = u64::MAX;
 
@@ -66,14 +64,12 @@ impl Window {
             return Ok(());
         }
         let mut epochs = self.epochs();
-        let locked = epochs.locked.get(&rank).copied();
+        let locked = epochs.locked.contains_key(&rank);
         let open = epochs.fenced
-            || locked.is_some()
+            || locked
             || epochs.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
         if open {
-            let alone = if locked == Some(Locking::Exclusive) { ALONE } else { 0 };
-            let passive = if locked.is_some() { PASSIVE } else { 0 };
-            self.note_open(&epochs, rank, passive | alone);
+            self.note_open(&epochs, rank, if locked { PASSIVE } else { 0 });
             return Ok(());
         }
         let Some(all) = &mut epochs.all else { return Err(WindowError::NoEpoch(rank)) };
@@ -89,18 +85,12 @@ impl Window {
     /// Whether it is known that an epoch allows accesses to a rank.
     #[inline]
     pub(super) fn is_open_for(&self, rank: u32) -> bool {
-        self.open.load(Ordering::Relaxed) & !(PASSIVE | ALONE) == rank.into()
+        self.open.load(Ordering::Relaxed) & !PASSIVE == rank.into()
     }
 
     /// Notes a rank that may be accessed, until an epoch ends.
     fn note_open(&self, _: &MutexGuard<'_, Epochs>, rank: u32, how: u64) {
         self.open.store(u64::from(rank) | how, Ordering::Relaxed);
-    }
-
-    /// Whether it is known that nobody else may access the rank.
-    #[inline]
-    pub(super) fn is_alone_with(&self, rank: u32) -> bool {
-        self.open.load(Ordering::Relaxed) == u64::from(rank) | PASSIVE | ALONE
     }
 
     /// Notes that an epoch ends or begins.
@@ -130,7 +120,7 @@ impl Window {
     #[inline]
     pub fn flush(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
         let open = self.open.load(Ordering::Relaxed);
-        if rank.is_none_or(|rank| open & !ALONE != u64::from(rank) | PASSIVE) {
+        if rank.is_none_or(|rank| open != u64::from(rank) | PASSIVE) {
             let epochs = self.epochs();
             let locked = match rank {
                 Some(rank) => epochs.locked.contains_key(&rank),
