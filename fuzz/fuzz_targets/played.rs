@@ -3,7 +3,7 @@
 #[path = "../../crates/nic/tests/common/lent.rs"]
 pub mod lent;
 
-use ferrywire_nic::{Mask, MatchWord, Mode, Nic, Peer, Posted, RailId, Seal};
+use ferrywire_nic::{Mask, MatchWord, Mode, Nic, Peer, Posted, RailId, Seal, Span};
 use lent::{Lent, OPEN, OPEN_BYTES, Use};
 
 pub const JOB: u32 = 7;
@@ -18,7 +18,7 @@ pub struct Player {
 impl Player {
     pub fn new(me: Peer, reliable: bool) -> Player {
         let mut nic = Nic::new(me, JOB, lent::limits());
-        nic.open_region(OPEN, OPEN_BYTES);
+        nic.open_piece(Span::new(OPEN, 0, OPEN_BYTES));
         nic.open_counter();
         Player { nic, port: Lent::new(me, reliable), pending: Vec::new() }
     }
