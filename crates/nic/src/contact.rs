@@ -64,6 +64,7 @@ impl<V: Variant> Nic<V> {
     /// one of the peers will not answer.
     pub fn end_shared(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
         self.note_ended(group, fault, false);
+        self.end_triggers(group, fault, false, port);
         self.end_runs(group, fault, port);
         for ticket in self.posted_under(group) {
             if self.ops.find(ticket).is_some_and(|op| op.peer.is_none()) {
@@ -77,6 +78,7 @@ impl<V: Variant> Nic<V> {
     /// end. Until [`Nic::forget_group`], operations end with `fault` if they would have to wait.
     pub fn end_group(&mut self, group: u16, fault: Fault, port: &mut impl Port) {
         self.note_ended(group, fault, true);
+        self.end_triggers(group, fault, true, port);
         self.end_runs(group, fault, port);
         for ticket in self.posted_under(group) {
             self.abandon(ticket, fault, port);
@@ -138,6 +140,13 @@ impl<V: Variant> Nic<V> {
     fn ended_of(&mut self, group: u16) -> &mut Vec<Ended> {
         let queue = self.queue_of(group);
         &mut self.queues[usize::from(queue)].ended
+    }
+
+    /// Ends the triggers that would start something under `group`, or only what several peers have to end.
+    fn end_triggers(&mut self, group: u16, fault: Fault, all: bool, port: &mut impl Port) {
+        for ticket in self.counters.forget_group(group, all) {
+            self.complete(ticket, Outcome::Failed(fault), port);
+        }
     }
 
     fn end_runs(&mut self, group: u16, fault: Fault, port: &mut impl Port) {

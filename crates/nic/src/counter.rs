@@ -8,16 +8,63 @@ use crate::op::{OpState, Owner};
 use crate::port::{Port, StepRef};
 use crate::schedule::Schedule;
 use crate::slab::Slab;
-use crate::types::{Outcome, Posted, Ticket};
+use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
+use crate::word::{Mask, MatchWord};
 
-/// A number that completions raise. Peers name it by its [`Counter::index`].
+/// A number that completions raise. Peers raise it by puts into a region that it belongs to:
+/// [`Nic::set_region_counters`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Counter(pub(crate) Ticket);
 
-impl Counter {
-    /// The number by which peers name the counter.
-    pub const fn index(self) -> u32 {
-        self.0.index
+/// What a trigger starts.
+#[derive(Clone, Debug)]
+pub enum Triggered {
+    /// A schedule, as by [`Nic::post_schedule`].
+    Schedule {
+        /// The schedule.
+        schedule: Arc<Schedule>,
+        /// Its instance.
+        instance: u16,
+    },
+    /// A send, as by [`Nic::post_send`].
+    Send {
+        /// The receiver.
+        to: Peer,
+        /// The match word.
+        word: MatchWord,
+        /// The bytes, which are read when the trigger fires.
+        source: Span,
+        /// The mode.
+        mode: Mode,
+    },
+    /// A receive, as by [`Nic::post_receive`].
+    Receive {
+        /// The only process that can send the message, if there is only one.
+        from: Option<Peer>,
+        /// The match word.
+        word: MatchWord,
+        /// The bits of the word that matter.
+        mask: Mask,
+        /// Where the bytes go.
+        into: Span,
+    },
+}
+
+impl Triggered {
+    fn group(&self) -> u16 {
+        match self {
+            Triggered::Schedule { schedule, .. } => schedule.group,
+            Triggered::Send { word, .. } | Triggered::Receive { word, .. } => word.group(),
+        }
+    }
+
+    /// Whether one peer alone can end it.
+    fn is_for_one(&self) -> bool {
+        match self {
+            Triggered::Schedule { .. } => false,
+            Triggered::Send { .. } => true,
+            Triggered::Receive { from, .. } => from.is_some(),
+        }
     }
 }
 
@@ -42,8 +89,8 @@ pub(crate) enum TriggerAction {
     Complete(Ticket),
     /// Ends a step of a schedule.
     Step(StepRef),
-    /// Begins a schedule.
-    Start { schedule: Arc<Schedule>, instance: u16, ticket: Ticket },
+    /// Starts something under the ticket of the trigger.
+    Start { what: Triggered, ticket: Ticket },
     /// Calls the module of a group. `counter` is the module's number for it.
     Module { group: u16, counter: u32 },
 }
@@ -55,10 +102,6 @@ impl Default for Counters {
 }
 
 impl Counters {
-    pub(crate) fn at(&self, index: u32) -> Option<Ticket> {
-        self.0.iter().map(|(ticket, _)| ticket).find(|ticket| ticket.index == index)
-    }
-
     /// Drops the triggers of this ticket.
     pub(crate) fn forget_wait(&mut self, waiter: Ticket) {
         self.retain(|action| !matches!(action, TriggerAction::Complete(ticket) | TriggerAction::Start { ticket, .. } if *ticket == waiter));
@@ -71,6 +114,22 @@ impl Counters {
             let waits = matches!(action, TriggerAction::Step(step) if step.run == run);
             forgotten += u16::from(waits);
             !waits
+        });
+        forgotten
+    }
+
+    /// Drops the triggers that would start something under `group`, or only what several peers have to end. Returns
+    /// their tickets.
+    pub(crate) fn forget_group(&mut self, group: u16, all: bool) -> Vec<Ticket> {
+        let mut forgotten = Vec::new();
+        self.retain(|action| match action {
+            TriggerAction::Start { what, ticket }
+                if what.group() == group && (all || !what.is_for_one()) =>
+            {
+                forgotten.push(*ticket);
+                false
+            }
+            _ => true,
         });
         forgotten
     }
@@ -141,6 +200,14 @@ impl<V: Variant> Nic<V> {
         self.settle(port);
     }
 
+    /// Sets a counter, which may lower it. Triggers whose value it reaches fire.
+    pub fn set_counter(&mut self, counter: Counter, value: u64, port: &mut impl Port) {
+        if let Some(tally) = self.counters.0.find_mut(counter.0) {
+            tally.value = value;
+        }
+        self.raise(counter, 0, port);
+    }
+
     /// Completes when the counter has reached `at_least`.
     pub fn post_wait(&mut self, counter: Counter, at_least: u64) -> Posted {
         let ticket = self.open(Owner::User, None, OpState::Waiting);
@@ -153,24 +220,50 @@ impl<V: Variant> Nic<V> {
         }
     }
 
-    /// Starts `schedule` when the counter has reached `at_least`, without the caller.
+    /// Starts `what` when the counter has reached `at_least`, without the caller. Completes as what it starts does.
     pub fn post_trigger(
         &mut self,
         counter: Counter,
         at_least: u64,
-        schedule: Arc<Schedule>,
-        instance: u16,
+        what: Triggered,
         port: &mut impl Port,
     ) -> Ticket {
         let ticket = self.open(Owner::User, None, OpState::Waiting);
-        let action = TriggerAction::Start { schedule: Arc::clone(&schedule), instance, ticket };
+        let action = TriggerAction::Start { what: what.clone(), ticket };
         match self.counters.set(counter, at_least, action) {
             None => {}
-            Some(Outcome::Done) => self.start_run(ticket, schedule, instance, port),
+            Some(Outcome::Done) => self.fired.push_back((ticket, what)),
             Some(outcome) => self.complete(ticket, outcome, port),
         }
         self.settle(port);
         ticket
+    }
+
+    /// Starts what a trigger that has fired is for.
+    pub(crate) fn fire(&mut self, ticket: Ticket, what: Triggered, port: &mut impl Port) {
+        if let Some(fault) = self.ended_under(what.group(), what.is_for_one()) {
+            return self.complete(ticket, Outcome::Failed(fault), port);
+        }
+        let owner = Owner::Trigger(ticket);
+        let posted = match what {
+            Triggered::Schedule { schedule, instance } => {
+                return self.start_run(ticket, schedule, instance, port);
+            }
+            Triggered::Send { to, word, source, mode } => {
+                self.begin_send(owner, to, word, source, mode, port)
+            }
+            Triggered::Receive { from, word, mask, into } => {
+                self.begin_receive(owner, from, word, mask, into, port)
+            }
+        };
+        match posted {
+            Posted::Done(outcome) => self.complete(ticket, outcome, port),
+            Posted::Pending(operation) => {
+                if let Some(op) = self.ops.find_mut(ticket) {
+                    op.state = OpState::Triggered { operation };
+                }
+            }
+        }
     }
 
     /// Makes a step wait for a counter, unless it ends at once.
@@ -194,9 +287,8 @@ impl<V: Variant> Nic<V> {
                 TriggerAction::Complete(ticket) => self.complete(ticket, Outcome::Done, port),
                 TriggerAction::Step(step) => self.end_step(step, Outcome::Done, port),
                 TriggerAction::Module { group, counter } => self.on_module_counter(group, counter),
-                TriggerAction::Start { schedule, instance, ticket } => {
-                    self.start_run(ticket, schedule, instance, port);
-                }
+                // Later: whoever raises the counter may be in the middle of something.
+                TriggerAction::Start { what, ticket } => self.fired.push_back((ticket, what)),
             }
         }
     }

@@ -68,7 +68,7 @@ mod stored;
 pub mod types;
 pub mod word;
 
-pub use counter::Counter;
+pub use counter::{Counter, Triggered};
 pub use envelope::{Envelope, Kind, Marks};
 pub use hooks::{MODULE_COUNTERS, MODULE_GROUP, ModuleStats, Placement};
 pub use limits::Limits;

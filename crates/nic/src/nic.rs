@@ -7,18 +7,17 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hash::BuildHasherDefault;
 
-use alloc::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use crate::canary::Bug;
 use crate::copies::Copies;
-use crate::counter::Counters;
+use crate::counter::{Counters, Triggered};
 use crate::deadlines::Deadlines;
 use crate::envelope::{Envelope, Kind};
 use crate::hooks::Modules;
 use crate::limits::Limits;
 use crate::matcher::{Indexed, Matcher, Queue};
-use crate::onesided::Piece;
+use crate::onesided::{OpenRegion, Piece};
 use crate::op::{Closed, Op, OpState, Owner};
 use crate::peers::{At, Mix, PeerState, Peers};
 use crate::port::{Port, RailId, Seal, StepRef};
@@ -68,7 +67,9 @@ pub struct Nic<V: Variant = Standard> {
     pub(crate) spare_needs: Vec<u16>,
     pub(crate) counters: Counters,
     pub(crate) modules: Modules,
-    pub(crate) regions: HashMap<Region, BTreeMap<u64, u64>, BuildHasherDefault<Mix>>,
+    pub(crate) regions: HashMap<Region, OpenRegion, BuildHasherDefault<Mix>>,
+    /// Triggers that have fired, and have not started anything yet.
+    pub(crate) fired: VecDeque<(Ticket, Triggered)>,
     /// Steps of schedules that may start.
     pub(crate) ready: Ready,
     /// Open runs, and the runs deferred until one of them ends.
@@ -203,6 +204,7 @@ impl<V: Variant> Nic<V> {
             counters: Counters::default(),
             modules: Modules::default(),
             regions: HashMap::default(),
+            fired: VecDeque::new(),
             ready: Ready::default(),
             open_runs: OpenRuns::default(),
             deferred: VecDeque::new(),
@@ -396,7 +398,10 @@ impl<V: Variant> Nic<V> {
     /// Whether work is left that depends on no event: then [`Nic::on_turn`] should be called soon.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
-        !(self.ready.is_empty() && self.modules.is_idle() && self.newcomers == 0)
+        !(self.ready.is_empty()
+            && self.fired.is_empty()
+            && self.modules.is_idle()
+            && self.newcomers == 0)
     }
 
     /// Continues the work that is left, so that the caller could do other work in between.
@@ -420,6 +425,8 @@ impl<V: Variant> Nic<V> {
         while self.modules.may_run() {
             if let Some(step) = self.ready.pop() {
                 self.start_step(step, port);
+            } else if let Some((ticket, what)) = self.fired.pop_front() {
+                self.fire(ticket, what, port);
             } else if self.newcomers > 0 {
                 self.look_at_old_peers(port);
             } else if !self.run_due(port) {
@@ -503,6 +510,7 @@ impl<V: Variant> Nic<V> {
             Owner::Module(group) => self.on_module_received(group, outcome),
             Owner::Kept(kept) => self.on_kept(kept, outcome, port),
             Owner::Copied(copied) => self.on_copied(copied, port),
+            Owner::Trigger(ticket) => self.complete(ticket, outcome, port),
             Owner::Nobody => {}
         }
     }

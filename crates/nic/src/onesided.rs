@@ -4,8 +4,11 @@
 //! peer can reach those bytes and no others.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use crate::canary::Bug;
+use crate::counter::Counter;
 use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
 use crate::op::{OpState, Owner, Stream, Streaming};
@@ -13,6 +16,15 @@ use crate::peers::At;
 use crate::port::{Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
 use crate::word::MatchWord;
+
+/// What peers can reach under the number of a region.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRegion {
+    /// The ends of its pieces, by where they begin.
+    pieces: BTreeMap<u64, u64>,
+    /// The counters that puts into it can raise.
+    counters: Arc<[Counter]>,
+}
 
 /// A frame of a put or an accumulate: its operation, where its bytes go, and whether it is the last.
 pub(crate) struct Piece {
@@ -25,14 +37,20 @@ impl<V: Variant> Nic<V> {
     /// Lets peers reach `piece`. Pieces of the same region may be adjacent, and do not overlap.
     pub fn open_piece(&mut self, piece: Span) {
         let end = piece.offset.saturating_add(piece.len);
-        self.regions.entry(piece.region).or_default().insert(piece.offset, end);
+        self.regions.entry(piece.region).or_default().pieces.insert(piece.offset, end);
     }
 
     /// Closes the piece of `region` that begins at `offset`. Operations that arrive later are denied.
     pub fn close_piece(&mut self, region: Region, offset: u64) {
-        if let Some(pieces) = self.regions.get_mut(&region) {
-            pieces.remove(&offset);
+        if let Some(open) = self.regions.get_mut(&region) {
+            open.pieces.remove(&offset);
         }
+    }
+
+    /// Lets puts into `region` raise these counters, which peers name by their place. Puts of nothing can, too, wherever
+    /// they go.
+    pub fn set_region_counters(&mut self, region: Region, counters: Arc<[Counter]>) {
+        self.regions.entry(region).or_default().counters = counters;
     }
 
     /// Closes a region. Operations that arrive later are denied.
@@ -40,8 +58,8 @@ impl<V: Variant> Nic<V> {
         self.regions.remove(&region);
     }
 
-    /// Writes `source` into `region` of `to`, at `offset`. `notify` names a counter of `to`, which is raised by
-    /// one when all bytes are in place.
+    /// Writes `source` into `region` of `to`, at `offset`. `notify` names a counter of the region, which is
+    /// raised by one when all bytes are in place.
     pub fn post_put(
         &mut self,
         to: Peer,
@@ -185,7 +203,9 @@ impl<V: Variant> Nic<V> {
         if last {
             self.reply(at, Kind::Done { ticket }, port);
         }
-        if let Some(counter) = notify.and_then(|index| self.counters.at(index)) {
+        if let Some(Counter(counter)) =
+            notify.and_then(|number| self.counter_of(into.region, number))
+        {
             self.raise_counter(counter, 1, port);
         }
     }
@@ -281,8 +301,16 @@ impl<V: Variant> Nic<V> {
         }
     }
 
+    /// The counter of a region by which peers call it.
+    fn counter_of(&self, region: Region, number: u32) -> Option<Counter> {
+        self.regions.get(&region)?.counters.get(number as usize).copied()
+    }
+
     fn is_open(&self, span: Span) -> bool {
-        let Some(pieces) = self.regions.get(&span.region) else { return false };
+        let Some(OpenRegion { pieces, .. }) = self.regions.get(&span.region) else { return false };
+        if span.len == 0 {
+            return true;
+        }
         let Some(end) = span.offset.checked_add(span.len) else { return false };
         let mut reached = span.offset;
         // Each piece leads to the one that begins where it ends.

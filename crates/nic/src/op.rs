@@ -44,6 +44,8 @@ pub(crate) enum Owner {
     Kept(Ticket),
     /// A copy of a message whose send has completed.
     Copied(Ticket),
+    /// An operation that a trigger has started this one for, and that ends as this one does.
+    Trigger(Ticket),
     /// No owner here: the operation serves a peer.
     Nobody,
 }
@@ -86,6 +88,8 @@ pub(crate) enum OpState {
     Waiting,
     /// A schedule.
     Running { run: Ticket },
+    /// A trigger that has started this operation.
+    Triggered { operation: Ticket },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -359,7 +359,12 @@ impl<V: Variant> Nic<V> {
             OpState::Waiting => {
                 self.counters.forget_wait(ticket);
                 self.deferred.retain(|next| next.ticket != ticket);
+                self.fired.retain(|(fired, _)| *fired != ticket);
                 self.complete(ticket, Outcome::Cancelled, port);
+            }
+            OpState::Triggered { operation } => {
+                let operation = *operation;
+                self.begin_cancel(operation, port);
             }
             _ => {}
         }

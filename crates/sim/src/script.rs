@@ -407,7 +407,9 @@ impl Script {
         let bytes = AREAS_AT + AREA_BYTES * u64::from(self.plan.size);
         self.window = context.port.memory.lend_filled(bytes, 0).region;
         context.nic.open_piece(Span::new(self.window, 0, bytes));
-        self.counter = Some(context.nic.open_counter());
+        let counter = context.nic.open_counter();
+        context.nic.set_region_counters(self.window, [counter].into());
+        self.counter = Some(counter);
     }
 
     fn perform<V: Variant>(&mut self, task: Task, context: &mut Context<'_, V>) {
@@ -692,8 +694,8 @@ impl Script {
         if notify {
             self.effects.entry(to).or_default().notified[ASKED] += 1;
         }
-        // All ranks open one counter before anything else, so it has the same index everywhere.
-        let counter = self.counter.filter(|_| notify).map(Counter::index);
+        // The region has one counter.
+        let counter = notify.then_some(0);
         let offset = AREAS_AT + AREA_BYTES * u64::from(self.me);
         let posted =
             context.nic.post_put(Peer(to), bytes, self.window, offset, counter, context.port);

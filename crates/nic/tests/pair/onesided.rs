@@ -1,9 +1,12 @@
 //! Put, get, accumulate, fetch, compare-and-swap; counters and triggers.
 
-use ferrywire_nic::{Fault, Kind, Limits, Outcome, Posted, Region, Schedule, Span, Step};
+use ferrywire_nic::{
+    Counter, Fault, Kind, Limits, Mask, MatchWord, Mode, Nic, Outcome, Posted, Region, Schedule,
+    Span, Step, Triggered,
+};
 
 use crate::common::schedules::GROUP;
-use crate::common::{LOSSY, PLAIN, SUM, World, limits, pattern, peer};
+use crate::common::{LOSSY, Memory, PLAIN, SUM, World, limits, pattern, peer};
 
 const DENIED: Outcome = Outcome::Failed(Fault::Denied);
 
@@ -227,13 +230,11 @@ fn a_region_that_is_closed_again_is_denied() {
 fn a_put_raises_the_counter_that_it_names_when_all_of_it_is_there() {
     for rail in [PLAIN, LOSSY] {
         let (mut world, region) = opened(rail);
-        let counter = world.nics[1].open_counter();
+        let [_, counter] = counters(&mut world, region);
         let wait = world.nics[1].post_wait(counter, 2);
         let source = world.lend(0, &pattern(15_000));
         for raised in [1, 2] {
-            world.act(0, |nic, port| {
-                nic.post_put(peer(1), source, region, 0, Some(counter.index()), port)
-            });
+            world.act(0, |nic, port| nic.post_put(peer(1), source, region, 0, Some(1), port));
             world.assert_pending(1, wait);
             assert_eq!(world.nics[1].counter(counter), raised - 1);
             world.calm();
@@ -243,6 +244,52 @@ fn a_put_raises_the_counter_that_it_names_when_all_of_it_is_there() {
         assert_eq!(world.nics[1].post_wait(counter, 2), Posted::Done(Outcome::Done));
         world.assert_quiet();
     }
+}
+
+/// Counters that belong to a region of rank 1.
+fn counters(world: &mut World, region: Region) -> [Counter; 2] {
+    let counters = [1, 2].map(|_| world.nics[1].open_counter());
+    world.nics[1].set_region_counters(region, counters.into());
+    counters
+}
+
+#[test]
+fn a_put_of_nothing_raises_a_counter_wherever_it_goes() {
+    let (mut world, region) = opened(PLAIN);
+    let [counter, _] = counters(&mut world, region);
+    let put = world
+        .act(0, |nic, port| nic.post_put(peer(1), Span::EMPTY, region, 1 << 40, Some(0), port));
+    world.calm();
+    world.assert_done(0, put);
+    assert_eq!(world.nics[1].counter(counter), 1);
+    world.assert_quiet();
+}
+
+#[test]
+fn a_denied_put_raises_no_counter() {
+    let (mut world, region) = opened(PLAIN);
+    let [counter, _] = counters(&mut world, region);
+    let source = world.lend(0, b"outside");
+    let put =
+        world.act(0, |nic, port| nic.post_put(peer(1), source, region, 1 << 40, Some(0), port));
+    world.calm();
+    assert_eq!(world.outcome(0, put), Some(DENIED));
+    assert_eq!(world.nics[1].counter(counter), 0);
+    world.assert_quiet();
+}
+
+#[test]
+fn a_counter_that_is_set_ends_the_waits_that_it_reaches() {
+    let mut world = World::new(1, PLAIN, &limits());
+    let counter = world.nics[0].open_counter();
+    let waits = [3, 8].map(|value| world.nics[0].post_wait(counter, value));
+    world.act(0, |nic, port| nic.set_counter(counter, 5, port));
+    world.assert_done(0, waits[0]);
+    world.act(0, |nic, port| nic.set_counter(counter, 2, port));
+    assert_eq!(world.nics[0].counter(counter), 2);
+    world.assert_pending(0, waits[1]);
+    world.cancel(0, waits[1]);
+    world.assert_quiet();
 }
 
 #[test]
@@ -315,8 +362,8 @@ fn a_counter_that_is_closed_ends_all_that_waits_for_it() {
     }
     schedule.push(Step::Receive { from: peer(0), rank: 0, into, subtag: 9 }, &[]);
     let run = world.act(0, |nic, port| nic.post_schedule(schedule.into(), 1, port));
-    let started = reply(into).into();
-    let trigger = world.act(0, |nic, port| nic.post_trigger(counter, 1, started, 2, port));
+    let started = self::schedule(reply(into), 2);
+    let trigger = world.act(0, |nic, port| nic.post_trigger(counter, 1, started, port));
     // A cancelled wait raises a counter like any other operation that ends.
     world.act(0, |nic, _| nic.count(crate::common::ticket(waits[0]), other));
     world.act(0, |nic, port| nic.close_counter(counter, port));
@@ -342,7 +389,8 @@ fn a_counter_that_is_closed_reaches_no_value() {
     let (source, into) = (world.lend(0, b"x"), world.room(0, 1));
     let mut schedule = Schedule::new(GROUP, 0);
     schedule.push(Step::Copy { source, into }, &[]);
-    let run = world.act(0, |nic, port| nic.post_trigger(counter, 1, schedule.into(), 0, port));
+    let run =
+        world.act(0, |nic, port| nic.post_trigger(counter, 1, self::schedule(schedule, 0), port));
     assert_eq!(world.outcome(0, Posted::Pending(run)), Some(Outcome::Cancelled));
     assert_eq!(world.bytes(0, into), b"\0");
     world.assert_quiet();
@@ -355,20 +403,98 @@ fn reply(source: Span) -> Schedule {
     schedule
 }
 
+/// A schedule for a trigger.
+fn schedule(schedule: Schedule, instance: u16) -> Triggered {
+    Triggered::Schedule { schedule: schedule.into(), instance }
+}
+
+#[test]
+fn triggers_send_and_receive_messages() {
+    for (rail, len) in [(PLAIN, 10), (PLAIN, 100_000), (LOSSY, 10), (LOSSY, 100_000)] {
+        for mode in [Mode::Standard, Mode::Synchronous] {
+            let (mut world, region) = opened(rail);
+            let [there, _] = counters(&mut world, region);
+            let here = world.nics[0].open_counter();
+            let (source, into) = (world.lend(1, &pattern(len)), world.room(0, len));
+            let word = MatchWord::new(GROUP, 1, 77);
+            let send = Triggered::Send { to: peer(0), word, source, mode };
+            let mask = Mask::EXACT;
+            let receive = Triggered::Receive { from: Some(peer(1)), word, mask, into };
+            let send = world.act(1, |nic, port| nic.post_trigger(there, 2, send, port));
+            let receive = world.act(0, |nic, port| nic.post_trigger(here, 1, receive, port));
+            let put = |nic: &mut Nic, port: &mut Memory| {
+                nic.post_put(peer(1), Span::EMPTY, region, 0, Some(0), port)
+            };
+            world.act(0, put);
+            world.calm();
+            world.assert_pending(1, Posted::Pending(send));
+            world.act(0, put);
+            world.calm();
+            world.assert_pending(0, Posted::Pending(receive));
+            world.act(0, |nic, port| nic.raise(here, 1, port));
+            world.calm();
+            world.assert_done(1, Posted::Pending(send));
+            world.assert_received(0, Posted::Pending(receive), into, &pattern(len));
+            world.assert_quiet();
+        }
+    }
+}
+
+#[test]
+fn a_message_that_a_trigger_has_started_can_be_cancelled() {
+    let mut world = World::new(2, PLAIN, &limits());
+    let counter = world.nics[0].open_counter();
+    let (word, into) = (MatchWord::new(GROUP, 1, 77), world.room(0, 8));
+    let receive = Triggered::Receive { from: Some(peer(1)), word, mask: Mask::EXACT, into };
+    let receive = world.act(0, |nic, port| nic.post_trigger(counter, 1, receive, port));
+    world.act(0, |nic, port| nic.raise(counter, 1, port));
+    world.assert_pending(0, Posted::Pending(receive));
+    world.cancel(0, Posted::Pending(receive));
+    assert_eq!(world.outcome(0, Posted::Pending(receive)), Some(Outcome::Cancelled));
+    world.assert_quiet();
+}
+
+/// Whether the group ends before the trigger is set or after it.
+#[test]
+fn a_trigger_for_a_group_that_has_ended_fails() {
+    for early in [false, true] {
+        let mut world = World::new(2, PLAIN, &limits());
+        let counter = world.nics[0].open_counter();
+        let fault = Fault::PeerDown(peer(1));
+        let end = |world: &mut World| world.act(0, |nic, port| nic.end_group(GROUP, fault, port));
+        if early {
+            end(&mut world);
+        }
+        let (word, source) = (MatchWord::new(GROUP, 0, 77), world.lend(0, b"never"));
+        let send = Triggered::Send { to: peer(1), word, source, mode: Mode::Standard };
+        let whats = [send, schedule(reply(source), 0)];
+        let armed =
+            whats.map(|what| world.act(0, |nic, port| nic.post_trigger(counter, 1, what, port)));
+        if !early {
+            end(&mut world);
+        }
+        world.act(0, |nic, port| nic.raise(counter, 1, port));
+        for ticket in armed {
+            let outcome = world.outcome(0, Posted::Pending(ticket));
+            assert_eq!(outcome, Some(Outcome::Failed(fault)));
+        }
+        world.calm();
+    }
+}
+
 #[test]
 fn a_trigger_starts_a_schedule_with_no_help_from_anybody() {
     let (mut world, region) = opened(PLAIN);
-    let counter = world.nics[1].open_counter();
+    let [counter, _] = counters(&mut world, region);
     let source = world.lend(1, b"pong");
-    let schedule = reply(source).into();
-    let run = world.act(1, |nic, port| nic.post_trigger(counter, 1, schedule, 7, port));
+    let run =
+        world.act(1, |nic, port| nic.post_trigger(counter, 1, schedule(reply(source), 7), port));
     let into = world.room(0, 4);
-    let word = ferrywire_nic::MatchWord::new(GROUP, 1, 7 << 8);
-    let receive = world.act(0, |nic, port| {
-        nic.post_receive(Some(peer(1)), word, ferrywire_nic::Mask::EXACT, into, port)
-    });
+    let word = MatchWord::new(GROUP, 1, 7 << 8);
+    let receive =
+        world.act(0, |nic, port| nic.post_receive(Some(peer(1)), word, Mask::EXACT, into, port));
     let ping = world.lend(0, b"ping");
-    world.act(0, |nic, port| nic.post_put(peer(1), ping, region, 0, Some(counter.index()), port));
+    world.act(0, |nic, port| nic.post_put(peer(1), ping, region, 0, Some(0), port));
     world.calm();
     world.assert_received(0, receive, into, b"pong");
     world.assert_done(1, Posted::Pending(run));
@@ -383,7 +509,8 @@ fn a_trigger_whose_value_is_reached_starts_at_once() {
     let (from, into) = (world.lend(0, b"x"), world.room(0, 1));
     let mut schedule = Schedule::new(GROUP, 0);
     schedule.push(Step::Copy { source: from, into }, &[]);
-    let run = world.act(0, |nic, port| nic.post_trigger(counter, 0, schedule.into(), 0, port));
+    let run =
+        world.act(0, |nic, port| nic.post_trigger(counter, 0, self::schedule(schedule, 0), port));
     world.assert_done(0, Posted::Pending(run));
     assert_eq!(world.bytes(0, into), b"x");
     world.assert_quiet();
@@ -394,7 +521,7 @@ fn a_trigger_that_starts_nothing_is_done_when_it_fires() {
     let mut world = World::new(1, PLAIN, &limits());
     let counter = world.nics[0].open_counter();
     let empty = Schedule::new(GROUP, 0);
-    let run = world.act(0, |nic, port| nic.post_trigger(counter, 1, empty.into(), 0, port));
+    let run = world.act(0, |nic, port| nic.post_trigger(counter, 1, schedule(empty, 0), port));
     world.act(0, |nic, port| nic.raise(counter, 1, port));
     world.assert_done(0, Posted::Pending(run));
     world.assert_quiet();
@@ -405,8 +532,8 @@ fn a_trigger_can_be_cancelled() {
     let mut world = World::new(1, PLAIN, &limits());
     let counter = world.nics[0].open_counter();
     let source = world.lend(0, b"never");
-    let schedule = reply(source).into();
-    let run = world.act(0, |nic, port| nic.post_trigger(counter, 1, schedule, 0, port));
+    let run =
+        world.act(0, |nic, port| nic.post_trigger(counter, 1, schedule(reply(source), 0), port));
     world.cancel(0, Posted::Pending(run));
     assert_eq!(world.outcome(0, Posted::Pending(run)), Some(Outcome::Cancelled));
     world.act(0, |nic, port| nic.raise(counter, 1, port));
