@@ -1,14 +1,7 @@
-/* Ferrywire's extension of MPI for user code on the NIC.
+/* Ferrywire's extensions of MPI: user code on the NIC, and counters.
  *
- * A module is a small WebAssembly program that runs where messages arrive. Loading one on a communicator
- * creates another communicator of the same ranks. Messages on it go to the module at their target, whatever
- * the application there does. The module forwards, answers, changes, consumes or delivers them; MPI_Recv and
- * the other receive calls receive what it delivers. Collectives on that communicator work as usual.
- *
- * docs/book/src/modules.md is the tutorial. Modules in C include ferry_module.h.
- *
- * All functions return an MPI error code, after calling the error handler of the communicator. Each function
- * has a variant whose name begins with P, for tools. */
+ * All functions return an MPI error code, after calling the error handler of the communicator or the window. Each
+ * function has a variant whose name begins with P, for tools. */
 
 #ifndef FERRY_H
 #define FERRY_H
@@ -18,6 +11,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Modules.
+ *
+ * A module is a small WebAssembly program that runs where messages arrive. Loading one on a communicator
+ * creates another communicator of the same ranks. Messages on it go to the module at their target, whatever
+ * the application there does. The module forwards, answers, changes, consumes or delivers them; MPI_Recv and
+ * the other receive calls receive what it delivers. Collectives on that communicator work as usual.
+ *
+ * docs/book/src/modules.md is the tutorial. Modules in C include ferry_module.h. */
 
 /* Number of counters of each module; the first is 0. */
 #define FERRY_MODULE_COUNTERS 8
@@ -56,6 +58,37 @@ int Ferry_Module_get_stats(MPI_Comm module_comm, Ferry_Module_stats *stats);
 
 /* Waits until a counter of the module at this rank reaches at_least. */
 int Ferry_Module_wait(MPI_Comm module_comm, int counter, MPI_Count at_least);
+
+/* Counters.
+ *
+ * The NIC of each rank has counters for a window. A put can raise one of them at its target, and a counter that
+ * reaches a value can start a message or a collective there. The application at the target need not call MPI for
+ * either. docs/book/src/counters.md explains them. */
+
+/* Gives each rank count counters for the window, all 0; the first is counter 0. Collective, with the same count at
+ * all ranks, and once for each window. They are closed with the window. */
+int Ferry_Win_counters(MPI_Win win, int count);
+
+/* MPI_Put, which raises a counter of the target by one when all its bytes are in place. The counter says nothing
+ * about other puts. Like MPI_Put, it needs an epoch, and is complete at the origin after the next flush. */
+int Ferry_Put_notify(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                     int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                     MPI_Datatype target_datatype, int counter, MPI_Win win);
+
+/* Returns the value of a counter of this rank. */
+int Ferry_Counter_read(MPI_Win win, int counter, MPI_Count *value);
+
+/* Sets a counter of this rank, also to a lower value. */
+int Ferry_Counter_set(MPI_Win win, int counter, MPI_Count value);
+
+/* Waits until a counter of this rank is at least at_least. The puts that have raised it can be read then. */
+int Ferry_Counter_wait(MPI_Win win, int counter, MPI_Count at_least);
+
+/* Starts a persistent request when a counter of this rank is at least at_least, as MPI_Start would. The request is
+ * active at once; MPI_Wait, MPI_Test and their like complete it. It is a send (not a buffered one), a receive or a
+ * collective, and what it sends is contiguous. Data that it sends is read when it starts, so that puts before can
+ * write it. */
+int Ferry_Counter_trigger(MPI_Win win, int counter, MPI_Count at_least, MPI_Request *request);
 
 #ifdef __cplusplus
 }

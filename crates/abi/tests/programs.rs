@@ -17,6 +17,7 @@ const PROGRAMS: &[&str] = &[
     "objects",
     "topologies",
     "windows",
+    "counters",
     "crossed",
     "epochs",
     "atomicity",

@@ -20,4 +20,6 @@ pub use process_lock::{Hold, ProcessLock};
 pub use rail::{Shm, ShmInlet, pair};
 pub use segment::{PLANES, Process, Segment};
 pub use shared_memory::SharedMemory;
-pub use window_control::{ATTACHED_MAX, AttachedMemory, WindowControl, WindowControls, WindowPart};
+pub use window_control::{
+    ATTACHED_MAX, AttachedMemory, NicPart, WindowControl, WindowControls, WindowPart,
+};

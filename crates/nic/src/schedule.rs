@@ -120,6 +120,14 @@ impl Schedule {
         }
     }
 
+    /// `schedule`, which begins when `first` is done.
+    pub fn preceded_by(first: Step, schedule: Arc<Schedule>) -> Schedule {
+        let mut both = Schedule::new(schedule.group, schedule.rank);
+        let first = both.push(first, &[]);
+        both.push(Step::Start(schedule), &[first]);
+        both
+    }
+
     /// Adds a step that begins when all of `after` are done.
     pub fn push(&mut self, step: Step, after: &[StepId]) -> StepId {
         let id = u16::try_from(self.steps.len()).expect("fewer than 65,536 steps");

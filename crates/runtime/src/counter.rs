@@ -1,4 +1,5 @@
-//! Counters of a NIC: generalised requests raise them, and so do the messages of partitioned receives.
+//! Counters of a NIC: generalised requests raise them, and so do the messages of partitioned receives and puts that
+//! notify.
 
 use ferrywire_host::nic::{Counter, Posted, Span};
 use ferrywire_mpi::comm::Wanted;
@@ -22,6 +23,18 @@ impl Plane<'_> {
     pub fn is_counter_raised(self, counter: Counter) -> bool {
         // SAFETY: no memory is lent.
         unsafe { self.submit(|nic, _| nic.counter(counter) > 0) }
+    }
+
+    /// The value of the counter.
+    pub(crate) fn counter(self, counter: Counter) -> u64 {
+        // SAFETY: no memory is lent.
+        unsafe { self.submit(|nic, _| nic.counter(counter)) }
+    }
+
+    /// Sets the counter.
+    pub(crate) fn set_counter(self, counter: Counter, value: u64) {
+        // SAFETY: no memory is lent.
+        unsafe { self.submit(|nic, port| nic.set_counter(counter, value, port)) };
     }
 
     /// Raises the counter by 1.

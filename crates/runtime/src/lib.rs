@@ -39,4 +39,6 @@ pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
 pub use plane::Plane;
 pub use process::{Lost, Process};
-pub use window::{Locking, TargetData, Window, WindowError, WindowKind, WindowSpace, WordWidth};
+pub use window::{
+    Locking, TargetData, Trigger, Window, WindowError, WindowKind, WindowSpace, WordWidth,
+};

@@ -17,9 +17,11 @@
 //! | `remote.rs` | the same through the NIC of the target |
 //! | `exposed.rs` | what the NIC of the target does then |
 //! | `element.rs` | atomic operations on the elements of shared memory |
+//! | `counters.rs` | counters of a window, and puts that raise them |
 //! | `epoch.rs` | fences, groups, locks: when accesses are allowed, and when they are complete |
 
 mod access;
+mod counters;
 mod create;
 mod element;
 mod epoch;
@@ -30,11 +32,13 @@ mod words;
 use std::fmt;
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use ferrywire_host::nic::Counter;
 use ferrywire_host::shm::{SharedMemory, WindowControls};
 
 pub use access::TargetData;
+pub use counters::Trigger;
 pub use create::{WindowKind, WindowSpace};
 pub use epoch::Locking;
 pub use words::WordWidth;
@@ -53,11 +57,13 @@ pub struct Window {
     /// Our rank.
     rank: u32,
     /// Our part as our NIC exposes it, if anybody needs that.
-    exposed: Option<Exposed>,
+    exposed: OnceLock<Exposed>,
     epochs: Mutex<Epochs>,
     /// The rank that was accessed last, while the same epochs are open: it may be accessed again.
     open: AtomicU64,
     posted: Mutex<PostedAccesses>,
+    /// Our counters, if the window has any. All members have as many.
+    counters: OnceLock<Arc<[Counter]>>,
 }
 
 /// Why a call of a window failed.
@@ -83,6 +89,10 @@ pub enum WindowError {
     Unreachable(u32, io::Error),
     /// The memory cannot be attached, or is not attached.
     NotAttached(&'static str),
+    /// The window does not have this counter; it has so many.
+    NoCounter(i64, usize),
+    /// The window cannot get counters.
+    NoCounters(&'static str),
 }
 
 impl From<Failure> for WindowError {
@@ -111,7 +121,14 @@ impl fmt::Display for WindowError {
             }
             WindowError::WrongEpoch(why)
             | WindowError::NotAttached(why)
-            | WindowError::NotBetweenHosts(why) => f.write_str(why),
+            | WindowError::NotBetweenHosts(why)
+            | WindowError::NoCounters(why) => f.write_str(why),
+            WindowError::NoCounter(_, 0) => {
+                write!(f, "the window has no counters; Ferry_Win_counters gives it some")
+            }
+            WindowError::NoCounter(counter, count) => {
+                write!(f, "invalid counter {counter}; the window has counters 0 to {}", count - 1)
+            }
             WindowError::OutOfRange(rank) => {
                 write!(f, "the access is outside the window of rank {rank}")
             }

@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use ferrywire_host::nic::{Schedule, Span};
+use ferrywire_host::nic::{Schedule, Span, Step};
 
+use crate::convert::failure::Result;
 use crate::objects::Plane;
 use crate::objects::data::Data;
 use crate::objects::op::Combining;
+use crate::objects::recipe::not_contiguous;
 
 /// A schedule and its memory.
 pub(crate) struct Collecting {
@@ -54,6 +56,17 @@ impl Collecting {
         if !self.places.is_empty() || self.contribution.is_some() {
             self.pack();
         }
+    }
+
+    /// The schedule for data that the program has not passed yet: it copies the contribution first.
+    pub(crate) fn unloaded_schedule(&self) -> Result<Arc<Schedule>> {
+        if self.places.iter().any(|place| place.goes) {
+            return Err(not_contiguous());
+        }
+        let schedule = Arc::clone(&self.schedule);
+        let Some((data, into)) = &self.contribution else { return Ok(schedule) };
+        let source = data.contiguous().ok_or_else(not_contiguous)?;
+        Ok(Arc::new(Schedule::preceded_by(Step::Copy { source, into: *into }, schedule)))
     }
 
     #[inline(never)]

@@ -268,6 +268,11 @@ impl Outgoing {
         Outgoing { at, bytes, packed: Some(packed) }
     }
 
+    /// Whether the bytes are sent from where the program has them.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.packed.is_none()
+    }
+
     /// Packs the current data, and returns the location of the bytes, which does not change.
     #[inline]
     pub(crate) fn load(&mut self) -> Span {

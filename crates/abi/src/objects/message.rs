@@ -4,9 +4,9 @@
 //!   I1. As in `request.rs`: the program leaves its buffers alone until the request is complete, and packed
 //!       bytes live in the recipe.
 
-use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted, Received};
+use ferrywire_host::nic::{Fault, MatchWord, Mode, Outcome, Peer, Posted, Received, Triggered};
 use ferrywire_mpi::comm::Wanted;
-use ferrywire_runtime::{Call, Source, Tag, With};
+use ferrywire_runtime::{Call, Source, Tag, Trigger, With};
 
 use crate::convert::argument::{MessageTag, PeerRank, SourceRank};
 use crate::convert::failure::{self, Failure, Result};
@@ -15,7 +15,7 @@ use crate::convert::status::Status;
 use crate::objects::communicator::Comm;
 use crate::objects::data::{Data, Incoming, Outgoing};
 use crate::objects::process;
-use crate::objects::recipe::{End, Next, Recipe};
+use crate::objects::recipe::{End, Next, Recipe, not_contiguous};
 
 /// A message to be sent.
 pub(crate) struct Sending {
@@ -75,6 +75,16 @@ impl Recipe for Sending {
         Ok(unsafe { comm.runtime().start_send(to, source, mode) })
     }
 
+    fn arm(&mut self, comm: &Shared<Comm>, trigger: Trigger<'_>) -> Result<Posted> {
+        let Some((to, word)) = self.address(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
+        if !self.data.is_in_place() {
+            return Err(not_contiguous());
+        }
+        let (source, mode) = (self.data.load(), self.mode);
+        // SAFETY: I1.
+        Ok(unsafe { trigger.start(Triggered::Send { to, word, source, mode }) })
+    }
+
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {
         self.end(comm, end.outcome).map(Next::Over)
     }
@@ -124,6 +134,13 @@ impl Recipe for Receiving {
         let into = self.data.span();
         // SAFETY: I1.
         Ok(unsafe { comm.runtime().start_receive(wanted, into) })
+    }
+
+    fn arm(&mut self, comm: &Shared<Comm>, trigger: Trigger<'_>) -> Result<Posted> {
+        let Some(wanted) = self.wanted(comm)? else { return Ok(Posted::Done(Outcome::Done)) };
+        let (Wanted { from, word, mask }, into) = (wanted, self.data.span());
+        // SAFETY: I1.
+        Ok(unsafe { trigger.start(Triggered::Receive { from, word, mask, into }) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {

@@ -1,8 +1,10 @@
 //! The parts that a request executes.
 
 use ferrywire_host::nic::{Outcome, Posted, Ticket};
+use ferrywire_runtime::Trigger;
 
-use crate::convert::failure::Result;
+use crate::convert::constants::MPI_ERR_UNSUPPORTED_OPERATION;
+use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
 use crate::convert::status::Status;
 use crate::objects::Plane;
@@ -12,6 +14,14 @@ use crate::objects::communicator::Comm;
 pub(crate) trait Recipe: Send {
     /// Posts the first part.
     fn start(&mut self, comm: &Shared<Comm>) -> Result<Posted>;
+
+    /// Posts the first part, which begins when a trigger fires. Only messages and collectives can do so: the NIC starts
+    /// them, and nobody else is there.
+    fn arm(&mut self, _: &Shared<Comm>, _: Trigger<'_>) -> Result<Posted> {
+        let why =
+            "only messages and collectives can be started by a counter, and no buffered sends";
+        Err(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why))
+    }
 
     /// Handles the end of a part. Returns the final status, or the next part.
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next>;
@@ -58,6 +68,13 @@ pub(crate) struct End {
     pub(crate) ticket: Option<Ticket>,
     /// Its outcome.
     pub(crate) outcome: Outcome,
+}
+
+/// The error of data that would have to be packed when a trigger fires.
+#[cold]
+pub(crate) fn not_contiguous() -> Failure {
+    let why = "an operation that a counter starts sends only contiguous data";
+    Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why)
 }
 
 /// How a recipe continues.

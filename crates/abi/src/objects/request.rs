@@ -16,8 +16,11 @@ use std::sync::{Mutex, PoisonError};
 
 use ferrywire_host::Finished;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
+use ferrywire_runtime::Trigger;
 
-use crate::convert::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL, MPIX_ERR_PROC_FAILED_PENDING};
+use crate::convert::constants::{
+    MPI_ERR_REQUEST, MPI_ERR_UNSUPPORTED_OPERATION, MPI_REQUEST_NULL, MPIX_ERR_PROC_FAILED_PENDING,
+};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::status::Status;
@@ -153,11 +156,26 @@ impl Request {
 
     /// Starts the operation.
     pub(crate) fn start(&mut self) -> Result {
+        self.post(|recipe, comm| recipe.start(comm))
+    }
+
+    /// Lets a trigger start the operation.
+    pub(crate) fn arm(&mut self, trigger: Trigger<'_>) -> Result {
+        if !trigger.can_start_in(self.driver()) {
+            let why = "the communicator of the request and that of the window have different NICs, because the program \
+                       has several threads; a counter starts only operations of its own NIC";
+            return Err(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why));
+        }
+        self.post(|recipe, comm| recipe.arm(comm, trigger))
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        post: impl FnOnce(&mut dyn Recipe, &Shared<Comm>) -> Result<Posted>,
+    ) -> Result {
         self.cancelled = false;
-        let posted = self
-            .work
-            .recipe()
-            .start(&self.comm)
+        let posted = post(self.work.recipe(), &self.comm)
             .map_err(|failure| failure.of(self.comm.owner()))?;
         self.progress = Progress::of(posted);
         self.go_on();

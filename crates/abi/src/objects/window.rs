@@ -8,8 +8,8 @@ use ferrywire_runtime::{self as runtime, Window, WindowError, WindowSpace};
 
 use crate::convert::argument::PeerRank;
 use crate::convert::constants::{
-    MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SHARED,
-    MPI_ERR_RMA_SYNC, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_WIN, MPI_WIN_BASE,
+    MPI_ERR_ARG, MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_RANGE,
+    MPI_ERR_RMA_SHARED, MPI_ERR_RMA_SYNC, MPI_ERR_UNSUPPORTED_OPERATION, MPI_ERR_WIN, MPI_WIN_BASE,
     MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL, MPI_WIN_NULL, MPI_WIN_SIZE,
     MPI_WIN_UNIFIED,
 };
@@ -176,6 +176,7 @@ impl From<WindowError> for Failure {
             WindowError::OutOfRange(_) => MPI_ERR_RMA_RANGE,
             WindowError::Unreachable(..) => MPI_ERR_RMA_SHARED,
             WindowError::NotAttached(_) => MPI_ERR_RMA_ATTACH,
+            WindowError::NoCounter(..) | WindowError::NoCounters(_) => MPI_ERR_ARG,
         };
         Failure::new(class, error.to_string())
     }

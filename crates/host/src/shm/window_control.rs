@@ -24,7 +24,7 @@ pub struct WindowControl {
     lock: ProcessLock,
     /// The unit of displacements, in bytes.
     unit: AtomicU32,
-    /// The region of the rank's NIC.
+    /// The region of the rank's NIC, if all accesses go there.
     region: AtomicU32,
     /// Locks for what no atomic instruction does, by place.
     stripes: [ProcessLock; STRIPES],
@@ -32,6 +32,10 @@ pub struct WindowControl {
     base: AtomicU64,
     /// Its length.
     bytes: AtomicU64,
+    /// Where it begins in the rank's process.
+    nic_address: AtomicU64,
+    /// The region of the rank's NIC, also if others need it only for some accesses.
+    nic_region: AtomicU32,
 }
 
 /// The memory that a rank has attached to a dynamic window.
@@ -45,7 +49,7 @@ pub struct AttachedMemory {
 }
 
 /// Locks for parts of a rank's memory.
-const STRIPES: usize = 57;
+const STRIPES: usize = 53;
 /// Bytes of memory that have one lock.
 const STRIPE_BYTES: u64 = 4096;
 /// The most pieces of memory that a rank attaches to a dynamic window.
@@ -67,6 +71,15 @@ pub struct WindowPart {
     pub unit: u32,
     /// The region of its NIC through which it is reached, or 0 if that is not necessary.
     pub region: u32,
+}
+
+/// How the NIC of a rank knows its part.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NicPart {
+    /// The region, once it is open.
+    pub region: u32,
+    /// The address of the memory in the process of the rank.
+    pub address: u64,
 }
 
 impl WindowControls {
@@ -113,11 +126,13 @@ impl WindowControls {
 
 impl WindowControl {
     /// Says where the part is, before other ranks ask.
-    pub fn set_part(&self, part: WindowPart) {
+    pub fn set_part(&self, part: WindowPart, nic: NicPart) {
         self.base.store(part.base, Ordering::Relaxed);
         self.bytes.store(part.bytes, Ordering::Relaxed);
         self.unit.store(part.unit, Ordering::Relaxed);
         self.region.store(part.region, Ordering::Relaxed);
+        self.nic_address.store(nic.address, Ordering::Relaxed);
+        self.nic_region.store(nic.region, Ordering::Relaxed);
     }
 
     /// Where the part is.
@@ -128,6 +143,14 @@ impl WindowControl {
             bytes: self.bytes.load(Ordering::Relaxed),
             unit: self.unit.load(Ordering::Relaxed),
             region: self.region.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How the NIC of the rank knows the part.
+    pub fn nic_part(&self) -> NicPart {
+        NicPart {
+            region: self.nic_region.load(Ordering::Relaxed),
+            address: self.nic_address.load(Ordering::Relaxed),
         }
     }
 
@@ -180,6 +203,12 @@ impl AttachedMemory {
             }
             (len - 1, true)
         })
+    }
+
+    /// The address and the length of each piece.
+    pub fn pieces(&self) -> Vec<[u64; 2]> {
+        let load = |piece: &[AtomicU64; 2]| [0, 1].map(|word| piece[word].load(Ordering::Relaxed));
+        self.locked(|len| (len, self.pieces[..len].iter().map(load).collect()))
     }
 
     /// Whether a range is in attached memory, which may be several pieces next to each other.
@@ -235,6 +264,7 @@ mod tests {
         assert!(attached.holds(1000, 100) && attached.holds(5003, 7));
         assert!(!attached.holds(999, 2) && !attached.holds(1050, 51));
         assert!(!attached.holds(u64::MAX, 2));
+        assert_eq!(attached.pieces(), [[1000, 100], [5000, 10]]);
         assert!(attached.add(1100, 50) && attached.holds(1050, 100) && !attached.holds(1050, 101));
         assert!(attached.remove(1100));
         assert!(attached.remove(1000) && !attached.remove(1000));

@@ -32,9 +32,9 @@ pub struct TargetData<'a> {
 /// The elements as we reach them: offsets are from the first of them.
 pub(super) struct Target<'a> {
     rank: u32,
-    control: &'a WindowControl,
+    pub(super) control: &'a WindowControl,
     /// Where the first is, from the beginning of the window.
-    first: u64,
+    pub(super) first: u64,
     /// The range of the window that they span.
     start: u64,
     len: u64,

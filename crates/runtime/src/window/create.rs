@@ -1,12 +1,11 @@
 //! Creating and freeing windows.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use ferrywire_host::shm::{MemoryAccess, WindowControls, WindowPart};
+use ferrywire_host::shm::{MemoryAccess, NicPart, WindowControls, WindowPart};
 
 use super::epoch::{Epochs, NOBODY};
-use super::exposed::Exposed;
 use super::remote::PostedAccesses;
 use super::{Window, WindowError, WindowResult};
 use crate::comm::Comm;
@@ -100,22 +99,24 @@ impl Comm<'_> {
                 (Some(place), Some(_)) => starts[place],
                 _ => facts[1].cast_unsigned(),
             };
-            controls.of(rank).set_part(WindowPart {
+            let region = u32::try_from(facts[3]).expect("it was one");
+            let part = WindowPart {
                 base,
                 bytes: lens[rank as usize].cast_unsigned(),
                 unit: u32::try_from(facts[2]).expect("it was one"),
-                region: match local.is_some() && all_reach {
-                    true => 0,
-                    false => u32::try_from(facts[3]).expect("it was one"),
-                },
-            });
+                region: if local.is_some() && all_reach { 0 } else { region },
+            };
+            let nic = NicPart { region, address: facts[1].cast_unsigned() };
+            controls.of(rank).set_part(part, nic);
         }
-        let exposed = (several_hosts || !all_reach).then(|| Exposed::new(region));
         let epochs = Mutex::new(Epochs::default());
         let posted = Mutex::new(PostedAccesses::default());
         let open = AtomicU64::new(NOBODY);
-        let window = Window { controls, memory, rank: me, exposed, epochs, open, posted };
-        window.expose(self, address, space.bytes);
+        let (exposed, counters) = (OnceLock::new(), OnceLock::new());
+        let window = Window { controls, memory, rank: me, exposed, epochs, open, posted, counters };
+        if several_hosts || !all_reach {
+            window.expose(self);
+        }
         // Others may access us as soon as they have created it.
         self.gather_for_window(&[0])?;
         Ok(window)
@@ -127,6 +128,7 @@ impl Comm<'_> {
         window.finish(self, None)?;
         self.gather_for_window(&[0])?;
         window.conceal(self);
+        window.close_counters(self);
         let part = window.controls.of(window.rank).part();
         if let Some(memory) = &window.memory {
             memory.give_back(part.base, part.bytes);
@@ -184,7 +186,7 @@ impl Comm<'_> {
         Ok((all[at] != NOWHERE).then_some((control_place, memory_place)))
     }
 
-    fn gather_for_window(self, mine: &[i64]) -> WindowResult<Vec<i64>> {
+    pub(super) fn gather_for_window(self, mine: &[i64]) -> WindowResult<Vec<i64>> {
         Ok(self.gather_from_everyone(self.members().next_instance(), mine)?)
     }
 }

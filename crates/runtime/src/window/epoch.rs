@@ -136,7 +136,7 @@ impl Window {
 
     /// Completes accesses, to all ranks or to one.
     fn settle(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
-        if self.exposed.is_some() {
+        if self.exposed.get().is_some() {
             self.finish(comm, rank)?;
         }
         self.sync();

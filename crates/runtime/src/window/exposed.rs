@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ferrywire_host::RegionAccess;
 use ferrywire_host::nic::{Operator, Region, Span};
-use ferrywire_host::shm::{Hold, WindowControl, WindowControls};
+use ferrywire_host::shm::{AttachedMemory, Hold, NicPart, WindowControl, WindowControls};
 use ferrywire_mpi::datatype::Memory;
 
 use super::Window;
@@ -22,14 +22,7 @@ use crate::comm::Comm;
 /// The regions of a rank's part.
 #[derive(Clone, Copy)]
 pub(super) struct Exposed {
-    memory: Region,
-}
-
-impl Exposed {
-    /// The part whose regions begin with this one.
-    pub(super) fn new(memory: Region) -> Exposed {
-        Exposed { memory }
-    }
+    pub(super) memory: Region,
 }
 
 /// The region of the lock of a part, given that of its memory.
@@ -71,15 +64,22 @@ impl LockRequest {
 }
 
 impl Window {
-    /// Lets our NIC expose our part: `bytes` at `address`.
-    pub(super) fn expose(&self, comm: Comm<'_>, address: u64, bytes: u64) {
-        let Some(Exposed { memory }) = self.exposed else { return };
+    /// Lets our NIC expose our part, if it does not yet.
+    pub(super) fn expose(&self, comm: Comm<'_>) -> Exposed {
+        *self.exposed.get_or_init(|| self.open_regions(comm))
+    }
+
+    fn open_regions(&self, comm: Comm<'_>) -> Exposed {
+        let control = self.controls.of(self.rank);
+        let NicPart { region, address } = control.nic_part();
+        let (memory, bytes) = (Region(region), control.part().bytes);
         let part = ExposedPart {
             controls: Arc::clone(&self.controls),
             rank: self.rank,
             first: address,
             shared: self.memory.is_some(),
         };
+        let attached = self.controls.attached(self.rank).map(AttachedMemory::pieces);
         let lock = ExposedLock { controls: Arc::clone(&self.controls), rank: self.rank };
         // SAFETY: I1.
         unsafe {
@@ -90,27 +90,31 @@ impl Window {
                 if bytes > 0 {
                     nic.open_piece(Span::new(memory, address, bytes));
                 }
+                for [address, bytes] in attached.into_iter().flatten() {
+                    nic.open_piece(Span::new(memory, address, bytes));
+                }
             });
         }
+        Exposed { memory }
     }
 
     /// Lets our NIC expose more memory of a dynamic window.
     pub(super) fn expose_piece(&self, comm: Comm<'_>, address: u64, bytes: u64) {
-        let Some(Exposed { memory }) = self.exposed else { return };
+        let Some(&Exposed { memory }) = self.exposed.get() else { return };
         // SAFETY: the program lends it until it detaches it.
         unsafe { comm.plane().submit(|nic, _| nic.open_piece(Span::new(memory, address, bytes))) };
     }
 
     /// Lets our NIC expose that memory no more.
     pub(super) fn conceal_piece(&self, comm: Comm<'_>, address: u64) {
-        let Some(Exposed { memory }) = self.exposed else { return };
+        let Some(&Exposed { memory }) = self.exposed.get() else { return };
         // SAFETY: no memory is lent.
         unsafe { comm.plane().submit(|nic, _| nic.close_piece(memory, address)) };
     }
 
     /// Lets our NIC expose nothing of the window any more.
     pub(super) fn conceal(&self, comm: Comm<'_>) {
-        let Some(Exposed { memory }) = self.exposed else { return };
+        let Some(&Exposed { memory }) = self.exposed.get() else { return };
         // SAFETY: no memory is lent.
         unsafe {
             comm.plane().submit(|nic, port| {

@@ -234,7 +234,7 @@ impl Window {
     }
 
     /// Posts a write of each run: from a copy, or waits until they are over.
-    fn write(
+    pub(super) fn write(
         &self,
         comm: Comm<'_>,
         remote: Remote,
@@ -273,7 +273,7 @@ impl Window {
     }
 
     /// Posts an operation for each run, and waits until they are over.
-    fn wait_for_runs(
+    pub(super) fn wait_for_runs(
         &self,
         comm: Comm<'_>,
         remote: Remote,
@@ -331,16 +331,16 @@ fn failure(comm: Comm<'_>, rank: u32, outcome: Outcome) -> WindowError {
 
 /// Adjacent bytes of a target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Run {
-    address: u64,
+pub(super) struct Run {
+    pub(super) address: u64,
     /// Where they are in the packed form.
-    at: u64,
-    len: u64,
+    pub(super) at: u64,
+    pub(super) len: u64,
 }
 
 impl Remote {
     /// The elements as runs of adjacent bytes.
-    fn runs(self, data: TargetData<'_>, bytes: usize) -> Vec<Run> {
+    pub(super) fn runs(self, data: TargetData<'_>, bytes: usize) -> Vec<Run> {
         let collector = RunCollector { address: self.address, runs: RefCell::default() };
         // Only the lengths matter: the collector reads nothing.
         let mut packed = vec![0; bytes];

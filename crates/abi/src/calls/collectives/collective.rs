@@ -8,8 +8,8 @@
 //!   I1. Spans of a schedule are memory of the program, which it leaves alone until the call or the request
 //!       is complete, or memory that the recipe keeps, or the driver after a release.
 
-use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
-use ferrywire_runtime::{Call, With};
+use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket, Triggered};
+use ferrywire_runtime::{Call, Trigger, With};
 
 use super::movement::{
     Even, allgather, allgatherv, alltoall, alltoallv, alltoallw, barrier, broadcast, gather,
@@ -40,6 +40,12 @@ impl Recipe for Collecting {
         self.load();
         // SAFETY: I1.
         Ok(unsafe { self.driver(comm).start_schedule(self.instance, &self.schedule) })
+    }
+
+    fn arm(&mut self, _: &Shared<Comm>, trigger: Trigger<'_>) -> Result<Posted> {
+        let (schedule, instance) = (self.unloaded_schedule()?, self.instance);
+        // SAFETY: I1.
+        Ok(unsafe { trigger.start(Triggered::Schedule { schedule, instance }) })
     }
 
     fn finish(&mut self, comm: &Shared<Comm>, end: End) -> Result<Next> {

@@ -43,19 +43,20 @@ entries! {
     }
 
     fn MPI_Start(request: Out<MPI_Request>) {
-        start(request.get()?)
+        startable(request.get()?)?.start()
     }
 
     fn MPI_Startall(count: c_int, array_of_requests: Out<MPI_Request>) {
         let requests = array_of_requests.slice(sizes::length(count)?)?;
-        requests.iter().try_for_each(|&request| start(request))
+        requests.iter().try_for_each(|&request| startable(request)?.start())
     }
 }
 
-fn start(request: MPI_Request) -> Result {
+/// A persistent request that is not active.
+pub(crate) fn startable<'a>(request: MPI_Request) -> Result<&'a mut Request> {
     let startable = find(request)?.filter(|request| request.persistent);
     match startable {
-        Some(request) if !request.is_active() => request.start(),
+        Some(request) if !request.is_active() => Ok(request),
         Some(_) => {
             Err(Failure::new(MPI_ERR_REQUEST, "the request is already active; complete it first"))
         }

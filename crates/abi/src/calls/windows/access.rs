@@ -131,11 +131,11 @@ entries! {
 /// The arguments that describe elements of the origin.
 type OriginArguments<B, C> = (B, C, MPI_Datatype);
 /// The arguments that describe elements of a target.
-type TargetArguments<C> = (PeerRank, MPI_Aint, C, MPI_Datatype);
+pub(super) type TargetArguments<C> = (PeerRank, MPI_Aint, C, MPI_Datatype);
 
 /// The elements of a target, which have as many bytes as those of the origin. `None` for MPI_PROC_NULL.
 #[inline]
-fn target_of<'a>(
+pub(super) fn target_of<'a>(
     win: &Win,
     (rank, displacement, count, handle): TargetArguments<impl Wide>,
     bytes: u64,
