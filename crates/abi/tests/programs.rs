@@ -17,7 +17,6 @@ const PROGRAMS: &[&str] = &[
     "objects",
     "topologies",
     "windows",
-    "counters",
     "crossed",
     "epochs",
     "atomicity",
@@ -65,6 +64,16 @@ fn windows_need_no_permission_of_the_system() {
     let aloof = aloof.to_str().expect("a path of ours");
     for ranks in RANKS {
         succeeded(&run_with(&program, *ranks, &[aloof], &[]), "windows");
+    }
+}
+
+/// Puts raise them, and they start operations. They are ours alone, so that MPICH cannot compile the program.
+#[test]
+fn counters_of_windows_are_raised() {
+    let folder = Folder::new("counters");
+    let program = compiled(ferry_cc(), "counters", &folder);
+    for ranks in RANKS {
+        succeeded(&run(&program, *ranks), "counters");
     }
 }
 
