@@ -234,6 +234,9 @@ static void wrong_calls(int kind) {
     OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window.win));
     CHECK(class_of(MPI_Put(&byte, 1, MPI_CHAR, rank, start + ROOM, 1, MPI_CHAR, window.win)) == MPI_ERR_RMA_RANGE);
     CHECK(class_of(MPI_Put(&byte, 1, MPI_CHAR, rank, start - 1, 1, MPI_CHAR, window.win)) == MPI_ERR_RMA_RANGE);
+    float real[3] = {0};
+    CHECK(class_of(MPI_Compare_and_swap(&real[0], &real[1], &real[2], MPI_FLOAT, rank, start, window.win)) ==
+          MPI_ERR_TYPE);
     CHECK(class_of(MPI_Put(&byte, 1, MPI_CHAR, size, start, 1, MPI_CHAR, window.win)) == MPI_ERR_RANK);
     CHECK(class_of(MPI_Win_lock_all(0, window.win)) == MPI_ERR_RMA_SYNC);
     CHECK(class_of(MPI_Win_free(&window.win)) == MPI_ERR_RMA_SYNC);

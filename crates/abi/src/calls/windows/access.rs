@@ -1,5 +1,6 @@
 //! Accesses to windows. Those of elements without gaps in shared memory take a short way.
 
+use ferrywire_mpi::datatype::{BasicKind, Predefined};
 use ferrywire_runtime::TargetData;
 
 use crate::calls::entry::entries;
@@ -112,8 +113,8 @@ entries! {
         let [value, expected] = [origin_addr, compare_addr].map(|from| Data::to_read(from, 1, datatype));
         let (value, expected) = (value?, expected?);
         let result = Data::to_write(result_addr, 1, datatype)?;
-        if datatype::find(datatype)?.predefined().is_none() {
-            let why = "a compare-and-swap takes a predefined datatype";
+        if !datatype::find(datatype)?.predefined().is_some_and(can_be_swapped) {
+            let why = "a compare-and-swap takes an integer, a truth value or a byte";
             return Err(Failure::new(MPI_ERR_TYPE, why));
         }
         let Some(data) = target_of(object, (target_rank, target_disp, 1, datatype), value.bytes())?
@@ -126,6 +127,14 @@ entries! {
         })?;
         Ok(())
     }
+}
+
+/// Whether two values are equal exactly if their bytes are. The standard leaves characters
+/// out, and other libraries take them.
+fn can_be_swapped(datatype: Predefined) -> bool {
+    use BasicKind::{Byte, Character, Logical, Signed, Unsigned};
+    matches!(datatype, Predefined::One(basic)
+        if matches!(basic.sort(), Signed | Unsigned | Logical | Byte | Character))
 }
 
 /// The arguments that describe elements of the origin.
