@@ -58,6 +58,8 @@ pub struct Window {
     rank: u32,
     /// Our part as our NIC exposes it, if anybody needs that.
     exposed: OnceLock<Exposed>,
+    /// Held while memory is attached, detached or exposed.
+    attaching: Mutex<()>,
     epochs: Mutex<Epochs>,
     /// The rank that was accessed last, while the same epochs are open: it may be accessed again.
     open: AtomicU64,

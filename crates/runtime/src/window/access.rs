@@ -220,6 +220,7 @@ impl Window {
     pub fn attach(&self, comm: Comm<'_>, address: u64, bytes: u64) -> WindowResult {
         let attached = self.controls.attached(self.rank);
         let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
+        let _attaching = self.attaching();
         match attached.add(address, bytes) {
             true => {
                 self.expose_piece(comm, address, bytes);
@@ -233,6 +234,7 @@ impl Window {
     pub fn detach(&self, comm: Comm<'_>, address: u64) -> WindowResult {
         let attached = self.controls.attached(self.rank);
         let attached = attached.ok_or(WindowError::NotAttached("the window is not dynamic"))?;
+        let _attaching = self.attaching();
         match attached.remove(address) {
             true => {
                 self.conceal_piece(comm, address);

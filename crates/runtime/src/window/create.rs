@@ -44,7 +44,7 @@ const PART_ALIGNMENT: u64 = 64 << 10;
 impl Comm<'_> {
     /// Creates a window. All members call it, in a communicator that serves only this window.
     pub fn create_window(self, space: WindowSpace) -> WindowResult<Window> {
-        let local_ranks = self.local_ranks()?;
+        let local_ranks = self.local_ranks();
         let (members, me) = (self.members().group().size(), self.members().rank());
         let several_hosts = local_ranks.len() < members as usize;
         if several_hosts && space.kind == (WindowKind::Allocated { adjacent: true }) {
@@ -112,8 +112,17 @@ impl Comm<'_> {
         let epochs = Mutex::new(Epochs::default());
         let posted = Mutex::new(PostedAccesses::default());
         let open = AtomicU64::new(NOBODY);
-        let (exposed, counters) = (OnceLock::new(), OnceLock::new());
-        let window = Window { controls, memory, rank: me, exposed, epochs, open, posted, counters };
+        let window = Window {
+            controls,
+            memory,
+            rank: me,
+            exposed: OnceLock::new(),
+            attaching: Mutex::default(),
+            epochs,
+            open,
+            posted,
+            counters: OnceLock::new(),
+        };
         if several_hosts || !all_reach {
             window.expose(self);
         }
@@ -135,7 +144,7 @@ impl Comm<'_> {
         }
         // Others may still be reading where their own part is.
         self.gather_for_window(&[0])?;
-        if self.local_ranks()?[0] == window.rank {
+        if self.local_ranks()[0] == window.rank {
             window.controls.give_back();
         }
         Ok(())
@@ -148,10 +157,10 @@ impl Comm<'_> {
     }
 
     /// The members on this host, in order.
-    fn local_ranks(self) -> WindowResult<Vec<u32>> {
+    fn local_ranks(self) -> Vec<u32> {
         let group = self.members().group();
         let is_here = |&rank: &u32| self.process().rank().is_here(group.peer_of(rank));
-        Ok((0..group.size()).filter(is_here).collect())
+        (0..group.size()).filter(is_here).collect()
     }
 
     /// Whether the system lets us reach the memory of the next member on this host. If it does not, the same holds for

@@ -7,7 +7,7 @@
 //!   I1. The NIC checks that an access is in a piece of memory that is open, and the program vouches that accesses do not
 //!       conflict. The memory of the window is mapped until its regions are closed.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use ferrywire_host::RegionAccess;
 use ferrywire_host::nic::{Operator, Region, Span};
@@ -66,7 +66,14 @@ impl LockRequest {
 impl Window {
     /// Lets our NIC expose our part, if it does not yet.
     pub(super) fn expose(&self, comm: Comm<'_>) -> Exposed {
+        // Memory that is attached meanwhile is exposed with the rest, or by its own call.
+        let _attaching = self.attaching();
         *self.exposed.get_or_init(|| self.open_regions(comm))
+    }
+
+    /// Keeps other threads from attaching, detaching and exposing memory.
+    pub(super) fn attaching(&self) -> MutexGuard<'_, ()> {
+        self.attaching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open_regions(&self, comm: Comm<'_>) -> Exposed {
