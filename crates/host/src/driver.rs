@@ -269,7 +269,7 @@ impl Driver {
     pub(crate) fn give_up(&self, because_of: Peer) {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
-        nic.abandon_wildcards(because_of, port);
+        nic.abandon_unbound(because_of, port);
         (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 

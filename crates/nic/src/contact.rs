@@ -47,10 +47,12 @@ impl<V: Variant> Nic<V> {
         self.peers.find(peer).is_some_and(|at| self.peers[at].down)
     }
 
-    /// Ends all wildcard receives as if only `peer`, now down, could have matched them. For a caller that knows
-    /// that no peer will.
-    pub fn abandon_wildcards(&mut self, peer: Peer, port: &mut impl Port) {
-        let is_open = |op: &Op| op.peer.is_none() && matches!(op.state, OpState::Posted { .. });
+    /// Ends all wildcard receives and all waits for counters as if only `peer`, now down, could have matched or raised
+    /// them. For a caller that knows that no peer will.
+    pub fn abandon_unbound(&mut self, peer: Peer, port: &mut impl Port) {
+        let is_open = |op: &Op| {
+            op.peer.is_none() && matches!(op.state, OpState::Posted { .. } | OpState::Waiting)
+        };
         let open: Vec<Ticket> =
             self.ops.iter().filter(|(_, op)| is_open(op)).map(|(ticket, _)| ticket).collect();
         for ticket in open {

@@ -4,11 +4,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::nic::{Nic, Variant};
-use crate::op::{OpState, Owner};
+use crate::op::{OpState, Owner, Stream};
 use crate::port::{Port, StepRef};
 use crate::schedule::Schedule;
 use crate::slab::Slab;
-use crate::types::{Mode, Outcome, Peer, Posted, Span, Ticket};
+use crate::types::{Mode, Outcome, Peer, Posted, Region, Span, Ticket};
 use crate::word::{Mask, MatchWord};
 
 /// A number that completions raise. Peers raise it by puts into a region that it belongs to:
@@ -48,13 +48,28 @@ pub enum Triggered {
         /// Where the bytes go.
         into: Span,
     },
+    /// A put, as by [`Nic::post_put`].
+    Put {
+        /// The target.
+        to: Peer,
+        /// The bytes, which are read when the trigger fires.
+        source: Span,
+        /// The region of the target.
+        region: Region,
+        /// Where in the region.
+        offset: u64,
+        /// A counter of the region to raise.
+        notify: Option<u32>,
+    },
 }
 
 impl Triggered {
-    fn group(&self) -> u16 {
+    /// The group that it belongs to. A put belongs to none.
+    fn group(&self) -> Option<u16> {
         match self {
-            Triggered::Schedule { schedule, .. } => schedule.group,
-            Triggered::Send { word, .. } | Triggered::Receive { word, .. } => word.group(),
+            Triggered::Schedule { schedule, .. } => Some(schedule.group),
+            Triggered::Send { word, .. } | Triggered::Receive { word, .. } => Some(word.group()),
+            Triggered::Put { .. } => None,
         }
     }
 
@@ -62,7 +77,7 @@ impl Triggered {
     fn is_for_one(&self) -> bool {
         match self {
             Triggered::Schedule { .. } => false,
-            Triggered::Send { .. } => true,
+            Triggered::Send { .. } | Triggered::Put { .. } => true,
             Triggered::Receive { from, .. } => from.is_some(),
         }
     }
@@ -124,7 +139,7 @@ impl Counters {
         let mut forgotten = Vec::new();
         self.retain(|action| match action {
             TriggerAction::Start { what, ticket }
-                if what.group() == group && (all || !what.is_for_one()) =>
+                if what.group() == Some(group) && (all || !what.is_for_one()) =>
             {
                 forgotten.push(*ticket);
                 false
@@ -241,7 +256,8 @@ impl<V: Variant> Nic<V> {
 
     /// Starts what a trigger that has fired is for.
     pub(crate) fn fire(&mut self, ticket: Ticket, what: Triggered, port: &mut impl Port) {
-        if let Some(fault) = self.ended_under(what.group(), what.is_for_one()) {
+        let group = what.group();
+        if let Some(fault) = group.and_then(|group| self.ended_under(group, what.is_for_one())) {
             return self.complete(ticket, Outcome::Failed(fault), port);
         }
         let owner = Owner::Trigger(ticket);
@@ -255,6 +271,9 @@ impl<V: Variant> Nic<V> {
             Triggered::Receive { from, word, mask, into } => {
                 self.begin_receive(owner, from, word, mask, into, port)
             }
+            Triggered::Put { to, source, region, offset, notify } => {
+                self.begin_stream(owner, to, source, Stream::Put { region, offset, notify }, port)
+            }
         };
         match posted {
             Posted::Done(outcome) => self.complete(ticket, outcome, port),
@@ -264,6 +283,13 @@ impl<V: Variant> Nic<V> {
                 }
             }
         }
+    }
+
+    /// Forgets what a ticket in [`OpState::Waiting`] waits for.
+    pub(crate) fn stop_waiting(&mut self, ticket: Ticket) {
+        self.counters.forget_wait(ticket);
+        self.deferred.retain(|next| next.ticket != ticket);
+        self.fired.retain(|(fired, _)| *fired != ticket);
     }
 
     /// Makes a step wait for a counter, unless it ends at once.

@@ -92,6 +92,19 @@ impl<V: Variant> Nic<V> {
         what: Stream,
         port: &mut impl Port,
     ) -> Posted {
+        let posted = self.begin_stream(Owner::User, to, source, what, port);
+        self.settle(port);
+        posted
+    }
+
+    pub(crate) fn begin_stream(
+        &mut self,
+        owner: Owner,
+        to: Peer,
+        source: Span,
+        what: Stream,
+        port: &mut impl Port,
+    ) -> Posted {
         let at = match self.contact(to, port) {
             Ok(at) => at,
             Err(fault) => return Posted::Done(Outcome::Failed(fault)),
@@ -102,9 +115,8 @@ impl<V: Variant> Nic<V> {
         }
         let stream =
             Streaming { source, sent: 0, begun: false, denied: false, frames_out: 0, what };
-        let ticket = self.open(Owner::User, Some(at), OpState::Streaming(Box::new(stream)));
+        let ticket = self.open(owner, Some(at), OpState::Streaming(Box::new(stream)));
         self.write(at, ticket, port);
-        self.settle(port);
         Posted::Pending(ticket)
     }
 
@@ -198,7 +210,7 @@ impl<V: Variant> Nic<V> {
             return self.reply(at, Kind::Denied { ticket }, port);
         }
         if !payload.is_empty() {
-            port.deliver(payload, into);
+            port.store(payload, into);
         }
         if last {
             self.reply(at, Kind::Done { ticket }, port);

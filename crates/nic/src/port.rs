@@ -30,6 +30,11 @@ pub trait Port {
     /// Copies bytes of a frame into user memory.
     fn deliver(&mut self, bytes: &[u8], into: Span);
 
+    /// Copies bytes of a put into an open region.
+    fn store(&mut self, bytes: &[u8], into: Span) {
+        self.deliver(bytes, into);
+    }
+
     /// Copies user memory into a buffer of the NIC.
     fn load(&mut self, from: Span, into: &mut [u8]);
 

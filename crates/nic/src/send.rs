@@ -357,9 +357,7 @@ impl<V: Variant> Nic<V> {
                 self.fail_run(run, Fault::Abandoned, port);
             }
             OpState::Waiting => {
-                self.counters.forget_wait(ticket);
-                self.deferred.retain(|next| next.ticket != ticket);
-                self.fired.retain(|(fired, _)| *fired != ticket);
+                self.stop_waiting(ticket);
                 self.complete(ticket, Outcome::Cancelled, port);
             }
             OpState::Triggered { operation } => {
@@ -392,8 +390,10 @@ impl<V: Variant> Nic<V> {
 
     /// Ends an operation that can no longer end by itself.
     pub(crate) fn abandon(&mut self, ticket: Ticket, fault: Fault, port: &mut impl Port) {
-        if self.ops.find(ticket).is_some_and(|op| matches!(op.state, OpState::Posted { .. })) {
-            self.unpost(ticket);
+        match self.ops.find(ticket).map(|op| &op.state) {
+            Some(OpState::Posted { .. }) => self.unpost(ticket),
+            Some(OpState::Waiting) => self.stop_waiting(ticket),
+            _ => {}
         }
         self.complete(ticket, Outcome::Failed(fault), port);
     }

@@ -441,6 +441,63 @@ fn triggers_send_and_receive_messages() {
 }
 
 #[test]
+fn triggers_put_and_their_puts_fire_triggers() {
+    for (rail, len) in [(PLAIN, 10), (PLAIN, 3000), (LOSSY, 10), (LOSSY, 3000)] {
+        let (mut world, region) = opened(rail);
+        let [there, answered] = counters(&mut world, region);
+        let here = world.nics[0].open_counter();
+        let source = world.lend(0, &pattern(len));
+        let put = |notify| Triggered::Put { to: peer(1), source, region, offset: 8, notify };
+        let first = world.act(0, |nic, port| nic.post_trigger(here, 1, put(Some(0)), port));
+        // What arrives starts a put into a region of its own NIC.
+        let own =
+            Triggered::Put { to: peer(1), source: Span::EMPTY, region, offset: 0, notify: Some(1) };
+        let second = world.act(1, |nic, port| nic.post_trigger(there, 1, own, port));
+        world.calm();
+        world.assert_pending(0, Posted::Pending(first));
+        world.act(0, |nic, port| nic.raise(here, 1, port));
+        world.calm();
+        world.assert_done(0, Posted::Pending(first));
+        world.assert_done(1, Posted::Pending(second));
+        assert_eq!([there, answered].map(|counter| world.nics[1].counter(counter)), [1, 1]);
+        world.assert_quiet();
+    }
+}
+
+#[test]
+fn a_put_that_a_trigger_starts_fails_like_any_other() {
+    let (mut world, region) = opened(PLAIN);
+    let counter = world.nics[0].open_counter();
+    let source = world.lend(0, b"never");
+    let put = |offset| Triggered::Put { to: peer(1), source, region, offset, notify: None };
+    let armed = [u64::MAX, 1 << 40]
+        .map(|offset| world.act(0, |nic, port| nic.post_trigger(counter, 1, put(offset), port)));
+    world.act(0, |nic, port| nic.raise(counter, 1, port));
+    world.calm();
+    for ticket in armed {
+        let outcome = world.outcome(0, Posted::Pending(ticket));
+        assert_eq!(outcome, Some(Outcome::Failed(Fault::Denied)));
+    }
+    world.assert_quiet();
+}
+
+/// Also those whose counter is raised later.
+#[test]
+fn waits_and_triggers_end_with_the_peers_that_could_raise_them() {
+    let (mut world, region) = opened(PLAIN);
+    let counter = world.nics[0].open_counter();
+    let wait = world.nics[0].post_wait(counter, 1);
+    let put = Triggered::Put { to: peer(1), source: Span::EMPTY, region, offset: 0, notify: None };
+    let trigger = world.act(0, |nic, port| nic.post_trigger(counter, 1, put, port));
+    world.act(0, |nic, port| nic.abandon_unbound(peer(1), port));
+    world.act(0, |nic, port| nic.raise(counter, 1, port));
+    for posted in [wait, Posted::Pending(trigger)] {
+        assert_eq!(world.outcome(0, posted), Some(Outcome::Failed(Fault::PeerDown(peer(1)))));
+    }
+    world.assert_quiet();
+}
+
+#[test]
 fn a_message_that_a_trigger_has_started_can_be_cancelled() {
     let mut world = World::new(2, PLAIN, &limits());
     let counter = world.nics[0].open_counter();
