@@ -100,7 +100,7 @@ pub enum Error {
         /// The number of items that the part has.
         len: usize,
     },
-    /// A window could not be created, or has no lock that the call needs.
+    /// A window could not be created, or has no lock or counter that the call needs.
     Window {
         /// The call and its arguments.
         call: Box<Call>,

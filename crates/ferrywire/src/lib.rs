@@ -107,6 +107,9 @@
 //! });
 //! ```
 //!
+//! A put can raise a counter at its target, which the target waits for, or which starts a message or another put there:
+//! see [`Counters`].
+//!
 //! # Errors
 //!
 //! An [`Error`] prints the call and its arguments, why it failed and what to do:
@@ -140,6 +143,7 @@
 mod cartesian;
 mod collective;
 mod comm;
+mod counters;
 mod error;
 mod fault;
 mod job;
@@ -160,6 +164,7 @@ mod world;
 pub use cartesian::{Cartesian, Shift, dims_create};
 pub use collective::{Collecting, CollectiveRequest};
 pub use comm::{Comm, Probed, Status};
+pub use counters::{Counters, Trigger};
 pub use error::{Call, Error, Loss};
 pub use fault::Agreed;
 pub use ferrywire_derive::Plain;
@@ -172,7 +177,10 @@ pub use module::{Module, ModuleStats};
 pub use operator::CombineOrder;
 pub use persistent::{PersistentReceive, PersistentSend};
 pub use plain::{Buffer, Number, Numbers, Plain};
-pub use request::{Kept, OwnedBuffer, ReceiveRequest, Receiving, Request, SendRequest, Sending};
+pub use request::{
+    Kept, OwnedBuffer, PutRequest, Putting, ReceiveRequest, Receiving, Request, SendRequest,
+    Sending,
+};
 pub use scope::{Scope, Scoped, ScopedResult};
 pub use window::{FenceEpoch, LockKind, Locked, LockedAll, Part, Window};
 pub use world::{World, init};

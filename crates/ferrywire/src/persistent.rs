@@ -6,11 +6,12 @@
 //!       hands it to the driver.
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Ticket};
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Ticket, Triggered};
 use ferrywire_mpi::comm::Wanted;
 use ferrywire_runtime::{Rank, Source, Tag};
 
 use crate::comm::{Comm, Status, What};
+use crate::counters::Trigger;
 use crate::error::Error;
 use crate::plain::{self, Plain};
 use crate::request::OwnedBuffer;
@@ -89,6 +90,23 @@ impl<T: Plain> PersistentSend<T> {
         self.request.begin(posted);
     }
 
+    /// Starts the send when a counter of this rank reaches a value: see [`Counters`](crate::Counters).
+    ///
+    /// # Panics
+    /// If it has been started and not waited for.
+    pub fn start_when(&mut self, trigger: Trigger<'_>) -> Result<(), Error> {
+        let (to, word) = self.to;
+        let Persistent { comm, what, items, .. } = self.request.idle();
+        let trigger = trigger.armed(comm, *what)?;
+        comm.note_sent(*what, to, word);
+        let source = memory::lend(plain::bytes(items));
+        let send = Triggered::Send { to, word, source, mode: Mode::Standard };
+        // SAFETY: I1.
+        let posted = unsafe { trigger.start(send) };
+        self.request.begin(posted);
+        Ok(())
+    }
+
     /// Waits until the send is complete, and its buffer can be changed.
     ///
     /// # Panics
@@ -134,6 +152,21 @@ impl<T: Plain> PersistentReceive<T> {
         // SAFETY: I1.
         let posted = unsafe { comm.runtime().start_receive(wanted, into) };
         self.request.begin(posted);
+    }
+
+    /// Starts the receive when a counter of this rank reaches a value: see [`Counters`](crate::Counters).
+    ///
+    /// # Panics
+    /// If it has been started and not waited for.
+    pub fn start_when(&mut self, trigger: Trigger<'_>) -> Result<(), Error> {
+        let Wanted { from, word, mask } = self.wanted;
+        let Persistent { comm, what, items, .. } = self.request.idle();
+        let trigger = trigger.armed(comm, *what)?;
+        let into = memory::lend_mut(plain::bytes_mut(items));
+        // SAFETY: I1.
+        let posted = unsafe { trigger.start(Triggered::Receive { from, word, mask, into }) };
+        self.request.begin(posted);
+        Ok(())
     }
 
     /// Waits until the receive is complete.

@@ -31,6 +31,8 @@ pub struct Request<K: Kept> {
 
 /// A nonblocking send. It returns the buffer.
 pub type SendRequest<T> = Request<Sending<T>>;
+/// A put that a counter starts. It returns the buffer when the put is complete at its target.
+pub type PutRequest<T> = Request<Putting<T>>;
 /// A nonblocking receive. It returns the items and the status.
 pub type ReceiveRequest<T> = Request<Receiving<T>>;
 
@@ -71,6 +73,7 @@ pub struct End<'a> {
 pub(crate) mod sealed {
     pub trait Sealed {}
     impl<T> Sealed for super::Sending<T> {}
+    impl<T> Sealed for super::Putting<T> {}
     impl<T> Sealed for super::Receiving<T> {}
 }
 
@@ -78,6 +81,18 @@ pub(crate) mod sealed {
 pub struct Sending<T>(Vec<T>);
 
 impl<T: Plain> Kept for Sending<T> {
+    type Output = Vec<T>;
+    const REVOCABLE: bool = false;
+
+    fn finish(self, end: End<'_>) -> Result<Vec<T>, Error> {
+        end.comm.sent(end.what, end.outcome).map(|()| self.0)
+    }
+}
+
+/// The buffer of a put that a counter starts.
+pub struct Putting<T>(pub(crate) Vec<T>);
+
+impl<T: Plain> Kept for Putting<T> {
     type Output = Vec<T>;
     const REVOCABLE: bool = false;
 

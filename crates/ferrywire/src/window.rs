@@ -8,11 +8,18 @@
 //! accesses are therefore no data races, whichever locks a program takes or forgets to take, and even if it leaks a
 //! guard. What an access of a conflict reads is a mixture of such words, and any words are valid items, because they
 //! are [`Plain`].
+//!
+//! That includes the puts that raise counters, which the NIC of the target writes: it knows the length of the words and
+//! stores them by the same instructions. A put that a counter starts reads a buffer that its request owns.
+//!
+//! Invariants, cited below by number.
+//!   I1. The buffer of a put that a counter starts is on the heap, in its request: see `request.rs`.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ferrywire_host::memory;
 use ferrywire_mpi::datatype::{Datatype, TypeClass};
 use ferrywire_mpi::operation::Operation;
 use ferrywire_runtime::{
@@ -21,8 +28,10 @@ use ferrywire_runtime::{
 };
 
 use crate::comm::{Comm, What, size};
+use crate::counters::{Counters, Trigger};
 use crate::error::Error;
 use crate::plain::{self, Number, Plain};
+use crate::request::{OwnedBuffer, PutRequest, Putting, Request};
 
 /// Memory of all ranks of a communicator, which each of them reads and writes without the others: see
 /// [`Comm::window`].
@@ -36,7 +45,8 @@ use crate::plain::{self, Number, Plain};
 /// | [`lock_all`](Window::lock_all) | all parts, together with others |
 /// | [`fence`](Window::fence) | all parts, in an epoch that all ranks enter and leave together |
 ///
-/// A rank locks its own part, too, to access it. [`Part`] has the accesses.
+/// A rank locks its own part, too, to access it. [`Part`] has the accesses. A put can raise a counter of its target,
+/// which learns so that it has arrived: [`counters`](Window::counters).
 ///
 /// There are no references to the memory, only copies of it, and each word of it is accessed by an atomic instruction.
 /// Accesses that conflict are never data races, whichever epochs they are in; [`Part`] says what they see.
@@ -64,7 +74,7 @@ use crate::plain::{self, Number, Plain};
 pub struct Window<T: Plain> {
     /// A communicator of its own, so that its messages meet no others.
     comm: Comm,
-    window: runtime::Window,
+    window: Arc<runtime::Window>,
     /// The words that items consist of.
     word: Datatype,
     /// The first error of a guard that was dropped. The next call returns it.
@@ -116,8 +126,9 @@ impl Comm {
         // More than there is cannot be claimed, and all ranks learn that.
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
         let kind = WindowKind::Allocated { adjacent: false };
-        let window = comm.runtime().create_window(WindowSpace { kind, bytes, unit: 1 });
-        let window = window.map_err(|error| self.window_error(what, error))?;
+        let words = Some(Window::<T>::WIDTH);
+        let window = comm.runtime().create_window(WindowSpace { kind, bytes, unit: 1, words });
+        let window = Arc::new(window.map_err(|error| self.window_error(what, error))?);
         let word = Datatype::match_size(TypeClass::Integer, Window::<T>::WIDTH.bytes() as u64);
         let word = word.expect("there are integers of these lengths");
         let failed = Mutex::default();
@@ -125,7 +136,7 @@ impl Comm {
     }
 
     /// The error of a call of a window.
-    fn window_error(&self, what: What, error: WindowError) -> Error {
+    pub(crate) fn window_error(&self, what: What, error: WindowError) -> Error {
         match error {
             WindowError::Failed(failure) => self.error_of(what, failure),
             WindowError::NotCreated(error) => self.not_created(what, error),
@@ -151,6 +162,17 @@ impl<T: Plain> Window<T> {
     pub fn len(&self, rank: impl Into<Rank>) -> Result<usize, Error> {
         let rank = self.check_rank("len", rank.into())?;
         Ok(self.items_of(rank))
+    }
+
+    /// Gives each rank `count` counters, all 0, which puts into the window can raise: see [`Part::put_notify`]. All ranks
+    /// must call it, with the same count, and once for each window.
+    ///
+    /// Returns those of this rank. They are closed when the window is freed or dropped.
+    pub fn counters(&self, count: u32) -> Result<Counters, Error> {
+        let what = self.comm.what_all("counters");
+        let _waits = self.comm.enter(what);
+        self.told(what, self.window.open_counters(self.comm.runtime(), count))?;
+        Ok(Counters { comm: self.comm.clone(), window: Arc::clone(&self.window) })
     }
 
     /// Locks the part of a rank, and waits until that is possible. A rank may lock the parts of several ranks, but
@@ -310,7 +332,8 @@ impl<T: Plain> std::fmt::Debug for Window<T> {
 ///
 /// `get`, `fetch_add`, `fetch_op` and `compare_exchange` wait for what they return, and see what this rank has put or
 /// accumulated there before. A `put` or `accumulate` to another host may be under way when it returns. The end of the
-/// epoch completes it, and so does a flush.
+/// epoch completes it, and so does a flush. A `put_notify` may be under way to any rank, and this rank sees it after the
+/// next flush.
 pub struct Part<'w, T: Plain> {
     window: &'w Window<T>,
     rank: u32,
@@ -335,6 +358,64 @@ impl<T: Plain> Part<'_, T> {
         let Window { comm, window, .. } = self.window;
         let put = window.put_words(comm.runtime(), data, Window::<T>::WIDTH, plain::bytes(items));
         self.window.told(what, put)
+    }
+
+    /// Writes items, from `offset` on, and raises a counter of the target by one when all of them are in place. The
+    /// counter says nothing about other accesses, not even earlier ones of the same rank. The target need not call
+    /// anything for that. See [`Counters`].
+    pub fn put_notify(&self, offset: usize, items: &[T], counter: u32) -> Result<(), Error> {
+        let what = self.writing("put_notify", items);
+        let data = self.target(what, offset, items.len())?;
+        let Window { comm, window, .. } = self.window;
+        let bytes = plain::bytes(items);
+        let put = window.put_notify(comm.runtime(), data, bytes, counter.into());
+        self.window.told(what, put)
+    }
+
+    /// The same when a counter of this rank reaches a value. The request owns the items, and is complete when they are in
+    /// place at the target. The end of the epoch does not wait for it: if others rely on a lock, wait for the request
+    /// before unlocking.
+    ///
+    /// ```
+    /// use ferrywire::LockKind::Shared;
+    ///
+    /// // Each rank passes a token on when it arrives, without calling anything then.
+    /// ferrywire::local(3, |world| {
+    ///     let (rank, size) = (world.rank(), world.size());
+    ///     let window = world.window::<u32>(1).unwrap();
+    ///     let counters = window.counters(1).unwrap();
+    ///     let next = window.lock((rank + 1) % size, Shared).unwrap();
+    ///     if rank == 0 {
+    ///         next.put_notify(0, &[7], 0).unwrap();
+    ///     } else {
+    ///         let passed = next.put_when(counters.reaches(0, 1), 0, [7 + rank], 0).unwrap();
+    ///         passed.wait().unwrap();
+    ///     }
+    ///     next.unlock().unwrap();
+    ///     counters.wait(0, 1).unwrap();
+    ///     let token = window.lock(rank, Shared).unwrap().get_one(0).unwrap();
+    ///     assert_eq!(token, 7 + (rank + size - 1) % size);
+    ///     world.barrier().unwrap();
+    /// });
+    /// ```
+    pub fn put_when<B: OwnedBuffer<Item = T>>(
+        &self,
+        trigger: Trigger<'_>,
+        offset: usize,
+        data: B,
+        counter: u32,
+    ) -> Result<PutRequest<T>, Error> {
+        let kept = Putting(data.into_vec());
+        let what = self.writing("put_when", &kept.0);
+        let data = self.target(what, offset, kept.0.len())?;
+        let Window { comm, window, .. } = self.window;
+        let trigger = trigger.armed(comm, what)?;
+        let source = memory::lend(plain::bytes(&kept.0));
+        // SAFETY: I1.
+        let posted =
+            unsafe { window.put_when(comm.runtime(), data, source, counter.into(), trigger) };
+        let posted = posted.map_err(|error| comm.window_error(what, error))?;
+        Ok(Request::new(comm, what, posted, kept))
     }
 
     /// Reads items, from `offset` on.

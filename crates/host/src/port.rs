@@ -39,6 +39,9 @@ impl Operators {
 /// NIC. An address is one of this process, in a piece of the region that is open. Numbers come from a peer, and what makes
 /// no sense is ignored.
 pub trait RegionAccess: Send {
+    /// Writes `bytes` into memory.
+    fn store(&self, bytes: &[u8], address: u64);
+
     /// Combines `bytes` into memory, element by element. `before` gets what was there.
     fn accumulate(&self, operator: Operator, bytes: &[u8], address: u64, before: Option<&mut [u8]>);
 
@@ -181,6 +184,12 @@ impl Port for HostPort {
     fn deliver(&mut self, bytes: &[u8], into: Span) {
         // SAFETY: I1, I2.
         unsafe { memory::fill(bytes, into) };
+    }
+
+    fn store(&mut self, bytes: &[u8], into: Span) {
+        if let Some(access) = self.regions.get(&into.region) {
+            access.store(bytes, into.offset);
+        }
     }
 
     fn load(&mut self, from: Span, into: &mut [u8]) {

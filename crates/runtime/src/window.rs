@@ -56,6 +56,8 @@ pub struct Window {
     memory: Option<SharedMemory>,
     /// Our rank.
     rank: u32,
+    /// The words that all accesses are made of, if accesses may conflict.
+    words: Option<WordWidth>,
     /// Our part as our NIC exposes it, if anybody needs that.
     exposed: OnceLock<Exposed>,
     /// Held while memory is attached, detached or exposed.
@@ -95,6 +97,8 @@ pub enum WindowError {
     NoCounter(i64, usize),
     /// The window cannot get counters.
     NoCounters(&'static str),
+    /// The counter of a trigger belongs to another NIC than the operation that it would start.
+    OtherNic,
 }
 
 impl From<Failure> for WindowError {
@@ -126,11 +130,16 @@ impl fmt::Display for WindowError {
             | WindowError::NotBetweenHosts(why)
             | WindowError::NoCounters(why) => f.write_str(why),
             WindowError::NoCounter(_, 0) => {
-                write!(f, "the window has no counters; Ferry_Win_counters gives it some")
+                let how = "Ferry_Win_counters, or Window::counters in Rust, gives it some";
+                write!(f, "the window has no counters; {how}")
             }
             WindowError::NoCounter(counter, count) => {
                 write!(f, "invalid counter {counter}; the window has counters 0 to {}", count - 1)
             }
+            WindowError::OtherNic => f.write_str(
+                "the counter and the operation belong to different NICs, of which a program with several threads may \
+                 have several; a counter starts only operations of its own NIC",
+            ),
             WindowError::OutOfRange(rank) => {
                 write!(f, "the access is outside the window of rank {rank}")
             }

@@ -18,9 +18,7 @@ use ferrywire_host::Finished;
 use ferrywire_host::nic::{Fault, Outcome, Posted, Ticket};
 use ferrywire_runtime::Trigger;
 
-use crate::convert::constants::{
-    MPI_ERR_REQUEST, MPI_ERR_UNSUPPORTED_OPERATION, MPI_REQUEST_NULL, MPIX_ERR_PROC_FAILED_PENDING,
-};
+use crate::convert::constants::{MPI_ERR_REQUEST, MPI_REQUEST_NULL, MPIX_ERR_PROC_FAILED_PENDING};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::{self, Kind, Shared};
 use crate::convert::status::Status;
@@ -161,11 +159,7 @@ impl Request {
 
     /// Lets a trigger start the operation.
     pub(crate) fn arm(&mut self, trigger: Trigger<'_>) -> Result {
-        if !trigger.can_start_in(self.driver()) {
-            let why = "the communicator of the request and that of the window have different NICs, because the program \
-                       has several threads; a counter starts only operations of its own NIC";
-            return Err(Failure::new(MPI_ERR_UNSUPPORTED_OPERATION, why));
-        }
+        trigger.check_starts_in(self.driver())?;
         self.post(|recipe, comm| recipe.arm(comm, trigger))
     }
 

@@ -171,7 +171,9 @@ impl From<WindowError> for Failure {
             WindowError::NotCreated(error) => return error.into(),
             WindowError::NoMemory => MPI_ERR_NO_MEM,
             WindowError::SeveralHosts => MPI_ERR_RMA_SHARED,
-            WindowError::NotBetweenHosts(_) => MPI_ERR_UNSUPPORTED_OPERATION,
+            WindowError::NotBetweenHosts(_) | WindowError::OtherNic => {
+                MPI_ERR_UNSUPPORTED_OPERATION
+            }
             WindowError::NoEpoch(_) | WindowError::WrongEpoch(_) => MPI_ERR_RMA_SYNC,
             WindowError::OutOfRange(_) => MPI_ERR_RMA_RANGE,
             WindowError::Unreachable(..) => MPI_ERR_RMA_SHARED,

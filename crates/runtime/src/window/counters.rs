@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ferrywire_host::memory::lend;
-use ferrywire_host::nic::{Counter, Outcome, Posted, Region, Triggered};
+use ferrywire_host::nic::{Counter, Fault, Outcome, Posted, Region, Span, Triggered};
 
 use super::access::TargetData;
 use super::exposed::Exposed;
@@ -70,11 +70,8 @@ impl Window {
         counter: i64,
     ) -> WindowResult {
         let (number, _) = self.counter(counter)?;
-        let (rank, peer) = (data.rank, comm.members().group().peer_of(data.rank));
-        let target = self.target(comm, data)?;
-        let part = target.control.nic_part();
-        let (region, address) = (Region(part.region), part.address.wrapping_add(target.first));
-        let remote = Remote { rank, peer, region, address };
+        let remote = self.nic_target(comm, data)?;
+        let Remote { peer, region, address, .. } = remote;
         let mut runs = remote.runs(data, bytes.len());
         let last = runs.pop().unwrap_or(Run { address, at: 0, len: 0 });
         let source = lend(bytes);
@@ -87,6 +84,39 @@ impl Window {
         let run = Run { at: 0, ..last };
         self.write(comm, remote, vec![run], &bytes[at..], |nic, port, source, address| {
             nic.post_put(peer, source, region, address, Some(number), port)
+        })
+    }
+
+    /// Writes `source`, the bytes of as many adjacent elements, when a trigger fires. A counter of the target is raised by
+    /// one when all are in place. No flush waits for it. The trigger starts operations of the communicator's plane.
+    ///
+    /// # Safety
+    /// As for [`Trigger::start`].
+    pub unsafe fn put_when(
+        &self,
+        comm: Comm<'_>,
+        data: TargetData<'_>,
+        source: Span,
+        counter: i64,
+        trigger: Trigger<'_>,
+    ) -> WindowResult<Posted> {
+        let (number, _) = self.counter(counter)?;
+        let Remote { peer, region, address, .. } = self.nic_target(comm, data)?;
+        let (offset, notify) = (address, Some(number));
+        let put = Triggered::Put { to: peer, source, region, offset, notify };
+        // SAFETY: the caller's promise.
+        Ok(unsafe { trigger.start(put) })
+    }
+
+    /// The elements of a target as its NIC reaches them.
+    fn nic_target(&self, comm: Comm<'_>, data: TargetData<'_>) -> WindowResult<Remote> {
+        let target = self.target(comm, data)?;
+        let part = target.control.nic_part();
+        Ok(Remote {
+            rank: data.rank,
+            peer: comm.members().group().peer_of(data.rank),
+            region: Region(part.region),
+            address: part.address.wrapping_add(target.first),
         })
     }
 
@@ -108,7 +138,11 @@ impl Window {
     pub fn wait_counter(&self, comm: Comm<'_>, counter: i64, at_least: u64) -> WindowResult {
         let (_, counter) = self.counter(counter)?;
         // SAFETY: no memory is lent.
-        let outcome = unsafe { comm.plane().perform(|nic, _| nic.post_wait(counter, at_least)) };
+        let outcome = unsafe {
+            comm.plane().perform(|nic, _| {
+                hopeless(comm.plane()).unwrap_or_else(|| nic.post_wait(counter, at_least))
+            })
+        };
         match outcome {
             Outcome::Done => Ok(()),
             other => Err(comm.process().failure(other).into()),
@@ -139,10 +173,16 @@ fn close(comm: Comm<'_>, counters: &[Counter]) {
     counters.iter().for_each(|&counter| comm.plane().close_counter(counter));
 }
 
+/// The end of a wait for a counter, if the job has ended because a rank is lost.
+fn hopeless(plane: Plane<'_>) -> Option<Posted> {
+    let peer = plane.process().lost().peer()?;
+    Some(Posted::Done(Outcome::Failed(Fault::PeerDown(peer))))
+}
+
 impl Trigger<'_> {
-    /// Whether operations of this plane can be started: those of its own.
-    pub fn can_start_in(self, plane: Plane<'_>) -> bool {
-        self.plane.is(plane)
+    /// Checks that the trigger can start operations of this plane: it starts those of its own.
+    pub fn check_starts_in(self, plane: Plane<'_>) -> WindowResult {
+        if self.plane.is(plane) { Ok(()) } else { Err(WindowError::OtherNic) }
     }
 
     /// Starts `what` when the trigger fires.
@@ -153,8 +193,11 @@ impl Trigger<'_> {
     pub unsafe fn start(self, what: Triggered) -> Posted {
         let Trigger { plane, counter, at_least } = self;
         // SAFETY: the caller's promise.
-        Posted::Pending(unsafe {
-            plane.submit(|nic, port| nic.post_trigger(counter, at_least, what, port))
-        })
+        unsafe {
+            plane.submit(|nic, port| {
+                let post = || Posted::Pending(nic.post_trigger(counter, at_least, what, port));
+                hopeless(plane).unwrap_or_else(post)
+            })
+        }
     }
 }

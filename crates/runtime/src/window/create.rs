@@ -7,6 +7,7 @@ use ferrywire_host::shm::{MemoryAccess, NicPart, WindowControls, WindowPart};
 
 use super::epoch::{Epochs, NOBODY};
 use super::remote::PostedAccesses;
+use super::words::WordWidth;
 use super::{Window, WindowError, WindowResult};
 use crate::comm::Comm;
 
@@ -36,6 +37,9 @@ pub struct WindowSpace {
     pub bytes: u64,
     /// The unit of displacements, in bytes.
     pub unit: u32,
+    /// The words that all accesses are made of, each by an atomic instruction. `None` if the program vouches that
+    /// accesses do not conflict.
+    pub words: Option<WordWidth>,
 }
 
 /// The alignment of parts that are not adjacent: the largest page, so that the memory of each rank is its own.
@@ -116,6 +120,7 @@ impl Comm<'_> {
             controls,
             memory,
             rank: me,
+            words: space.words,
             exposed: OnceLock::new(),
             attaching: Mutex::default(),
             epochs,
@@ -150,10 +155,11 @@ impl Comm<'_> {
         Ok(())
     }
 
-    /// Leaves a window that the other members may still access: our NIC exposes nothing of it any more. Its memory
-    /// stays with the job.
+    /// Leaves a window that the other members may still access: our NIC exposes nothing of it any more, and our counters
+    /// are closed. Its memory stays with the job.
     pub fn leave_window(self, window: &Window) {
         window.conceal(self);
+        window.close_counters(self);
     }
 
     /// The members on this host, in order.

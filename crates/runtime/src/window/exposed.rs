@@ -17,6 +17,7 @@ use ferrywire_mpi::datatype::Memory;
 use super::Window;
 use super::access::{Elements, change_under_locks};
 use super::element::{self, Change};
+use super::words::{self, WordWidth};
 use crate::comm::Comm;
 
 /// The regions of a rank's part.
@@ -85,6 +86,7 @@ impl Window {
             rank: self.rank,
             first: address,
             shared: self.memory.is_some(),
+            words: self.words,
         };
         let attached = self.controls.attached(self.rank).map(AttachedMemory::pieces);
         let lock = ExposedLock { controls: Arc::clone(&self.controls), rank: self.rank };
@@ -142,6 +144,8 @@ struct ExposedPart {
     first: u64,
     /// Whether the library has allocated the memory.
     shared: bool,
+    /// The words that all accesses to the memory are made of, if accesses may conflict.
+    words: Option<WordWidth>,
 }
 
 impl ExposedPart {
@@ -151,6 +155,20 @@ impl ExposedPart {
 }
 
 impl RegionAccess for ExposedPart {
+    fn store(&self, bytes: &[u8], address: u64) {
+        let first = pointer(address);
+        match self.words {
+            Some(width) => {
+                // Only a peer that breaks the rules of the window sends parts of words.
+                let width = width.fitting(first, bytes.len());
+                // SAFETY: I1.
+                unsafe { words::put(first, width, bytes) };
+            }
+            // SAFETY: I1.
+            None => unsafe { std::ptr::copy(bytes.as_ptr(), first, bytes.len()) },
+        }
+    }
+
     fn accumulate(
         &self,
         operator: Operator,
@@ -207,6 +225,9 @@ struct ExposedLock {
 }
 
 impl RegionAccess for ExposedLock {
+    /// Requests are fetches.
+    fn store(&self, _: &[u8], _: u64) {}
+
     fn accumulate(&self, _: Operator, bytes: &[u8], _: u64, before: Option<&mut [u8]>) {
         let request = bytes.try_into().map(u64::from_le_bytes);
         let Some(request) = request.ok().and_then(LockRequest::from_code) else { return };

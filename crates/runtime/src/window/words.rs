@@ -47,6 +47,12 @@ impl WordWidth {
         }
     }
 
+    /// The longest words, up to this width, that so many bytes at this address consist of.
+    pub(super) fn fitting(self, at: *mut u8, bytes: usize) -> WordWidth {
+        let width = WordWidth::dividing(at.addr() | bytes);
+        if width.bytes() < self.bytes() { width } else { self }
+    }
+
     /// The operator that replaces such words, or only reads them.
     fn operator(self, operation: Operation) -> Operator {
         let number = match self {
@@ -76,10 +82,8 @@ impl Window {
     ) -> WindowResult {
         match self.words(comm, data, width, bytes.len())? {
             Some(first) => {
-                // Pairs with the fence in `get_words`.
-                fence(Ordering::Release);
                 // SAFETY: I1.
-                unsafe { store(first, width, bytes) };
+                unsafe { put(first, width, bytes) };
                 Ok(())
             }
             None => self.accumulate(comm, data, width.operator(Operation::Replace), bytes, None),
@@ -98,7 +102,7 @@ impl Window {
             Some(first) => {
                 // SAFETY: I1.
                 unsafe { load(first, width, bytes) };
-                // Pairs with the fence in `put_words`.
+                // Pairs with the fence in `put`.
                 fence(Ordering::Acquire);
                 Ok(())
             }
@@ -145,6 +149,17 @@ macro_rules! by_width {
             WordWidth::Eight => $each!(AtomicU64, u64),
         }
     };
+}
+
+/// Stores words after everything that was put before.
+///
+/// # Safety
+/// I1.
+pub(super) unsafe fn put(first: *mut u8, width: WordWidth, bytes: &[u8]) {
+    // Pairs with the fence in `get_words`.
+    fence(Ordering::Release);
+    // SAFETY: I1.
+    unsafe { store(first, width, bytes) };
 }
 
 /// Stores words.
@@ -195,6 +210,18 @@ mod tests {
     fn words_are_as_long_as_the_length_of_an_item_allows() {
         let width = |bytes| WordWidth::dividing(bytes).bytes();
         assert_eq!([1, 2, 3, 4, 6, 8, 12, 16, 24].map(width), [1, 2, 1, 4, 2, 8, 4, 8, 8]);
+    }
+
+    #[test]
+    fn words_are_no_longer_than_their_alignment_allows() {
+        let fitting = |address, bytes| {
+            let at = std::ptr::without_provenance_mut(address);
+            WordWidth::Four.fitting(at, bytes).bytes()
+        };
+        assert_eq!(
+            [(16, 8), (4, 4), (4, 6), (2, 4), (1, 4), (8, 1)].map(|(a, b)| fitting(a, b)),
+            [4, 4, 2, 2, 1, 1]
+        );
     }
 
     #[test]

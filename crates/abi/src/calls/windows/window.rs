@@ -151,7 +151,7 @@ fn space(kind: WindowKind, size: MPI_Aint, unit: impl Wide) -> Result<WindowSpac
         let why = format!("invalid displacement unit {}; it must be positive", unit.wide());
         Failure::new(MPI_ERR_DISP, why)
     })?;
-    Ok(WindowSpace { kind, bytes: length(size)?, unit })
+    Ok(WindowSpace { kind, bytes: length(size)?, unit, words: None })
 }
 
 fn length(size: MPI_Aint) -> Result<u64> {
