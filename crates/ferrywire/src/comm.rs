@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ferrywire_host::memory;
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen, Ticket};
+use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
 use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Claim;
@@ -569,6 +569,20 @@ impl Comm {
     pub(crate) fn enter(&self, what: What) -> Option<Entered<'_>> {
         let watch = self.inner.job.watch.as_deref()?;
         Some(watch.enter(self.plane().me().0, self.call(what)))
+    }
+
+    /// Waits in a call until an operation is complete.
+    pub(crate) fn wait_for(&self, what: What, ticket: Ticket) -> Outcome {
+        let _waits = self.enter(what);
+        self.plane().wait(ticket)
+    }
+
+    /// Leaves an operation to the driver, which drops `keep` when it is complete. Cancels it first if it is revocable.
+    pub(crate) fn abandon(&self, ticket: Ticket, revocable: bool, keep: Option<Keep>) {
+        if revocable {
+            self.plane().cancel(ticket);
+        }
+        self.plane().detach(ticket, keep);
     }
 
     /// The error of an operation that failed.

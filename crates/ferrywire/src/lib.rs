@@ -178,8 +178,7 @@ pub use operator::CombineOrder;
 pub use persistent::{PersistentReceive, PersistentSend};
 pub use plain::{Buffer, Number, Numbers, Plain};
 pub use request::{
-    Kept, OwnedBuffer, PutRequest, Putting, ReceiveRequest, Receiving, Request, SendRequest,
-    Sending,
+    Kept, OwnedBuffer, PutRequest, ReceiveRequest, Receiving, Request, SendRequest, Sending,
 };
 pub use scope::{Scope, Scoped, ScopedResult};
 pub use window::{FenceEpoch, LockKind, Locked, LockedAll, Part, Window};

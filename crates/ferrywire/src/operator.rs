@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use ferrywire_host::nic::Operator;
+use ferrywire_host::nic::{Operator, Span};
 use ferrywire_host::{Operators, memory};
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation::{self, USER_OPERATOR_MIN};
-use ferrywire_runtime::{Prepared, Process, Rank};
+use ferrywire_runtime::{self as runtime, Prepared, Process, Rank};
 
 use crate::collective::{what, what_of_all};
 use crate::comm::{Comm, What};
@@ -55,11 +55,9 @@ impl Comm {
         order: CombineOrder,
         operator: impl Fn(B::Item, B::Item) -> B::Item + Send + Sync + 'static,
     ) -> Result<(), Error> {
-        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = what_of_all::<B::Item>("allreduce_with", bytes);
-        let prepare = |reduce_op| self.runtime().allreduce(reduce_op, bytes, bytes);
-        // SAFETY: I1.
-        unsafe { self.run_with(what, order, operator, prepare) }
+        self.run_in_place("allreduce_with", data, order, operator, |comm, reduce_op, bytes| {
+            comm.allreduce(reduce_op, bytes, bytes)
+        })
     }
 
     /// Combines the items of all ranks by an operator, element by element. The root gets the result in its buffer; the
@@ -115,10 +113,7 @@ impl Comm {
         order: CombineOrder,
         operator: impl Fn(B::Item, B::Item) -> B::Item + Send + Sync + 'static,
     ) -> Result<(), Error> {
-        let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = what_of_all::<B::Item>("scan_with", bytes);
-        // SAFETY: I1.
-        unsafe { self.run_with(what, order, operator, |op| self.runtime().scan(op, bytes)) }
+        self.run_in_place("scan_with", data, order, operator, runtime::Comm::scan)
     }
 
     /// Combines the items of the ranks below the caller's own by an operator, element by element. Rank 0 keeps its
@@ -129,10 +124,23 @@ impl Comm {
         order: CombineOrder,
         operator: impl Fn(B::Item, B::Item) -> B::Item + Send + Sync + 'static,
     ) -> Result<(), Error> {
+        self.run_in_place("exscan_with", data, order, operator, runtime::Comm::exscan)
+    }
+
+    /// Runs a collective whose items and results are in one buffer, the only one that `prepare` knows. It releases nobody
+    /// early.
+    fn run_in_place<'a, B: Buffer + ?Sized>(
+        &'a self,
+        name: &'static str,
+        data: &mut B,
+        order: CombineOrder,
+        operator: impl Fn(B::Item, B::Item) -> B::Item + Send + Sync + 'static,
+        prepare: fn(runtime::Comm<'a>, ReduceOp, Span) -> Prepared,
+    ) -> Result<(), Error> {
         let bytes = memory::lend_mut(plain::bytes_mut(data.items_mut()));
-        let what = what_of_all::<B::Item>("exscan_with", bytes);
+        let what = what_of_all::<B::Item>(name, bytes);
         // SAFETY: I1.
-        unsafe { self.run_with(what, order, operator, |op| self.runtime().exscan(op, bytes)) }
+        unsafe { self.run_with(what, order, operator, |op| prepare(self.runtime(), op, bytes)) }
     }
 
     /// Runs a collective with an operator that has a number meanwhile. If the operator panics, resumes that.

@@ -6,7 +6,7 @@
 //!       hands it to the driver.
 
 use ferrywire_host::memory;
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Ticket, Triggered};
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Triggered};
 use ferrywire_mpi::comm::Wanted;
 use ferrywire_runtime::{Rank, Source, Tag};
 
@@ -87,7 +87,7 @@ impl<T: Plain> PersistentSend<T> {
         let source = memory::lend(plain::bytes(items));
         // SAFETY: I1.
         let posted = unsafe { comm.runtime().start_send((to, word), source, Mode::Standard) };
-        self.request.begin(posted);
+        self.request.posted = Some(posted);
     }
 
     /// Starts the send when a counter of this rank reaches a value: see [`Counters`](crate::Counters).
@@ -103,7 +103,7 @@ impl<T: Plain> PersistentSend<T> {
         let send = Triggered::Send { to, word, source, mode: Mode::Standard };
         // SAFETY: I1.
         let posted = unsafe { trigger.start(send) };
-        self.request.begin(posted);
+        self.request.posted = Some(posted);
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl<T: Plain> PersistentReceive<T> {
         let into = memory::lend_mut(plain::bytes_mut(items));
         // SAFETY: I1.
         let posted = unsafe { comm.runtime().start_receive(wanted, into) };
-        self.request.begin(posted);
+        self.request.posted = Some(posted);
     }
 
     /// Starts the receive when a counter of this rank reaches a value: see [`Counters`](crate::Counters).
@@ -165,7 +165,7 @@ impl<T: Plain> PersistentReceive<T> {
         let into = memory::lend_mut(plain::bytes_mut(items));
         // SAFETY: I1.
         let posted = unsafe { trigger.start(Triggered::Receive { from, word, mask, into }) };
-        self.request.begin(posted);
+        self.request.posted = Some(posted);
         Ok(())
     }
 
@@ -210,24 +210,19 @@ struct Persistent<T: Plain> {
     comm: Comm,
     what: What,
     items: Vec<T>,
-    state: PersistentState,
+    /// `None` if it has not been started, or has been waited for.
+    posted: Option<Posted>,
     /// Whether dropping the request cancels the operation.
     revocable: bool,
 }
 
-enum PersistentState {
-    Idle,
-    Open(Ticket),
-    Over(Outcome),
-}
-
 impl<T: Plain> Persistent<T> {
     fn new(comm: &Comm, what: What, items: Vec<T>, revocable: bool) -> Persistent<T> {
-        Persistent { comm: comm.clone(), what, items, state: PersistentState::Idle, revocable }
+        Persistent { comm: comm.clone(), what, items, posted: None, revocable }
     }
 
     fn check_idle(&self) {
-        let is_idle = matches!(self.state, PersistentState::Idle);
+        let is_idle = self.posted.is_none();
         assert!(is_idle, "a persistent request that has been started and not waited for");
     }
 
@@ -237,50 +232,38 @@ impl<T: Plain> Persistent<T> {
         self
     }
 
-    fn begin(&mut self, posted: Posted) {
-        self.state = match posted {
-            Posted::Done(outcome) => PersistentState::Over(outcome),
-            Posted::Pending(ticket) => PersistentState::Open(ticket),
-        };
-    }
-
     fn wait(&mut self) -> Outcome {
-        let outcome = match self.state {
-            PersistentState::Idle => not_started(),
-            PersistentState::Over(outcome) => outcome,
-            PersistentState::Open(ticket) => {
-                let _waits = self.comm.enter(self.what);
-                self.comm.plane().wait(ticket)
-            }
+        let outcome = match self.started() {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.comm.wait_for(self.what, ticket),
         };
-        self.state = PersistentState::Idle;
+        self.posted = None;
         outcome
     }
 
     fn test(&mut self) -> Option<Outcome> {
-        let outcome = match self.state {
-            PersistentState::Idle => not_started(),
-            PersistentState::Over(outcome) => outcome,
-            PersistentState::Open(ticket) => self.comm.plane().test(ticket)?,
+        let outcome = match self.started() {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => self.comm.plane().test(ticket)?,
         };
-        self.state = PersistentState::Idle;
+        self.posted = None;
         Some(outcome)
     }
-}
 
-#[cold]
-fn not_started() -> ! {
-    panic!("a persistent request that has not been started")
+    fn started(&self) -> Posted {
+        let Some(posted) = self.posted else {
+            panic!("a persistent request that has not been started");
+        };
+        posted
+    }
 }
 
 impl<T: Plain> Drop for Persistent<T> {
     /// Cancels an open receive; an open send runs to completion.
     fn drop(&mut self) {
-        let PersistentState::Open(ticket) = self.state else { return };
-        let plane = self.comm.plane();
-        if self.revocable {
-            plane.cancel(ticket);
+        if let Some(Posted::Pending(ticket)) = self.posted {
+            let items = Box::new(std::mem::take(&mut self.items));
+            self.comm.abandon(ticket, self.revocable, Some(items));
         }
-        plane.detach(ticket, Some(Box::new(std::mem::take(&mut self.items))));
     }
 }

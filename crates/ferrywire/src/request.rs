@@ -25,22 +25,17 @@ use crate::plain::{self, Plain};
 pub struct Request<K: Kept> {
     comm: Comm,
     what: What,
-    state: State,
+    /// `None` if the result has been returned.
+    posted: Option<Posted>,
     kept: Option<K>,
 }
 
 /// A nonblocking send. It returns the buffer.
 pub type SendRequest<T> = Request<Sending<T>>;
 /// A put that a counter starts. It returns the buffer when the put is complete at its target.
-pub type PutRequest<T> = Request<Putting<T>>;
+pub type PutRequest<T> = Request<Sending<T>>;
 /// A nonblocking receive. It returns the items and the status.
 pub type ReceiveRequest<T> = Request<Receiving<T>>;
-
-enum State {
-    Open(Ticket),
-    Over(Outcome),
-    Told,
-}
 
 /// The buffers of an operation, and the result that they become.
 pub trait Kept: Send + Unpin + Sized + 'static + sealed::Sealed {
@@ -73,26 +68,13 @@ pub struct End<'a> {
 pub(crate) mod sealed {
     pub trait Sealed {}
     impl<T> Sealed for super::Sending<T> {}
-    impl<T> Sealed for super::Putting<T> {}
     impl<T> Sealed for super::Receiving<T> {}
 }
 
-/// The buffer of a nonblocking send.
-pub struct Sending<T>(Vec<T>);
+/// The buffer of a nonblocking send, or of a put that a counter starts.
+pub struct Sending<T>(pub(crate) Vec<T>);
 
 impl<T: Plain> Kept for Sending<T> {
-    type Output = Vec<T>;
-    const REVOCABLE: bool = false;
-
-    fn finish(self, end: End<'_>) -> Result<Vec<T>, Error> {
-        end.comm.sent(end.what, end.outcome).map(|()| self.0)
-    }
-}
-
-/// The buffer of a put that a counter starts.
-pub struct Putting<T>(pub(crate) Vec<T>);
-
-impl<T: Plain> Kept for Putting<T> {
     type Output = Vec<T>;
     const REVOCABLE: bool = false;
 
@@ -203,19 +185,13 @@ impl Comm {
 
 impl<K: Kept> Request<K> {
     pub(crate) fn new(comm: &Comm, what: What, posted: Posted, kept: K) -> Request<K> {
-        let state = match posted {
-            Posted::Done(outcome) => State::Over(outcome),
-            Posted::Pending(ticket) => State::Open(ticket),
-        };
-        Request { comm: comm.clone(), what, state, kept: Some(kept) }
+        Request { comm: comm.clone(), what, posted: Some(posted), kept: Some(kept) }
     }
 
     /// Waits until the operation is complete.
     pub fn wait(mut self) -> Result<K::Output, Error> {
-        if let State::Open(ticket) = self.state {
-            let waits = self.comm.enter(self.what);
-            let outcome = self.comm.plane().wait(ticket);
-            drop(waits);
+        if let Some(Posted::Pending(ticket)) = self.posted {
+            let outcome = self.comm.wait_for(self.what, ticket);
             self.end(ticket, outcome);
         }
         self.tell()
@@ -223,19 +199,16 @@ impl<K: Kept> Request<K> {
 
     /// Returns the result if the operation is complete, and `None` otherwise. The result is returned only once.
     pub fn test(&mut self) -> Option<Result<K::Output, Error>> {
-        if let State::Open(ticket) = self.state {
+        if let Posted::Pending(ticket) = self.posted? {
             let outcome = self.comm.plane().test(ticket)?;
             self.end(ticket, outcome);
         }
-        match self.state {
-            State::Told => None,
-            _ => Some(self.tell()),
-        }
+        Some(self.tell())
     }
 
     /// Records the outcome. If the schedule has released its caller, the driver keeps what it still needs.
     fn end(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.state = State::Over(outcome);
+        self.posted = Some(Posted::Done(outcome));
         if outcome == Outcome::Released {
             let keep = self.kept.as_mut().and_then(K::still_needed);
             self.comm.plane().detach(ticket, keep);
@@ -243,7 +216,7 @@ impl<K: Kept> Request<K> {
     }
 
     fn tell(&mut self) -> Result<K::Output, Error> {
-        let State::Over(outcome) = std::mem::replace(&mut self.state, State::Told) else {
+        let Some(Posted::Done(outcome)) = self.posted.take() else {
             panic!("a request was polled after it had returned its result");
         };
         let kept = self.kept.take().expect("what is not told is kept");
@@ -255,7 +228,7 @@ impl<K: Kept> Future for Request<K> {
     type Output = Result<K::Output, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Open(ticket) = self.state {
+        if let Some(Posted::Pending(ticket)) = self.posted {
             match self.comm.plane().poll(ticket, context.waker()) {
                 Poll::Ready(outcome) => self.end(ticket, outcome),
                 Poll::Pending => return Poll::Pending,
@@ -267,12 +240,9 @@ impl<K: Kept> Future for Request<K> {
 
 impl<K: Kept> Drop for Request<K> {
     fn drop(&mut self) {
-        let State::Open(ticket) = self.state else { return };
-        let plane = self.comm.plane();
-        if K::REVOCABLE {
-            plane.cancel(ticket);
+        if let Some(Posted::Pending(ticket)) = self.posted {
+            let keep = self.kept.take().map(|kept| Box::new(kept) as Keep);
+            self.comm.abandon(ticket, K::REVOCABLE, keep);
         }
-        let keep = self.kept.take().map(|kept| Box::new(kept) as Keep);
-        plane.detach(ticket, keep);
     }
 }

@@ -247,9 +247,7 @@ impl<R: ScopedResult> Scoped<'_, R> {
         let outcome = match std::mem::replace(&mut self.state, ScopedState::Told) {
             ScopedState::Open(slot) => {
                 let ticket = self.open.borrow().ticket(slot);
-                let waits = self.comm.enter(self.what);
-                let outcome = self.comm.plane().wait(ticket);
-                drop(waits);
+                let outcome = self.comm.wait_for(self.what, ticket);
                 self.open.borrow_mut().release(slot);
                 outcome
             }

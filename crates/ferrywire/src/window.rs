@@ -31,7 +31,7 @@ use crate::comm::{Comm, What, size};
 use crate::counters::{Counters, Trigger};
 use crate::error::Error;
 use crate::plain::{self, Number, Plain};
-use crate::request::{OwnedBuffer, PutRequest, Putting, Request};
+use crate::request::{OwnedBuffer, PutRequest, Request, Sending};
 
 /// Memory of all ranks of a communicator, which each of them reads and writes without the others: see
 /// [`Comm::window`].
@@ -405,7 +405,7 @@ impl<T: Plain> Part<'_, T> {
         data: B,
         counter: u32,
     ) -> Result<PutRequest<T>, Error> {
-        let kept = Putting(data.into_vec());
+        let kept = Sending(data.into_vec());
         let what = self.writing("put_when", &kept.0);
         let data = self.target(what, offset, kept.0.len())?;
         let Window { comm, window, .. } = self.window;
