@@ -253,10 +253,15 @@ fn errors_say_what_is_wrong() {
                  Ferry_Win_counters, or Window::counters in Rust, gives it some"
             );
         }
-        let other = world.rank() == 1;
+        for count in [world.rank(), 1 + world.rank()] {
+            assert_eq!(
+                text(window.counters(count).err().unwrap()),
+                "counters, in a window of world: the ranks pass different numbers of counters"
+            );
+        }
         assert_eq!(
-            text(window.counters(1 + u32::from(other)).err().unwrap()),
-            "counters, in a window of world: the ranks pass different numbers of counters"
+            text(window.counters(1 << 17).err().unwrap()),
+            "counters, in a window of world: a window has 1 to 65,536 counters"
         );
         let counters = window.counters(2).unwrap();
         assert_eq!(

@@ -32,14 +32,14 @@ impl Window {
         if self.counters.get().is_some() {
             return Err(WindowError::NoCounters("the window has counters already"));
         }
-        if !(1..=COUNTERS_MAX).contains(&count) {
-            return Err(WindowError::NoCounters("a window has 1 to 65,536 counters"));
-        }
+        // A rank that passes a wrong number takes part, so that the others are told.
+        let is_valid = (1..=COUNTERS_MAX).contains(&count);
+        let open = if is_valid { count } else { 0 };
         let Exposed { memory } = self.expose(comm);
         // SAFETY: no memory is lent.
         let counters = unsafe {
             comm.plane().submit(|nic, _| {
-                let counters: Arc<[Counter]> = (0..count).map(|_| nic.open_counter()).collect();
+                let counters: Arc<[Counter]> = (0..open).map(|_| nic.open_counter()).collect();
                 nic.set_region_counters(memory, Arc::clone(&counters));
                 counters
             })
@@ -49,6 +49,9 @@ impl Window {
         if counts.iter().any(|&other| other != count.into()) {
             close(comm, &counters);
             return Err(WindowError::NoCounters("the ranks pass different numbers of counters"));
+        }
+        if !is_valid {
+            return Err(WindowError::NoCounters("a window has 1 to 65,536 counters"));
         }
         self.counters.get_or_init(|| counters);
         Ok(())
