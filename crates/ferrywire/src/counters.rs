@@ -11,10 +11,11 @@ use crate::error::Error;
 ///
 /// A [`put_notify`](crate::Part::put_notify) raises a counter of its target when its items are in place. The target
 /// [waits](Counters::wait) for the counter, instead of a message or the end of an epoch. A counter can also start
-/// something when it [reaches](Counters::reaches) a value. The NIC raises and starts, also while the application computes.
+/// something when it [reaches](Counters::reaches) a value. The NIC raises and starts, also while the application
+/// computes.
 ///
-/// Counters are numbered from 0. They count up; [`set`](Counters::set) is the only way to lower them. When the window is
-/// freed or dropped, they are closed: their values are 0, and what waits for them fails with [`Error::Cancelled`].
+/// Counters are numbered from 0. They count up; [`set`](Counters::set) is the only way to lower them. When the window
+/// is freed or dropped, they are closed: their values are 0, and what waits for them fails with [`Error::Cancelled`].
 ///
 /// ```
 /// // Neighbours exchange the borders of their parts, without barriers.
@@ -69,9 +70,9 @@ impl Counters {
         waited.map_err(|error| self.comm.window_error(what, error))
     }
 
-    /// The moment when a counter is at least `at_least`, to start something: a [put](crate::Part::put_when), or a message
-    /// that was prepared by [`send_init`](Comm::send_init) or [`recv_init`](Comm::recv_init). If the counter has reached
-    /// the value already, that starts at once.
+    /// The moment when a counter is at least `at_least`, to start something: a [put](crate::Part::put_when), or a
+    /// message that was prepared by [`send_init`](Comm::send_init) or [`recv_init`](Comm::recv_init). If the counter
+    /// has reached the value already, that starts at once.
     ///
     /// ```
     /// use ferrywire::LockKind::Shared;

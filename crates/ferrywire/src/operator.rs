@@ -127,8 +127,8 @@ impl Comm {
         self.run_in_place("exscan_with", data, order, operator, runtime::Comm::exscan)
     }
 
-    /// Runs a collective whose items and results are in one buffer, the only one that `prepare` knows. It releases nobody
-    /// early.
+    /// Runs a collective whose items and results are in one buffer, the only one that `prepare` knows. It releases
+    /// nobody early.
     fn run_in_place<'a, B: Buffer + ?Sized>(
         &'a self,
         name: &'static str,

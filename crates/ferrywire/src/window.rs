@@ -45,8 +45,8 @@ use crate::request::{OwnedBuffer, PutRequest, Request, Sending};
 /// | [`lock_all`](Window::lock_all) | all parts, together with others |
 /// | [`fence`](Window::fence) | all parts, in an epoch that all ranks enter and leave together |
 ///
-/// A rank locks its own part, too, to access it. [`Part`] has the accesses. A put can raise a counter of its target,
-/// which learns so that it has arrived: [`counters`](Window::counters).
+/// A rank locks its own part, too, to access it. [`Part`] has the accesses. A put can raise a counter, which tells its
+/// target that the items have arrived: see [`counters`](Window::counters).
 ///
 /// There are no references to the memory, only copies of it, and each word of it is accessed by an atomic instruction.
 /// Accesses that conflict are never data races, whichever epochs they are in; [`Part`] says what they see.
@@ -164,8 +164,8 @@ impl<T: Plain> Window<T> {
         Ok(self.items_of(rank))
     }
 
-    /// Gives each rank `count` counters, all 0, which puts into the window can raise: see [`Part::put_notify`]. All ranks
-    /// must call it, with the same count, and once for each window.
+    /// Gives each rank `count` counters, all 0, which puts into the window can raise: see [`Part::put_notify`]. All
+    /// ranks must call it, with the same count, and once for each window.
     ///
     /// Returns those of this rank. They are closed when the window is freed or dropped.
     pub fn counters(&self, count: u32) -> Result<Counters, Error> {
@@ -332,8 +332,8 @@ impl<T: Plain> std::fmt::Debug for Window<T> {
 ///
 /// `get`, `fetch_add`, `fetch_op` and `compare_exchange` wait for what they return, and see what this rank has put or
 /// accumulated there before. A `put` or `accumulate` to another host may be under way when it returns. The end of the
-/// epoch completes it, and so does a flush. A `put_notify` may be under way to any rank, and this rank sees it after the
-/// next flush.
+/// epoch completes it, and so does a flush. A `put_notify` may be under way to any rank, and this rank sees it after
+/// the next flush.
 pub struct Part<'w, T: Plain> {
     window: &'w Window<T>,
     rank: u32,
@@ -372,9 +372,9 @@ impl<T: Plain> Part<'_, T> {
         self.window.told(what, put)
     }
 
-    /// The same when a counter of this rank reaches a value. The request owns the items, and is complete when they are in
-    /// place at the target. The end of the epoch does not wait for it: if others rely on a lock, wait for the request
-    /// before unlocking.
+    /// The same when a counter of this rank reaches a value. The request owns the items, and is complete when they are
+    /// in place at the target. The end of the epoch does not wait for it: if others rely on a lock, wait for the
+    /// request before unlocking.
     ///
     /// ```
     /// use ferrywire::LockKind::Shared;

@@ -90,8 +90,8 @@ impl Window {
         })
     }
 
-    /// Writes `source`, the bytes of as many adjacent elements, when a trigger fires. A counter of the target is raised by
-    /// one when all are in place. No flush waits for it. The trigger starts operations of the communicator's plane.
+    /// Writes `source`, the bytes of as many adjacent elements, when a trigger fires. A counter of the target is raised
+    /// by one when all are in place. No flush waits for it. The trigger starts operations of the communicator's plane.
     ///
     /// # Safety
     /// As for [`Trigger::start`].

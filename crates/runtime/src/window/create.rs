@@ -155,8 +155,8 @@ impl Comm<'_> {
         Ok(())
     }
 
-    /// Leaves a window that the other members may still access: our NIC exposes nothing of it any more, and our counters
-    /// are closed. Its memory stays with the job.
+    /// Leaves a window that the other members may still access: our NIC exposes nothing of it any more, and our
+    /// counters are closed. Its memory stays with the job.
     pub fn leave_window(self, window: &Window) {
         window.conceal(self);
         window.close_counters(self);
