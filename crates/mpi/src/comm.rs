@@ -25,8 +25,10 @@ pub struct Comm {
     number: u16,
     /// The group id of user messages.
     messages: u16,
-    /// The instance of the next collective.
+    /// The instance of the next collective that blocks.
     instance: AtomicU16,
+    /// The instance of the next nonblocking collective.
+    nonblocking: AtomicU16,
     /// The instance of the next persistent collective.
     persistent: AtomicU16,
     /// Whether this rank skipped a collective: see [`Comm::leave_out`].
@@ -68,10 +70,18 @@ pub struct Wanted {
 impl Comm {
     /// The communicator `number` of `group`, in which our rank is `rank`.
     pub fn new(group: Group, rank: u32, number: u16) -> Comm {
-        let (instance, persistent) = (AtomicU16::new(0), AtomicU16::new(0));
-        let (messages, state) = (2 * number, Arc::new(CommState::new(group.size())));
-        let left_out = AtomicBool::new(false);
-        Comm { group, rank, number, messages, instance, persistent, left_out, inter: None, state }
+        Comm {
+            instance: AtomicU16::new(0),
+            nonblocking: AtomicU16::new(0),
+            persistent: AtomicU16::new(0),
+            left_out: AtomicBool::new(false),
+            state: Arc::new(CommState::new(group.size())),
+            messages: 2 * number,
+            inter: None,
+            group,
+            rank,
+            number,
+        }
     }
 
     /// The inter-communicator `number` of `group`, in which our rank is `rank`, and `remote`. `first` says which of the
@@ -208,15 +218,17 @@ impl Comm {
         2 * self.number + 1
     }
 
-    /// The instance of the next collective: the same on all ranks, since all call them in the same order. Instances
-    /// repeat after some ten thousand; the NIC ensures that the earlier collective is over by then.
-    ///
-    /// Two threads of a rank must not call collectives of a communicator at the same time, so this is no atomic
-    /// increment, which would first wait for the message of the collective before.
+    /// The instance of the next collective that blocks: the same on all ranks, since all call them in the same order.
+    /// Instances repeat after some ten thousand; the NIC ensures that the earlier collective is over by then.
+    #[inline(always)]
     pub fn next_instance(&self) -> u16 {
-        let instance = self.instance.load(Ordering::Relaxed);
-        self.instance.store(instance.wrapping_add(1), Ordering::Relaxed);
-        instance & !PERSISTENT
+        next(&self.instance)
+    }
+
+    /// The instance of the next nonblocking collective. The standard wants one order of collectives of both kinds, but
+    /// those of different kinds never match each other, and programs that mix them run with other libraries.
+    pub fn next_nonblocking_instance(&self) -> u16 {
+        next(&self.nonblocking) | NONBLOCKING
     }
 
     /// Records that this rank skipped a collective because it found an error before it began. Messages that other ranks
@@ -291,3 +303,14 @@ const _: () = assert!(COMMS_MAX <= 0x1000);
 
 /// Instances from this value on name persistent collectives, one each.
 const PERSISTENT: u16 = 1 << 15;
+/// Instances from this value up to [`PERSISTENT`] name nonblocking collectives.
+const NONBLOCKING: u16 = 1 << 14;
+
+/// The next instance of its kind. Two threads of a rank must not call collectives of a communicator at the same time, so
+/// this is no atomic increment, which would first wait for the message of the collective before.
+#[inline(always)]
+fn next(instance: &AtomicU16) -> u16 {
+    let given = instance.load(Ordering::Relaxed);
+    instance.store(given.wrapping_add(1), Ordering::Relaxed);
+    given & (NONBLOCKING - 1)
+}

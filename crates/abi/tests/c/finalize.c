@@ -37,7 +37,9 @@ static void receive(const char *what, char *bytes, int count, int from) {
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     sleep(1);
     if (!strcmp(what, "collective")) {
-        OK(MPI_Bcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD));
+        MPI_Request request;
+        OK(MPI_Ibcast(bytes, count, MPI_BYTE, 0, MPI_COMM_WORLD, &request));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
         return;
     }
     for (int i = strcmp(what, "many") ? 1 : 1000; i > 0; i--)

@@ -76,6 +76,23 @@ static void one_stays_open_beside_others(void) {
     OK(MPI_Comm_free(&comm));
 }
 
+/* Rank 0 begins a sum before a barrier, and the others after it: the two never match each other. */
+static void kinds_are_told_apart(void) {
+    MPI_Request request;
+    int one = 1, sum = 0, over = 0;
+    for (int at = 0; at < 100; at++) {
+        if (rank) OK(MPI_Barrier(MPI_COMM_WORLD));
+        OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+        if (!rank) {
+            OK(MPI_Test(&request, &over, MPI_STATUS_IGNORE));
+            CHECK(!over || size == 1);
+            OK(MPI_Barrier(MPI_COMM_WORLD));
+        }
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK(sum == size);
+    }
+}
+
 /* Later collectives match. */
 static void sums_are_right(MPI_Comm comm) {
     int one = 1, sum = -1;
@@ -142,5 +159,6 @@ int main(int argc, char **argv) {
     persistent_ones_are_told_apart();
     one_stays_open();
     one_stays_open_beside_others();
+    kinds_are_told_apart();
     return MPI_Finalize();
 }

@@ -187,7 +187,7 @@ pub(super) fn begin(
     request: Out<MPI_Request>,
     build: impl FnOnce(&Comm) -> Result<Collecting>,
 ) -> Result {
-    let instance = comm.members.next_instance();
+    let instance = comm.members.next_nonblocking_instance();
     let build = or_left_out(build);
     let recipe: Box<dyn Recipe> = Box::new(Collecting { instance, ..build(&comm)? });
     request.put(Request::begin(comm, recipe)?)

@@ -129,10 +129,10 @@ struct Copied {
 fn duplicate(
     handle: MPI_Comm,
     comm: &Shared<Comm>,
+    instance: u16,
     newcomm: Out<MPI_Comm>,
     info: Option<MPI_Info>,
 ) -> Result<Box<dyn Recipe>> {
-    let instance = comm.members.next_instance();
     let attributes = comm.attributes.copy_for_dup(handle.0)?;
     let info = info.map_or_else(|| Ok(comm.info()), info::hints)?;
     let copied = Some(Copied { attributes, info, place: NewComm(newcomm) });
@@ -271,19 +271,22 @@ fn tag_of(text: &str) -> u32 {
 entries! {
     fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
         let old = comm::share_of(comm)?;
-        let recipe = duplicate(comm, &old, newcomm, None)?;
+        let instance = old.members.next_instance();
+        let recipe = duplicate(comm, &old, instance, newcomm, None)?;
         Request::perform(old, recipe).map(|_| ())
     }
 
     fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
         let old = comm::share_of(comm)?;
-        let recipe = duplicate(comm, &old, newcomm, Some(info))?;
+        let instance = old.members.next_instance();
+        let recipe = duplicate(comm, &old, instance, newcomm, Some(info))?;
         Request::perform(old, recipe).map(|_| ())
     }
 
     fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
         let old = comm::share_of(comm)?;
-        let recipe = duplicate(comm, &old, newcomm, None)?;
+        let instance = old.members.next_nonblocking_instance();
+        let recipe = duplicate(comm, &old, instance, newcomm, None)?;
         request.put(Request::begin(old, recipe)?)
     }
 
@@ -291,7 +294,8 @@ entries! {
         comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
     ) on comm {
         let old = comm::share_of(comm)?;
-        let recipe = duplicate(comm, &old, newcomm, Some(info))?;
+        let instance = old.members.next_nonblocking_instance();
+        let recipe = duplicate(comm, &old, instance, newcomm, Some(info))?;
         request.put(Request::begin(old, recipe)?)
     }
 
