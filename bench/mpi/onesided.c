@@ -3,6 +3,7 @@
  *   onesided away WINDOW SECONDS OP[,OP...]   the target computes for SECONDS and calls nothing meanwhile
  *   onesided inside WINDOW SECONDS [BYTES]    the target waits in a barrier; put + flush and get + flush within lock_all
  *   onesided rate WINDOW SECONDS OP           as many as all ranks but 0 can do on rank 0, which waits in a barrier
+ *   onesided memory WINDOW COUNT              memory for COUNT windows (allocate or create) of 64 bytes per rank
  *
  * WINDOW: allocate, shared, create, dynamic. Each figure is one line, printed when it is known: a case that hangs does not
  * lose those before it. */
@@ -177,10 +178,61 @@ static void rate(const char *kind, double seconds, const char *op) {
     if (!rank_) printf("onesided window=%s op=%s ranks=%d kops=%.3f\n", kind, op, size_, all / 1e3);
 }
 
+/* Memory of all ranks, in bytes. What they share counts once. */
+static double memory_of_all(void) {
+    char line[256];
+    double mine = 0, all = 0, kilobytes;
+    MPI_Barrier(MPI_COMM_WORLD);
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "Pss: %lf", &kilobytes) == 1) mine = 1024 * kilobytes;
+    if (file) fclose(file);
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+/* Bytes per rank and window: when all windows are open, when each rank has put to one other, and to all others. */
+static void memory(const char *kind, int count) {
+    enum { BYTES = 64 };
+    MPI_Win *windows = malloc((size_t)count * sizeof *windows);
+    long value = 1;
+    double grown[3];
+    int created = !strcmp(kind, "create");
+    char *base = calloc((size_t)count, BYTES), *given;
+    memory_of_all(); /* What the first call itself needs. */
+    double before = memory_of_all();
+    for (int i = 0; i < count; i++) {
+        if (created) MPI_Win_create(base + i * BYTES, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &windows[i]);
+        else MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &given, &windows[i]);
+    }
+    grown[0] = memory_of_all() - before;
+    for (int others = 1, at = 1; at < 3; at++, others = size_) {
+        for (int i = 0; i < count; i++) {
+            MPI_Win_lock_all(0, windows[i]);
+            for (int other = 1; other <= others; other++)
+                MPI_Put(&value, 1, MPI_LONG, (rank_ + other) % size_, 0, 1, MPI_LONG, windows[i]);
+            MPI_Win_unlock_all(windows[i]);
+        }
+        grown[at] = memory_of_all() - before;
+    }
+    for (int i = 0; i < count; i++) MPI_Win_free(&windows[i]);
+    double each = (double)count * size_;
+    if (!rank_)
+        printf("onesided window=%s op=memory ranks=%d windows=%d open=%.0f one=%.0f all=%.0f\n", kind, size_, count,
+               grown[0] / each, grown[1] / each, grown[2] / each);
+    free(windows);
+    free(base);
+}
+
 int main(int argc, char **argv) {
     bench_init(&argc, &argv);
     need_ranks(2);
     if (argc < 4) MPI_Abort(MPI_COMM_WORLD, 2);
+    if (!strcmp(argv[1], "memory")) {
+        memory(argv[2], atoi(argv[3]));
+        MPI_Finalize();
+        return 0;
+    }
     int rates = !strcmp(argv[1], "rate");
     target = rates ? 0 : 1;
     make_window(argv[2]);
