@@ -288,6 +288,29 @@ static void too_much(void) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Memory is aligned as the program asks, up to a page. */
+static void aligned(void) {
+    MPI_Win win;
+    MPI_Info asked, used;
+    void *base;
+    char value[8];
+    int length = sizeof value, flag;
+    OK(MPI_Info_create(&asked));
+    OK(MPI_Info_set(asked, "mpi_minimum_memory_alignment", "2048"));
+    OK(MPI_Win_allocate(8, 1, asked, MPI_COMM_WORLD, &base, &win));
+    CHECK((MPI_Aint)base % 2048 == 0);
+    OK(MPI_Win_get_info(win, &used));
+    OK(MPI_Info_get_string(used, "mpi_minimum_memory_alignment", &length, value, &flag));
+    CHECK(flag && !strcmp(value, "2048"));
+    OK(MPI_Info_free(&used));
+    OK(MPI_Win_free(&win));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    OK(MPI_Info_set(asked, "mpi_minimum_memory_alignment", "1048576"));
+    CHECK(class_of(MPI_Win_allocate(8, 1, asked, MPI_COMM_WORLD, &base, &win)) == MPI_ERR_INFO_VALUE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    OK(MPI_Info_free(&asked));
+}
+
 /* Ranks of several hosts share no memory: they are told, and all other windows work. */
 static int share_memory(void) {
     MPI_Comm host;
@@ -327,6 +350,7 @@ int main(int argc, char **argv) {
     if (shared)
         shared_memory();
     too_much();
+    aligned();
     OK(MPI_Finalize());
     return 0;
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use ferrywire_mpi::info::Info;
+
 use crate::calls::entry::{answers, entries};
 use crate::convert::constants::{MPI_ERR_ARG, MPI_ERR_INFO_VALUE, MPI_ERR_NO_MEM};
 use crate::convert::failure::{Failure, Result};
@@ -9,22 +11,22 @@ use crate::convert::pointer::{Choice, ChoiceMut, Out};
 use crate::convert::types::{MPI_Aint, MPI_Info};
 use crate::objects::info;
 
-/// The alignment that a program requests, or that of a cache line.
-fn alignment(info: MPI_Info) -> Result<usize> {
-    let hints = info::hints(info)?;
-    let Some(wanted) = hints.value("mpi_minimum_memory_alignment") else {
-        return Ok(ALIGNMENT_MIN);
-    };
+/// The hint for the alignment of memory.
+pub(crate) const ALIGNMENT: &str = "mpi_minimum_memory_alignment";
+
+/// The alignment that a program requests.
+pub(crate) fn alignment(hints: &Info) -> Result<Option<usize>> {
+    let Some(wanted) = hints.value(ALIGNMENT) else { return Ok(None) };
     let bytes = wanted.parse().ok().filter(|bytes: &usize| bytes.is_power_of_two());
-    let why = || format!("mpi_minimum_memory_alignment is \"{wanted}\", not a power of two");
-    Ok(bytes.ok_or_else(|| Failure::new(MPI_ERR_INFO_VALUE, why()))?.max(ALIGNMENT_MIN))
+    let why = || format!("{ALIGNMENT} is \"{wanted}\", not a power of two");
+    bytes.ok_or_else(|| Failure::new(MPI_ERR_INFO_VALUE, why())).map(Some)
 }
 
 entries! {
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Out<*mut c_void>) {
         let bytes = usize::try_from(size)
             .map_err(|_| Failure::new(MPI_ERR_ARG, format!("invalid size {size}; it must not be negative")))?;
-        let alignment = alignment(info)?;
+        let alignment = alignment(&info::hints(info)?)?.unwrap_or(0).max(ALIGNMENT_MIN);
         let mut base = std::ptr::null_mut();
         // An allocation of zero bytes has an address too.
         // SAFETY: the alignment is a power of two, and `base` is valid.

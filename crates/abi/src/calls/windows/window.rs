@@ -7,11 +7,12 @@ use ferrywire_runtime::{WindowKind, WindowSpace};
 
 use crate::calls::communicators::name::cut;
 use crate::calls::entry::entries;
+use crate::calls::environment::memory;
 use crate::convert::argument::PeerRank;
 use crate::convert::constants::{
-    MPI_ERR_COMM, MPI_ERR_DISP, MPI_ERR_RMA_FLAVOR, MPI_ERR_SIZE, MPI_MAX_OBJECT_NAME,
-    MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
-    MPI_WIN_NULL,
+    MPI_ERR_COMM, MPI_ERR_DISP, MPI_ERR_INFO_VALUE, MPI_ERR_RMA_FLAVOR, MPI_ERR_SIZE,
+    MPI_MAX_OBJECT_NAME, MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC,
+    MPI_WIN_FLAVOR_SHARED, MPI_WIN_NULL,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle;
@@ -174,7 +175,7 @@ fn create(
         let why = format!("{} is an intercommunicator, which cannot have windows", old.title());
         return Err(Failure::new(MPI_ERR_COMM, why));
     }
-    let hints = with_defaults(&info::hints(hints)?, flavor);
+    let hints = with_defaults(&info::hints(hints)?, flavor)?;
     let space = space(&hints)?;
     place.put(MPI_WIN_NULL)?;
     let created = old.runtime().duplicate(instance)?;
@@ -191,8 +192,9 @@ fn create(
     Ok(base)
 }
 
-/// The hints of the standard, each with the value that the program has passed or its default.
-fn with_defaults(passed: &Info, flavor: c_int) -> Info {
+/// The hints of the standard, each with the value that the program has passed or its default. Most allow shortcuts that
+/// we do not take, and need no check.
+fn with_defaults(passed: &Info, flavor: c_int) -> Result<Info> {
     let mut hints = Info::default();
     let mut set = |key, default| hints.set(key, passed.value(key).unwrap_or(default));
     set("no_locks", "false");
@@ -203,8 +205,24 @@ fn with_defaults(passed: &Info, flavor: c_int) -> Info {
     if flavor == MPI_WIN_FLAVOR_SHARED {
         set("alloc_shared_noncontig", "false");
     }
-    hints
+    // Windows that we allocate begin with a page.
+    if let (MPI_WIN_FLAVOR_ALLOCATE | MPI_WIN_FLAVOR_SHARED, Some(bytes)) =
+        (flavor, memory::alignment(passed)?)
+    {
+        if bytes > PAGE {
+            let why = format!(
+                "{}={bytes}; the memory of windows is aligned to {PAGE}",
+                memory::ALIGNMENT
+            );
+            return Err(Failure::new(MPI_ERR_INFO_VALUE, why));
+        }
+        hints.set(memory::ALIGNMENT, &bytes.to_string());
+    }
+    Ok(hints)
 }
+
+/// The smallest page.
+const PAGE: usize = 4096;
 
 /// A window to which memory can be attached.
 fn dynamic<'a>(win: MPI_Win) -> Result<&'a Win> {
