@@ -235,6 +235,16 @@ fn survivors_continue() {
     assert!(said.contains("died of SIGKILL; the job went on without it"), "{said}");
 }
 
+/// The lock of a window whose holder has died is an error for those that want it.
+#[test]
+fn locks_of_dead_ranks_are_waited_for_in_vain() {
+    let folder = Folder::new("dead_holder");
+    let program = compiled(ferry_cc(), "dead_holder", &folder);
+    let output = run_with(&program, 3, &["--on-death", "continue"], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+}
+
 /// A rank that ends regularly does not count as dead, also in a job that continues when ranks die.
 #[test]
 fn ranks_that_have_ended_are_not_dead() {

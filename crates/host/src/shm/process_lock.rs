@@ -7,6 +7,8 @@
 //! Every change of the word by a holder acquires and releases, so that each holder sees what all before it did, also
 //! those that shared the lock.
 
+use std::time::Duration;
+
 use crate::sync::{AtomicU32, Ordering, SPINS_MAX, YIELDS_MAX, park, spin_loop, yield_now};
 
 /// A lock in memory that processes share. It is free at first.
@@ -23,6 +25,9 @@ pub enum Hold {
     Shared,
 }
 
+/// How long a thread sleeps before it asks whether waiting is hopeless.
+const ASK_AFTER: Duration = Duration::from_millis(100);
+
 /// One holder has it.
 const EXCLUSIVE: u32 = 1 << 31;
 /// Somebody wants it alone, and sleeps.
@@ -36,10 +41,16 @@ impl ProcessLock {
     /// Takes the lock, as soon as it is free.
     #[inline]
     pub fn acquire(&self, hold: Hold) {
-        let state = self.0.load(Ordering::Relaxed);
-        if state & WANTED != 0 || !self.is_acquired(hold, state) {
-            self.contend(hold);
+        if !self.is_acquired_at_once(hold) {
+            self.contend(hold, None, || false);
         }
+    }
+
+    /// The same, unless it is not free and `is_hopeless` says that it may never be: a holder may have died. That is asked
+    /// from time to time. Returns whether we have the lock.
+    #[inline]
+    pub fn acquire_unless(&self, hold: Hold, is_hopeless: impl FnMut() -> bool) -> bool {
+        self.is_acquired_at_once(hold) || self.contend(hold, Some(ASK_AFTER), is_hopeless)
     }
 
     /// Takes the lock if it is free, whoever else wants it.
@@ -55,6 +66,12 @@ impl ProcessLock {
     }
 
     #[inline]
+    fn is_acquired_at_once(&self, hold: Hold) -> bool {
+        let state = self.0.load(Ordering::Relaxed);
+        state & WANTED == 0 && self.is_acquired(hold, state)
+    }
+
+    #[inline]
     fn is_acquired(&self, hold: Hold, state: u32) -> bool {
         let held = match hold {
             // Others that want it alone say so again when they are woken.
@@ -66,7 +83,12 @@ impl ProcessLock {
     }
 
     #[cold]
-    fn contend(&self, hold: Hold) {
+    fn contend(
+        &self,
+        hold: Hold,
+        ask_after: Option<Duration>,
+        mut is_hopeless: impl FnMut() -> bool,
+    ) -> bool {
         let wish = match hold {
             Hold::Exclusive => WANTED | ASLEEP,
             Hold::Shared => ASLEEP,
@@ -77,7 +99,7 @@ impl ProcessLock {
             let lets_pass = hold == Hold::Shared && state & WANTED != 0 && tries + 1 < YIELDS_MAX;
             if is_free(hold, state) && !lets_pass {
                 if self.is_acquired(hold, state) {
-                    return;
+                    return true;
                 }
                 continue;
             }
@@ -85,16 +107,18 @@ impl ProcessLock {
             match tries {
                 0..SPINS_MAX => spin_loop(),
                 SPINS_MAX..YIELDS_MAX => yield_now(),
-                _ => self.sleep(state, state | wish),
+                // The wish stays: the next release takes it away, and wakes whoever else has it.
+                _ if is_hopeless() => return false,
+                _ => self.sleep(state, state | wish, ask_after),
             }
         }
     }
 
     /// Sleeps while the word is `asleep`, which differs from `state` at most in that we sleep.
-    fn sleep(&self, state: u32, asleep: u32) {
+    fn sleep(&self, state: u32, asleep: u32, at_most: Option<Duration>) {
         let say = || self.0.compare_exchange(state, asleep, Ordering::Relaxed, Ordering::Relaxed);
         if state == asleep || say().is_ok() {
-            park::wait(&self.0, asleep, u32::MAX, None);
+            park::wait(&self.0, asleep, u32::MAX, at_most);
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{MutexGuard, PoisonError};
 
-use ferrywire_host::nic::{Mode, Outcome, Span};
+use ferrywire_host::nic::{Fault, Mode, Outcome, Span};
 use ferrywire_host::shm::Hold;
 
 use super::{Window, WindowError, WindowResult};
@@ -98,13 +98,17 @@ impl Window {
         self.open.store(NOBODY, Ordering::Relaxed);
     }
 
-    /// Takes the lock of a rank.
+    /// Takes the lock of a rank. If it is not free, and a rank has died that may hold it, that is an error.
     fn acquire(&self, comm: Comm<'_>, rank: u32, hold: Hold) -> WindowResult {
-        match is_here(comm, rank) {
-            true => self.controls.of(rank).lock().acquire(hold),
-            false => self.acquire_remote(comm, rank, hold)?,
+        if !is_here(comm, rank) {
+            return self.acquire_remote(comm, rank, hold);
         }
-        Ok(())
+        let mut hopeless = Ok(());
+        self.controls.of(rank).lock().acquire_unless(hold, || {
+            hopeless = all_live(comm);
+            hopeless.is_err()
+        });
+        hopeless
     }
 
     /// Releases the lock of a rank.
@@ -336,5 +340,15 @@ fn hear(comm: Comm<'_>, rank: u32, tag: u32) -> WindowResult {
     match unsafe { comm.receive(wanted, Span::EMPTY) } {
         Outcome::Received(_) => Ok(()),
         other => Err(comm.process().failure(other).into()),
+    }
+}
+
+/// An error if a member has died.
+pub(super) fn all_live(comm: Comm<'_>) -> WindowResult {
+    // What others have said of it may not have been looked at.
+    comm.plane().turn();
+    match comm.members().state().lost().first() {
+        None => Ok(()),
+        Some(&peer) => Err(comm.process().failure(Outcome::Failed(Fault::PeerDown(peer))).into()),
     }
 }

@@ -21,6 +21,7 @@ use ferrywire_mpi::datatype::Memory;
 
 use super::access::TargetData;
 use super::element::{Change, with_gaps, without_gaps};
+use super::epoch::all_live;
 use super::exposed::{GRANTED, LockRequest, REQUEST_BYTES, lock_region};
 use super::{Window, WindowError, WindowResult};
 use crate::comm::Comm;
@@ -184,6 +185,7 @@ impl Window {
     pub(super) fn acquire_remote(&self, comm: Comm<'_>, rank: u32, hold: Hold) -> WindowResult {
         let mut patience = PATIENCE_MIN;
         while !self.ask_lock(comm, rank, LockRequest::Acquire(hold))? {
+            all_live(comm)?;
             std::thread::sleep(patience);
             patience = (patience * 2).min(PATIENCE_MAX);
         }
