@@ -75,7 +75,7 @@ pub use limits::Limits;
 pub use module::{Hook, Message, Module, Trap, Verdict};
 pub use nic::{Credit, Holdings, Nic, Standard, Stats, Variant};
 pub use peers::Mix;
-pub use port::{Operator, Port, Progress, Promises, RailId, Seal, Sent, StepRef};
+pub use port::{Notice, Operator, Port, Progress, Promises, RailId, Seal, Sent, StepRef};
 pub use receive::Probed;
 pub use schedule::{Consult, Schedule, Step, StepId};
 pub use service::{Action, Departure, Service};

@@ -13,7 +13,7 @@ use crate::envelope::Kind;
 use crate::nic::{Nic, Variant};
 use crate::op::{OpState, Owner, Stream, Streaming};
 use crate::peers::At;
-use crate::port::{Operator, Port};
+use crate::port::{Notice, Operator, Port};
 use crate::types::{Fault, Outcome, Peer, Posted, Received, Region, Span, Ticket};
 use crate::word::MatchWord;
 
@@ -207,7 +207,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         if !self.is_open(into) {
-            return self.reply(at, Kind::Denied { ticket }, port);
+            return self.deny(at, ticket, into, port);
         }
         if !payload.is_empty() {
             port.store(payload, into);
@@ -231,7 +231,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         if !self.is_open(into) {
-            return self.reply(at, Kind::Denied { ticket }, port);
+            return self.deny(at, ticket, into, port);
         }
         port.accumulate(operator, payload, into);
         if last {
@@ -242,7 +242,7 @@ impl<V: Variant> Nic<V> {
     /// A get is a grant without an offer: we write what the peer wants to read.
     pub(crate) fn on_get(&mut self, at: At, target: Ticket, from: Span, port: &mut impl Port) {
         if from.len == 0 || !self.is_open(from) {
-            return self.reply(at, Kind::Denied { ticket: target }, port);
+            return self.deny(at, target, from, port);
         }
         let state = OpState::writing(from, target);
         let ticket = self.open(Owner::Nobody, Some(at), state);
@@ -260,7 +260,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         if into.len == 0 || !self.is_open(into) {
-            return self.reply(at, Kind::Denied { ticket: target }, port);
+            return self.deny(at, target, into, port);
         }
         let before = port.claim(into.len);
         port.fetch(operator, payload, into, before);
@@ -283,7 +283,7 @@ impl<V: Variant> Nic<V> {
         port: &mut impl Port,
     ) {
         if !self.is_open(word) {
-            return self.reply(at, Kind::Denied { ticket }, port);
+            return self.deny(at, ticket, word, port);
         }
         let value = port.compare_swap(word, expected, value);
         self.reply(at, Kind::Found { ticket, value }, port);
@@ -295,6 +295,13 @@ impl<V: Variant> Nic<V> {
             OpState::Swapping => self.complete(ticket, Outcome::Found(value), port),
             _ => self.stats.malformed += 1,
         }
+    }
+
+    /// Denies a peer what its operation `ticket` wants.
+    #[cold]
+    fn deny(&mut self, at: At, ticket: Ticket, span: Span, port: &mut impl Port) {
+        port.report(Notice::Denied { from: self.peers[at].peer, span });
+        self.reply(at, Kind::Denied { ticket }, port);
     }
 
     pub(crate) fn on_denied(&mut self, at: At, ticket: Ticket, port: &mut impl Port) {

@@ -2,6 +2,7 @@
 
 use crate::envelope::Envelope;
 use crate::types::{Key, Outcome, Peer, Span, Ticket, Time};
+use crate::word::MatchWord;
 
 /// Everything that the NIC may ask of its environment. The driver, the simulator and the tests implement it, and
 /// the NIC cannot tell which of them it has.
@@ -99,9 +100,34 @@ pub trait Port {
     /// ticket has returned.
     fn complete(&mut self, ticket: Ticket, outcome: Outcome);
 
+    /// Reports something that the user may want to know, though it is the end of no operation here. It happens rarely.
+    fn report(&mut self, _notice: Notice) {}
+
     /// Asks for one [`crate::Nic::on_timer`] at or after `at`, or with `None` for no call. Replaces the previous
     /// request.
     fn arm(&mut self, at: Option<Time>);
+}
+
+/// What the NIC reports beside the outcomes of operations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notice {
+    /// There was no room for a message that no receive waits for. Its sender holds it, and what follows it in the queue
+    /// pair, until there is room. Reported for the first message that a peer holds.
+    Overflow {
+        /// The sender.
+        from: Peer,
+        /// Match word of the message.
+        word: MatchWord,
+        /// Length of the message in bytes.
+        len: u64,
+    },
+    /// A frame of a one-sided operation was denied: it wants bytes that are not open.
+    Denied {
+        /// The peer that sent it.
+        from: Peer,
+        /// The bytes that it wants.
+        span: Span,
+    },
 }
 
 /// Names a rail. The NIC accepts a frame as a peer's only if it came by the rail that leads to that peer, so a

@@ -7,7 +7,7 @@ use crate::matcher::{Arrival, Entry, Item, Matcher, Post, Queue};
 use crate::nic::{Nic, QueuePair, Variant};
 use crate::op::{Op, OpState, Owner};
 use crate::peers::At;
-use crate::port::Port;
+use crate::port::{Notice, Port};
 use crate::store::{Body, HEADER_BYTES, Store, Stored, eager_bytes};
 use crate::types::{Fault, Key, Outcome, Peer, Posted, Received, Span, Ticket};
 use crate::word::{Mask, MatchWord};
@@ -291,6 +291,9 @@ impl<V: Variant> Nic<V> {
             Body::Whole { len, synchronous, payload: store.fill(payload) }
         });
         let Some(Arrival::Matched(item)) = arrival else {
+            if !secured && arrival == Some(Arrival::Refused) {
+                self.report_overflow(at, queue, word, len.into(), port);
+            }
             return self.conclude(at, queue, secured, bytes, arrival, port);
         };
         let end = |ticket, op: &Op| match op.state {
@@ -342,6 +345,7 @@ impl<V: Variant> Nic<V> {
         let len = u32::try_from(payload.len()).expect("frames are short");
         let store = &mut self.queues[usize::from(queue)].store;
         if !secured && store.room() < eager_bytes(len) {
+            self.report_overflow(at, queue, word, len.into(), port);
             self.refuse(at, queue, port);
             return self.await_held(ticket, queue, from, word, port);
         }
@@ -391,6 +395,7 @@ impl<V: Variant> Nic<V> {
         });
         if arrival == Some(Arrival::Refused) {
             self.show_to_probe(at, queue, word, source.len);
+            self.report_overflow(at, queue, word, source.len, port);
         }
         // The answer goes first: the sender learns that the message was accepted, then that it is granted.
         self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
@@ -502,6 +507,21 @@ impl<V: Variant> Nic<V> {
         self.queues[usize::from(queue)].searches.forget(peer);
         let credit = self.give_credit(at, queue);
         self.reply(at, Kind::Answer { queue, accepted: true, wanted: false, credit }, port);
+    }
+
+    /// Reports a message that is about to be refused, unless its sender holds messages of the queue pair already.
+    #[cold]
+    fn report_overflow(
+        &mut self,
+        at: At,
+        queue: u16,
+        word: MatchWord,
+        len: u64,
+        port: &mut impl Port,
+    ) {
+        if !self.peers[at].lane(queue).refused {
+            port.report(Notice::Overflow { from: self.peers[at].peer, word, len });
+        }
     }
 
     /// Refuses a message (receiver not ready): the sender holds it and what follows it, for this queue pair only.

@@ -7,9 +7,9 @@ pub(crate) mod schedules;
 use std::collections::{BTreeMap, VecDeque};
 
 use ferrywire_nic::{
-    Envelope, Holdings, Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Operator, Outcome, Peer,
-    Port, Posted, Probed, Progress, Promises, RailId, Received, Region, Seal, Sent, Span, StepRef,
-    Ticket, Time,
+    Envelope, Holdings, Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Notice, Operator, Outcome,
+    Peer, Port, Posted, Probed, Progress, Promises, RailId, Received, Region, Seal, Sent, Span,
+    StepRef, Ticket, Time,
 };
 
 pub(crate) const JOB: u32 = 0x5eed;
@@ -93,6 +93,8 @@ pub(crate) struct Memory {
     pub(crate) put_off: Vec<StepRef>,
     pub(crate) armed: Option<Time>,
     pub(crate) completions: Vec<(Ticket, Outcome)>,
+    /// What it has reported.
+    pub(crate) notices: Vec<Notice>,
     /// Every frame sent, in order.
     pub(crate) sent: Vec<(Peer, Envelope)>,
     /// Lengths of all puts, and of all gets.
@@ -472,6 +474,7 @@ impl Memory {
             put_off: Vec::new(),
             armed: None,
             completions: Vec::new(),
+            notices: Vec::new(),
             sent: Vec::new(),
             puts: Vec::new(),
             gets: Vec::new(),
@@ -634,6 +637,10 @@ impl Port for Memory {
 
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.completions.push((ticket, outcome));
+    }
+
+    fn report(&mut self, notice: Notice) {
+        self.notices.push(notice);
     }
 
     fn give_up(&mut self, peer: Peer) -> Progress {

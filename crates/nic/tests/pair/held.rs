@@ -1,6 +1,6 @@
 //! Budgets: a refused message is held by its sender, and comes again in order.
 
-use ferrywire_nic::{Kind, Limits, Mask, MatchWord, Mode, Outcome, Peer, Span};
+use ferrywire_nic::{Kind, Limits, Mask, MatchWord, Mode, Notice, Outcome, Peer, Span};
 
 use crate::common::{LOSSY, PLAIN, World, limits, pattern, peer, tight, word};
 
@@ -21,6 +21,37 @@ fn make_room(world: &mut World) {
         let into = world.room(1, 100);
         let receive = world.receive(1, 0, 0, into);
         world.assert_received(1, receive, into, &pattern(100));
+    }
+}
+
+/// Once for each sender that holds messages, and again after they have come.
+#[test]
+fn an_overflow_is_reported() {
+    for rail in [PLAIN, LOSSY] {
+        let mut world = with_full_store(rail);
+        let mut overflows = Vec::new();
+        for len in [30, 20_000] {
+            let (word, len_wide) = (MatchWord::new(0, 0, 9), len as u64);
+            let sends = [0, 1].map(|_| world.send_text(0, 1, 9, &pattern(len)));
+            world.run_until_quiet();
+            overflows.push(Notice::Overflow { from: peer(0), word, len: len_wide });
+            assert_eq!(world.ports[1].notices, overflows);
+            make_room(&mut world);
+            for send in sends {
+                let into = world.room(1, len);
+                let receive = world.receive(1, 0, 9, into);
+                world.calm();
+                world.assert_received(1, receive, into, &pattern(len));
+                world.assert_done(0, send);
+            }
+            for _ in 0..2 {
+                world.send_text(0, 1, 0, &pattern(100));
+            }
+            world.run_until_quiet();
+        }
+        assert_eq!(world.ports[0].notices, []);
+        make_room(&mut world);
+        world.assert_quiet();
     }
 }
 

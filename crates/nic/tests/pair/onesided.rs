@@ -1,8 +1,8 @@
 //! Put, get, accumulate, fetch, compare-and-swap; counters and triggers.
 
 use ferrywire_nic::{
-    Counter, Fault, Kind, Limits, Mask, MatchWord, Mode, Nic, Outcome, Posted, Region, Schedule,
-    Span, Step, Triggered,
+    Counter, Fault, Kind, Limits, Mask, MatchWord, Mode, Nic, Notice, Outcome, Posted, Region,
+    Schedule, Span, Step, Triggered,
 };
 
 use crate::common::schedules::GROUP;
@@ -478,6 +478,29 @@ fn a_put_that_a_trigger_starts_fails_like_any_other() {
         let outcome = world.outcome(0, Posted::Pending(ticket));
         assert_eq!(outcome, Some(Outcome::Failed(Fault::Denied)));
     }
+    world.assert_quiet();
+}
+
+/// At the owner of the region, with the bytes that the peer wanted.
+#[test]
+fn denied_accesses_are_reported() {
+    let (mut world, region) = opened(PLAIN);
+    let source = world.lend(0, b"12345678");
+    let outside = Span::new(region, 19_999, 8);
+    let into = world.room(0, 8);
+    let posts = [
+        world.act(0, |nic, port| nic.post_put(peer(1), source, region, 19_999, None, port)),
+        world.act(0, |nic, port| nic.post_get(peer(1), outside, into, port)),
+        world.act(0, |nic, port| nic.post_accumulate(peer(1), source, region, 19_999, SUM, port)),
+        world.act(0, |nic, port| nic.post_fetch(peer(1), source, region, 19_999, SUM, into, port)),
+        world.act(0, |nic, port| nic.post_compare_swap(peer(1), outside, 0, 1, port)),
+    ];
+    world.calm();
+    for post in posts {
+        assert_eq!(world.outcome(0, post), Some(DENIED));
+    }
+    assert_eq!(world.ports[1].notices, [Notice::Denied { from: peer(0), span: outside }; 5]);
+    assert_eq!(world.ports[0].notices, []);
     world.assert_quiet();
 }
 
