@@ -8,8 +8,8 @@
 //! none of this: `driver/short.rs`.
 //!
 //! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
-//! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. If a rank has
-//! several planes, a waiting thread looks into all of them (`around.rs`), so that no operator waits for a thread.
+//! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. What the NIC
+//! reports is passed on in the same way (`report.rs`). If a rank has several planes, a waiting thread looks into all of them (`around.rs`), so that no operator waits for a thread.
 
 mod short;
 
@@ -28,6 +28,7 @@ use crate::lock::{Guard, Lock};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
 use crate::rails::{self, Here};
+use crate::report::Reporter;
 use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 use crate::shm::plane::{Bell, Plane};
 use crate::shm::segment::Attention;
@@ -230,6 +231,11 @@ impl Driver {
         self.enter().turn();
     }
 
+    /// Reports to `reporter` from now on.
+    pub(crate) fn report_to(&self, reporter: Reporter) {
+        self.enter().core.port.reports.begin(reporter);
+    }
+
     /// Detaches an operation: its outcome will not be taken. `keep` lives until the operation is over.
     pub fn detach(&self, ticket: Ticket, keep: Option<Keep>) {
         self.enter().core.port.completions.detach(ticket, keep);
@@ -406,7 +412,8 @@ impl Inside<'_> {
         self.drive(Some(ticket), |core| core.port.completions.take(ticket))
     }
 
-    /// Turns until there is nothing to do, but not for long, and runs the user-defined operators that wait.
+    /// Turns until there is nothing to do, but not for long, runs the user-defined operators that wait, and reports what
+    /// there is to report.
     fn turn(&mut self) {
         self.relieve_agent();
         let mut turns = 0;
@@ -415,6 +422,9 @@ impl Inside<'_> {
         }
         if !self.core.port.reductions.is_empty() {
             self.reduce();
+        }
+        if self.core.port.reports.are_due() {
+            self.report();
         }
     }
 
@@ -435,13 +445,17 @@ impl Inside<'_> {
                 return result;
             }
             self.reduce();
+            if self.core.port.reports.are_due() {
+                self.report();
+            }
             if let Some(result) = over(&mut self.core) {
                 return result;
             }
         }
     }
 
-    /// Turns as the leader until `over` returns a result. `None` if there is a user-defined operator to run.
+    /// Turns as the leader until `over` returns a result. `None` if there is a user-defined operator to run, or something
+    /// to report.
     #[inline]
     fn lead<T>(
         &mut self,
@@ -461,7 +475,7 @@ impl Inside<'_> {
             if let Some(result) = over(&mut self.core) {
                 break Some(result);
             }
-            if !self.core.port.reductions.is_empty() {
+            if !self.core.port.reductions.is_empty() || self.core.port.reports.are_due() {
                 break None;
             }
             if busy {
@@ -578,6 +592,17 @@ impl Inside<'_> {
             let Core { nic, port, .. } = &mut *self.core;
             nic.on_reduced(reduction.step, port);
         }
+    }
+
+    /// Passes on what the NIC has reported, without the lock and without leading, because whoever hears of it may call the
+    /// library.
+    #[cold]
+    fn report(&mut self) {
+        let reports = self.core.port.reports.take();
+        self.tell_others();
+        self.core.unlocked(|| reports.tell());
+        self.count = self.core.port.completions.count;
+        self.end_absence();
     }
 
     /// Wakes the threads and tasks whose operations are over, without the lock, because they may call the library at

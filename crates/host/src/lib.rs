@@ -16,6 +16,7 @@
 //! | `cores.rs`, `secret.rs` | how many cores a job may use; its secret |
 //! | `service.rs`, `coalesced.rs` | runs a service beside the application; work that one thread at a time does |
 //! | `port.rs`, `transfers.rs`, `claims.rs` | how the NIC acts on the machine; copies between processes; memory of the NIC itself |
+//! | `report.rs` | what the NIC reports beside outcomes, until an application thread hears of it |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
 //! | `net.rs` | the other hosts and their addresses |
@@ -57,6 +58,7 @@ mod port;
 pub mod rail;
 mod rails;
 mod rank;
+mod report;
 pub mod secret;
 mod service;
 pub mod shm;
@@ -75,8 +77,9 @@ pub use {
     coalesced::Coalesced,
     completion::Keep,
     driver::{Driver, Finished},
-    port::{HostPort, Operators, RegionAccess},
+    port::{HostPort, Operators, RegionAccess, monotonic_ns},
     rank::Rank,
+    report::{HoldReports, Report, Reporter},
     service::RunningService,
     shm::{PLANES, Process, Segment},
     turn::Turns,

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use ferrywire_nic::{
-    Envelope, Key, Operator, Outcome, Peer, Port, Progress, Promises, Region, Sent, Span, StepRef,
-    Ticket, Time,
+    Envelope, Key, Notice, Operator, Outcome, Peer, Port, Progress, Promises, Region, Sent, Span,
+    StepRef, Ticket, Time,
 };
 
 use crate::claims::Claims;
@@ -16,6 +16,7 @@ use crate::completion::Completions;
 use crate::memory;
 use crate::rail::Rail;
 use crate::rails::Rails;
+use crate::report::Reports;
 use crate::transfers::{Direction, Transfer, Transfers};
 
 /// What operators do, as the layer above defines it.
@@ -59,6 +60,7 @@ pub struct HostPort {
     /// Peers that the NIC has given up, and that have not been reported.
     pub(crate) silent: Vec<Peer>,
     pub(crate) reductions: Reductions,
+    pub(crate) reports: Reports,
     operators: Operators,
     /// How the memory of open regions is changed.
     regions: HashMap<Region, Box<dyn RegionAccess>>,
@@ -120,9 +122,9 @@ impl Reduction {
     }
 }
 
-/// Reads the monotonic clock. This happens in each turn, and `Instant` would take twice as long to yield nanoseconds.
+/// Nanoseconds of the machine's monotonic clock. It is read in each turn, and `Instant` would take twice as long to yield nanoseconds.
 #[inline]
-fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the answer. This clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
@@ -141,6 +143,7 @@ impl HostPort {
             timer: None,
             silent: Vec::new(),
             reductions: Reductions::default(),
+            reports: Reports::default(),
             operators,
             regions: HashMap::new(),
             claims: Claims::default(),
@@ -286,6 +289,11 @@ impl Port for HostPort {
     #[inline]
     fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.completions.complete(ticket, outcome);
+    }
+
+    #[cold]
+    fn report(&mut self, notice: Notice) {
+        self.reports.add(notice, monotonic_ns());
     }
 
     fn arm(&mut self, at: Option<Time>) {

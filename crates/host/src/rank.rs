@@ -18,6 +18,7 @@ use crate::driver::Driver;
 use crate::job;
 use crate::net::Net;
 use crate::port::Operators;
+use crate::report::Reporter;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
 use crate::shm::{MemoryAccess, SharedMemory};
@@ -33,6 +34,7 @@ pub struct Rank {
     local_rank: u32,
     limits: Limits,
     operators: Operators,
+    reporter: Option<Reporter>,
     first: Driver,
     others: [OnceLock<Driver>; PLANES as usize - 1],
     /// The rank without which the job cannot continue, if there is one. Locked while a plane is opened.
@@ -67,6 +69,7 @@ impl Rank {
             local_rank,
             limits,
             operators,
+            reporter: None,
             others: [const { OnceLock::new() }; PLANES as usize - 1],
             lost: Mutex::new(None),
             reaches: Mutex::default(),
@@ -79,6 +82,14 @@ impl Rank {
     /// Sets which program of the job the rank runs.
     pub(crate) fn running(mut self, program: Option<u32>) -> Rank {
         self.program = program;
+        self
+    }
+
+    /// Makes the NICs of all planes report to `reporter`.
+    #[must_use]
+    pub fn reporting_to(mut self, reporter: Reporter) -> Rank {
+        self.reporter = Some(reporter);
+        self.drivers().for_each(|driver| driver.report_to(reporter));
         self
     }
 
@@ -146,6 +157,9 @@ impl Rank {
         }
         let plane = Plane::open(&self.segment, number, self.local_rank, None)?;
         let driver = Driver::new(plane, self.me, self.limits.clone(), self.operators)?;
+        if let Some(reporter) = self.reporter {
+            driver.report_to(reporter);
+        }
         if let Some(peer) = *lost {
             driver.stop_transfers();
             driver.give_up(peer);

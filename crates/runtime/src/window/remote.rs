@@ -13,10 +13,10 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferrywire_host::HostPort;
 use ferrywire_host::memory::{lend, lend_mut};
 use ferrywire_host::nic::{Fault, Nic, Operator, Outcome, Peer, Posted, Region, Span, Ticket};
 use ferrywire_host::shm::Hold;
+use ferrywire_host::{HoldReports, HostPort};
 use ferrywire_mpi::datatype::Memory;
 
 use super::access::TargetData;
@@ -204,6 +204,8 @@ impl Window {
         let request = request.code().to_le_bytes();
         let mut answer = [0; REQUEST_BYTES];
         let (source, into) = (lend(&request), lend_mut(&mut answer));
+        // The caller may have the lock of the epochs.
+        let _held = HoldReports::new();
         // SAFETY: I1.
         let outcome = unsafe {
             comm.plane().perform(|nic, port| {
@@ -218,7 +220,9 @@ impl Window {
 
     /// Waits until the accesses to a rank, or to all, are complete. Of several failures it returns the first.
     pub(super) fn finish(&self, comm: Comm<'_>, rank: Option<u32>) -> WindowResult {
-        // Held while we wait, because another thread that flushes must wait for the same accesses.
+        // Held while we wait, because another thread that flushes must wait for the same accesses. Who hears reports may
+        // access the window.
+        let _held = HoldReports::new();
         let mut posted = self.posted();
         let mut result = Ok(());
         match rank {
@@ -250,6 +254,7 @@ impl Window {
                 post(nic, port, source.part(run.at, run.len), run.address)
             });
         }
+        let _held = HoldReports::new();
         let mut posted = self.posted();
         let accesses = posted.by_rank.entry(remote.rank).or_default();
         if accesses.len() >= POSTED_MAX {
