@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `control.rs` | control variables: the limits of the NIC, read-only |
 //! | `performance.rs` | performance variables: the levels and counters of the NIC |
-//! | `category.rs` | categories of variables |
-//! | `event.rs` | events, of which none are defined |
+//! | `category.rs` | categories of variables and events |
+//! | `event.rs` | events: overflows and refusals, as the NIC reports them |
 
 pub(crate) mod category;
 pub(crate) mod control;

@@ -21,6 +21,7 @@ const PROGRAMS: &[&str] = &[
     "epochs",
     "atomicity",
     "tool",
+    "events",
     "planes",
     "lifetimes",
     "handlers",
@@ -56,15 +57,32 @@ fn programs_run_on_any_number_of_ranks() {
 fn windows_need_no_permission_of_the_system() {
     let folder = Folder::new("aloof");
     let program = compiled(ferry_cc(), "windows", &folder);
+    let aloof = aloof(&folder);
+    for ranks in RANKS {
+        succeeded(&run_with(&program, *ranks, &[&aloof], &[]), "windows");
+    }
+}
+
+/// Accesses that the NIC of the target refuses, which sees them only where the system does not let processes reach each
+/// other's memory.
+#[test]
+fn refused_accesses_are_events() {
+    let folder = Folder::new("refusals");
+    let program = compiled(ferry_cc(), "events", &folder);
+    let aloof = aloof(&folder);
+    for ranks in [2, 5] {
+        succeeded(&run_with(&program, ranks, &[&aloof], &["refusals"]), "events");
+    }
+}
+
+/// A command that runs programs whose processes may not reach each other's memory.
+fn aloof(folder: &Folder) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tools/aloof.c");
     let aloof = folder.join("aloof");
     let mut compiler = Command::new("cc");
     let output = compiler.arg("-o").arg(&aloof).arg(source).output().expect("a compiler of C");
     succeeded(&output, "aloof");
-    let aloof = aloof.to_str().expect("a path of ours");
-    for ranks in RANKS {
-        succeeded(&run_with(&program, *ranks, &[aloof], &[]), "windows");
-    }
+    aloof.to_str().expect("a path of ours").to_owned()
 }
 
 /// Puts raise them, and they start operations. They are ours alone, so that MPICH cannot compile the program.

@@ -290,6 +290,12 @@ pub fn group_ids(number: u16) -> impl Iterator<Item = u16> {
     [messages, messages + 1, messages | MODULE_GROUP, parts, pairs, plans, partitions].into_iter()
 }
 
+/// The tag of a user message; `None` if the library sent the message for itself.
+pub fn user_tag(word: MatchWord) -> Option<u32> {
+    let group = word.group() & !MODULE_GROUP;
+    (group < PARTS && group.is_multiple_of(2)).then_some(word.tag())
+}
+
 /// Group ids for groups of some ranks; the number of the communicator is added.
 const PARTS: u16 = 0x3000;
 /// Group ids for pairs of ranks.

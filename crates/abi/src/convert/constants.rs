@@ -235,6 +235,18 @@ numbers! {
 }
 
 numbers! {
+    MPI_T_CB_REQUIRE_NONE = 0x00;
+    MPI_T_CB_REQUIRE_MPI_RESTRICTED = 0x03;
+    MPI_T_CB_REQUIRE_THREAD_SAFE = 0x0f;
+    MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE = 0x3f;
+}
+
+numbers! {
+    MPI_T_SOURCE_ORDERED = 1;
+    MPI_T_SOURCE_UNORDERED = 2;
+}
+
+numbers! {
     MPI_T_BIND_NO_OBJECT = 1;
     MPI_T_BIND_MPI_COMM = 2;
     MPI_T_BIND_MPI_DATATYPE = 3;

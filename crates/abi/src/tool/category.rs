@@ -1,8 +1,9 @@
-//! Categories of variables. The first contains the others.
+//! Categories of variables and events. The first contains the others.
 
 use std::ffi::c_int;
 
 use super::control::CONTROLS;
+use super::event::EVENTS;
 use super::performance::VARIABLES;
 use super::{error, index_of, int, item, name_of, put_text, told};
 use crate::calls::entry::answers;
@@ -26,7 +27,7 @@ pub(super) enum Category {
 }
 
 const CATEGORIES: &[(Category, &str, &str)] = &[
-    (Category::Everything, "ferrywire", "All variables of the library."),
+    (Category::Everything, "ferrywire", "All variables and events of the library."),
     (Category::Limits, "ferrywire_limits", "The limits of the NIC."),
     (Category::Matching, "ferrywire_matching", "Messages and receives that wait for each other."),
     (Category::Traffic, "ferrywire_traffic", "Traffic to and from other ranks."),
@@ -40,6 +41,11 @@ impl Category {
 
     fn variables(self) -> Vec<c_int> {
         let all = VARIABLES.iter().enumerate();
+        all.filter(|(_, it)| it.category == self).map(|(at, _)| int(at)).collect()
+    }
+
+    fn events(self) -> Vec<c_int> {
+        let all = EVENTS.iter().enumerate();
         all.filter(|(_, it)| it.category == self).map(|(at, _)| int(at)).collect()
     }
 
@@ -89,10 +95,7 @@ answers! {
     }
 
     fn MPI_T_category_get_num_events(cat_index: c_int, num_events: Out<c_int>) -> c_int {
-        told(|| {
-            find(cat_index)?;
-            num_events.put(0)
-        })
+        told(|| num_events.put(int(find(cat_index)?.events().len())))
     }
 
     fn MPI_T_category_get_cvars(cat_index: c_int, len: c_int, indices: Out<c_int>) -> c_int {
@@ -104,10 +107,7 @@ answers! {
     }
 
     fn MPI_T_category_get_events(cat_index: c_int, len: c_int, indices: Out<c_int>) -> c_int {
-        told(|| {
-            find(cat_index)?;
-            put(&[], len, indices)
-        })
+        told(|| put(&find(cat_index)?.events(), len, indices))
     }
 
     fn MPI_T_category_get_categories(cat_index: c_int, len: c_int, indices: Out<c_int>) -> c_int {

@@ -74,12 +74,13 @@ static void descriptions(void) {
     CHECK(MPI_T_cvar_get_index("nobody", &index) == MPI_T_ERR_INVALID_NAME);
 }
 
-/* Every variable is in one category, and every category but the first is in the first. */
+/* Every variable and event is in one category, and every category but the first is in the first. */
 static void categories(void) {
-    int number, variables, controls, seen[100] = {0}, found = 0, changed;
+    int number, variables, controls, types, seen[100] = {0}, found = 0, found_events = 0, changed;
     OK(MPI_T_category_get_num(&number));
     OK(MPI_T_pvar_get_num(&variables));
     OK(MPI_T_cvar_get_num(&controls));
+    OK(MPI_T_event_get_num(&types));
     for (int at = 0; at < number; at++) {
         char name[100];
         int name_len = sizeof name, own_controls, own_variables, below, events, index, indices[100];
@@ -87,7 +88,7 @@ static void categories(void) {
                                    &below));
         OK(MPI_T_category_get_index(name, &index));
         OK(MPI_T_category_get_num_events(at, &events));
-        CHECK(index == at && events == 0 && below == (at == 0 ? number - 1 : 0));
+        CHECK(index == at && below == (at == 0 ? number - 1 : 0));
         OK(MPI_T_category_get_pvars(at, 100, indices));
         for (int i = 0; i < own_variables; i++) seen[indices[i]]++;
         OK(MPI_T_category_get_cvars(at, own_controls, indices));
@@ -95,9 +96,11 @@ static void categories(void) {
         OK(MPI_T_category_get_categories(at, 100, indices));
         CHECK(at > 0 || indices[0] == 1);
         OK(MPI_T_category_get_events(at, 100, indices));
+        for (int i = 0; i < events; i++) CHECK(indices[i] >= 0 && indices[i] < types);
+        found_events += events;
     }
     for (int at = 0; at < variables; at++) CHECK(seen[at] == 1);
-    CHECK(found == controls);
+    CHECK(found == controls && found_events == types);
     OK(MPI_T_category_changed(&changed));
 }
 
@@ -114,23 +117,22 @@ static unsigned long control(const char *name) {
     return value;
 }
 
-/* There are no events, so every handle is invalid. */
-static void events(void) {
+/* Null handles are invalid, and so are indices beyond the last. */
+static void wrong_events(void) {
     MPI_T_event_registration none = NULL;
     MPI_T_event_instance nothing = NULL;
     MPI_Info info;
     MPI_Count when;
-    int number, index;
-    OK(MPI_T_event_get_num(&number));
-    CHECK(number == 0);
-    OK(MPI_T_source_get_num(&number));
-    CHECK(number == 0);
+    int events, sources, number, index;
+    OK(MPI_T_event_get_num(&events));
+    OK(MPI_T_source_get_num(&sources));
     CHECK(MPI_T_event_get_index("anything", &index) == MPI_T_ERR_INVALID_NAME);
-    CHECK(MPI_T_source_get_timestamp(0, &when) == MPI_T_ERR_INVALID_INDEX);
-    CHECK(MPI_T_event_handle_alloc(0, NULL, MPI_INFO_NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
-    CHECK(MPI_T_event_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+    CHECK(MPI_T_source_get_timestamp(sources, &when) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_event_handle_alloc(events, NULL, MPI_INFO_NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_event_handle_alloc(-1, NULL, MPI_INFO_NULL, NULL) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_event_get_info(events, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
           == MPI_T_ERR_INVALID_INDEX);
-    CHECK(MPI_T_source_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+    CHECK(MPI_T_source_get_info(sources, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
           == MPI_T_ERR_INVALID_INDEX);
     int codes[] = {
         MPI_T_enum_get_info(MPI_T_ENUM_NULL, &number, NULL, NULL),
@@ -167,7 +169,7 @@ int main(int argc, char **argv) {
     OK(MPI_T_finalize());
     descriptions();
     categories();
-    events();
+    wrong_events();
     OK(MPI_T_pvar_session_create(&session));
     OK(MPI_T_pvar_session_create(&second));
     frames = handle_of("ferrywire_frames_sent", MPI_T_PVAR_CLASS_COUNTER);

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use ferrywire_host::{bootstrap, job, stdio};
+use ferrywire_host::{HoldReports, bootstrap, job, stdio};
 use ferrywire_mpi::comm::Comm as Members;
 use ferrywire_mpi::group::Group;
 use ferrywire_runtime as runtime;
@@ -23,6 +23,7 @@ use crate::objects::communicator::Comm;
 use crate::objects::op::OPERATORS;
 use crate::objects::process::{self, Process};
 use crate::objects::request;
+use crate::tool::event;
 
 /// What keeps this process in its job.
 struct Membership {
@@ -124,7 +125,8 @@ fn join(thread_level: c_int) -> Result {
     }
     flush_when_we_panic();
     let rank = job::join(|name| std::env::var(name).ok(), OPERATORS)
-        .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?;
+        .map_err(|error| failure::internal(format!("this process cannot join its job: {error}")))?
+        .reporting_to(event::on_report);
     // Leaked, because every communicator refers to it, and the program may keep some to the end.
     let runtime: &'static runtime::Process =
         Box::leak(Box::new(runtime::Process::new(rank, COMMON + 1, has_threads)));
@@ -153,8 +155,10 @@ fn flush_when_we_panic() {
     }));
 }
 
-/// Leaves the job when all receivers have taken the messages of this rank.
+/// Leaves the job when all receivers have taken the messages of this rank. No callback of a tool runs meanwhile: the
+/// caller has the lock of the membership.
 fn leave() {
+    let _held = HoldReports::new();
     let Ok(process) = process::running() else { return };
     // A forked child that finalises, such as those of mpi4py, leaves the job to its parent.
     if !process.rank().driver().is_forked() {
