@@ -17,6 +17,7 @@ mod named;
 mod recipe;
 mod shape;
 mod signature;
+mod walk;
 
 use std::fmt;
 use std::ops::Range;

@@ -78,6 +78,24 @@ impl Datatype {
         })
     }
 
+    /// Native bytes of all whole basic types in `bytes` bytes of elements in external32.
+    pub fn native_bytes_of(&self, bytes: u64) -> u64 {
+        let signature = &self.shape().signature;
+        if signature.external_bytes == 0 {
+            return 0;
+        }
+        let (elements, mut left) =
+            (bytes / signature.external_bytes, bytes % signature.external_bytes);
+        let mut native = elements * signature.bytes;
+        let _ended: Result<(), ()> = signature.each_run(&mut |basic, count| {
+            let whole = (left / basic.external_bytes()).min(count);
+            native += whole * basic.bytes();
+            left -= whole * basic.external_bytes();
+            if whole == count { Ok(()) } else { Err(()) }
+        });
+        native
+    }
+
     /// Calls `f` with the offset of each batch of elements and its length.
     fn batches(
         &self,
