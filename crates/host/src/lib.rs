@@ -72,6 +72,7 @@ mod wait_policy;
 
 /// The types of the NIC that this interface uses.
 pub use ferrywire_nic as nic;
+pub use sys::file;
 pub use {
     around::{wait_around, wait_for_around},
     coalesced::Coalesced,

@@ -5,6 +5,6 @@ mod domains;
 mod view;
 mod window_ranges;
 
-pub use domains::{Domains, choose_aggregators};
+pub use domains::{Domains, are_worth_gathering, choose_aggregators};
 pub use view::{FileRange, View, ViewError};
 pub use window_ranges::{WindowRanges, runs_of};

@@ -14,6 +14,7 @@
 //! | `counter.rs` | counters that requests wait for |
 //! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
 //! | `window.rs` | windows: memory that other ranks reach |
+//! | `file.rs` | files |
 //! | `failure.rs` | conversion of the NIC's faults to errors |
 //! | `fault_tolerance.rs` | revoke, shrink and agree, when ranks have died |
 
@@ -25,6 +26,7 @@ mod comm_create;
 mod counter;
 mod failure;
 mod fault_tolerance;
+mod file;
 mod plane;
 mod process;
 mod topology;
@@ -37,6 +39,10 @@ pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
 pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
+pub use file::{
+    File, FileAccess, FileCreation, FileError, FileHints, FileMode, FilePosition, OpenRequest,
+    Trouble, Whence,
+};
 pub use plane::Plane;
 pub use process::{Lost, Process};
 pub use window::{

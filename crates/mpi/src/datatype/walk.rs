@@ -31,18 +31,18 @@ impl Datatype {
 
     /// The same type with other sizes of its basic types, as bytes without a meaning: what it is in a file whose
     /// representation differs from that of memory. `bytes_of` has the size of predefined types there.
-    pub fn resized_basics<E: From<Error>>(
+    pub fn resized_basics(
         &self,
-        bytes_of: &mut impl FnMut(&Datatype) -> Result<u64, E>,
-    ) -> Result<Datatype, E> {
+        bytes_of: &mut impl FnMut(&Datatype) -> u64,
+    ) -> Result<Datatype, Error> {
         if self.predefined().is_some() {
             let byte = Datatype::by_name("MPI_BYTE").expect("it is predefined");
-            let bytes = i64::try_from(bytes_of(self)?).map_err(|_| Error::TooLarge)?;
-            return Ok(byte.contiguous(bytes)?);
+            let bytes = i64::try_from(bytes_of(self)).map_err(|_| Error::TooLarge)?;
+            return byte.contiguous(bytes);
         }
         let parts = self.recipe().datatypes();
         let parts = parts.iter().map(|part| part.resized_basics(bytes_of));
-        let parts = parts.collect::<Result<Vec<_>, E>>()?;
+        let parts = parts.collect::<Result<Vec<_>, Error>>()?;
         let of = || &parts[0];
         Ok(match self.recipe() {
             Recipe::Named { .. }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::view::FileRange;
+
 /// Parts of a file without gaps between them, one for each aggregator: the rank that accesses it for all.
 #[derive(Clone, Debug)]
 pub struct Domains {
@@ -41,6 +43,20 @@ impl Domains {
         let end = if aligned > start { aligned } else { end };
         start..end.min(part.end)
     }
+}
+
+/// Adjacent accesses of at least this many bytes are not worth to be brought together.
+const LARGE_BYTES_MIN: u64 = 256 << 10;
+
+/// Whether it is worth to bring the accesses of several ranks together, which are within these bounds: they interleave,
+/// or touch and are small.
+pub fn are_worth_gathering(bounds: &[FileRange]) -> bool {
+    let mut bounds = bounds.to_vec();
+    bounds.sort_unstable_by_key(|range| range.offset);
+    bounds.windows(2).any(|pair| {
+        let small = pair.iter().any(|range| range.bytes < LARGE_BYTES_MIN);
+        pair[1].offset < pair[0].end() || small && pair[1].offset == pair[0].end()
+    })
 }
 
 /// The ranks that access the file, in their order: one of each host, or `wanted` of them, evenly from all hosts.
@@ -92,6 +108,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn accesses_that_interleave_or_are_small_neighbours_are_gathered() {
+        let gathers = |bounds: &[(u64, u64)]| {
+            let bounds = bounds.iter().map(|&(offset, bytes)| FileRange { offset, bytes });
+            are_worth_gathering(&bounds.collect::<Vec<_>>())
+        };
+        assert!(!gathers(&[(0, 10)]));
+        assert!(gathers(&[(10, 10), (0, 10)]));
+        assert!(!gathers(&[(11, 10), (0, 10)]));
+        assert!(gathers(&[(1 << 20, 1 << 20), (0, 1 << 21)]));
+        assert!(!gathers(&[(1 << 20, 1 << 20), (0, 1 << 20)]));
+        assert!(gathers(&[(1 << 20, 10), (0, 1 << 20)]));
     }
 
     #[test]
