@@ -5,6 +5,7 @@ pub(crate) mod communicators;
 pub(crate) mod datatypes;
 pub(crate) mod entry;
 pub(crate) mod environment;
+pub(crate) mod files;
 pub(crate) mod point_to_point;
 pub(crate) mod topologies;
 pub(crate) mod unsupported;

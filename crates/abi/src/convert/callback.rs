@@ -8,6 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::convert::constants::MPI_ERR_COUNT;
 use crate::convert::status::Status;
 use crate::convert::types::{
     MPI_Aint, MPI_Count, MPI_Datatype, MPI_Offset, MPI_Status, MPI_T_cb_safety,
@@ -38,6 +39,13 @@ pub(crate) type CopyCall =
     unsafe fn(*const (), usize, c_int, *mut c_void, *mut c_void) -> (c_int, Option<*mut c_void>);
 /// Deletes an attribute: the function, the handle of the object, the key, the value, the extra state.
 pub(crate) type DeleteCall = unsafe fn(*const (), usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// Converts elements for a file: the function, the elements, their datatype and number, the bytes of the file, the extra
+/// state.
+pub(crate) type ConversionCall =
+    unsafe fn(*const (), *mut c_void, MPI_Datatype, u64, *mut c_void, *mut c_void) -> c_int;
+/// The extent of a datatype in a file: the function, the datatype, the extra state. Returns the error code and the extent.
+pub(crate) type ExtentCall = unsafe fn(*const (), MPI_Datatype, *mut c_void) -> (c_int, MPI_Aint);
 
 /// MPI_User_function.
 pub(crate) type OperatorFunction =
@@ -191,6 +199,55 @@ standard! {
             let code =
                 unsafe { function(object, key, extra, value, &raw mut copied, &raw mut wanted) };
             (code, (wanted != 0).then_some(copied))
+        }
+    }
+
+    ConversionFunction as ConversionCall {
+        unsafe fn call(
+            function: *const (),
+            elements: *mut c_void,
+            datatype: MPI_Datatype,
+            count: u64,
+            in_file: *mut c_void,
+            extra: *mut c_void,
+        ) -> c_int {
+            // SAFETY: I1.
+            let function: ConversionFunction = unsafe { of_type(function) };
+            let Ok(count) = c_int::try_from(count) else { return MPI_ERR_COUNT };
+            // SAFETY: the caller's promise.
+            unsafe { function(elements, datatype, count, in_file, 0, extra) }
+        }
+    }
+
+    LargeConversionFunction as ConversionCall {
+        unsafe fn call(
+            function: *const (),
+            elements: *mut c_void,
+            datatype: MPI_Datatype,
+            count: u64,
+            in_file: *mut c_void,
+            extra: *mut c_void,
+        ) -> c_int {
+            // SAFETY: I1.
+            let function: LargeConversionFunction = unsafe { of_type(function) };
+            let count = count.cast_signed();
+            // SAFETY: the caller's promise.
+            unsafe { function(elements, datatype, count, in_file, 0, extra) }
+        }
+    }
+
+    ExtentFunction as ExtentCall {
+        unsafe fn call(
+            function: *const (),
+            datatype: MPI_Datatype,
+            extra: *mut c_void,
+        ) -> (c_int, MPI_Aint) {
+            // SAFETY: I1.
+            let function: ExtentFunction = unsafe { of_type(function) };
+            let mut extent = 0;
+            // SAFETY: the caller's promise.
+            let code = unsafe { function(datatype, &raw mut extent, extra) };
+            (code, extent)
         }
     }
 

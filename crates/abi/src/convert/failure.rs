@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrywire_host::nic::Peer;
+use ferrywire_mpi::datatype;
 use ferrywire_runtime::{self as runtime, CreateError};
 
 use crate::convert::constants::{
-    MPI_ERR_COMM, MPI_ERR_GROUP, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_OTHER,
-    MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_OPERATION, MPIX_ERR_PROC_FAILED,
-    MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
+    MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_CONVERSION, MPI_ERR_COUNT, MPI_ERR_GROUP, MPI_ERR_IN_STATUS,
+    MPI_ERR_LASTCODE, MPI_ERR_OTHER, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION,
+    MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
 };
 use crate::convert::status::Status;
 
@@ -140,6 +141,24 @@ impl From<CreateError> for Failure {
             CreateError::NoFreeNumber => MPI_ERR_OTHER,
             CreateError::NotInGroup | CreateError::GroupOutside => MPI_ERR_GROUP,
             CreateError::NoRemoteGroup | CreateError::GroupsOverlap => MPI_ERR_COMM,
+        };
+        Failure::new(class, error.to_string())
+    }
+}
+
+impl From<datatype::Error> for Failure {
+    #[cold]
+    fn from(error: datatype::Error) -> Failure {
+        let class = match error {
+            datatype::Error::NegativeCount | datatype::Error::TooLarge => MPI_ERR_COUNT,
+            datatype::Error::Pair => MPI_ERR_TYPE,
+            datatype::Error::Unrepresentable => MPI_ERR_CONVERSION,
+            datatype::Error::Dimensions
+            | datatype::Error::Outside
+            | datatype::Error::Distribution
+            | datatype::Error::Grid
+            | datatype::Error::Precision
+            | datatype::Error::Size => MPI_ERR_ARG,
         };
         Failure::new(class, error.to_string())
     }

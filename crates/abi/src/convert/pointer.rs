@@ -5,7 +5,9 @@
 //!       it is null, or it points to as many valid items as the call is told, and no other code writes there
 //!       during the call.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use crate::convert::constants::MPI_ERR_ARG;
 use crate::convert::failure::{Failure, Result};
@@ -157,6 +159,16 @@ impl Text {
         // SAFETY: I1: the string ends with a zero.
         let text = unsafe { CStr::from_ptr(self.0) };
         Ok(text.to_string_lossy().into_owned())
+    }
+
+    /// The name of a file: any bytes.
+    pub(crate) fn path(self) -> Result<PathBuf> {
+        if self.0.is_null() {
+            return Err(null_pointer());
+        }
+        // SAFETY: I1: the string ends with a zero.
+        let text = unsafe { CStr::from_ptr(self.0) };
+        Ok(OsStr::from_bytes(text.to_bytes()).into())
     }
 }
 

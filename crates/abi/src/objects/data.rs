@@ -20,6 +20,9 @@ use crate::convert::sizes::{self, Wide};
 use crate::convert::types::MPI_Datatype;
 use crate::objects::datatype;
 
+/// Blocks of this length are accessed one by one rather than packed.
+const LONG_BLOCK_BYTES: u64 = 4096;
+
 /// Elements in memory of the program.
 #[derive(Clone)]
 pub(crate) struct Data {
@@ -124,6 +127,14 @@ impl Data {
         &self,
         fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        self.fill_part(|bytes| fill(bytes).map(|()| self.bytes)).map(|_| ())
+    }
+
+    /// Fills the first bytes of the data, of which `fill` says how many they are.
+    pub(crate) fn fill_part<E>(
+        &self,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<u64, E>,
+    ) -> std::result::Result<u64, E> {
         match (&self.datatype, usize::try_from(self.bytes)) {
             (None, Ok(len)) if len > 0 => {
                 // SAFETY: I1.
@@ -131,11 +142,50 @@ impl Data {
             }
             _ => {
                 let mut packed = room(self.bytes);
-                fill(&mut packed)?;
-                self.unpack(&packed);
-                Ok(())
+                let filled = fill(&mut packed)?;
+                let len = usize::try_from(filled).unwrap_or(usize::MAX).min(packed.len());
+                self.unpack(&packed[..len]);
+                Ok(filled)
             }
         }
+    }
+
+    /// The blocks of the data, if they are long enough that it does not pay to pack them.
+    pub(crate) fn pieces(&self) -> Option<Vec<&[u8]>> {
+        let blocks = self.long_blocks()?;
+        let slices = blocks.into_iter().map(|(at, len)| {
+            // SAFETY: I1.
+            unsafe { std::slice::from_raw_parts(at.cast_const(), len) }
+        });
+        Some(slices.collect())
+    }
+
+    /// The same for data to be written. Blocks of such data do not overlap.
+    pub(crate) fn pieces_mut(&mut self) -> Option<Vec<&mut [u8]>> {
+        let blocks = self.long_blocks()?;
+        let slices = blocks.into_iter().map(|(at, len)| {
+            // SAFETY: I1.
+            unsafe { std::slice::from_raw_parts_mut(at, len) }
+        });
+        Some(slices.collect())
+    }
+
+    fn long_blocks(&self) -> Option<Vec<(*mut u8, usize)>> {
+        let datatype = self.datatype.as_ref()?;
+        let count = datatype.block_count().checked_mul(self.count)?;
+        if self.bytes.checked_div(count)? < LONG_BLOCK_BYTES {
+            return None;
+        }
+        let mut blocks = Vec::new();
+        let mut base = 0_i64;
+        for _ in 0..self.count {
+            datatype.each_block(0, datatype.size(), &mut |offset, bytes| {
+                let at = User(self.address).at(base.wrapping_add(offset));
+                blocks.push((at, usize::try_from(bytes).expect("it is in memory")));
+            });
+            base = base.wrapping_add(datatype.extent());
+        }
+        Some(blocks)
     }
 
     /// Packs the data into lent memory of the same length.

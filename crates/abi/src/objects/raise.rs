@@ -3,10 +3,13 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use crate::convert::constants::MPI_FILE_NULL;
 use crate::convert::failure::{self, Failure, Owner, Result};
-use crate::convert::types::{MPI_Comm, MPI_Session, MPI_Win};
+use crate::convert::pointer::Out;
+use crate::convert::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
 use crate::objects::comm;
 use crate::objects::error;
+use crate::objects::file;
 use crate::objects::process;
 use crate::objects::session;
 use crate::objects::window;
@@ -17,6 +20,7 @@ pub(crate) enum Raised {
     Comm(MPI_Comm),
     Win(MPI_Win),
     Session(MPI_Session),
+    File(MPI_File),
 }
 
 impl From<MPI_Comm> for Raised {
@@ -37,11 +41,25 @@ impl From<MPI_Session> for Raised {
     }
 }
 
+impl From<MPI_File> for Raised {
+    fn from(file: MPI_File) -> Raised {
+        Raised::File(file)
+    }
+}
+
+/// A call that opens or closes a file.
+impl From<Out<MPI_File>> for Raised {
+    fn from(file: Out<MPI_File>) -> Raised {
+        Raised::File(file.get().unwrap_or(MPI_FILE_NULL))
+    }
+}
+
 impl Raised {
     fn owner(self) -> Option<Arc<dyn Owner>> {
         Some(match self {
             Raised::Comm(comm) => comm::share_of(comm).ok()? as Arc<dyn Owner>,
             Raised::Win(win) => window::share_of(win).ok()? as Arc<dyn Owner>,
+            Raised::File(file) => file::owner_of(file),
             Raised::Session(session) => session::share_of(session).ok()? as Arc<dyn Owner>,
         })
     }

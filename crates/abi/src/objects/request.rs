@@ -234,7 +234,9 @@ impl Request {
                 Ok(Next::Over(status)) => Progress::Over(status),
                 Ok(Next::Then(posted)) => Progress::of(posted),
                 Err(failure) => {
-                    self.failure = Some(failure.of(self.comm.owner()));
+                    // The failure of an access to a file belongs to the file.
+                    let owner = failure.owner().unwrap_or_else(|| self.comm.owner());
+                    self.failure = Some(failure.of(owner));
                     Progress::Over(Status::EMPTY)
                 }
             };

@@ -10,7 +10,7 @@ use crate::calls::entry::entries;
 use crate::convert::argument::PeerRank;
 use crate::convert::constants::{
     MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE,
-    MPI_ERR_ARG, MPI_ERR_CONVERSION, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ORDER_C, MPI_ORDER_FORTRAN,
+    MPI_ERR_ARG, MPI_ORDER_C, MPI_ORDER_FORTRAN,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{In, Out};
@@ -134,34 +134,17 @@ entries! {
 
 /// Returns a datatype that was constructed with counts of this size.
 fn give<Size>(newtype: Out<MPI_Datatype>, made: std::result::Result<Datatype, Error>) -> Result {
-    let mut made = made.map_err(refused)?;
+    let mut made = made?;
     if size_of::<Size>() == size_of::<MPI_Count>() {
         made = made.with_large_counts();
     }
     newtype.put(expose(made, false))
 }
 
-/// Converts every error of datatypes to an error class.
-#[cold]
-pub(crate) fn refused(error: Error) -> Failure {
-    let class = match error {
-        Error::NegativeCount | Error::TooLarge => MPI_ERR_COUNT,
-        Error::Pair => MPI_ERR_TYPE,
-        Error::Unrepresentable => MPI_ERR_CONVERSION,
-        Error::Dimensions
-        | Error::Outside
-        | Error::Distribution
-        | Error::Grid
-        | Error::Precision
-        | Error::Size => MPI_ERR_ARG,
-    };
-    Failure::new(class, error.to_string())
-}
-
 /// A number of blocks, as the length of arrays.
 fn blocks(count: impl Wide) -> Result<usize> {
     let count = sizes::count(count)?;
-    usize::try_from(count).map_err(|_| refused(Error::TooLarge))
+    usize::try_from(count).map_err(|_| Error::TooLarge.into())
 }
 
 fn order_of(order: c_int) -> Result<Order> {

@@ -4,7 +4,6 @@ use std::ffi::c_int;
 
 use ferrywire_mpi::datatype::{Datatype, TypeClass};
 
-use crate::calls::datatypes::constructor::refused;
 use crate::calls::entry::entries;
 use crate::convert::constants::{
     MPI_DATATYPE_NULL, MPI_ERR_ARG, MPI_ERR_TYPE, MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER,
@@ -17,15 +16,15 @@ use crate::objects::datatype::{expose, find};
 
 entries! {
     fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(expose(Datatype::f90_real(asked(p), asked(r)).map_err(refused)?, true))
+        newtype.put(expose(Datatype::f90_real(asked(p), asked(r))?, true))
     }
 
     fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(expose(Datatype::f90_complex(asked(p), asked(r)).map_err(refused)?, true))
+        newtype.put(expose(Datatype::f90_complex(asked(p), asked(r))?, true))
     }
 
     fn MPI_Type_create_f90_integer(r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(expose(Datatype::f90_integer(r).map_err(refused)?, true))
+        newtype.put(expose(Datatype::f90_integer(r)?, true))
     }
 
     fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: Out<MPI_Datatype>) {
@@ -33,7 +32,7 @@ entries! {
         // A negative size matches no type.
         let bytes = u64::try_from(size).unwrap_or(u64::MAX);
         let found = Datatype::match_size(class, bytes);
-        let found = found.map_err(|error| refused(error).during(format_args!(" of {size} bytes")))?;
+        let found = found.map_err(|error| Failure::from(error).during(format_args!(" of {size} bytes")))?;
         datatype.put(expose(found, true))
     }
 

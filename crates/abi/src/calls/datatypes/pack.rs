@@ -9,7 +9,6 @@
 
 use std::ops::Range;
 
-use crate::calls::datatypes::constructor::refused;
 use crate::calls::entry::entries;
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TRUNCATE, MPI_ERR_UNSUPPORTED_DATAREP,
@@ -64,7 +63,7 @@ entries! {
         if bytes > 0 {
             let from = User::new(inbuf.address(), datatype)?;
             let packed = datatype.pack_external(count, &from, written(outbuf, &place)?);
-            packed.map_err(refused)?;
+            packed?;
         }
         advance(position, place)
     }
@@ -80,7 +79,7 @@ entries! {
         if bytes > 0 {
             let mut into = User::new(outbuf.address(), datatype)?;
             let unpacked = datatype.unpack_external(count, read(inbuf, &place)?, &mut into);
-            unpacked.map_err(refused)?;
+            unpacked?;
         }
         advance(position, place)
     }

@@ -1,15 +1,13 @@
-//! Error handlers of communicators, windows and sessions, and of files, which are not implemented yet.
+//! Error handlers of communicators, windows, files and sessions.
 
 use std::ffi::c_int;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::calls::entry::entries;
 use crate::convert::callback::ErrorFunction;
 use crate::convert::constants::{
-    MPI_ERR_FILE, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
-    MPI_FILE_NULL,
+    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_FILE_NULL,
 };
-use crate::convert::failure::{Failure, Result};
+use crate::convert::failure::Result;
 use crate::convert::handle;
 use crate::convert::pointer::Out;
 use crate::convert::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
@@ -17,17 +15,16 @@ use crate::objects::comm;
 use crate::objects::errhandler::{
     ErrhandlerKind, Handler, UserErrhandler, call, create, expose, find, free,
 };
+use crate::objects::file;
 use crate::objects::raise;
 use crate::objects::session;
 use crate::objects::window;
 
-/// The default error handler of files.
-static FILES: Mutex<Handler> = Mutex::new(Handler::Return);
-
-fn of_file(file: MPI_File) -> Result<MutexGuard<'static, Handler>> {
-    match file {
-        MPI_FILE_NULL => Ok(FILES.lock().unwrap_or_else(PoisonError::into_inner)),
-        _ => Err(Failure::new(MPI_ERR_FILE, "invalid file handle")),
+/// The error handler of a file, or the default one for MPI_FILE_NULL.
+fn handler_of(handle: MPI_File) -> Result<Handler> {
+    match handle {
+        MPI_FILE_NULL => Ok(file::default_handler().clone()),
+        open => Ok(file::find(open)?.handler()),
     }
 }
 
@@ -84,18 +81,21 @@ entries! {
         create(ErrhandlerKind::File, file_errhandler_fn, errhandler)
     }
 
-    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
-        *of_file(file)? = find(ErrhandlerKind::File, errhandler)?;
+    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) on file {
+        let handler = find(ErrhandlerKind::File, errhandler)?;
+        match file {
+            MPI_FILE_NULL => *file::default_handler() = handler,
+            open => file::find(open)?.set_handler(handler),
+        }
         Ok(())
     }
 
-    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
-        errhandler.put(expose(&*of_file(file)?))
+    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) on file {
+        errhandler.put(expose(&handler_of(file)?))
     }
 
-    fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) {
-        let handler = of_file(fh)?.clone();
-        call_or_abort(&handler, fh.0, errorcode);
+    fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) on fh {
+        call_or_abort(&handler_of(fh)?, fh.0, errorcode);
         Ok(())
     }
 
