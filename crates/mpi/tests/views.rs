@@ -106,8 +106,9 @@ proptest! {
     fn ranges_are_the_bytes_written_out(
         plain in plain(), displacement in 0_u64..50, position in 0_u64..90, bytes in 0_u64..90,
     ) {
-        let view = View::new(displacement, &named("MPI_BYTE"), plain.datatype.clone()).expect("a view");
-        prop_assume!(!plain.offsets.is_empty());
+        let view = View::new(displacement, &named("MPI_BYTE"), plain.datatype.clone(), true);
+        prop_assume!(!plain.offsets.is_empty() && view.is_ok());
+        let view = view.expect("it was tested");
         let all = written_out(&plain, displacement, 400);
         let at = usize::try_from(position).expect("small");
         let wanted = &all[at..at + usize::try_from(bytes).expect("small")];
@@ -142,19 +143,29 @@ proptest! {
 #[test]
 fn what_is_no_view() {
     let (byte, int) = (named("MPI_BYTE"), named("MPI_INT"));
-    let error = |etype: &Datatype, filetype: Datatype| View::new(0, etype, filetype).err();
+    let error = |etype: &Datatype, filetype: Datatype| View::new(0, etype, filetype, false).err();
     let bytes = |count| byte.contiguous(count).expect("bytes");
     assert_eq!(error(&bytes(0), int.clone()), Some(ViewError::EmptyEtype));
     assert_eq!(error(&int, bytes(6)), Some(ViewError::NotOfEtypes));
     let before = int.hindexed(&[1], &[-4]).expect("a type");
     assert_eq!(error(&int, before), Some(ViewError::Backwards));
     assert_eq!(error(&int, int.contiguous(0).expect("a type")), None);
+    let decreasing = int.indexed(&[1, 1], &[3, 0]).expect("a type");
+    assert_eq!(error(&int, decreasing.clone()), Some(ViewError::Decreasing));
+    assert_eq!(error(&decreasing, decreasing.clone()), Some(ViewError::Decreasing));
+    let row = decreasing.vector(3, 2, 9).expect("a type");
+    assert_eq!(error(&int, row), Some(ViewError::Decreasing));
+    let overlapping = int.indexed(&[3, 1], &[0, 1]).expect("a type");
+    assert_eq!(error(&int, overlapping.clone()), Some(ViewError::Overlapping));
+    assert!(View::new(0, &int, overlapping, true).is_ok());
+    let interleaved = int.vector(2, 1, 4).expect("a type").resized(0, 4).expect("a type");
+    assert_eq!(error(&int, interleaved), None);
 }
 
 #[test]
 fn what_is_too_far_has_no_bounds() {
     let far = named("MPI_BYTE").resized(0, 1 << 40).expect("a type");
-    let view = View::new(7, &named("MPI_BYTE"), far).expect("a view");
+    let view = View::new(7, &named("MPI_BYTE"), far, false).expect("a view");
     assert!(view.bounds(1 << 22, 1).is_some());
     assert!(view.bounds(1 << 23, 1).is_none());
     assert!(view.bounds(u64::MAX, 1).is_none());

@@ -17,11 +17,19 @@ impl Datatype {
         self.shape().layout.block_count()
     }
 
-    /// Whether the blocks of an element are in the order of their offsets and do not overlap, and so are those of several
-    /// elements in a row.
+    /// Whether no block of an element begins before the one before it in the order of packing.
+    pub fn has_rising_blocks(&self) -> bool {
+        self.shape().layout.rises(0, &mut self.true_lb(), |start, _| start)
+    }
+
+    /// Whether no block of an element begins before the end of the one before it in the order of packing.
+    pub fn has_separate_blocks(&self) -> bool {
+        self.shape().layout.rises(0, &mut self.true_lb(), |_, end| end)
+    }
+
+    /// Whether that also holds for the blocks of several elements in a row.
     pub fn is_ascending(&self) -> bool {
-        let mut end = self.true_lb();
-        self.shape().layout.ascends(0, &mut end) && self.true_extent() <= self.extent()
+        self.has_separate_blocks() && self.true_extent() <= self.extent()
     }
 
     /// Bytes of an element that are before `offset`. The type is ascending.
@@ -189,37 +197,40 @@ impl Layout {
         }
     }
 
-    /// Whether each block begins at `end` or later, where the one before it ends. `end` gets the end of the last.
-    fn ascends(&self, base: i64, end: &mut i64) -> bool {
-        let ascends = |block: &Block, end: &mut i64| {
+    /// Whether each block begins at `least` or later, which `then` sets from the beginning and the end of a block for the
+    /// next.
+    fn rises(&self, base: i64, least: &mut i64, then: fn(i64, i64) -> i64) -> bool {
+        let block_rises = |block: &Block, least: &mut i64| {
             let start = base.wrapping_add(block.offset);
-            let follows = start >= *end;
-            *end = start.wrapping_add(block.bytes.cast_signed());
-            follows
+            let rises = start >= *least;
+            *least = then(start, start.wrapping_add(block.bytes.cast_signed()));
+            rises
         };
-        // If the second of several equal parts follows the first, the others follow, too.
-        let row = |first: bool, second: bool, (count, stride): (u64, i64), end: &mut i64| {
-            *end = end.wrapping_add(stride.wrapping_mul(count.saturating_sub(2).cast_signed()));
-            first && (count < 2 || second)
+        // If the second of several equal parts rises from the first, so do the others.
+        let last = |(count, stride): (u64, i64), least: &mut i64| {
+            let others = count.saturating_sub(2).cast_signed();
+            *least = least.wrapping_add(stride.wrapping_mul(others));
         };
         match self {
             Layout::Empty => true,
-            Layout::Block(block) => ascends(block, end),
-            Layout::Two(blocks) => blocks.iter().all(|block| ascends(block, end)),
-            Layout::Blocks(blocks) => blocks.iter().all(|block| ascends(block, end)),
+            Layout::Block(block) => block_rises(block, least),
+            Layout::Two(blocks) => blocks.iter().all(|block| block_rises(block, least)),
+            Layout::Blocks(blocks) => blocks.iter().all(|block| block_rises(block, least)),
             Layout::Strided { first, count, stride } => {
-                let follows = ascends(first, end);
                 let second = Block { offset: first.offset.wrapping_add(*stride), ..*first };
-                let next = *count < 2 || ascends(&second, end);
-                row(follows, next, (*count, *stride), end)
+                let rises =
+                    block_rises(first, least) && (*count < 2 || block_rises(&second, least));
+                last((*count, *stride), least);
+                rises
             }
             Layout::Loop { offset, count, stride, each } => {
                 let base = base.wrapping_add(*offset);
-                let follows = *count == 0 || each.ascends(base, end);
-                let next = *count < 2 || each.ascends(base.wrapping_add(*stride), end);
-                row(follows, next, (*count, *stride), end)
+                let rises = each.rises(base, least, then)
+                    && (*count < 2 || each.rises(base.wrapping_add(*stride), least, then));
+                last((*count, *stride), least);
+                rises
             }
-            Layout::Sequence(parts) => parts.iter().all(|part| part.ascends(base, end)),
+            Layout::Sequence(parts) => parts.iter().all(|part| part.rises(base, least, then)),
         }
     }
 

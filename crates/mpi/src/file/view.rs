@@ -30,8 +30,12 @@ pub enum ViewError {
     EmptyEtype,
     /// The filetype does not consist of etypes.
     NotOfEtypes,
-    /// The filetype has bytes before its beginning, or its extent is negative.
+    /// A type has bytes before its beginning, or its extent is negative.
     Backwards,
+    /// The displacements in a type decrease.
+    Decreasing,
+    /// A type has the same byte twice, and the file may be written.
+    Overlapping,
 }
 
 impl fmt::Display for ViewError {
@@ -41,7 +45,11 @@ impl fmt::Display for ViewError {
             ViewError::NotOfEtypes => {
                 "the size of the filetype is not a multiple of that of the etype"
             }
-            ViewError::Backwards => "the filetype has negative displacements",
+            ViewError::Backwards => "the etype or the filetype has negative displacements",
+            ViewError::Decreasing => "the displacements in the etype or the filetype decrease",
+            ViewError::Overlapping => {
+                "the etype or the filetype has bytes twice, which only a file that is read may have"
+            }
         })
     }
 }
@@ -59,8 +67,14 @@ pub struct View {
 }
 
 impl View {
-    /// The view that repeats `filetype`, which consists of elements of `etype`.
-    pub fn new(displacement: u64, etype: &Datatype, filetype: Datatype) -> Result<View, ViewError> {
+    /// The view that repeats `filetype`, which consists of elements of `etype`. Only a file that is not written
+    /// `may_overlap`.
+    pub fn new(
+        displacement: u64,
+        etype: &Datatype,
+        filetype: Datatype,
+        may_overlap: bool,
+    ) -> Result<View, ViewError> {
         let etype_bytes = etype.size();
         if etype_bytes == 0 {
             return Err(ViewError::EmptyEtype);
@@ -68,8 +82,16 @@ impl View {
         if !filetype.size().is_multiple_of(etype_bytes) {
             return Err(ViewError::NotOfEtypes);
         }
-        if filetype.size() > 0 && filetype.true_lb() < 0 || filetype.extent() < 0 {
-            return Err(ViewError::Backwards);
+        for part in [etype, &filetype] {
+            if part.size() > 0 && part.true_lb() < 0 || part.extent() < 0 {
+                return Err(ViewError::Backwards);
+            }
+            if !part.has_rising_blocks() {
+                return Err(ViewError::Decreasing);
+            }
+            if !may_overlap && !part.has_separate_blocks() {
+                return Err(ViewError::Overlapping);
+            }
         }
         let is_ascending = filetype.is_ascending();
         Ok(View { displacement, etype_bytes, filetype, is_ascending })

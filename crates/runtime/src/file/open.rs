@@ -96,7 +96,7 @@ impl Comm<'_> {
         let shared_pointer = self.create_window(word_at_first(me))?;
         shared_pointer.lock_all(false)?;
         let byte = Datatype::by_name("MPI_BYTE").expect("it is predefined");
-        let view = View::new(0, &byte, byte.clone()).expect("all bytes of the file");
+        let view = View::new(0, &byte, byte.clone(), false).expect("all bytes of the file");
         let file = File {
             file,
             path: request.path.into(),

@@ -2,22 +2,24 @@
 
 use std::ffi::{c_int, c_void};
 
-use ferrywire_mpi::file::View;
+use ferrywire_mpi::file::{View, ViewError};
 use ferrywire_runtime::Whence;
 
 use crate::calls::entry::entries;
 use crate::calls::files::file::set_hints;
-use crate::convert::callback::{ConversionFunction, ExtentFunction, LargeConversionFunction};
+use crate::convert::callback::{
+    Callback, ConversionCall, ConversionFunction, ExtentFunction, LargeConversionFunction,
+};
 use crate::convert::constants::{
-    MPI_ERR_ARG, MPI_MAX_DATAREP_STRING, MPI_MODE_SEQUENTIAL, MPI_SEEK_CUR, MPI_SEEK_END,
-    MPI_SEEK_SET,
+    MPI_ERR_ARG, MPI_ERR_IO, MPI_FILE_NULL, MPI_MAX_DATAREP_STRING, MPI_MODE_SEQUENTIAL,
+    MPI_SEEK_CUR, MPI_SEEK_END, MPI_SEEK_SET,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::pointer::{Out, Text, TextOut};
 use crate::convert::sizes;
 use crate::convert::types::{MPI_Datatype, MPI_File, MPI_Info, MPI_Offset};
 use crate::objects::datatype;
-use crate::objects::file::{ViewTypes, find};
+use crate::objects::file::{self, ViewTypes, find};
 use crate::objects::info;
 use crate::objects::representation::{self, ExtraState, UserRepresentation};
 
@@ -36,7 +38,8 @@ entries! {
         let disp = current.filter(|_| disp == MPI_DISPLACEMENT_CURRENT).unwrap_or(disp);
         let checked = types(etype, filetype, datarep).and_then(|types| {
             let hints = info::hints(info)?;
-            let view = view_of(disp, &types)?;
+            let may_overlap = object.check_writable().is_err();
+            let view = view_of(disp, &types, may_overlap)?;
             Ok((types, view, hints))
         });
         let (types, view, hints) = checked.map_err(|failure| object.refuse(failure))?;
@@ -71,9 +74,7 @@ entries! {
         dtype_file_extent_fn: Option<ExtentFunction>, extra_state: *mut c_void,
     ) {
         let (read, write) = (read_conversion_fn.map(Into::into), write_conversion_fn.map(Into::into));
-        let (name, extent) = (datarep.get()?, extent_function(dtype_file_extent_fn)?.into());
-        let extra = ExtraState(extra_state);
-        representation::register(UserRepresentation { name, read, write, extent, extra })
+        register(datarep, (read, write), dtype_file_extent_fn, extra_state)
     }
 
     fn MPI_Register_datarep_c(
@@ -82,9 +83,7 @@ entries! {
         dtype_file_extent_fn: Option<ExtentFunction>, extra_state: *mut c_void,
     ) {
         let (read, write) = (read_conversion_fn.map(Into::into), write_conversion_fn.map(Into::into));
-        let (name, extent) = (datarep.get()?, extent_function(dtype_file_extent_fn)?.into());
-        let extra = ExtraState(extra_state);
-        representation::register(UserRepresentation { name, read, write, extent, extra })
+        register(datarep, (read, write), dtype_file_extent_fn, extra_state)
     }
 
     fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) on fh {
@@ -129,15 +128,21 @@ fn types(etype: MPI_Datatype, filetype: MPI_Datatype, datarep: Text) -> Result<V
     Ok(ViewTypes { etype: etype?, filetype: filetype?, representation })
 }
 
-fn view_of(displacement: MPI_Offset, types: &ViewTypes) -> Result<View> {
+fn view_of(displacement: MPI_Offset, types: &ViewTypes, may_overlap: bool) -> Result<View> {
     let displacement = u64::try_from(displacement).map_err(|_| {
         let why = format!("invalid displacement {displacement}; it must not be negative");
         Failure::new(MPI_ERR_ARG, why)
     })?;
     let etype = types.representation.in_file(&types.etype)?;
     let filetype = types.representation.in_file(&types.filetype)?;
-    View::new(displacement, &etype, filetype)
-        .map_err(|error| Failure::new(MPI_ERR_ARG, error.to_string()))
+    View::new(displacement, &etype, filetype, may_overlap).map_err(|error| {
+        let class = match error {
+            ViewError::EmptyEtype | ViewError::NotOfEtypes => MPI_ERR_ARG,
+            // The standard names no class for these. Other implementations have this one.
+            ViewError::Backwards | ViewError::Decreasing | ViewError::Overlapping => MPI_ERR_IO,
+        };
+        Failure::new(class, error.to_string())
+    })
 }
 
 fn whence_of(whence: c_int) -> Result<Whence> {
@@ -159,8 +164,22 @@ pub(super) fn etype_at(offset: MPI_Offset) -> Result<u64> {
     })
 }
 
-fn extent_function(function: Option<ExtentFunction>) -> Result<ExtentFunction> {
-    function.ok_or_else(|| {
-        Failure::new(MPI_ERR_ARG, "the function that returns the extent is a null pointer")
-    })
+/// A function of the program that converts.
+type Conversion = Option<Callback<ConversionCall>>;
+
+/// Adds a data representation. Its errors belong to no open file.
+fn register(
+    datarep: Text,
+    (read, write): (Conversion, Conversion),
+    extent: Option<ExtentFunction>,
+    extra: *mut c_void,
+) -> Result {
+    let null =
+        || Failure::new(MPI_ERR_ARG, "the function that returns the extent is a null pointer");
+    let add = || {
+        let (name, extent) = (datarep.get()?, extent.ok_or_else(null)?.into());
+        let extra = ExtraState(extra);
+        representation::register(UserRepresentation { name, read, write, extent, extra })
+    };
+    add().map_err(|failure| failure.of(file::owner_of(MPI_FILE_NULL)))
 }
