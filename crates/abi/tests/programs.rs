@@ -20,6 +20,7 @@ const PROGRAMS: &[&str] = &[
     "crossed",
     "epochs",
     "atomicity",
+    "files",
     "tool",
     "events",
     "planes",

@@ -114,7 +114,7 @@ impl Cut {
 
     /// Skips whole parts of `bytes` each, and returns how many of `count` they are.
     fn parts(&mut self, bytes: u64, count: u64) -> u64 {
-        let skipped = if bytes == 0 { count } else { (self.skip / bytes).min(count) };
+        let skipped = self.skip.checked_div(bytes).unwrap_or(count).min(count);
         self.skip -= skipped * bytes;
         skipped
     }

@@ -16,7 +16,7 @@ use ferrywire_mpi::file::{
     Domains, FileRange, View, WindowRanges, are_worth_gathering, choose_aggregators, runs_of,
 };
 
-use super::independent::{Source, Target, check};
+use super::independent::{SourcePieces, TargetPieces, check};
 use super::{File, FileError, FileResult};
 use crate::comm::Comm;
 
@@ -161,7 +161,7 @@ impl File {
         }
         for run in asked.runs() {
             let place = index(run.offset - start)..index(run.end() - start);
-            self.write_range(run, &mut Source::new(vec![&buffer[place]]))?;
+            self.write_range(run, &mut SourcePieces::new(vec![&buffer[place]]))?;
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl File {
         buffer.resize(index(asked.window.end - start), 0);
         for run in asked.runs() {
             let place = index(run.offset - start)..index(run.end() - start);
-            let read = self.read_range(run, &mut Target::new(vec![&mut buffer[place]]))?;
+            let read = self.read_range(run, &mut TargetPieces::new(vec![&mut buffer[place]]))?;
             if read < run.bytes {
                 return Ok(run.offset + read);
             }
@@ -388,13 +388,17 @@ impl Asked {
         end_of_file: u64,
     ) -> Cow<'a, [u8]> {
         let start = self.window.start;
-        let places = ranges.iter().map(|range| {
+        let mut places = ranges.iter().map(|range| {
             let end = range.end().min(end_of_file).max(range.offset);
             index(range.offset - start)..index(end - start)
         });
         match ranges {
-            [_] => places.last().map_or(Default::default(), |place| buffer[place].into()),
-            _ => places.flat_map(|place| &buffer[place]).copied().collect(),
+            [_] => places.next().map_or(Cow::default(), |place| Cow::Borrowed(&buffer[place])),
+            _ => {
+                let mut bytes = Vec::new();
+                places.for_each(|place| bytes.extend_from_slice(&buffer[place]));
+                Cow::Owned(bytes)
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ impl File {
         let view = self.view();
         check(&view, position, bytes)?;
         self.ordered(comm, Locking::Exclusive, || {
-            let mut source = Source::new(pieces);
+            let mut source = SourcePieces::new(pieces);
             let mut result = Ok(());
             view.each_range(position, bytes, &mut |range| {
                 if result.is_ok() {
@@ -34,7 +34,7 @@ impl File {
         let view = self.view();
         check(&view, position, bytes)?;
         self.ordered(comm, Locking::Shared, || {
-            let mut target = Target::new(pieces);
+            let mut target = TargetPieces::new(pieces);
             let (mut result, mut got, mut at_end) = (Ok(()), 0, false);
             view.each_range(position, bytes, &mut |range| {
                 if result.is_ok() && !at_end {
@@ -52,7 +52,11 @@ impl File {
     }
 
     /// Writes a range from the next pieces.
-    pub(super) fn write_range(&self, range: FileRange, source: &mut Source<'_>) -> FileResult {
+    pub(super) fn write_range(
+        &self,
+        range: FileRange,
+        source: &mut SourcePieces<'_>,
+    ) -> FileResult {
         self.has_written.store(true, Ordering::Relaxed);
         let mut at = range.offset;
         while at < range.end() {
@@ -71,7 +75,11 @@ impl File {
     }
 
     /// Reads a range into the next pieces. Returns how many bytes there are until the end of the file.
-    pub(super) fn read_range(&self, range: FileRange, target: &mut Target<'_>) -> FileResult<u64> {
+    pub(super) fn read_range(
+        &self,
+        range: FileRange,
+        target: &mut TargetPieces<'_>,
+    ) -> FileResult<u64> {
         let mut at = range.offset;
         while at < range.end() {
             let mut pieces = target.next(range.end() - at);
@@ -98,14 +106,14 @@ pub(super) fn check(view: &View, position: u64, bytes: u64) -> FileResult {
 }
 
 /// Pieces of memory that are written.
-pub(super) struct Source<'a> {
+pub(super) struct SourcePieces<'a> {
     current: &'a [u8],
     others: std::vec::IntoIter<&'a [u8]>,
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(pieces: Vec<&'a [u8]>) -> Source<'a> {
-        Source { current: &[], others: pieces.into_iter() }
+impl<'a> SourcePieces<'a> {
+    pub(super) fn new(pieces: Vec<&'a [u8]>) -> SourcePieces<'a> {
+        SourcePieces { current: &[], others: pieces.into_iter() }
     }
 
     /// The next bytes, or as many of them as a system call takes.
@@ -126,14 +134,14 @@ impl<'a> Source<'a> {
 }
 
 /// Pieces of memory that are read into.
-pub(super) struct Target<'a> {
+pub(super) struct TargetPieces<'a> {
     current: &'a mut [u8],
     others: std::vec::IntoIter<&'a mut [u8]>,
 }
 
-impl<'a> Target<'a> {
-    pub(super) fn new(pieces: Vec<&'a mut [u8]>) -> Target<'a> {
-        Target { current: &mut [], others: pieces.into_iter() }
+impl<'a> TargetPieces<'a> {
+    pub(super) fn new(pieces: Vec<&'a mut [u8]>) -> TargetPieces<'a> {
+        TargetPieces { current: &mut [], others: pieces.into_iter() }
     }
 
     /// The next bytes, or as many of them as a system call takes.

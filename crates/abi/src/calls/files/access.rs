@@ -281,7 +281,7 @@ enum Order {
 }
 
 /// The arguments that describe elements of the program: address, number and datatype.
-type Elements<C> = (u64, C, MPI_Datatype);
+type FileElements<C> = (u64, C, MPI_Datatype);
 
 /// An access that is ready to run.
 struct Access {
@@ -307,7 +307,7 @@ impl Access {
         handle: MPI_File,
         direction: Direction,
         order: Order,
-        elements: Elements<impl Wide>,
+        elements: FileElements<impl Wide>,
     ) -> Result<Access> {
         let file = file::share_of(handle)?;
         let prepared = Access::prepare(&file, direction, order, elements);
@@ -323,7 +323,7 @@ impl Access {
         file: &OpenFile,
         direction: Direction,
         order: Order,
-        (address, count, datatype): Elements<impl Wide>,
+        (address, count, datatype): FileElements<impl Wide>,
     ) -> Result<(FileData, Place)> {
         match direction {
             Direction::Read => file.check_readable()?,
@@ -431,7 +431,7 @@ fn perform(
     handle: MPI_File,
     direction: Direction,
     order: Order,
-    elements: Elements<impl Wide>,
+    elements: FileElements<impl Wide>,
 ) -> Result<Status> {
     let access = Access::new(handle, direction, order, elements)?;
     if !matches!(order, Order::Alone(_)) {
@@ -446,7 +446,7 @@ fn start(
     handle: MPI_File,
     direction: Direction,
     order: Order,
-    elements: Elements<impl Wide>,
+    elements: FileElements<impl Wide>,
 ) -> Result<MPI_Request> {
     let access = Access::new(handle, direction, order, elements)?;
     let file = Shared::clone(&access.file);
@@ -454,7 +454,12 @@ fn start(
 }
 
 /// The first half of a split collective access.
-fn begin(handle: MPI_File, call: SplitCall, order: Order, elements: Elements<impl Wide>) -> Result {
+fn begin(
+    handle: MPI_File,
+    call: SplitCall,
+    order: Order,
+    elements: FileElements<impl Wide>,
+) -> Result {
     let object = find(handle)?;
     let mut split = object.split();
     if split.is_some() {

@@ -73,8 +73,8 @@ entries! {
         write_conversion_fn: Option<ConversionFunction>,
         dtype_file_extent_fn: Option<ExtentFunction>, extra_state: *mut c_void,
     ) {
-        let (read, write) = (read_conversion_fn.map(Into::into), write_conversion_fn.map(Into::into));
-        register(datarep, (read, write), dtype_file_extent_fn, extra_state)
+        let conversions = [read_conversion_fn, write_conversion_fn].map(|it| it.map(Into::into));
+        register(datarep, conversions, dtype_file_extent_fn, extra_state)
     }
 
     fn MPI_Register_datarep_c(
@@ -82,8 +82,8 @@ entries! {
         write_conversion_fn: Option<LargeConversionFunction>,
         dtype_file_extent_fn: Option<ExtentFunction>, extra_state: *mut c_void,
     ) {
-        let (read, write) = (read_conversion_fn.map(Into::into), write_conversion_fn.map(Into::into));
-        register(datarep, (read, write), dtype_file_extent_fn, extra_state)
+        let conversions = [read_conversion_fn, write_conversion_fn].map(|it| it.map(Into::into));
+        register(datarep, conversions, dtype_file_extent_fn, extra_state)
     }
 
     fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) on fh {
@@ -164,13 +164,10 @@ pub(super) fn etype_at(offset: MPI_Offset) -> Result<u64> {
     })
 }
 
-/// A function of the program that converts.
-type Conversion = Option<Callback<ConversionCall>>;
-
 /// Adds a data representation. Its errors belong to no open file.
 fn register(
     datarep: Text,
-    (read, write): (Conversion, Conversion),
+    [read, write]: [Option<Callback<ConversionCall>>; 2],
     extent: Option<ExtentFunction>,
     extra: *mut c_void,
 ) -> Result {
