@@ -283,6 +283,7 @@ pub(crate) fn class_of_system(number: c_int) -> c_int {
         libc::ENOSPC => MPI_ERR_NO_SPACE,
         libc::EDQUOT => MPI_ERR_QUOTA,
         libc::ETXTBSY | libc::EBUSY => MPI_ERR_FILE_IN_USE,
+        libc::EINVAL => MPI_ERR_ARG,
         libc::EISDIR | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::ENXIO => {
             MPI_ERR_BAD_FILE
         }

@@ -51,7 +51,8 @@ impl WindowRanges {
 
 /// The bytes that any of these ranges have, as ranges that do not touch, in order.
 pub fn runs_of(mut ranges: Vec<FileRange>) -> Vec<FileRange> {
-    ranges.sort_unstable_by_key(|range| range.offset);
+    // This sort is fast for what consists of sorted pieces, and each member's ranges are sorted.
+    ranges.sort_by_key(|range| range.offset);
     let mut runs: Vec<FileRange> = Vec::new();
     for range in ranges {
         match runs.last_mut() {

@@ -22,6 +22,8 @@ pub(super) const FACTS: usize = 4;
 const EIO: i32 = 5;
 /// The error number of offsets that are too large.
 const EFBIG: i32 = 27;
+/// The error number of offsets that are negative.
+const EINVAL: i32 = 22;
 
 impl Trouble {
     fn encode(trouble: Option<Trouble>) -> i64 {
@@ -58,6 +60,7 @@ impl FileError {
             FileError::System(error) => Trouble::System(error.raw_os_error().unwrap_or(EIO)),
             FileError::Elsewhere { trouble, .. } => *trouble,
             FileError::TooFar => Trouble::System(EFBIG),
+            FileError::BeforeBeginning => Trouble::System(EINVAL),
             _ => Trouble::System(EIO),
         }
     }

@@ -65,8 +65,13 @@ impl File {
     ) -> FileResult {
         let all = comm.meet(None, [bytes.cast_signed(), 0, 0, 0])?;
         same(&all, 0, "the size")?;
-        let first = comm.members().rank() == 0;
-        let changed = if first { change(&self.file, bytes) } else { Ok(()) };
+        let changed = match comm.members().rank() {
+            0 => {
+                self.has_written.store(true, Ordering::Relaxed);
+                change(&self.file, bytes)
+            }
+            _ => Ok(()),
+        };
         comm.agree(changed.map_err(Into::into))
     }
 
