@@ -1,5 +1,5 @@
-//! Files as far as no system call is needed: which bytes of a file a view consists of, and how the ranks of a collective
-//! call divide the file among those that access it.
+//! Files as far as no system call is needed: which bytes of a file a view consists of, and how the ranks of a
+//! collective call divide the file among those that access it.
 
 mod domains;
 mod view;

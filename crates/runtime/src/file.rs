@@ -1,9 +1,9 @@
 //! Files that all members of a communicator read and write.
 //!
-//! An access without gaps in the file is one system call, one with gaps is one for each range, and exactly the bytes that
-//! were passed are written. Members of a collective call bring small and interleaved accesses together: each aggregator
-//! accesses one part of the file for all. What all members share, the shared pointer and the lock of atomic mode, are a
-//! word and the lock of a window, so no lock of the file system is needed.
+//! An access without gaps in the file is one system call, one with gaps is one for each range, and exactly the bytes
+//! that were passed are written. Members of a collective call bring small and interleaved accesses together: each
+//! aggregator accesses one part of the file for all. What all members share, the shared pointer and the lock of
+//! atomic mode, are a word and the lock of a window, so no lock of the file system is needed.
 //!
 //! | file | what it is |
 //! |---|---|

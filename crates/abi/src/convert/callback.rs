@@ -40,11 +40,12 @@ pub(crate) type CopyCall =
 /// Deletes an attribute: the function, the handle of the object, the key, the value, the extra state.
 pub(crate) type DeleteCall = unsafe fn(*const (), usize, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// Converts elements for a file: the function, the elements, their datatype and number, the bytes of the file, the extra
-/// state.
+/// Converts elements for a file: the function, the elements, their datatype and number, the bytes of the file, the
+/// extra state.
 pub(crate) type ConversionCall =
     unsafe fn(*const (), *mut c_void, MPI_Datatype, u64, *mut c_void, *mut c_void) -> c_int;
-/// The extent of a datatype in a file: the function, the datatype, the extra state. Returns the error code and the extent.
+/// The extent of a datatype in a file: the function, the datatype, the extra state. Returns the error code and the
+/// extent.
 pub(crate) type ExtentCall = unsafe fn(*const (), MPI_Datatype, *mut c_void) -> (c_int, MPI_Aint);
 
 /// MPI_User_function.

@@ -138,8 +138,8 @@ impl FileData {
         Ok(Cow::Owned(bytes.into()))
     }
 
-    /// Fills the elements with bytes of the file, of which `fill` says how many it has read: where they are, or by a copy.
-    /// Returns how many bytes of memory have been filled.
+    /// Fills the elements with bytes of the file, of which `fill` says how many it has read: where they are, or by a
+    /// copy. Returns how many bytes of memory have been filled.
     pub(crate) fn fill(&self, fill: impl FnOnce(&mut [u8]) -> Result<u64>) -> Result<u64> {
         if let Form::Native(data) = &self.form {
             let mut got = 0;

@@ -1,5 +1,5 @@
-//! A thread that runs non-blocking and split accesses to a file, one after the other in the order of their calls, so that
-//! those of all ranks meet. It is started with the first of them.
+//! A thread that runs non-blocking and split accesses to a file, one after the other in the order of their calls, so
+//! that those of all ranks meet. It is started with the first of them.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

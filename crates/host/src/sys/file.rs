@@ -20,8 +20,8 @@ pub fn write_at(file: &File, pieces: &[IoSlice<'_>], offset: u64) -> io::Result<
     })
 }
 
-/// Reads into pieces of memory, one after the other, from an offset of a file. Returns how many bytes were read: 0 at its
-/// end.
+/// Reads into pieces of memory, one after the other, from an offset of a file. Returns how many bytes were read: 0 at
+/// its end.
 pub fn read_at(file: &File, pieces: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     let (first, count) = (pieces.as_mut_ptr().cast(), pieces_of(pieces.len()));
     let offset = offset_of(offset)?;

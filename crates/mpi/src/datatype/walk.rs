@@ -6,8 +6,8 @@ use super::layout::{Block, Layout};
 use super::recipe::Recipe;
 
 impl Datatype {
-    /// Calls `f` with the offset and length of each block of an element, in the order of packing, beginning `skip` bytes
-    /// of data after its first, until there were `take` bytes.
+    /// Calls `f` with the offset and length of each block of an element, in the order of packing, beginning `skip`
+    /// bytes of data after its first, until there were `take` bytes.
     pub fn each_block(&self, skip: u64, take: u64, f: &mut impl FnMut(i64, u64)) {
         self.shape().layout.walk(0, &mut Cut { skip, left: take }, f);
     }
@@ -197,8 +197,8 @@ impl Layout {
         }
     }
 
-    /// Whether each block begins at `least` or later, which `then` sets from the beginning and the end of a block for the
-    /// next.
+    /// Whether each block begins at `least` or later, which `then` sets from the beginning and the end of a block for
+    /// the next.
     fn rises(&self, base: i64, least: &mut i64, then: fn(i64, i64) -> i64) -> bool {
         let block_rises = |block: &Block, least: &mut i64| {
             let start = base.wrapping_add(block.offset);

@@ -1,7 +1,7 @@
 //! Views: the bytes of a file that a rank sees, in order. MPI 5.0 §14.3.
 //!
-//! A view repeats its filetype from a displacement on. Positions are bytes of data in the view; offsets are bytes of the
-//! file.
+//! A view repeats its filetype from a displacement on. Positions are bytes of data in the view; offsets are bytes of
+//! the file.
 
 use std::fmt;
 
@@ -147,8 +147,8 @@ impl View {
         Some(FileRange { offset: start, bytes: end - start })
     }
 
-    /// Calls `f` for the ranges that hold `bytes` from a position on, in the order of the data. No range touches the one
-    /// before it. They have [`bounds`](View::bounds).
+    /// Calls `f` for the ranges that hold `bytes` from a position on, in the order of the data. No range touches the
+    /// one before it. They have [`bounds`](View::bounds).
     pub fn each_range(&self, position: u64, bytes: u64, f: &mut impl FnMut(FileRange)) {
         let size = self.filetype.size();
         if bytes == 0 || size == 0 {
@@ -183,8 +183,8 @@ impl View {
         }
     }
 
-    /// The number of bytes of the view before a file offset. If offsets do not rise with positions, repetitions that begin
-    /// before the offset count as if they did.
+    /// The number of bytes of the view before a file offset. If offsets do not rise with positions, repetitions that
+    /// begin before the offset count as if they did.
     pub fn position_at(&self, offset: u64) -> u64 {
         let (size, extent) = (self.filetype.size(), self.filetype.extent().cast_unsigned());
         let first = self.displacement + self.filetype.true_lb().cast_unsigned();

@@ -1,6 +1,6 @@
-//! Accesses by all members together, in two phases: members exchange their bytes with the aggregators, and each aggregator
-//! accesses its part of the file in long ranges. Rounds bound the memory: in each, an aggregator accesses one window of its
-//! part, whose length a hint sets.
+//! Accesses by all members together, in two phases: members exchange their bytes with the aggregators, and each
+//! aggregator accesses its part of the file in long ranges. Rounds bound the memory: in each, an aggregator accesses
+//! one window of its part, whose length a hint sets.
 //!
 //! Invariants, cited below by number.
 //!   I1. Memory lent to a schedule is borrowed by a call that waits for it.
@@ -73,7 +73,8 @@ impl File {
         comm.agree(written)
     }
 
-    /// Reads from a position of the view on. All members call it. Returns how many bytes: fewer if the file ends before.
+    /// Reads from a position of the view on. All members call it. Returns how many bytes: fewer if the file ends
+    /// before.
     pub fn read_all(&self, comm: Comm<'_>, position: u64, bytes: &mut [u8]) -> FileResult<u64> {
         match self.phases(comm, position, bytes.len() as u64)? {
             None => {
@@ -145,7 +146,8 @@ impl File {
         result.map(|()| phases.bytes)
     }
 
-    /// Writes the bytes of all members in a window. Where they overlap, those of the highest rank remain, in all windows.
+    /// Writes the bytes of all members in a window. Where they overlap, those of the highest rank remain, in all
+    /// windows.
     fn write_window(&self, asked: &Asked, rooms: &[Room], buffer: &mut Vec<u8>) -> FileResult {
         let start = asked.window.start;
         buffer.resize(index(asked.window.end - start), 0);
