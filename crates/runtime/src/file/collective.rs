@@ -243,7 +243,10 @@ impl Phases {
         if windows.iter().all(Range::is_empty) {
             return Ok(None);
         }
-        self.done = windows.iter().map(|window| window.end).collect();
+        for (done, window) in self.done.iter_mut().zip(&windows) {
+            // An aggregator that is through keeps its place while others go on.
+            *done = window.end.max(*done);
+        }
         let shares: Vec<Share> = windows.iter().map(|window| self.share(window)).collect();
         let mine: Vec<i64> = shares
             .iter()
