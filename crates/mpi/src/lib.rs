@@ -11,7 +11,7 @@
 //! | [`group`] | the map from ranks to processes; splitting |
 //! | [`info`] | key-value pairs |
 //! | [`datatype`] | which bytes of memory are a message; packing and unpacking |
-//! | [`file`] | which bytes of a file a view has; who writes which part of it in collective calls |
+//! | [`mod@file`] | which bytes of a file a view has; who writes which part of it in collective calls |
 //! | [`topology`] | grids and graphs of ranks; balanced grids; placement by locality |
 //! | [`collective`] | collective algorithms, within a group and between two, each a pure function to a schedule |
 //! | [`operation`] | predefined reduction operators |
