@@ -147,7 +147,7 @@ impl Comm<'_> {
 /// A window with one word, at member 0.
 pub(super) fn word_at_first(me: u32) -> WindowSpace {
     let bytes = if me == 0 { 8 } else { 0 };
-    WindowSpace { kind: WindowKind::Allocated { adjacent: false }, bytes, unit: 1 }
+    WindowSpace { kind: WindowKind::Allocated { adjacent: false }, bytes, unit: 1, words: None }
 }
 
 fn open(request: &OpenRequest<'_>, creation: FileCreation) -> FileResult<fs::File> {
