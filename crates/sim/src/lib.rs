@@ -5,7 +5,9 @@
 //! [`scale`] runs collectives on a million ranks.
 #![forbid(unsafe_code)]
 
+mod audit;
 pub mod canary;
+mod conditions;
 pub mod fabric;
 pub mod memory;
 pub mod modules;

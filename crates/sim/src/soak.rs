@@ -11,11 +11,12 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 use ferrywire_nic::{
-    Key, Kind, Limits, Mask, MatchWord, Mode, Nic, Peer, Promises, RailId, Region, Span, Ticket,
-    Variant, matcher,
+    Key, Kind, Limits, Mask, MatchWord, Mode, Peer, RailId, Region, Span, Ticket, Variant, matcher,
 };
 
-use crate::fabric::{Costs, Fabric, Link, Rule};
+use crate::audit;
+use crate::conditions;
+use crate::fabric::{Fabric, Rule};
 use crate::modules::{Errands, Fate, Log};
 use crate::random::Random;
 use crate::script::{
@@ -120,31 +121,21 @@ pub fn run(seed: u64, trace: Option<Trace>) -> SeedResult {
 pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> SeedResult {
     let scenario = Scenario::new(seed);
     let mut world: World<V, Script> = scenario.world(trace);
-    world.begin();
-    let mut violations = Vec::new();
-    let bound = scenario.bound_ns();
-    while let Some(rank) = world.step() {
-        if let Some(violation) = check_budget(world.nic(rank), world.handled()) {
-            violations.push(format!("rank {}: {violation}", rank.0));
-            break;
-        }
-        if world.now().0 > bound {
-            violations.push(format!("not finished after {bound} ns"));
-            break;
-        }
-    }
+    let mut violations = audit::run(&mut world, scenario.bound_ns());
     if violations.is_empty() {
         check_finished(&world, &mut violations);
     }
     let coverage = cover(&scenario, &world);
     if violations.is_empty() {
-        drain(&scenario, &mut world, &mut violations);
+        let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
+        let groups: Vec<u16> = scenario.plan.message_groups().chain(groups).collect();
+        audit::drain(&groups, scenario.someone_dies(), &mut world, &mut violations);
         check_order(&scenario.plan, &world, &mut violations);
         check_effects(&scenario, &world, &mut violations);
         check_cancelled(&scenario, &world, &mut violations);
         check_modules(&scenario, &mut world, &mut violations);
-        check_leaks(&scenario, &world, &mut violations);
-        check_credit(&scenario, &world, &mut violations);
+        audit::check_leaks(&world, &mut violations);
+        audit::check_credit(&scenario.limits, &world, &mut violations);
     }
     for rank in scenario.ranks() {
         let script = world.application(rank);
@@ -196,12 +187,12 @@ impl Scenario {
         let mut random = root.split(2);
         let size = random.pick(&[2, 2, 3, 4, 5, 7, 8, 12, 16, 24, 33, 64]);
         let mut plan = plan(size, &mut root.split(3));
-        let mut limits = limits(&mut root.split(5));
+        let mut limits = conditions::limits(&mut root.split(5));
         let detection_ns = random.between(10_000, 50_000_000);
-        let kills = kills(size, &mut random);
-        let mut fabric = fabric(size, &mut root.split(4));
-        make_reliable(&mut fabric.remote.promises, &mut root.split(12));
-        let vanishing = vanishing(size, fabric.ranks_per_node, &mut root.split(13));
+        let kills = conditions::kills(size, &mut random);
+        let mut fabric = conditions::fabric(size, &mut root.split(4));
+        conditions::make_reliable(&mut fabric.remote.promises, &mut root.split(12));
+        let vanishing = conditions::vanishing(size, fabric.ranks_per_node, &mut root.split(13));
         if root.split(8).percent(40) {
             let someone_dies = !kills.is_empty() || !vanishing.is_empty();
             add_modules(&mut plan, &mut limits, someone_dies, &mut root.split(9));
@@ -211,7 +202,7 @@ impl Scenario {
             tasks: Vec::new(),
             fabric,
             limits,
-            rules: rules(size, &mut root.split(6)),
+            rules: conditions::rules(size, &mut root.split(6)),
             kills,
             vanishing,
             stops: Vec::new(),
@@ -349,6 +340,10 @@ impl Scenario {
         (0..self.plan.size).map(Peer)
     }
 
+    fn someone_dies(&self) -> bool {
+        !self.kills.is_empty() || !self.vanishing.is_empty()
+    }
+
     /// The time by which all ranks must have finished.
     fn bound_ns(&self) -> u64 {
         120_000_000_000 + self.paused_ns
@@ -466,29 +461,6 @@ fn add_modules(plan: &mut Plan, limits: &mut Limits, someone_dies: bool, random:
     plan.errands = Some(Arc::new(errands));
 }
 
-fn kills(size: u32, random: &mut Random) -> Vec<(u64, Peer)> {
-    let mut kills = Vec::new();
-    if random.percent(20) {
-        for _ in 0..random.between(1, 2) {
-            let at = random.between(0, 600_000);
-            kills.push((at, Peer(random.small(0, size - 1))));
-        }
-    }
-    kills
-}
-
-/// The ranks of one host of several, in some scenarios.
-fn vanishing(size: u32, ranks_per_node: u32, random: &mut Random) -> Vec<(u64, Peer)> {
-    let hosts = size.div_ceil(ranks_per_node);
-    if hosts == 1 || !random.percent(15) {
-        return Vec::new();
-    }
-    let at = random.between(0, 600_000);
-    let first = random.small(0, hosts - 1) * ranks_per_node;
-    let last = size.min(first + ranks_per_node);
-    (first..last).map(|rank| (at, Peer(rank))).collect()
-}
-
 fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
     let mask = match random.percent(wildcards) {
         false => Mask::EXACT,
@@ -503,115 +475,6 @@ fn receive_for(message: &Message, wildcards: u64, random: &mut Random) -> Task {
     Task::Receive { word, mask, room }
 }
 
-fn fabric(size: u32, random: &mut Random) -> Fabric {
-    let rail = |random: &mut Random, reliable: bool| Link {
-        promises: Promises {
-            rail: RailId(u8::from(!reliable)),
-            reliable,
-            may_vanish: !reliable,
-            puts: random.percent(50),
-            gets: random.percent(50),
-            frame_bytes_max: random.pick(&[256, 1500, 9000]),
-            burst_frames_max: 1,
-            initial_credit_bytes: if reliable { random.pick(&[0, 512, 4096]) } else { 0 },
-        },
-        latency_ns: random.between(100, 20_000),
-        byte_ps: random.between(10, 1000),
-    };
-    let local = rail(random, true);
-    let mut remote = rail(random, false);
-    // A rail that loses frames has no remote memory access.
-    remote.promises.puts = false;
-    remote.promises.gets = false;
-    remote.promises.burst_frames_max = match remote.promises.frame_bytes_max {
-        256 => 44,
-        1500 => 3,
-        _ => 1,
-    };
-    Fabric {
-        ranks_per_node: random.pick(&[1, 2, 4, size, size]),
-        local,
-        remote,
-        costs: Costs { event_ns: 50, frame_ns: 50, byte_ps: 100 },
-        ring_frames_max: random.pick(&[Some(1), Some(4), Some(64), None]),
-    }
-}
-
-/// Makes the rail between nodes reliable, in some scenarios; its peers may still vanish.
-fn make_reliable(remote: &mut Promises, random: &mut Random) {
-    if random.percent(25) {
-        remote.reliable = true;
-        remote.gets = random.percent(50);
-    }
-}
-
-fn limits(random: &mut Random) -> Limits {
-    Limits {
-        queues: random.pick(&[1, 2, 4]),
-        unexpected_bytes_max: random.pick(&[128, 256, 512, 2048, 16 << 10, 1 << 20]),
-        eager_bytes_max: random.pick(&[0, 32, 200, 4096]),
-        credit_bytes: random.pick(&[0, 256, 1024, 8192]),
-        piece_bytes_max: random.pick(&[500, 5000, 1 << 20]),
-        sweep_frames_max: random.pick(&[1, 4, 16]),
-        frames_in_flight_max: random.pick(&[1, 4, 64, 256]),
-        frames_per_ack_max: random.pick(&[1, 2, 8]),
-        early_bytes_max: random.pick(&[0, 4000, 256 << 10]),
-        ack_ns_max: random.pick(&[1_000, 50_000]),
-        retry_ns_first: 1_000_000,
-        retry_ns_min: 100_000,
-        retry_ns_max: 20_000_000,
-        ask_ns: 200_000_000,
-        silence_ns_max: 2_000_000_000,
-        idle_ns_max: 3_000_000_000,
-        ..Limits::default()
-    }
-}
-
-fn rules(size: u32, random: &mut Random) -> Vec<Rule> {
-    let mut rules = Vec::new();
-    if random.percent(70) {
-        rules.push(Rule::Lose { percent: random.between(0, 30) });
-    }
-    if random.percent(50) {
-        let within_ns = random.pick(&[10_000, 1_000_000, 100_000_000]);
-        rules.push(Rule::Repeat { percent: random.between(0, 50), within_ns });
-    }
-    if random.percent(50) {
-        let by_ns = random.pick(&[5_000, 100_000, 5_000_000]);
-        rules.push(Rule::Reorder { percent: random.between(1, 50), by_ns });
-    }
-    let moment = |random: &mut Random| {
-        let from_ns = random.between(0, 500_000);
-        (from_ns, from_ns + random.between(1, 300_000_000))
-    };
-    if random.percent(20) {
-        let (from_ns, until_ns) = moment(random);
-        rules.push(Rule::Spike { from_ns, until_ns, by_ns: random.between(1, 50_000_000) });
-    }
-    if random.percent(25) {
-        let (from_ns, until_ns) = moment(random);
-        rules.push(Rule::Cut { from_ns, until_ns, border: random.small(1, size - 1) });
-    }
-    rules
-}
-
-/// Checks the budget at every step by the counters; and now and then audits the counters.
-fn check_budget<V: Variant>(nic: &Nic<V>, step: u64) -> Option<String> {
-    if !nic.is_within_budget() {
-        return Some("over its budget".into());
-    }
-    if !step.is_multiple_of(STEPS_PER_AUDIT) {
-        return None;
-    }
-    let holdings = nic.holdings();
-    let reserved: u32 = holdings.stores.iter().map(|store| store.reserved).sum();
-    let honest = holdings.stores.iter().all(|store| store.stored == store.used);
-    (!honest || reserved != holdings.promised).then(|| format!("wrong books: {holdings:?}"))
-}
-
-/// An audit takes longer than most steps.
-const STEPS_PER_AUDIT: u64 = 16;
-
 fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<String>) {
     for rank in (0..world.size()).map(Peer).filter(|&rank| !world.is_dead(rank)) {
         let script = world.application(rank);
@@ -623,41 +486,6 @@ fn check_finished<V: Variant>(world: &World<V, Script>, violations: &mut Vec<Str
                 violations.push(format!("rank {} believes that {dead} is dead", rank.0));
             }
         }
-    }
-}
-
-/// Receives what is left of dead ranks and of collectives that they broke. Without a death nothing may be left.
-fn drain<V: Variant>(
-    scenario: &Scenario,
-    world: &mut World<V, Script>,
-    violations: &mut Vec<String>,
-) {
-    let someone_died = !scenario.kills.is_empty() || !scenario.vanishing.is_empty();
-    let groups = [scenario.plan.cancelled_group(), scenario.plan.collective_group()];
-    let groups: Vec<u16> = scenario.plan.message_groups().chain(groups).collect();
-    // Each message received makes room for one that a sender holds, perhaps in a group already visited; and held
-    // messages are seen by the second look.
-    let mut idle_looks = 0;
-    while idle_looks < 2 {
-        idle_looks += 1;
-        for rank in scenario.ranks().filter(|&rank| !world.is_dead(rank)).collect::<Vec<_>>() {
-            for &group in &groups {
-                let word = MatchWord::new(group, 0, 0);
-                while let Some((ticket, seen)) = world
-                    .act(rank, |_, context| context.nic.take(word, Mask::ANY_BOTH, context.port))
-                {
-                    idle_looks = 0;
-                    if !someone_died {
-                        violations.push(format!("rank {} has {seen:?} left over", rank.0));
-                    }
-                    world.act(rank, |_, context| {
-                        context.nic.post_taken(ticket, Span::EMPTY, context.port)
-                    });
-                    world.run_until_quiet();
-                }
-            }
-        }
-        world.run_until_quiet();
     }
 }
 
@@ -822,78 +650,6 @@ fn check_cancelled<V: Variant>(
                 "rank {} has sent {kept} messages to rank {} that it could not take back, and {got} have come",
                 from.0, to.0
             ));
-        }
-    }
-}
-
-fn check_leaks<V: Variant>(
-    scenario: &Scenario,
-    world: &World<V, Script>,
-    violations: &mut Vec<String>,
-) {
-    for rank in scenario.ranks().filter(|&rank| !world.is_dead(rank)) {
-        let holdings = world.nic(rank).holdings();
-        let lists = [
-            holdings.tickets,
-            holdings.driven,
-            holdings.runs,
-            holdings.posted,
-            holdings.unexpected,
-            holdings.timers,
-            holdings.kept,
-            holdings.backlog,
-            holdings.early_bytes,
-        ];
-        let stores = holdings.stores.iter();
-        let stored = stores.map(|s| s.stored as usize + s.used as usize + s.fragments_in_use);
-        let reserved: u32 = holdings.stores.iter().map(|store| store.reserved).sum();
-        if lists.iter().any(|&count| count > 0) || stored.sum::<usize>() > 0 {
-            violations.push(format!("rank {} has leaked: {holdings:?}", rank.0));
-        }
-        let exposed = world.exposed(rank);
-        if exposed > 0 {
-            violations.push(format!("rank {} lets others read {exposed} spans", rank.0));
-        }
-        if reserved != holdings.promised {
-            violations.push(format!("rank {} has lost credit: {holdings:?}", rank.0));
-        }
-    }
-}
-
-/// Checks credit in a quiet world: a sender has no more credit than the receiver has reserved for it, and reserved
-/// credit was given in whole portions and taken from no other sender.
-fn check_credit<V: Variant>(
-    scenario: &Scenario,
-    world: &World<V, Script>,
-    violations: &mut Vec<String>,
-) {
-    let alive: Vec<Peer> = scenario.ranks().filter(|&rank| !world.is_dead(rank)).collect();
-    for (&giver, &user) in
-        alive.iter().flat_map(|giver| alive.iter().map(move |user| (giver, user)))
-    {
-        let welcome = world.initial_credit_bytes(user, giver);
-        for queue in 0..scenario.limits.queues {
-            let held = world.nic(user).credit(giver, queue).map_or(welcome, |credit| credit.held);
-            let credit = world.nic(giver).credit(user, queue);
-            let (given, owed) = credit.map_or((welcome, 0), |credit| (credit.given, credit.owed));
-            if held > given {
-                violations.push(format!(
-                    "rank {} may use {held} bytes at rank {} in queue {queue}, which has set aside {given}",
-                    user.0, giver.0
-                ));
-            }
-            // Where messages are refused, freed credit returns to the store in pieces of any size.
-            let portion = scenario.limits.credit_bytes.max(1);
-            let given = given + owed;
-            let whole = given == 0
-                || given.checked_sub(welcome).is_some_and(|more| more.is_multiple_of(portion));
-            if !whole && world.nic(giver).stats().refused == 0 {
-                violations.push(format!(
-                    "rank {} has set aside {given} bytes for rank {} in queue {queue}, {welcome} of them at \
-                     first and the others in portions of {portion}: some are somebody else's",
-                    giver.0, user.0
-                ));
-            }
         }
     }
 }
