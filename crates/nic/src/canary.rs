@@ -63,4 +63,8 @@ pub enum Bug {
     AwaitedBeforeModule,
     /// A fetch returns what is there after its own change.
     FetchesLate,
+    /// A compare-and-swap of a short word compares and stores eight bytes.
+    SwapsTooWide,
+    /// Frames of a later accumulate go between those of an earlier one.
+    AccumulatesOvertake,
 }

@@ -287,7 +287,8 @@ impl<V: Variant> Nic<V> {
                 }
             } else if writers_turn && let Some(writer) = backlog.writers.pop_front() {
                 let more = self.write_chunk(at, writer, port);
-                let in_order = self.ops.find(writer).is_some_and(|op| op.state.keeps_order());
+                let in_order = self.ops.find(writer).is_some_and(|op| op.state.keeps_order())
+                    && !V::has(Bug::AccumulatesOvertake);
                 let backlog = self.peers[at].backlog();
                 match more {
                     None => return backlog.writers.push_front(writer),

@@ -282,6 +282,7 @@ impl<V: Variant> Nic<V> {
         value: u64,
         port: &mut impl Port,
     ) {
+        let word = if V::has(Bug::SwapsTooWide) { Span { len: 8, ..word } } else { word };
         if !self.is_open(word) {
             return self.deny(at, ticket, word, port);
         }

@@ -247,6 +247,20 @@ pub const CANARIES: &[Canary] = &[
         first: 0,
         asserted: false,
     },
+    Canary {
+        name: "swaps-too-wide",
+        what: "a compare-and-swap of a short word compares and stores eight bytes",
+        fault: Fault::Nic(Bug::SwapsTooWide),
+        first: 0,
+        asserted: false,
+    },
+    Canary {
+        name: "accumulates-overtake",
+        what: "an accumulate changes memory before all of an earlier one has",
+        fault: Fault::Nic(Bug::AccumulatesOvertake),
+        first: 0,
+        asserted: false,
+    },
 ];
 
 /// A message prefers an exact receive to an older wildcard.

@@ -1,8 +1,8 @@
 //! Simulator for the production NIC: virtual time, links, costs, faults, oracles.
 //!
 //! A [`world::World`] runs NICs as values in one thread, from one seed. [`soak`] runs random programs ([`script`],
-//! [`modules`]) under random faults ([`fabric`]) and judges the outcome; [`canary`] plants bugs to check the oracles;
-//! [`scale`] runs collectives on a million ranks.
+//! [`modules`], [`windows`]) under random faults ([`fabric`]) and judges the outcome; [`canary`] plants bugs to check
+//! the oracles; [`scale`] runs collectives on a million ranks.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -17,4 +17,5 @@ pub mod scale;
 pub mod script;
 pub mod soak;
 mod trace;
+pub mod windows;
 pub mod world;

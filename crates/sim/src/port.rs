@@ -1,17 +1,18 @@
 //! The port of a simulated NIC.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use ferrywire_mpi::collective::ReduceOp;
 use ferrywire_mpi::operation;
 use ferrywire_nic::{
-    Envelope, Key, Kind, Operator, Outcome, Peer, Port, Progress, Promises, Sent, Span, StepRef,
-    Ticket, Time,
+    Envelope, Key, Kind, Operator, Outcome, Peer, Port, Progress, Promises, Region, Sent, Span,
+    StepRef, Ticket, Time,
 };
 
 use crate::fabric::Fabric;
 use crate::memory::Memory;
+use crate::windows::lock::WindowLock;
 
 /// The port of a simulated NIC: records what the NIC asks for; the world carries it out when the NIC returns.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct SimPort {
     pub(crate) actions: Vec<Action>,
     pub(crate) completions: Vec<(Ticket, Outcome)>,
     pub(crate) copied: u64,
+    /// Regions that are locks of windows.
+    pub(crate) locks: BTreeMap<Region, WindowLock>,
     /// Spans that the NIC has claimed and not released.
     pub(crate) claimed: u32,
     /// Spans that peers may read, by the bits of their tickets.
@@ -63,6 +66,7 @@ impl SimPort {
             actions: Vec::new(),
             completions: Vec::new(),
             copied: 0,
+            locks: BTreeMap::new(),
             claimed: 0,
             exposed: HashMap::new(),
         }
@@ -154,12 +158,23 @@ impl Port for SimPort {
         }
     }
 
-    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
-        let found = self.memory.number(at.region, at.offset);
-        if found == expected {
-            self.memory.bytes_mut(at).copy_from_slice(&value.to_le_bytes());
+    fn fetch(&mut self, operator: Operator, bytes: &[u8], into: Span, before: Span) {
+        if let Some(lock) = self.locks.get_mut(&into.region) {
+            let answer = lock.answer(bytes);
+            return self.memory.bytes_mut(before).copy_from_slice(&answer);
         }
-        found
+        self.copy(into, before);
+        self.accumulate(operator, bytes, into);
+    }
+
+    fn compare_swap(&mut self, at: Span, expected: u64, value: u64) -> u64 {
+        let held = self.memory.bytes_mut(at);
+        let mut found = [0; 8];
+        found[..held.len()].copy_from_slice(held);
+        if found == expected.to_le_bytes() {
+            held.copy_from_slice(&value.to_le_bytes()[..held.len()]);
+        }
+        u64::from_le_bytes(found)
     }
 
     fn put(&mut self, to: Peer, from: Span, into: Span, ticket: Ticket, notify: Ticket) {

@@ -4,7 +4,7 @@
 //! received by no rank; credit belongs to its receiver and its sender only; every module runs once for each message on
 //! its way; nothing leaked; memory within its budget at every step; a rank that falls silent is given up in time by
 //! those that wait for it, and one that lives never; every rank finishes, or is told of a death, in bounded virtual
-//! time.
+//! time. Windows have oracles of their own: see [`windows`].
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,6 +22,7 @@ use crate::random::Random;
 use crate::script::{
     AREA_BYTES, Collective, LATE_BYTES, LONGEST, Message, Plan, Ranks, Script, Task, ranks,
 };
+use crate::windows;
 use crate::world::{Trace, World};
 
 /// The result of one seed.
@@ -68,6 +69,12 @@ pub struct Coverage {
     pub downs: u64,
     /// Peers forgotten.
     pub forgotten: u64,
+    /// Accesses to windows that completed.
+    pub accesses: u64,
+    /// Locks of windows that were taken.
+    pub locks: u64,
+    /// Locks of windows that were not free, and were asked for again.
+    pub retried_locks: u64,
     /// Runs of modules for a message.
     pub module_runs: u64,
     /// Messages that modules sent or forwarded.
@@ -93,6 +100,9 @@ impl Coverage {
         self.vanished += other.vanished;
         self.downs += other.downs;
         self.forgotten += other.forgotten;
+        self.accesses += other.accesses;
+        self.locks += other.locks;
+        self.retried_locks += other.retried_locks;
         self.module_runs += other.module_runs;
         self.module_sends += other.module_sends;
         self.module_traps += other.module_traps;
@@ -117,8 +127,25 @@ pub fn run(seed: u64, trace: Option<Trace>) -> SeedResult {
     }
 }
 
-/// Runs one seed on a NIC of variant `V`.
+/// Runs one seed on a NIC of variant `V`: a world with messages and, for some seeds, another with windows.
 pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> SeedResult {
+    let (mut result, trace) = run_messages::<V>(seed, trace);
+    if result.violations.is_empty()
+        && let Some(windows) = windows::run::<V>(seed, trace)
+    {
+        result.scenario = format!("{}; {}", result.scenario, windows.scenario);
+        result.violations = windows.violations;
+        result.events += windows.events;
+        result.virtual_ns += windows.virtual_ns;
+        result.coverage.accesses = windows.accesses;
+        result.coverage.locks = windows.locks;
+        result.coverage.retried_locks = windows.retried_locks;
+    }
+    result
+}
+
+/// Runs the world with messages. Returns the trace for the next world.
+fn run_messages<V: Variant>(seed: u64, trace: Option<Trace>) -> (SeedResult, Option<Trace>) {
     let scenario = Scenario::new(seed);
     let mut world: World<V, Script> = scenario.world(trace);
     let mut violations = audit::run(&mut world, scenario.bound_ns());
@@ -144,14 +171,15 @@ pub fn run_variant<V: Variant>(seed: u64, trace: Option<Trace>) -> SeedResult {
         violations.extend(log.complaints.iter().map(|what| format!("rank {}: {what}", rank.0)));
     }
     violations.append(&mut world.complaints);
-    SeedResult {
+    let result = SeedResult {
         seed,
         scenario: scenario.describe(),
         violations,
         events: world.handled(),
         virtual_ns: world.now().0,
         coverage,
-    }
+    };
+    (result, world.trace)
 }
 
 /// Everything that a seed decides.

@@ -172,8 +172,8 @@ fn print(report: &SoakReport) {
     ));
     out::line(format_args!(
         "covered: {} messages, {} collectives, {} retries, {} repeats, {} unexpected, {} refused, \
-         {} invited, {} withdrawn, {} killed, {} fell silent, {} down, {} forgotten; modules: {} runs, {} sends, \
-         {} traps, {} stalls",
+         {} invited, {} withdrawn, {} killed, {} fell silent, {} down, {} forgotten; windows: {} accesses, {} locks, \
+         {} lock retries; modules: {} runs, {} sends, {} traps, {} stalls",
         covered.messages,
         covered.collectives,
         covered.retries,
@@ -186,6 +186,9 @@ fn print(report: &SoakReport) {
         covered.vanished,
         covered.downs,
         covered.forgotten,
+        covered.accesses,
+        covered.locks,
+        covered.retried_locks,
         covered.module_runs,
         covered.module_sends,
         covered.module_traps,
