@@ -525,7 +525,8 @@ impl<V: Variant, A: Application<V>> World<V, A> {
     fn check_given_up(&mut self, rank: Peer) {
         let now = self.now;
         for peer in std::mem::take(&mut self.rank_mut(rank).port.spoken_to) {
-            if self.silent.contains(&peer) {
+            // It may have spoken before it was told.
+            if self.silent.contains(&peer) && !self.rank(rank).nic.is_down(peer) {
                 self.waits.entry((rank, peer)).or_insert(now);
             }
         }
