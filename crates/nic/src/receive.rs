@@ -291,10 +291,7 @@ impl<V: Variant> Nic<V> {
             Body::Whole { len, synchronous, payload: store.fill(payload) }
         });
         let Some(Arrival::Matched(item)) = arrival else {
-            if !secured && arrival == Some(Arrival::Refused) {
-                self.report_overflow(at, queue, word, len.into(), port);
-            }
-            return self.conclude(at, queue, secured, bytes, arrival, port);
+            return self.conclude(at, queue, (word, len.into()), secured, bytes, arrival, port);
         };
         let end = |ticket, op: &Op| match op.state {
             OpState::Posted { into, .. } => {
@@ -311,7 +308,7 @@ impl<V: Variant> Nic<V> {
         };
         self.driven -= usize::from(driven);
         // The answer goes first: the sender learns that the message was accepted, then that it has matched.
-        self.conclude(at, queue, secured, bytes, arrival, port);
+        self.conclude(at, queue, (word, len.into()), secured, bytes, arrival, port);
         if let Some(sender) = synchronous {
             self.reply(at, Kind::Matched { ticket: sender }, port);
         }
@@ -345,8 +342,7 @@ impl<V: Variant> Nic<V> {
         let len = u32::try_from(payload.len()).expect("frames are short");
         let store = &mut self.queues[usize::from(queue)].store;
         if !secured && store.room() < eager_bytes(len) {
-            self.report_overflow(at, queue, word, len.into(), port);
-            self.refuse(at, queue, port);
+            self.refuse(at, queue, (word, len.into()), port);
             return self.await_held(ticket, queue, from, word, port);
         }
         let body = Body::Whole { len, synchronous, payload: store.fill(payload) };
@@ -395,10 +391,9 @@ impl<V: Variant> Nic<V> {
         });
         if arrival == Some(Arrival::Refused) {
             self.show_to_probe(at, queue, word, source.len);
-            self.report_overflow(at, queue, word, source.len, port);
         }
         // The answer goes first: the sender learns that the message was accepted, then that it is granted.
-        self.conclude(at, queue, secured, HEADER_BYTES, arrival, port);
+        self.conclude(at, queue, (word, source.len), secured, HEADER_BYTES, arrival, port);
         if let Some(Arrival::Matched(item)) = arrival {
             let ticket = self.ops.ticket_at(item);
             let into = match self.op_mut(ticket).state {
@@ -482,10 +477,15 @@ impl<V: Variant> Nic<V> {
 
     /// Accounts for the credit of an arrival, and answers a message that came without credit.
     #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of them describe one message, and are known apart"
+    )]
     fn conclude(
         &mut self,
         at: At,
         queue: u16,
+        message: (MatchWord, u64),
         secured: bool,
         bytes: u32,
         arrival: Option<Arrival>,
@@ -494,7 +494,7 @@ impl<V: Variant> Nic<V> {
         match (secured, arrival) {
             (_, None) | (true, Some(Arrival::Waiting(_) | Arrival::Refused)) => {}
             (true, Some(Arrival::Matched(_))) => self.owe(at, queue, bytes, port),
-            (false, Some(Arrival::Refused)) => self.refuse(at, queue, port),
+            (false, Some(Arrival::Refused)) => self.refuse(at, queue, message, port),
             (false, Some(Arrival::Matched(_) | Arrival::Waiting(_))) => {
                 self.accept(at, queue, port);
             }
@@ -509,23 +509,9 @@ impl<V: Variant> Nic<V> {
         self.reply(at, Kind::Answer { queue, accepted: true, wanted: false, credit }, port);
     }
 
-    /// Reports a message that is about to be refused, unless its sender holds messages of the queue pair already.
-    #[cold]
-    fn report_overflow(
-        &mut self,
-        at: At,
-        queue: u16,
-        word: MatchWord,
-        len: u64,
-        port: &mut impl Port,
-    ) {
-        if !self.peers[at].lane(queue).refused {
-            port.report(Notice::Overflow { from: self.peers[at].peer, word, len });
-        }
-    }
-
     /// Refuses a message (receiver not ready): the sender holds it and what follows it, for this queue pair only.
-    fn refuse(&mut self, at: At, queue: u16, port: &mut impl Port) {
+    /// The first such message is reported, with its length.
+    fn refuse(&mut self, at: At, queue: u16, (word, len): (MatchWord, u64), port: &mut impl Port) {
         self.stats.refused += 1;
         let peer = self.peers[at].peer;
         let pair = &mut self.queues[usize::from(queue)];
@@ -534,6 +520,7 @@ impl<V: Variant> Nic<V> {
         let first = !core::mem::replace(&mut lane.refused, true);
         if first {
             pair.refused.push_back(peer);
+            port.report(Notice::Overflow { from: peer, word, len });
             // Messages refused now are not part of a sweep, and not all of them are shown to probes.
             lane.swept_for = 0;
         }
