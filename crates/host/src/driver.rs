@@ -9,7 +9,8 @@
 //!
 //! User-defined operators run on application threads that wait or poll, without the lock and without leading: an
 //! operator may call the library, and other waiting threads make progress meanwhile. The agent runs none. What the NIC
-//! reports is passed on in the same way (`report.rs`). If a rank has several planes, a waiting thread looks into all of them (`around.rs`), so that no operator waits for a thread.
+//! reports is passed on in the same way (`report.rs`). If a rank has several planes, a waiting thread looks into all of
+//! them (`around.rs`), so that no operator waits for a thread.
 
 mod short;
 

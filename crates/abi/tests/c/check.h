@@ -14,7 +14,6 @@
         }                                                                                \
     } while (0)
 /* A call that must succeed. */
-/* A call that succeeds. */
 #define OK(call) CHECK((call) == MPI_SUCCESS)
 
 #endif
