@@ -7,6 +7,6 @@ pub(crate) mod entry;
 pub(crate) mod environment;
 pub(crate) mod files;
 pub(crate) mod point_to_point;
+pub(crate) mod processes;
 pub(crate) mod topologies;
-pub(crate) mod unsupported;
 pub(crate) mod windows;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! functions! { front: * }                        // all functions
-//! functions! { front: calls::unsupported::* }    // those of a module
+//! functions! { front: calls::processes::* }    // those of a module
 //! functions! { front: MPI_Comm_rank MPI_Send }   // these
 //! ```
 //!

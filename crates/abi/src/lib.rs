@@ -18,7 +18,6 @@
 //! | `functions.rs` | the table as a macro |
 //! | `standard_front.rs` | the standard ABI: exports every function of the table |
 //! | `calls/entry.rs` | the macro that defines the body of a function, once for both sizes of counts |
-//! | `calls/unsupported.rs` | functions that are not implemented yet |
 //! | `objects/request.rs`, `objects/recipe.rs` | requests, and the parts that they execute |
 //! | `objects/data.rs` | buffers of the program as bytes |
 //! | `objects/raise.rs` | the choice of the error handler |

@@ -50,13 +50,13 @@ pub(crate) use daemon::run as run_daemon;
 use far::{Far, NoFar};
 use hosts::HostsError;
 use input::Input;
-use job::{Course, FaultTolerance, Job, Launcher};
+use job::{Course, FaultTolerance, Job, Launcher, Services};
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
 use reaper::Reaper;
-use start::{Coloured, NotStarted, Rank, Start};
+use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
 use sys::Signals;
 
 const HELP: &str = "\
@@ -229,8 +229,18 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
     let coloured = Coloured { out: colours && out.is_terminal, err: colours && err.is_terminal };
     let shown_on = out.is_terminal.then(|| out.as_fd());
     let lib = Home::find().ok().and_then(|home| home.lib_to_load());
-    let start = Start { plan, signals: &signals, files, coloured, shown_on, mark: &mark, lib };
-    let ranks = match start_ranks(&start, &mut input, &mut reaper) {
+    let part = plan.parts.first();
+    let settings = Settings {
+        files,
+        coloured,
+        lib,
+        label: plan.label,
+        output: plan.files.clone(),
+        base: part.and_then(|part| part.base.clone()),
+        set: part.map(|part| part.set.clone()).unwrap_or_default(),
+    };
+    let start = Start { settings: &settings, signals: &signals, shown_on, mark: &mark };
+    let ranks = match start_ranks(plan, &start, &mut input, &mut reaper) {
         Ok(ranks) => ranks,
         Err(error) => {
             reaper.end_all();
@@ -255,6 +265,11 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         launcher,
         far,
         fault_tolerant: fault_tolerant.then(FaultTolerance::default),
+        settings,
+        segment: None,
+        spawning: Vec::new(),
+        worlds: 0,
+        services: Services::new(),
         course,
     })
 }
@@ -270,15 +285,17 @@ fn timeout_of(options: &Options) -> Option<(Instant, f64)> {
 }
 
 fn start_ranks(
+    plan: &Plan,
     start: &Start<'_>,
     input: &mut Input,
     reaper: &mut Reaper,
 ) -> Result<Vec<Rank>, NotStarted> {
-    start.check()?;
+    start.check(plan)?;
     let mut ranks = Vec::new();
-    for part in &start.plan.parts {
+    for part in &plan.parts {
         for rank in part.first..part.first + part.ranks {
-            let rank = start.rank(part, rank, input)?;
+            let who = Who { rank, size: plan.size, peer: rank, name: rank.to_string() };
+            let rank = start.rank(part, &who, input.of_rank(rank))?;
             reaper.guard(rank.pid);
             ranks.push(rank);
         }

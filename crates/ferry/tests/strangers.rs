@@ -203,6 +203,7 @@ fn try_to_speak(line: RawFd, tally: &mut Tally) {
     let member = Member {
         rank: 0,
         size: 1,
+        spawned: None,
         job: 1,
         oversubscribed: false,
         fault_tolerant: false,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted, Probed as Seen, Ticket};
 use ferrywire_host::{Keep, memory};
 use ferrywire_mpi::comm::{Comm as Members, Wanted};
-use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Claim;
 use ferrywire_runtime::{
     self as runtime, CreateError, Created, Failure, Plane, Process, Rank, Source, TAG_MAX, Tag,
@@ -108,8 +107,7 @@ pub(crate) struct What {
 
 impl Comm {
     pub(crate) fn world(job: Arc<Job>) -> Comm {
-        let rank = job.process.rank();
-        let members = Members::new(Group::whole(rank.driver().size()), rank.driver().me().0, 0);
+        let members = job.process.world(0);
         Comm::new(Inner { job, name: WORLD.into(), members, claim: None, module: None })
     }
 
@@ -595,7 +593,7 @@ impl Comm {
         let call = self.call(what);
         match failure {
             Failure::Truncated { bytes, .. } => Error::Truncated { call, bytes },
-            Failure::PeerDown { peer, unreachable } => self.lost(call, peer, unreachable),
+            Failure::PeerDown { peer, unreachable, .. } => self.lost(call, peer, unreachable),
             Failure::Module(fault) => Error::Module { call, why: fault.to_string() },
             Failure::Revoked => Error::Revoked { call },
             _ if self.is_revoked() => Error::Revoked { call },

@@ -20,5 +20,5 @@ impl Job {
     }
 }
 
-/// The number of predefined communicators: only the world, whose number is 0.
-const PREDEFINED: u16 = 1;
+/// The number of predefined communicators: the world, whose number is 0, and the universe.
+const PREDEFINED: u16 = 2;

@@ -6,8 +6,8 @@
 //!
 //! | side | type | calls |
 //! |---|---|---|
-//! | rank | [`Bootstrap`], then [`LauncherChannel`] | [`from_environment`], `join`; `goodbye`, `abort` |
-//! | launcher | [`RankSocket`], one for each rank | `open`; `poll`, `send_join_reply`, `refuse` |
+//! | rank | [`Bootstrap`], then [`LauncherChannel`] | [`from_environment`], `join`; `ask`, `goodbye`, `abort` |
+//! | launcher | [`RankSocket`], one for each rank | `open`; `poll`, `send_join_reply`, `refuse`, `answer` |
 //!
 //! Under another launcher, the first rank of a host takes the launcher's part and opens a join socket
 //! (`join_socket.rs`).
@@ -16,6 +16,8 @@
 #[doc(hidden)]
 pub mod join_socket;
 mod rank_socket;
+#[doc(hidden)]
+pub mod request;
 mod socket;
 #[doc(hidden)]
 pub mod wire;
@@ -27,9 +29,10 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use crate::shm::Process;
 pub(crate) use join_socket::{JoinAddress, JoinSocket, JoinedRank, NotAll, enter};
 pub use rank_socket::{RankSocket, Word};
+pub use request::{Answer, Command, Request};
 use socket::{Parcel, WaitMode};
-pub use wire::{Hello, Member, NetworkConfig, TEXT_BYTES_MAX, VERSION};
-use wire::{Message, Unreadable};
+pub use wire::{Hello, Member, NetworkConfig, Parent, TEXT_BYTES_MAX, VERSION};
+use wire::{MESSAGE_BYTES_MAX, Message, Unreadable};
 
 /// The environment variable in which a rank finds the file descriptor of its socket.
 pub const VARIABLE: &str = "FERRY_BOOTSTRAP";
@@ -102,6 +105,8 @@ pub enum BootstrapError {
     },
     /// The other side sent no valid message, or not the one that was due.
     Malformed,
+    /// A request to the launcher is too long.
+    TooLong,
     /// The join reply came without a segment: this process may have no descriptor left.
     NoSegment,
     /// A system call failed.
@@ -166,6 +171,10 @@ impl fmt::Display for BootstrapError {
             E::Malformed => write!(
                 f,
                 "received an invalid message on the bootstrap socket; use the ferry that came with the library"
+            ),
+            E::TooLong => write!(
+                f,
+                "the request is too long: commands, arguments and names have at most {MESSAGE_BYTES_MAX} bytes together"
             ),
             E::NoSegment => write!(
                 f,
@@ -258,6 +267,19 @@ impl LauncherChannel {
     /// Reports that `rank` has been silent for too long, so that all ranks continue without it.
     pub fn silent(&self, rank: u32) -> Result<(), BootstrapError> {
         self.say(&Message::Silent { rank }, "report a silent rank to the launcher")
+    }
+
+    /// Asks the launcher for something, and waits for its answer.
+    pub fn ask(&self, request: &Request) -> Result<Answer, BootstrapError> {
+        let message = Message::Request(request.clone());
+        if message.emit().len() > MESSAGE_BYTES_MAX {
+            return Err(BootstrapError::TooLong);
+        }
+        self.say(&message, "ask the launcher")?;
+        match Message::parse(&self.hear()?.bytes) {
+            Ok(Message::Answer(answer)) => Ok(answer),
+            _ => Err(BootstrapError::Malformed),
+        }
     }
 
     /// Asks the launcher to end the whole job. Text beyond [`TEXT_BYTES_MAX`] is cut.

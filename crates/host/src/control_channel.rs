@@ -1,16 +1,48 @@
 //! The control channel of a rank to its launcher.
 
+use std::fmt;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-use crate::bootstrap;
+use crate::bootstrap::{self, Answer, BootstrapError, Request};
 use crate::launcher::Kvs;
 
 /// The channel to the launcher, which is ours or another one.
 pub(crate) struct ControlChannel(Channel);
 
+/// Why the launcher does not answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// There is none.
+    NoLauncher,
+    /// It is not ours, and has no such service.
+    AnotherLauncher,
+    /// The channel to it failed.
+    Channel(BootstrapError),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NoLauncher => write!(
+                f,
+                "this process was started without a launcher, which would do this: start it with ferry run or mpiexec"
+            ),
+            AskError::AnotherLauncher => write!(
+                f,
+                "the launcher that started this process cannot do this: start it with ferry run or Ferrywire's mpiexec"
+            ),
+            AskError::Channel(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
 enum Channel {
     Ours {
         channel: bootstrap::LauncherChannel,
+        /// Held between a request and its answer.
+        asking: Mutex<()>,
         /// The job continues when ranks die.
         fault_tolerant: bool,
     },
@@ -24,7 +56,7 @@ impl ControlChannel {
         channel: bootstrap::LauncherChannel,
         fault_tolerant: bool,
     ) -> ControlChannel {
-        ControlChannel(Channel::Ours { channel, fault_tolerant })
+        ControlChannel(Channel::Ours { channel, asking: Mutex::default(), fault_tolerant })
     }
 
     pub(crate) fn kvs(kvs: Box<dyn Kvs>) -> ControlChannel {
@@ -63,9 +95,21 @@ impl ControlChannel {
 
     /// Reports a rank that has been silent for too long, so that all ranks continue without it.
     pub(crate) fn silent(&self, rank: u32) {
-        if let Channel::Ours { channel, fault_tolerant: true } = &self.0 {
+        if let Channel::Ours { channel, fault_tolerant: true, .. } = &self.0 {
             // Without a launcher there is no job.
             let _ = channel.silent(rank);
+        }
+    }
+
+    /// Asks our launcher, and waits for its answer.
+    pub(crate) fn ask(&self, request: &Request) -> Result<Answer, AskError> {
+        match &self.0 {
+            Channel::Ours { channel, asking, .. } => {
+                let _asking = asking.lock().unwrap_or_else(PoisonError::into_inner);
+                channel.ask(request).map_err(AskError::Channel)
+            }
+            Channel::Kvs(_) => Err(AskError::AnotherLauncher),
+            Channel::Threads(_) => Err(AskError::NoLauncher),
         }
     }
 

@@ -15,6 +15,7 @@
 mod short;
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::thread::Thread;
@@ -62,11 +63,11 @@ impl Driver {
         limits: Limits,
         operators: Operators,
     ) -> io::Result<Driver> {
-        let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
+        let here = Here::of(plane.net.as_ref(), &plane.segment);
         let local_rank = here.local_rank(Peer(me)).expect("a rank is on its own host").0;
         let (rail, inlet) = rails::open(&plane, local_rank, limits.credit_bytes);
         let nic = Nic::new(Peer(me), plane.segment.job(), limits);
-        let ringers = match (plane.segment.is_oversubscribed(), &plane.net) {
+        let ringers = match (plane.segment.is_fenced(), &plane.net) {
             (false, _) => Ringers::Unfenced,
             (true, None) => Ringers::Fenced,
             (true, Some(_)) => Ringers::FencedWithSocket,
@@ -95,10 +96,30 @@ impl Driver {
         Peer(self.shared.me)
     }
 
-    /// The number of ranks in the job.
+    /// The number of ranks in the job when it began.
     pub fn size(&self) -> u32 {
         let plane = &self.shared.plane;
         plane.net.as_ref().map_or(plane.segment.ranks(), |net| net.directory.size())
+    }
+
+    /// The numbers of all peers that there are or were.
+    pub(crate) fn peers(&self) -> Range<u32> {
+        let plane = &self.shared.plane;
+        match &plane.net {
+            None => 0..plane.ranks_so_far(),
+            Some(net) => 0..net.directory.size(),
+        }
+    }
+
+    /// The most peers that there can ever be.
+    pub fn peers_max(&self) -> u32 {
+        let plane = &self.shared.plane;
+        plane.net.as_ref().map_or(plane.segment.ranks_max(), |net| net.directory.size())
+    }
+
+    /// Whether there is or was such a peer.
+    pub fn knows(&self, peer: Peer) -> bool {
+        self.peers().contains(&peer.0)
     }
 
     /// Why `peer` cannot be reached, if the operating system or the network is the cause.
@@ -277,7 +298,7 @@ impl Driver {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
         nic.abandon_unbound(because_of, port);
-        (0..self.size()).for_each(|rank| nic.on_peer_down(Peer(rank), port));
+        self.peers().for_each(|rank| nic.on_peer_down(Peer(rank), port));
     }
 
     /// Wakes `waker` whenever a peer is found to be gone.
@@ -312,6 +333,11 @@ impl Driver {
     /// Whether the ranks on this host share cores.
     pub fn is_oversubscribed(&self) -> bool {
         self.shared.plane.segment.is_oversubscribed()
+    }
+
+    /// Gives memory back that others would keep for this rank, which has left.
+    pub(crate) fn forget_all(&self) {
+        self.shared.core.lock().forget_all();
     }
 
     /// Begins to close the driver: the agent ends, and no thread calls it any more.
@@ -567,8 +593,7 @@ impl Inside<'_> {
             doorbell.disarm();
             return None;
         }
-        let roomy = !shared.plane.segment.is_oversubscribed();
-        let short = roomy && (!settled || stuck);
+        let short = !shared.plane.segment.is_fenced() && (!settled || stuck);
         let timeout = [short.then_some(NAP), self.core.timeout()].into_iter().flatten().min();
         self.core.duty.fall_asleep();
         self.core.unlocked(|| shared.sleep(arming, Sleeper::Caller, timeout));

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use crate::bootstrap::join_socket::JoinSocket;
+use crate::bootstrap::request::{Answer, Command, Request};
 use crate::bootstrap::wire::{Hello, Member, Message, NetworkConfig, TOKEN_BYTES, Token};
 use crate::launcher;
 use crate::net::directory::{Directory, Host};
@@ -123,11 +124,13 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let member = Member {
         rank: 1,
         size: 2,
+        spawned: None,
         job: 99,
         oversubscribed: true,
         fault_tolerant: false,
         network: None,
     };
+    let command = Command { words: vec![b"worker".to_vec()], ranks: 2, ..Command::default() };
     let secret = JobSecret::filled::<()>(|bytes| Ok(bytes.fill(7))).expect("filled");
     let network = Some(NetworkConfig { secret, insecure: false, fabric: Some("tcp".into()) });
     let token = Token([5; TOKEN_BYTES]);
@@ -141,6 +144,10 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         Message::All,
         Message::Goodbye,
         Message::Silent { rank: 1 },
+        Message::Request(Request::Spawn { tag: 1, commands: vec![command] }),
+        Message::Request(Request::Publish { service: b"ocean".to_vec(), port: b"port".to_vec() }),
+        Message::Answer(Answer::Spawned(vec![2..4, 9..10])),
+        Message::Answer(Answer::NotSpawned(b"no such file".to_vec())),
         Message::Abort { code: 7, text: "the grid is empty".into() },
     ];
     let mut seeds: Vec<_> = said.iter().map(|word| ("bootstrap", word.emit().to_vec())).collect();

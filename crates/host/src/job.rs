@@ -99,12 +99,14 @@ pub fn join(
     {
         return Err(JoinError::Privileged { variable });
     }
+    let mut spawned = None;
     let (segment, net, rank, channel, program) = match bootstrap::from_environment(&read) {
         Some(bootstrap) => {
-            let (member, files, channel) =
+            let (mut member, files, channel) =
                 bootstrap.join(this_process()).map_err(JoinError::Bootstrap)?;
             let (segment, net) = files.open(&member)?;
             let program = read(PROGRAM_VARIABLE).and_then(|number| number.parse().ok());
+            spawned = member.spawned.take();
             (
                 segment,
                 net,
@@ -128,7 +130,11 @@ pub fn join(
     let limits = limits(segment.ranks());
     let (segment, net) = (Arc::new(segment), net.map(Arc::new));
     let rank = Rank::new(segment, net, rank, limits, operators, Some(channel));
-    rank.map(|rank| rank.running(program)).map_err(JoinError::Memory)
+    let rank = rank.map_err(JoinError::Memory)?.running(program);
+    Ok(match spawned {
+        Some((parent, world)) => rank.spawned(world, parent),
+        None => rank,
+    })
 }
 
 impl Files {

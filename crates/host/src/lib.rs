@@ -77,6 +77,7 @@ pub use {
     around::{wait_around, wait_for_around},
     coalesced::Coalesced,
     completion::Keep,
+    control_channel::AskError,
     driver::{Driver, Finished},
     port::{HostPort, Operators, RegionAccess, monotonic_ns},
     rank::Rank,

@@ -15,14 +15,14 @@ use crate::net::Net;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::plane::Plane;
 use crate::shm::rail as shm;
-use crate::shm::{Shm, ShmInlet};
+use crate::shm::{Segment, Shm, ShmInlet};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rails of local rank `local_rank`, once.
 pub(crate) fn open(plane: &Plane, local_rank: u32, initial_credit_bytes: u32) -> (Rails, Inlets) {
     let (shm, shm_inlet) = shm::open(plane, local_rank, initial_credit_bytes);
     let (far, far_inlet) = plane.net.as_ref().map(open_far).unzip();
-    let here = Here::of(plane.net.as_ref(), plane.segment.ranks());
+    let here = Here::of(plane.net.as_ref(), &plane.segment);
     let me = here.rank(Peer(local_rank));
     let (loopback, loopback_inlet) = loopback::open(me, initial_credit_bytes);
     let rails = Rails { me, loopback, shm, far, here };
@@ -63,8 +63,12 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    pub(crate) fn of(net: Option<&Arc<Net>>, ranks: u32) -> Here {
-        Here { first: net.map_or(0, |net| net.first), ranks }
+    pub(crate) fn of(net: Option<&Arc<Net>>, segment: &Segment) -> Here {
+        match net {
+            // Ranks that are spawned here come after all others.
+            None => Here { first: 0, ranks: segment.ranks_max() },
+            Some(net) => Here { first: net.first, ranks: segment.ranks() },
+        }
     }
 
     /// The local rank of a rank, if it is on this host.
@@ -291,6 +295,9 @@ impl Rail for Rails {
     }
 
     fn forget(&mut self, peer: Peer) -> bool {
+        if let Some(local_rank) = self.here.local_rank(peer) {
+            self.shm.forget(local_rank);
+        }
         self.far.as_mut().is_none_or(|far| far.forget(peer))
     }
 
@@ -369,6 +376,18 @@ impl Inlet for Inlets {
 }
 
 impl Inlets {
+    /// Forgets all peers, because this rank is gone.
+    pub(crate) fn forget_all(&self) {
+        self.shm.forget_all();
+    }
+
+    /// Forgets a peer that is gone.
+    pub(crate) fn forget(&mut self, peer: Peer) {
+        if let Some(local_rank) = self.here.local_rank(peer) {
+            self.shm.forget(local_rank);
+        }
+    }
+
     /// Shows the next frame from a rank of this host, if there is one.
     #[inline(always)]
     pub(crate) fn poll_near(&mut self, take: impl FnOnce(Peer, Arrival<'_>)) -> bool {

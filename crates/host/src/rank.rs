@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,11 +14,13 @@ use std::time::Duration;
 use ferrywire_nic::{Limits, Peer};
 
 use crate::around;
-use crate::control_channel::ControlChannel;
+use crate::bootstrap::{Answer, Parent, Request};
+use crate::control_channel::{AskError, ControlChannel};
 use crate::driver::Driver;
 use crate::job;
 use crate::net::Net;
 use crate::port::Operators;
+use crate::rails::Here;
 use crate::report::Reporter;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
@@ -30,8 +33,14 @@ pub struct Rank {
     /// The other hosts, if there are any.
     net: Option<Arc<Net>>,
     me: u32,
+    /// The ranks of this host.
+    here: Here,
     /// The rank among those of this host.
     local_rank: u32,
+    /// The peers of its world, in order of their ranks.
+    world: Vec<Range<u32>>,
+    /// The rank that spawned it, if one did.
+    parent: Option<Parent>,
     limits: Limits,
     operators: Operators,
     reporter: Option<Reporter>,
@@ -59,13 +68,18 @@ impl Rank {
         operators: Operators,
         channel: Option<ControlChannel>,
     ) -> io::Result<Rank> {
-        let local_rank = me - net.as_ref().map_or(0, |net| net.first);
+        let here = Here::of(net.as_ref(), &segment);
+        let local_rank = here.local_rank(Peer(me)).ok_or(io::ErrorKind::InvalidInput)?.0;
         let plane = Plane::open(&segment, 0, local_rank, net.clone())?;
+        let first = Driver::new(plane, me, limits.clone(), operators)?;
         Ok(Rank {
-            first: Driver::new(plane, me, limits.clone(), operators)?,
+            world: std::iter::once(0..first.size()).collect(),
+            parent: None,
+            first,
             segment,
             net,
             me,
+            here,
             local_rank,
             limits,
             operators,
@@ -85,6 +99,33 @@ impl Rank {
         self
     }
 
+    /// Sets the world of a rank that was spawned, and the rank that spawned it.
+    pub(crate) fn spawned(mut self, world: Vec<Range<u32>>, parent: Parent) -> Rank {
+        self.world = world;
+        self.parent = Some(parent);
+        self
+    }
+
+    /// The members of its world, in order of their ranks.
+    pub fn world(&self) -> impl Iterator<Item = Peer> {
+        self.world.iter().flat_map(Clone::clone).map(Peer)
+    }
+
+    /// The rank that spawned it, if one did.
+    pub fn parent(&self) -> Option<Parent> {
+        self.parent
+    }
+
+    /// The number of the job.
+    pub fn job(&self) -> u32 {
+        self.segment.job()
+    }
+
+    /// Cores that ranks of the job may use on this host; zero if unknown.
+    pub fn cores(&self) -> u32 {
+        self.segment.cores()
+    }
+
     /// Makes the NICs of all planes report to `reporter`.
     #[must_use]
     pub fn reporting_to(mut self, reporter: Reporter) -> Rank {
@@ -100,7 +141,7 @@ impl Rank {
 
     /// The first rank of this host, which tells ranks whether they share memory.
     pub fn first_here(&self) -> Peer {
-        Peer(self.me - self.local_rank)
+        self.here.rank(Peer(0))
     }
 
     /// Whether a rank is on this host.
@@ -109,12 +150,7 @@ impl Rank {
     }
 
     fn local_rank_of(&self, peer: Peer) -> Option<u32> {
-        peer.0.checked_sub(self.first_here().0).filter(|&rank| rank < self.segment.ranks())
-    }
-
-    /// How many ranks are on this host.
-    pub fn ranks_here(&self) -> u32 {
-        self.segment.ranks()
+        self.here.local_rank(peer).map(|local_rank| local_rank.0)
     }
 
     /// Claims memory that the ranks of this host can share, and that no other call will get. Returns its place, for
@@ -185,9 +221,9 @@ impl Rank {
     }
 
     /// Whether the machine has a second core for each rank, which makes planes worthwhile. The answer is the same on
-    /// all ranks of the job. Between hosts there is one plane.
+    /// all ranks of the job. Between hosts there is one plane, and for spawned ranks.
     pub fn has_cores_to_spare(&self) -> bool {
-        self.net.is_none() && self.segment.has_cores_to_spare()
+        self.net.is_none() && self.parent.is_none() && self.segment.has_cores_to_spare()
     }
 
     /// Why `peer` cannot be reached in some plane, if the operating system or the network is the cause.
@@ -223,6 +259,11 @@ impl Rank {
         {
             channel.silent(peer.0);
         }
+    }
+
+    /// Asks the launcher, and waits for its answer.
+    pub fn ask(&self, request: &Request) -> Result<Answer, AskError> {
+        self.channel.as_ref().ok_or(AskError::NoLauncher)?.ask(request)
     }
 
     /// Ends the whole job, with this exit code and for this reason.
@@ -263,7 +304,10 @@ impl Rank {
         }
         match panicking {
             true => self.segment.mark_down(self.local_rank),
-            false => self.segment.leave(self.local_rank),
+            false => {
+                self.segment.leave(self.local_rank);
+                self.first.forget_all();
+            }
         }
         self.first.wake_all();
         if let Some(channel) = &self.channel {

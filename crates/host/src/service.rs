@@ -45,14 +45,13 @@ impl<R: Service + 'static> RunningService<R> {
         wanted: (MatchWord, Mask),
         bytes_max: usize,
     ) -> Arc<RunningService<R>> {
-        let known = vec![false; rank.driver().size() as usize];
         let inbox = vec![0; bytes_max].into();
         let running = Arc::new(RunningService {
             rank,
             service: Mutex::new(service),
             own,
             wanted,
-            work: Coalesced::new(Inbox { inbox, listening: None, known }),
+            work: Coalesced::new(Inbox { inbox, listening: None, known: Vec::new() }),
         });
         rank.driver().watch_deaths(Waker::from(Arc::clone(&running)));
         running.look();
@@ -88,6 +87,8 @@ impl<R: Service + 'static> RunningService<R> {
 
     /// Tells the service which peers are gone.
     fn fallen(&self, mail: &mut Inbox) -> bool {
+        // Ranks may have been spawned meanwhile.
+        mail.known.resize(self.rank.driver().peers().end as usize, false);
         let fallen: Vec<Peer> = self.rank.driver().inspect(|nic| {
             let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);
             unknown.map(|(rank, _)| Peer(rank)).filter(|&peer| nic.is_down(peer)).collect()

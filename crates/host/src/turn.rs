@@ -316,10 +316,17 @@ impl Core {
 
     fn mark_down(&mut self, peer: Peer) {
         self.port.transfers.forget(peer);
+        self.inlet.forget(peer);
         // A read in progress writes into memory that belongs to the user again once its operation has ended.
         if self.port.rail.forget(peer) {
             self.nic.on_peer_down(peer, &mut self.port);
         }
+    }
+
+    /// Gives memory back that others would keep for this rank, which has left.
+    pub(crate) fn forget_all(&self) {
+        self.port.rail.shm.forget_all();
+        self.inlet.forget_all();
     }
 
     fn wake_failure_waker(&mut self) {
@@ -332,8 +339,8 @@ impl Core {
     #[cold]
     fn on_peers_down(&mut self, plane: &Plane) -> bool {
         self.changes = plane.segment.changes();
-        for local_rank in (0..plane.segment.ranks()).filter(|&local_rank| plane.is_gone(local_rank))
-        {
+        let here = plane.ranks_so_far();
+        for local_rank in (0..here).filter(|&local_rank| plane.is_gone(local_rank)) {
             self.mark_down(self.here.rank(Peer(local_rank)));
         }
         if let Some(net) = &plane.net {

@@ -46,7 +46,7 @@ fn member() {
     println!("rank of user {owner}");
     match job::join(variable, Operators::ours(|_, _, _| {})) {
         Ok(rank) => {
-            println!("joined {} of {}", rank.driver().me().0, rank.driver().size());
+            println!("joined {} of {}", rank.driver().me().0, rank.world().count());
             rank.leave();
         }
         Err(error) => {

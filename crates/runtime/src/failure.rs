@@ -23,6 +23,8 @@ pub enum Failure {
     PeerDown {
         /// The process.
         peer: Peer,
+        /// Its rank in the world of this process, if it has one.
+        rank: Option<u32>,
         /// Why it cannot be reached, if it did not leave by itself.
         unreachable: Option<String>,
     },
@@ -56,7 +58,9 @@ impl Process {
                 Failure::Truncated { source: word.source(), tag: word.tag(), bytes: len }
             }
             Outcome::Failed(Fault::PeerDown(peer)) => {
-                Failure::PeerDown { peer, unreachable: self.rank().trouble(peer) }
+                let rank = (0..).zip(self.rank().world()).find(|&(_, member)| member == peer);
+                let rank = rank.map(|(rank, _)| rank);
+                Failure::PeerDown { peer, rank, unreachable: self.rank().trouble(peer) }
             }
             Outcome::Failed(Fault::Revoked) => Failure::Revoked,
             Outcome::Failed(Fault::Module { word, trap }) => {
@@ -77,11 +81,15 @@ impl fmt::Display for Failure {
                 "the message from rank {source} with tag {tag} has {bytes} bytes, more than the receive buffer \
                  holds"
             ),
-            Failure::PeerDown { peer, unreachable: Some(why) } => {
-                write!(f, "rank {} of MPI_COMM_WORLD cannot be reached: {why}", peer.0)
-            }
-            Failure::PeerDown { peer, unreachable: None } => {
-                write!(f, "rank {} of MPI_COMM_WORLD has left the job", peer.0)
+            Failure::PeerDown { rank, unreachable, .. } => {
+                match rank {
+                    Some(rank) => write!(f, "rank {rank} of MPI_COMM_WORLD")?,
+                    None => write!(f, "a rank that is not in MPI_COMM_WORLD")?,
+                }
+                match unreachable {
+                    Some(why) => write!(f, " cannot be reached: {why}"),
+                    None => write!(f, " has left the job"),
+                }
             }
             Failure::Revoked => write!(f, "the communicator is revoked"),
             Failure::Cancelled => write!(f, "the operation was cancelled"),

@@ -27,7 +27,7 @@ pub(crate) fn open_agreement(rank: &'static Rank) -> Arc<RunningService<Agreemen
         Agreement::new(me),
         word,
         wanted,
-        Agreement::message_bytes_max(rank.driver().size()),
+        Agreement::message_bytes_max(rank.driver().peers_max()),
     )
 }
 

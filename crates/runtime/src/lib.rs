@@ -15,6 +15,7 @@
 //! | `plane.rs` | posting to a NIC and waiting, where a rank may have several planes |
 //! | `window.rs` | windows: memory that other ranks reach |
 //! | `file.rs` | files |
+//! | `dynamic.rs` | processes that come later: ports, connecting, spawning |
 //! | `failure.rs` | conversion of the NIC's faults to errors |
 //! | `fault_tolerance.rs` | revoke, shrink and agree, when ranks have died |
 
@@ -24,6 +25,7 @@ mod collective;
 mod comm;
 mod comm_create;
 mod counter;
+mod dynamic;
 mod failure;
 mod fault_tolerance;
 mod file;
@@ -37,6 +39,7 @@ pub use call::{Call, With};
 pub use collective::{Prepared, Root};
 pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
+pub use dynamic::{MeetError, MeetErrorKind, Port};
 pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
 pub use file::{

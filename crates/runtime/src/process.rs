@@ -8,8 +8,11 @@ use ferrywire_host::nic::{Peer, Region};
 use ferrywire_host::{Driver, Rank, RunningService};
 use ferrywire_mpi::agreement::Agreement;
 use ferrywire_mpi::collective::Locality;
+use ferrywire_mpi::comm::Comm as Members;
+use ferrywire_mpi::group::Group;
 use ferrywire_mpi::numbers::Numbers;
 
+use crate::dynamic;
 use crate::fault_tolerance;
 use crate::plane::Plane;
 
@@ -19,6 +22,11 @@ use crate::plane::Plane;
 pub struct Process {
     rank: Place,
     numbers: Arc<Numbers>,
+    /// The communicator of all processes under the launcher.
+    universe: Members,
+    /// How many ports this rank has opened, and how many meetings it has arranged.
+    pub(crate) ports: AtomicU32,
+    pub(crate) meetings: AtomicU32,
     /// The agreement service among survivors; only in a job that continues when ranks die.
     pub(crate) agreement: Option<Arc<RunningService<Agreement>>>,
     /// Whether several threads make calls at the same time, so that more than one plane may pay.
@@ -53,9 +61,11 @@ impl Deref for Place {
 }
 
 impl Process {
-    /// Wraps a rank that has joined its job. Numbers below `predefined` belong to the predefined communicators.
+    /// Wraps a rank that has joined its job. Numbers below `predefined` belong to the predefined communicators, of
+    /// which the last is the universe.
     pub fn new(rank: Rank, predefined: u16, has_threads: bool) -> Process {
         let numbers = Numbers::new(rank.driver().me(), predefined);
+        let universe = dynamic::universe(&rank, predefined - 1);
         let (rank, agreement) = match rank.is_fault_tolerant() {
             false => (Place::Owned(rank), None),
             true => {
@@ -66,6 +76,9 @@ impl Process {
         Process {
             rank,
             numbers,
+            universe,
+            ports: AtomicU32::new(0),
+            meetings: AtomicU32::new(0),
             agreement,
             has_threads: AtomicBool::new(has_threads),
             user_operators: AtomicUsize::new(0),
@@ -96,6 +109,18 @@ impl Process {
     /// The numbers that communicators of this process can have.
     pub fn numbers(&self) -> &Arc<Numbers> {
         &self.numbers
+    }
+
+    /// The members of the universe: all processes under the launcher, whose ranks are their numbers as peers.
+    pub fn universe(&self) -> &Members {
+        &self.universe
+    }
+
+    /// The members of the world of this process, which has this number.
+    pub fn world(&self, number: u16) -> Members {
+        let group = Group::of(&self.rank().world().collect::<Vec<_>>());
+        let rank = group.rank_of(self.rank().driver().me()).expect("a rank is in its world");
+        Members::new(group, rank, number)
     }
 
     /// The first plane, where the predefined communicators are.

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrywire_host::nic::Peer;
 use ferrywire_mpi::datatype;
-use ferrywire_runtime::{self as runtime, CreateError};
+use ferrywire_runtime::{self as runtime, CreateError, MeetError, MeetErrorKind};
 
 use crate::convert::constants::{
     MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_CONVERSION, MPI_ERR_COUNT, MPI_ERR_GROUP, MPI_ERR_IN_STATUS,
-    MPI_ERR_LASTCODE, MPI_ERR_OTHER, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION,
-    MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED,
+    MPI_ERR_LASTCODE, MPI_ERR_OTHER, MPI_ERR_PORT, MPI_ERR_SPAWN, MPI_ERR_TRUNCATE, MPI_ERR_TYPE,
+    MPI_ERR_UNSUPPORTED_OPERATION, MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING,
+    MPIX_ERR_REVOKED,
 };
 use crate::convert::status::Status;
 
@@ -141,6 +142,21 @@ impl From<CreateError> for Failure {
             CreateError::NoFreeNumber => MPI_ERR_OTHER,
             CreateError::NotInGroup | CreateError::GroupOutside => MPI_ERR_GROUP,
             CreateError::NoRemoteGroup | CreateError::GroupsOverlap => MPI_ERR_COMM,
+        };
+        Failure::new(class, error.to_string())
+    }
+}
+
+impl From<MeetError> for Failure {
+    #[cold]
+    fn from(error: MeetError) -> Failure {
+        let class = match error {
+            MeetError::Create(error) => return error.into(),
+            ref other => match other.kind() {
+                MeetErrorKind::Port => MPI_ERR_PORT,
+                MeetErrorKind::Spawn => MPI_ERR_SPAWN,
+                MeetErrorKind::Other => MPI_ERR_OTHER,
+            },
         };
         Failure::new(class, error.to_string())
     }

@@ -150,25 +150,60 @@ impl<T> In<T> {
     }
 }
 
+impl In<*const c_char> {
+    /// No array.
+    pub(crate) fn null() -> In<*const c_char> {
+        In(std::ptr::null())
+    }
+
+    /// The array that starts there.
+    pub(crate) fn of(start: *const *const c_char) -> In<*const c_char> {
+        In(start)
+    }
+
+    /// The strings up to a null pointer; none if there is no array.
+    pub(crate) fn strings<'a>(self) -> impl Iterator<Item = &'a [u8]> {
+        let items = if self.0.is_null() { 0..0 } else { 0..usize::MAX };
+        // SAFETY: I1: there is a null pointer at the end.
+        let strings = items.map(move |at| unsafe { *self.0.wrapping_add(at) });
+        // SAFETY: I1: each string ends with a zero.
+        strings
+            .take_while(|text| !text.is_null())
+            .map(|text| unsafe { CStr::from_ptr(text) }.to_bytes())
+    }
+}
+
+impl In<*const *const c_char> {
+    /// Item `at` of the array, if there is one.
+    pub(crate) fn item(self, at: usize) -> Option<*const *const c_char> {
+        // SAFETY: I1.
+        (!self.0.is_null()).then(|| unsafe { *self.0.wrapping_add(at) })
+    }
+}
+
 impl Text {
-    /// The string, with invalid UTF-8 replaced.
-    pub(crate) fn get(self) -> Result<String> {
+    /// The string that starts there.
+    pub(crate) fn of(start: *const c_char) -> Text {
+        Text(start)
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes<'a>(self) -> Result<&'a [u8]> {
         if self.0.is_null() {
             return Err(null_pointer());
         }
         // SAFETY: I1: the string ends with a zero.
-        let text = unsafe { CStr::from_ptr(self.0) };
-        Ok(text.to_string_lossy().into_owned())
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
+    }
+
+    /// The string, with invalid UTF-8 replaced.
+    pub(crate) fn get(self) -> Result<String> {
+        Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
     /// The name of a file: any bytes.
     pub(crate) fn path(self) -> Result<PathBuf> {
-        if self.0.is_null() {
-            return Err(null_pointer());
-        }
-        // SAFETY: I1: the string ends with a zero.
-        let text = unsafe { CStr::from_ptr(self.0) };
-        Ok(OsStr::from_bytes(text.to_bytes()).into())
+        Ok(OsStr::from_bytes(self.bytes()?).into())
     }
 }
 

@@ -54,8 +54,14 @@ pub(crate) fn attribute(key: c_int) -> Option<Option<*mut c_void>> {
         }
         MPI_LASTUSEDCODE => &LAST_USED_CODE,
         MPI_UNIVERSE_SIZE => {
-            let process = process::running().ok()?;
-            UNIVERSE_SIZE.0.store(comm::int(process.rank().driver().size()), Ordering::Relaxed);
+            // One rank for each core makes sense. Where all cores are taken, programs that spawn ranks have a reason to:
+            // a value would tell them that they cannot.
+            let rank = process::running().ok()?.rank();
+            let ranks = u32::try_from(rank.world().count()).unwrap_or(u32::MAX);
+            if rank.parent().is_some() || rank.cores() <= ranks {
+                return Some(None);
+            }
+            UNIVERSE_SIZE.0.store(comm::int(rank.cores()), Ordering::Relaxed);
             &UNIVERSE_SIZE
         }
         _ => return None,

@@ -1,14 +1,15 @@
 //! This process as a rank of a job: the state that all calls share.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use ferrywire_host::Rank;
 use ferrywire_runtime as runtime;
 
-use crate::convert::constants::{MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
+use crate::convert::constants::{MPI_COMM_NULL, MPI_ERR_OTHER, MPI_ERR_UNKNOWN};
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
+use crate::convert::types::MPI_Comm;
 use crate::objects::Plane;
 use crate::objects::communicator::Comm;
 
@@ -20,11 +21,25 @@ pub(crate) struct Process {
     pub(crate) world: Shared<Comm>,
     /// MPI_COMM_SELF.
     pub(crate) itself: Shared<Comm>,
-    /// A communicator of all ranks that the program never sees. Groups without a parent agree on a number in it.
+    /// The universe, which the program never sees. Groups without a parent agree on a number in it.
     pub(crate) common: Shared<Comm>,
+    /// The handle of the intercommunicator with the ranks that spawned this one, or MPI_COMM_NULL.
+    pub(crate) parent: AtomicUsize,
 }
 
 impl Process {
+    /// The intercommunicator with the ranks that spawned this one, until it is freed.
+    pub(crate) fn parent(&self) -> MPI_Comm {
+        MPI_Comm(self.parent.load(Ordering::Acquire))
+    }
+
+    /// Forgets a communicator that is freed, if it is that.
+    pub(crate) fn forget_parent(&self, freed: MPI_Comm) {
+        let null = MPI_COMM_NULL.0;
+        // Another communicator may be at its place later.
+        let _ = self.parent.compare_exchange(freed.0, null, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// The rank of the process in its job.
     #[inline]
     pub(crate) fn rank(&self) -> &'static Rank {

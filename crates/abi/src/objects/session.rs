@@ -102,11 +102,10 @@ pub(crate) fn color_of_set(name: &str) -> Result<Option<u32>> {
 pub(crate) fn process_set(name: &str) -> Result<Group> {
     let rank = process::running()?.rank();
     match position(name)? {
-        Some(0) => Ok(Group::whole(rank.driver().size())),
+        Some(0) => Ok(Group::of(&rank.world().collect::<Vec<_>>())),
         Some(1) => Ok(Group::of(&[rank.driver().me()])),
         Some(_) => {
-            let first = rank.first_here().0;
-            let here: Vec<Peer> = (first..first + rank.ranks_here()).map(Peer).collect();
+            let here: Vec<Peer> = rank.world().filter(|&peer| rank.is_here(peer)).collect();
             Ok(Group::of(&here))
         }
         None => {

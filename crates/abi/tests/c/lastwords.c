@@ -31,8 +31,6 @@ int main(int argc, char **argv) {
         }
         assert(strcmp(what, "assert") != 0);
         printf("last words");
-        if (strcmp(what, "unsupported") == 0)
-            MPI_Close_port("nothing");
         if (strcmp(what, "error") == 0) MPI_Send(&byte, 1, MPI_BYTE, size, 0, MPI_COMM_WORLD);
         MPI_Abort(MPI_COMM_WORLD, 42);
     }

@@ -2,6 +2,7 @@
 
 mod close;
 mod fault_tolerance;
+mod spawn;
 mod upward;
 
 use std::io;
@@ -17,10 +18,11 @@ use super::input::Input;
 use super::output::{Gave, LINE_BYTES_MAX, Sink, Stream};
 use super::reaper::Reaper;
 use super::report::Failure;
-use super::start::Rank;
+use super::start::{Rank, Settings};
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
 pub(super) use fault_tolerance::FaultTolerance;
+pub(super) use spawn::{Services, Spawning};
 pub(super) use upward::Launcher;
 
 /// How long ranks may take to end after SIGTERM before they get SIGKILL.
@@ -108,6 +110,15 @@ pub(super) struct Job {
     pub(super) far: Option<Far>,
     /// Present if the job continues when ranks die.
     pub(super) fault_tolerant: Option<FaultTolerance>,
+    /// How ranks are started.
+    pub(super) settings: Settings,
+    /// The memory that the ranks of this host share, once they have joined.
+    pub(super) segment: Option<Segment>,
+    /// Ranks that are being spawned, and how many worlds have been.
+    pub(super) spawning: Vec<Spawning>,
+    pub(super) worlds: u32,
+    /// The names of ports that ranks have published.
+    pub(super) services: Services,
     pub(super) course: Course,
 }
 
@@ -419,6 +430,7 @@ impl Job {
                 self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
             }
             Word::Silent(silent) => self.on_silent(silent),
+            Word::Request(request) => self.on_request(at, request),
             // The process that was refused has been told, and reports it itself.
             Word::Refused(_) => {}
             Word::Closed => rank.rank_socket = None,
@@ -437,6 +449,7 @@ impl Job {
                 self.fail(failure);
             }
         }
+        self.judge_spawned();
         if self.goes_on() {
             return fresh.iter().for_each(|at| self.go_on_without(*at));
         }
@@ -462,6 +475,7 @@ impl Job {
         let rank = &self.ranks[at];
         let (number, pid) = (self.number_of(at), rank.pid);
         match rank.ending? {
+            _ if rank.dismissed => None,
             Ending::Exit(0) => {
                 let unfinished = rank.hello.is_some() && !rank.goodbye;
                 let others = self.ranks.iter().any(|other| other.ending.is_none());
@@ -503,8 +517,16 @@ impl Job {
             let (rank_number, size) = (self.number_of(at), self.size);
             let fault_tolerant = self.fault_tolerant.is_some();
             let job = self.number;
-            let member =
-                Member { rank: rank_number, size, job, oversubscribed, fault_tolerant, network };
+            let spawned = None;
+            let member = Member {
+                rank: rank_number,
+                size,
+                spawned,
+                job,
+                oversubscribed,
+                fault_tolerant,
+                network,
+            };
             if let Err(error) = rank_socket.send_join_reply(member, &files)
                 && !has_left(&error)
             {
@@ -513,8 +535,9 @@ impl Job {
             }
         }
         if let Some(fault_tolerant) = &mut self.fault_tolerant {
-            fault_tolerant.keep(segment, others.map(|others| others.directory));
+            fault_tolerant.directory = others.map(|others| others.directory);
         }
+        self.segment = Some(segment);
         if let Some(failure) = failure {
             self.fail(failure);
         }

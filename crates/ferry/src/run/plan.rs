@@ -9,6 +9,7 @@ use super::host_list::{self, Share};
 use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
 use super::report::Ranks;
+use super::start::Settings;
 use super::wire::{Assignment, Errand};
 
 /// A job before its start.
@@ -35,6 +36,19 @@ pub(super) struct Part {
     /// The environment before `set`. `None` to inherit the launcher's.
     pub(super) base: Option<BTreeMap<OsString, OsString>>,
     pub(super) set: Vec<(String, String)>,
+}
+
+/// A program that a rank asks for.
+pub(super) struct Spawned {
+    /// Its number among those asked for together, from 0 on.
+    pub(super) program: u32,
+    pub(super) words: Vec<OsString>,
+    /// Its first rank in the new world, and how many it has.
+    pub(super) first: u32,
+    pub(super) ranks: u32,
+    pub(super) folder: PathBuf,
+    /// Where it is looked for, if not in `PATH`.
+    pub(super) path: Option<OsString>,
 }
 
 /// Why a job cannot be planned.
@@ -144,6 +158,19 @@ impl Part {
             base,
             set,
         })
+    }
+
+    /// A program that a rank asked for. It gets the environment of the first program of the job.
+    pub(super) fn spawned(wanted: Spawned, settings: &Settings) -> Result<Part, BadPlan> {
+        let Spawned { program, words, first, ranks, folder, path } = wanted;
+        let folder = absolute(&folder);
+        if !folder.is_dir() {
+            return Err(BadPlan::NoFolder { folder });
+        }
+        let (base, set) = (settings.base.clone(), settings.set.clone());
+        let path = path.or_else(|| variable("PATH", base.as_ref(), &set));
+        let file = program::find(&words[0], &folder, path.as_deref()).map_err(BadPlan::Program)?;
+        Ok(Part { program, file, words, first, ranks, folder: Some(folder), base, set })
     }
 
     /// The value that a variable will have for the program, before the launcher sets its own.

@@ -211,7 +211,7 @@ fn code_of_abort(code: i32) -> u8 {
 }
 
 /// An ending as the end of a sentence.
-struct Told(Ending);
+pub(super) struct Told(pub(super) Ending);
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

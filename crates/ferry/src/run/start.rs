@@ -1,5 +1,7 @@
 //! Starts the processes of the ranks.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +13,8 @@ use std::process::{Command, Stdio};
 use ferrywire_host::bootstrap::{self, RankSocket};
 use ferrywire_host::{Process, job};
 
-use super::input::{Input, NO_INPUT};
+use super::input::NO_INPUT;
+use super::options::Files;
 use super::output::Stream;
 use super::plan::{Part, Plan};
 use super::reaper;
@@ -39,6 +42,8 @@ pub(super) struct Rank {
     pub(super) ending: Option<Ending>,
     /// Its process group is empty.
     pub(super) group_gone: bool,
+    /// It was spawned in vain, and does not count.
+    pub(super) dismissed: bool,
 }
 
 /// Why a job cannot be started.
@@ -82,17 +87,39 @@ impl NotStarted {
     }
 }
 
-/// What is the same for all ranks.
-pub(super) struct Start<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) signals: &'a Signals,
+/// What is the same for all ranks of a job, also for those that are spawned later.
+pub(super) struct Settings {
+    /// The limit on open files.
     pub(super) files: libc::rlimit,
     pub(super) coloured: Coloured,
+    /// The folder of our library, if it is found.
+    pub(super) lib: Option<PathBuf>,
+    /// Lines of output begin with the rank.
+    pub(super) label: bool,
+    pub(super) output: Files,
+    /// The environment of programs that are spawned: as in [`Part`].
+    pub(super) base: Option<BTreeMap<OsString, OsString>>,
+    pub(super) set: Vec<(String, String)>,
+}
+
+/// Starts ranks.
+pub(super) struct Start<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) signals: &'a Signals,
     /// The output of the job, if that is a terminal.
     pub(super) shown_on: Option<BorrowedFd<'a>>,
     pub(super) mark: &'a str,
-    /// The folder of our library, if it is found.
-    pub(super) lib: Option<PathBuf>,
+}
+
+/// Which rank to start.
+pub(super) struct Who {
+    /// Its rank in its world, and the size of that.
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Its number among all ranks of the job, also those of other worlds.
+    pub(super) peer: u32,
+    /// What it is called in the output.
+    pub(super) name: String,
 }
 
 /// Which labels have a colour: those of output to a terminal.
@@ -104,32 +131,34 @@ pub(super) struct Coloured {
 
 impl Start<'_> {
     /// Checks the limit on open files before the first rank is started.
-    pub(super) fn check(&self) -> Result<(), NotStarted> {
-        let size = self.plan.size;
-        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(self.plan.ranks());
-        let limit = self.files.rlim_max;
+    pub(super) fn check(&self, plan: &Plan) -> Result<(), NotStarted> {
+        let size = plan.size;
+        let needed = FILES_OF_ITS_OWN + FILES_PER_RANK * u64::from(plan.ranks());
+        let limit = self.settings.files.rlim_max;
         if needed > limit { Err(NotStarted::Files { size, needed, limit }) } else { Ok(()) }
     }
 
     pub(super) fn rank(
         &self,
         part: &Part,
-        rank: u32,
-        input: &mut Input,
+        who: &Who,
+        input: io::Result<Stdio>,
     ) -> Result<Rank, NotStarted> {
+        let rank = who.rank;
         let pipes = |error| NotStarted::Pipes { rank, error };
         let no_input = |error| NotStarted::Input { rank, error };
-        let (rank_socket, bootstrap) = RankSocket::open(rank).map_err(pipes)?;
-        let (out, stdout) = self.stream(rank, "out", self.plan.files.out.as_deref())?;
-        let (err, stderr) = self.stream(rank, "err", self.plan.files.err.as_deref())?;
-        let mut command = self.command(part, rank);
-        command.stdin(input.of_rank(rank).map_err(no_input)?).stdout(stdout).stderr(stderr);
+        let (rank_socket, bootstrap) = RankSocket::open(who.peer).map_err(pipes)?;
+        let (out, stdout) = self.stream(who, "out", self.settings.output.out.as_deref())?;
+        let (err, stderr) = self.stream(who, "err", self.settings.output.err.as_deref())?;
+        let mut command = self.command(part, who);
+        command.stdin(input.map_err(no_input)?).stdout(stdout).stderr(stderr);
         command.env(bootstrap::VARIABLE, bootstrap.as_raw_fd().to_string());
         command.process_group(0);
-        Child::new(bootstrap.as_raw_fd(), self.files, self.signals).prepare(&mut command);
+        let limit = self.settings.files;
+        Child::new(bootstrap.as_raw_fd(), limit, self.signals).prepare(&mut command);
         let child = command.spawn().map_err(|error| NotStarted::Program {
             rank,
-            size: self.plan.size,
+            size: who.size,
             file: part.file.clone(),
             error,
         })?;
@@ -143,20 +172,21 @@ impl Start<'_> {
             err,
             ending: None,
             group_gone: false,
+            dismissed: false,
         })
     }
 
-    fn command(&self, part: &Part, rank: u32) -> Command {
+    fn command(&self, part: &Part, who: &Who) -> Command {
         let mut command = Command::new(&part.file);
         command.arg0(&part.words[0]).args(&part.words[1..]);
         if let Some(base) = &part.base {
             command.env_clear().envs(base);
         }
         command.envs(part.set.iter().map(|(name, value)| (name, value)));
-        command.env("FERRY_RANK", rank.to_string()).env("FERRY_SIZE", self.plan.size.to_string());
+        command.env("FERRY_RANK", who.rank.to_string()).env("FERRY_SIZE", who.size.to_string());
         command.env(job::PROGRAM_VARIABLE, part.program.to_string());
         command.env(reaper::VARIABLE, self.mark);
-        if let Some(lib) = &self.lib {
+        if let Some(lib) = &self.settings.lib {
             let path = part.variable(LOADER_PATH);
             let path = path.filter(|path| !path.is_empty());
             let folders = path.iter().flat_map(std::env::split_paths);
@@ -173,11 +203,12 @@ impl Start<'_> {
     /// The output of a rank: a file, or a pipe or terminal that we read.
     fn stream(
         &self,
-        rank: u32,
+        who: &Who,
         ending: &str,
         pattern: Option<&str>,
     ) -> Result<(Option<Stream>, Stdio), NotStarted> {
-        if let Some(path) = self.file_of(rank, ending, pattern) {
+        let rank = who.rank;
+        if let Some(path) = self.file_of(who, ending, pattern) {
             let made = path.parent().map_or(Ok(()), fs::create_dir_all);
             let file = made.and_then(|()| File::create(&path));
             let file = file.map_err(|error| NotStarted::OutputFile { path, error })?;
@@ -195,25 +226,28 @@ impl Start<'_> {
             }
         };
         sys::never_block(pipe.as_fd()).map_err(pipes)?;
-        let number = 2 * usize::try_from(rank).expect("ranks fit") + usize::from(ending == "err");
-        let coloured = if ending == "err" { self.coloured.err } else { self.coloured.out };
-        Ok((Some(Stream::new(pipe, self.label(rank, coloured), number)), Stdio::from(theirs)))
+        let peer = usize::try_from(who.peer).expect("ranks fit");
+        let number = 2 * peer + usize::from(ending == "err");
+        let coloured = self.settings.coloured;
+        let coloured = if ending == "err" { coloured.err } else { coloured.out };
+        Ok((Some(Stream::new(pipe, self.label(who, coloured), number)), Stdio::from(theirs)))
     }
 
-    fn file_of(&self, rank: u32, ending: &str, pattern: Option<&str>) -> Option<PathBuf> {
+    fn file_of(&self, who: &Who, ending: &str, pattern: Option<&str>) -> Option<PathBuf> {
         if let Some(pattern) = pattern {
-            return Some(PathBuf::from(pattern.replace("%r", &rank.to_string())));
+            return Some(PathBuf::from(pattern.replace("%r", &who.name)));
         }
-        let folder = self.plan.files.folder.as_ref()?;
-        Some(PathBuf::from(folder).join(format!("rank.{rank}.{ending}")))
+        let folder = self.settings.output.folder.as_ref()?;
+        Some(PathBuf::from(folder).join(format!("rank.{}.{ending}", who.name)))
     }
 
-    fn label(&self, rank: u32, coloured: bool) -> String {
-        match (self.plan.label, coloured) {
+    fn label(&self, who: &Who, coloured: bool) -> String {
+        let name = &who.name;
+        match (self.settings.label, coloured) {
             (false, _) => String::new(),
-            (true, false) => format!("[{rank}] "),
+            (true, false) => format!("[{name}] "),
             // Six colours that are readable on white and on black.
-            (true, true) => format!("\x1b[3{}m[{rank}]\x1b[0m ", 1 + rank % 6),
+            (true, true) => format!("\x1b[3{}m[{name}]\x1b[0m ", 1 + who.peer % 6),
         }
     }
 }

@@ -60,12 +60,13 @@ impl Arena {
 
     fn take_newcomers(&self, mut show: impl FnMut(u32)) {
         let index = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
-        let label = |at: u64| self.labels.get(index(at)?);
-        self.newcomers.take(2, label, |at, from| {
+        self.newcomers.take(2, |at| {
+            let label = self.labels.get(index(at)?)?;
             let ring = &self.rings[index(at).expect("it has a label")];
             // SAFETY: only the thread that found the ring uses it.
             assert_eq!(ring.with(|ring| unsafe { ring.read() }), [1], "made before it is found");
-            show(from);
+            show(label.from());
+            Some(label.below())
         });
     }
 }

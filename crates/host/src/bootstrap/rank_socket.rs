@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::BootstrapError;
+use super::request::{Answer, Request};
 use super::socket::{self, Parcel, Sender, WaitMode};
 use super::wire::{Hello, Member, Message, Unreadable};
 use crate::shm::Process;
@@ -26,6 +27,8 @@ pub enum Word {
     All,
     /// The rank has not heard of this rank for too long, and continues without it.
     Silent(u32),
+    /// The rank asks for something, and waits for the answer.
+    Request(Request),
     /// The rank has finalised.
     Goodbye,
     /// The rank asks for the job to end.
@@ -77,10 +80,15 @@ impl RankSocket {
         socket::send(self.socket.as_fd(), &Message::All.emit(), &[], WaitMode::Now)
     }
 
+    /// Answers the rank's request.
+    pub fn answer(&self, answer: Answer) -> io::Result<()> {
+        socket::send(self.socket.as_fd(), &Message::Answer(answer).emit(), &[], WaitMode::Now)
+    }
+
     /// Tells the rank, if it has come, that there will be no join reply.
     pub fn refuse(&self, text: &str) {
         if let Some((hello, _)) = self.taken {
-            self.answer(hello.pid, text);
+            self.refuse_process(hello.pid, text);
         }
     }
 
@@ -93,7 +101,7 @@ impl RankSocket {
                     Ok(Message::Hello(hello)) => hello.pid,
                     _ => sender.pid,
                 };
-                self.answer(to, &error.to_string());
+                self.refuse_process(to, &error.to_string());
                 Word::Refused(error)
             }
         }
@@ -121,16 +129,24 @@ impl RankSocket {
             (Message::Silent { rank }, Some((_, pid))) if pid == sender.pid => {
                 Ok(Word::Silent(rank))
             }
+            (Message::Request(request), Some((_, pid))) if pid == sender.pid => {
+                Ok(Word::Request(request))
+            }
             (Message::Abort { code, text }, Some((_, pid))) if pid == sender.pid => {
                 Ok(Word::Abort { code, text })
             }
             // A process that the rank forked speaks on the rank's socket.
             (
-                Message::Goodbye | Message::All | Message::Silent { .. } | Message::Abort { .. },
+                Message::Goodbye
+                | Message::All
+                | Message::Silent { .. }
+                | Message::Request(_)
+                | Message::Abort { .. },
                 _,
             ) => Err(BootstrapError::NotTheRank { rank: self.rank, pid: sender.pid }),
             (
                 Message::JoinReply { .. }
+                | Message::Answer(_)
                 | Message::Refused { .. }
                 | Message::Enter { .. }
                 | Message::Entered { .. },
@@ -140,7 +156,7 @@ impl RankSocket {
     }
 
     /// Sends a refusal. If there is no room, the peer has not read its earlier answers, and does not get this one.
-    fn answer(&self, to: u32, text: &str) {
+    fn refuse_process(&self, to: u32, text: &str) {
         let message = Message::Refused { to, text: text.to_owned() }.emit();
         let _ = socket::send(self.socket.as_fd(), &message, &[], WaitMode::Now);
     }

@@ -29,6 +29,7 @@ fn segment() -> File {
 const MEMBER: Member = Member {
     rank: 1,
     size: 2,
+    spawned: None,
     job: 99,
     oversubscribed: true,
     fault_tolerant: false,

@@ -10,23 +10,28 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::ops::Range;
 
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::secret::{JobSecret, SECRET_BYTES};
 
+use super::request::{Answer, Request};
 use crate::shm::Process;
 
 const MAGIC: [u8; 4] = *b"FMET";
 
 /// The version of the bootstrap protocol that this library speaks.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 
 /// The longest text in a message. Longer texts are cut.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// The longest message: a header, a number and a text; or a join reply, which is shorter.
-pub(super) const MESSAGE_BYTES_MAX: usize = 8 + 4 + TEXT_BYTES_MAX;
+/// The longest message: a request with all that a spawned program is told.
+pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Room for a message that holds a secret: a join reply with its provider, or with the peers of a world.
+const SECRET_MESSAGE_BYTES_MAX: usize = 8 << 10;
 
 /// What a rank says of itself when it joins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,8 +49,11 @@ pub struct Hello {
 pub struct Member {
     /// Its rank.
     pub rank: u32,
-    /// The number of ranks.
+    /// The number of ranks in its world.
     pub size: u32,
+    /// Who spawned it, and the peers of its world in order of their ranks. `None` for a rank of the beginning: its
+    /// world is all of those.
+    pub spawned: Option<(Parent, Vec<Range<u32>>)>,
     /// The number of the job.
     pub job: u32,
     /// Whether the ranks outnumber the cores, so that waiting threads should sleep.
@@ -54,6 +62,15 @@ pub struct Member {
     pub fault_tolerant: bool,
     /// How it reaches other hosts, if there are any.
     pub network: Option<NetworkConfig>,
+}
+
+/// The rank that spawned another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Parent {
+    /// The rank, as a peer.
+    pub peer: u32,
+    /// The tag under which it waits for the first of the ranks that it spawned together.
+    pub tag: u32,
 }
 
 /// How a rank reaches other hosts, besides the files that come with its join reply.
@@ -117,6 +134,10 @@ pub enum Message {
     Refused { to: u32, text: String },
     /// Rank to launcher: I wait until all ranks have said this. Launcher to rank: all have.
     All,
+    /// Rank to launcher: I want something, and wait for the answer.
+    Request(Request),
+    /// Launcher to rank: the answer.
+    Answer(Answer),
     /// Rank to launcher: I have finalised.
     Goodbye,
     /// Rank to launcher: I have not heard of this rank for too long, and continue without it.
@@ -143,18 +164,21 @@ const ALL: u16 = 6;
 const SILENT: u16 = 7;
 const ENTER: u16 = 8;
 const ENTERED: u16 = 9;
+const REQUEST: u16 = 10;
+const ANSWER: u16 = 11;
 
 const OVERSUBSCRIBED: u32 = 1;
 const FAR: u32 = 2;
 const INSECURE: u32 = 4;
 const FABRIC: u32 = 8;
 const FAULT_TOLERANT: u32 = 16;
+const SPAWNED: u32 = 32;
 
 impl Message {
     /// The message as bytes, which are wiped when dropped: some hold a secret.
     pub fn emit(&self) -> Zeroizing<Vec<u8>> {
         // A vector that grows leaves copies behind.
-        let mut bytes = Zeroizing::new(Vec::with_capacity(MESSAGE_BYTES_MAX));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(SECRET_MESSAGE_BYTES_MAX));
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.kind().to_le_bytes());
@@ -176,10 +200,20 @@ impl Message {
                     (insecure, INSECURE),
                     (fabric.is_some(), FABRIC),
                     (member.fault_tolerant, FAULT_TOLERANT),
+                    (member.spawned.is_some(), SPAWNED),
                 ];
                 let flags = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
                 for number in [*to, member.rank, member.size, member.job, flags] {
                     bytes.extend(number.to_le_bytes());
+                }
+                if let Some((parent, world)) = &member.spawned {
+                    let ranges = u32::try_from(world.len()).unwrap_or(u32::MAX);
+                    for number in [parent.peer, parent.tag, ranges] {
+                        bytes.extend(number.to_le_bytes());
+                    }
+                    for number in world.iter().flat_map(|range| [range.start, range.end]) {
+                        bytes.extend(number.to_le_bytes());
+                    }
                 }
                 network.iter().for_each(|network| bytes.extend_from_slice(&*network.secret));
                 bytes.extend(fabric.into_iter().flat_map(|provider| shortened(provider).bytes()));
@@ -188,6 +222,8 @@ impl Message {
                 bytes.extend(to.to_le_bytes());
                 bytes.extend(shortened(text).bytes());
             }
+            Message::Request(request) => request.emit(&mut bytes),
+            Message::Answer(answer) => answer.emit(&mut bytes),
             Message::Goodbye | Message::All => {}
             Message::Silent { rank } => bytes.extend(rank.to_le_bytes()),
             Message::Abort { code, text } => {
@@ -218,6 +254,8 @@ impl Message {
             ENTERED => Message::Entered { token: Token(body.take()?) },
             JOIN_REPLY => Message::JoinReply { to: body.u32()?, member: body.member()? },
             REFUSED => Message::Refused { to: body.u32()?, text: body.text() },
+            REQUEST => Message::Request(Request::parse(&mut body)?),
+            ANSWER => Message::Answer(Answer::parse(&mut body)?),
             GOODBYE => Message::Goodbye,
             ALL => Message::All,
             SILENT => Message::Silent { rank: body.u32()? },
@@ -234,6 +272,8 @@ impl Message {
             Message::Entered { .. } => ENTERED,
             Message::JoinReply { .. } => JOIN_REPLY,
             Message::Refused { .. } => REFUSED,
+            Message::Request(_) => REQUEST,
+            Message::Answer(_) => ANSWER,
             Message::Goodbye => GOODBYE,
             Message::All => ALL,
             Message::Silent { .. } => SILENT,
@@ -265,7 +305,7 @@ fn shortened(text: &str) -> &str {
 }
 
 /// What is left of a message.
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
@@ -274,8 +314,33 @@ impl Reader<'_> {
         Ok(*head)
     }
 
-    fn u32(&mut self) -> Result<u32, Unreadable> {
+    pub(super) fn u32(&mut self) -> Result<u32, Unreadable> {
         self.take().map(u32::from_le_bytes)
+    }
+
+    /// Bytes that come after their number.
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>, Unreadable> {
+        let len = usize::try_from(self.u32()?).map_err(|_| Unreadable::Malformed)?;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Unreadable::Malformed)?;
+        self.0 = rest;
+        Ok(bytes.to_vec())
+    }
+
+    /// Things that come after their number.
+    pub(super) fn list<T>(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<T, Unreadable>,
+    ) -> Result<Vec<T>, Unreadable> {
+        // As many as claimed if they are there; none has no bytes.
+        (0..self.u32()?).map(|_| one(self)).collect()
+    }
+
+    /// Ranges of peers.
+    pub(super) fn ranges(&mut self) -> Result<Vec<Range<u32>>, Unreadable> {
+        self.list(|reader| {
+            let range = reader.u32()?..reader.u32()?;
+            if range.is_empty() { Err(Unreadable::Malformed) } else { Ok(range) }
+        })
     }
 
     fn i32(&mut self) -> Result<i32, Unreadable> {
@@ -308,8 +373,19 @@ impl Reader<'_> {
 
     fn member(&mut self) -> Result<Member, Unreadable> {
         let [rank, size, job, flags] = [self.u32()?, self.u32()?, self.u32()?, self.u32()?];
-        if rank >= size || flags & !(OVERSUBSCRIBED | FAR | INSECURE | FABRIC | FAULT_TOLERANT) != 0
-        {
+        let known = OVERSUBSCRIBED | FAR | INSECURE | FABRIC | FAULT_TOLERANT | SPAWNED;
+        let spawned = match flags & SPAWNED {
+            0 => None,
+            _ => Some((Parent { peer: self.u32()?, tag: self.u32()? }, self.ranges()?)),
+        };
+        let is_member = match &spawned {
+            None => rank < size,
+            Some((_, world)) => {
+                let peers: u64 = world.iter().map(|range| u64::from(range.end - range.start)).sum();
+                peers == u64::from(size) && world.iter().any(|range| range.contains(&rank))
+            }
+        };
+        if !is_member || flags & !known != 0 {
             return Err(Unreadable::Malformed);
         }
         let (oversubscribed, insecure) = (flags & OVERSUBSCRIBED != 0, flags & INSECURE != 0);
@@ -322,18 +398,20 @@ impl Reader<'_> {
                 Some(NetworkConfig { secret, insecure, fabric })
             }
         };
-        Ok(Member { rank, size, job, oversubscribed, fault_tolerant, network })
+        Ok(Member { rank, size, spawned, job, oversubscribed, fault_tolerant, network })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::Command;
     use super::*;
 
     fn all() -> Vec<Message> {
         let member = Member {
             rank: 2,
             size: 3,
+            spawned: None,
             job: 77,
             oversubscribed: true,
             fault_tolerant: true,
@@ -346,6 +424,29 @@ mod tests {
         };
         let far = Member { network: network(None), ..member.clone() };
         let fabric = Member { network: network(Some("udp;ofi_rxd")), ..member.clone() };
+        let parent = Parent { peer: 1, tag: 12 };
+        let spawned = Some((parent, vec![7..9, 2..3]));
+        let spawned = Member { spawned, ..member.clone() };
+        let command = Command {
+            words: vec![b"./worker".to_vec(), b"-v".to_vec()],
+            ranks: 4,
+            folder: b"/home".to_vec(),
+            ..Command::default()
+        };
+        let requests = [
+            Request::Spawn { tag: 3, commands: vec![command] },
+            Request::Publish { service: b"ocean".to_vec(), port: b"port".to_vec() },
+            Request::Unpublish { service: b"ocean".to_vec() },
+            Request::LookUp { service: Vec::new() },
+        ];
+        let answers = [
+            Answer::Done,
+            Answer::Spawned(vec![7..9, 2..3]),
+            Answer::Port(b"port".to_vec()),
+            Answer::NoService,
+            Answer::Published,
+            Answer::NotSpawned(b"no such file".to_vec()),
+        ];
         let hello = Hello { pid: 4711, word: 99, probe_address: 0x7fff_0000_1234 };
         vec![
             Message::Hello(hello),
@@ -359,7 +460,12 @@ mod tests {
             Message::Silent { rank: 9 },
             Message::Enter { rank: 2, token: Token([5; TOKEN_BYTES]), hello },
             Message::Entered { token: Token([6; TOKEN_BYTES]) },
+            Message::JoinReply { to: 4711, member: spawned },
         ]
+        .into_iter()
+        .chain(requests.map(Message::Request))
+        .chain(answers.map(Message::Answer))
+        .collect()
     }
 
     #[test]
@@ -396,6 +502,7 @@ mod tests {
         let member = Member {
             rank: 3,
             size: 3,
+            spawned: None,
             job: 1,
             oversubscribed: false,
             fault_tolerant: false,

@@ -193,6 +193,7 @@ impl HostBootstrap {
             let member = Member {
                 rank: rank.rank,
                 size: self.size,
+                spawned: None,
                 job: number,
                 oversubscribed,
                 fault_tolerant: false,
@@ -275,6 +276,7 @@ impl OtherHosts {
         let member = Member {
             rank,
             size,
+            spawned: None,
             job: self.job.number,
             oversubscribed: false,
             fault_tolerant: false,

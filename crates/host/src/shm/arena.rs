@@ -54,6 +54,12 @@ impl Arena {
         map::reserve(&self.file, start, u64::from(to - from) * line)
     }
 
+    /// Gives the memory of a ring back. Nobody uses it any more.
+    pub(crate) fn give_back(&self, at: u64) {
+        // The kernel frees it with the file at the latest.
+        let _ = map::give_back(&self.file, at, RING_BYTES);
+    }
+
     pub(crate) fn label(&self, at: u64) -> Option<&Label> {
         let start = self.ring_start(at)?;
         // SAFETY: I1: `ring_start` has checked that a whole ring is there; I2.

@@ -43,21 +43,27 @@ impl Newcomers {
         self.top.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes everything, and passes the place and the sender of each ring to `show`, the youngest first. `label` finds
-    /// a label; the stack ends where it finds none. At most `limit` rings are shown: each rank can be there once, so a
-    /// longer chain is broken.
-    pub(crate) fn take<'a>(
-        &self,
-        limit: u32,
-        label: impl Fn(u64) -> Option<&'a Label>,
-        mut show: impl FnMut(u64, u32),
-    ) {
+    /// Takes everything, the youngest first. `visit` gets the place of each ring, and returns the one below it, which
+    /// its label names; the stack ends where it returns none. At most `limit` rings are visited: each rank can be there
+    /// once, so a longer chain is broken.
+    pub(crate) fn take(&self, limit: u32, mut visit: impl FnMut(u64) -> Option<u64>) {
         // Pairs with the Release in `push`.
         let mut at = self.top.swap(0, Ordering::Acquire);
         for _ in 0..limit {
-            let Some(label) = label(at) else { return };
-            show(at, label.from.load(Ordering::Relaxed));
-            at = label.below.load(Ordering::Relaxed);
+            let Some(below) = visit(at) else { return };
+            at = below;
         }
+    }
+}
+
+impl Label {
+    /// The rank that created the ring.
+    pub(crate) fn from(&self) -> u32 {
+        self.from.load(Ordering::Relaxed)
+    }
+
+    /// The ring below it on the stack.
+    pub(crate) fn below(&self) -> u64 {
+        self.below.load(Ordering::Relaxed)
     }
 }

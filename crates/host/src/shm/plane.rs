@@ -25,6 +25,14 @@ pub(crate) struct Plane {
     pub(crate) net: Option<Arc<Net>>,
 }
 
+/// A ring, and its place in the segment.
+pub(crate) struct PlacedRing {
+    pub(crate) ring: Ring,
+    pub(crate) at: u64,
+    /// Its arena, if it has one of its own; else the plane has it.
+    pub(crate) alone: Option<Arena>,
+}
+
 /// A doorbell, and how a thread that sleeps there is woken.
 #[derive(Clone)]
 pub(crate) struct Bell {
@@ -82,12 +90,20 @@ impl Plane {
         Ok(Plane { segment: Arc::clone(segment), arena, number, net })
     }
 
-    /// Creates a ring from `from` to `to`, announces it to `to`, and returns it with its place.
-    pub(crate) fn connect(&self, from: u32, to: u32) -> io::Result<(Ring, u64)> {
-        let taken = self.segment.taken(self.number).fetch_add(RING_BYTES, Ordering::Relaxed);
-        let (ring, label, at) = self.arena.make(taken)?;
+    /// Creates a ring from `from` to `to`, and announces it to `to`.
+    pub(crate) fn connect(&self, from: u32, to: u32) -> io::Result<PlacedRing> {
+        let spawned = from.max(to) >= self.segment.ranks();
+        let alone = if spawned { Some(self.segment.claim_for_ring()?) } else { None };
+        let (arena, taken) = match &alone {
+            Some(arena) => (arena, 0),
+            None => {
+                let taken = self.segment.taken(self.number);
+                (&self.arena, taken.fetch_add(RING_BYTES, Ordering::Relaxed))
+            }
+        };
+        let (ring, label, at) = arena.make(taken)?;
         self.newcomers(to).push(at, label, from);
-        Ok((ring, at))
+        Ok(PlacedRing { ring, at, alone })
     }
 
     /// Reserves more data lines for a ring.
@@ -96,16 +112,30 @@ impl Plane {
     }
 
     /// Shows `rank` the rings that lead to it and that it has not been shown before.
-    pub(crate) fn take_newcomers(&self, rank: u32, mut show: impl FnMut(u32, Ring)) {
-        let ranks = self.segment.ranks();
-        let show = |at: u64, from: u32| {
-            if from < ranks
-                && let Some(ring) = self.arena.ring(at)
-            {
-                show(from, ring);
+    pub(crate) fn take_newcomers(&self, rank: u32, mut show: impl FnMut(u32, PlacedRing)) {
+        let ranks = self.segment.ranks_so_far();
+        self.newcomers(rank).take(ranks, |at| {
+            let alone = match self.arena.label(at) {
+                Some(_) => None,
+                // Zero is the end.
+                None => Some(self.segment.arena_of_ring(at).ok()?),
+            };
+            let arena = alone.as_ref().unwrap_or(&self.arena);
+            let label = arena.label(at)?;
+            let (from, below) = (label.from(), label.below());
+            if let Some(ring) = arena.ring(at).filter(|_| from < ranks) {
+                show(from, PlacedRing { ring, at, alone });
             }
-        };
-        self.newcomers(rank).take(ranks, |at| self.arena.label(at), show);
+            Some(below)
+        });
+    }
+
+    /// Ranks that are, were or may come to be in this plane. Spawned ones are in the first plane only.
+    pub(crate) fn ranks_so_far(&self) -> u32 {
+        match self.number {
+            0 => self.segment.ranks_so_far(),
+            _ => self.segment.ranks(),
+        }
     }
 
     /// Whether `rank` is not in this plane and never will be.
@@ -125,7 +155,7 @@ impl Plane {
     /// Wakes threads that sleep at their sockets, because a rank has left or died.
     pub(crate) fn wake_all(&self) {
         if let Some(net) = &self.net {
-            (0..self.segment.ranks())
+            (0..self.segment.ranks_so_far())
                 .filter_map(|local_rank| u16::try_from(local_rank).ok())
                 .for_each(|local_rank| {
                     net.wake(local_rank);

@@ -1,10 +1,10 @@
 //! The shared-memory rail: a ring for each pair of ranks that talks, created on first contact.
 //!
 //! Invariants, cited below by number.
-//!   I1. A ring is used only by a struct that holds the plane it lies in.
+//!   I1. A ring is used only by a struct that holds the plane it lies in, or its own arena.
 //!   I2. There is one `Shm` and one `ShmInlet` for a rank in a plane: `open` is called once.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
@@ -13,33 +13,36 @@ use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 use crate::job;
 use crate::rail::{Arrival, Inlet, NEAR, Rail};
 use crate::shm::access::MemoryAccess;
-use crate::shm::arena::FIRST_LINES;
+use crate::shm::arena::{Arena, FIRST_LINES};
 use crate::shm::newcomers::Newcomers;
-use crate::shm::plane::{Bell, Plane};
-use crate::shm::ring::{Consumer, Event, PLAIN_BYTES_MAX, Producer, Ring, Stuck, lines_max};
+use crate::shm::plane::{Bell, PlacedRing, Plane};
+use crate::shm::ring::{Consumer, Event, PLAIN_BYTES_MAX, Producer, Stuck, lines_max};
 use crate::shm::segment::Segment;
 
 /// The longest frame: a chunk of a long message, 32 KB, and its envelope.
 const FRAME_BYTES_MAX: u32 = (32 << 10) + 72;
 
+/// Initial credit of a pair of which one was spawned: 4,096 of them together stay within what a rank may hold.
+const CREDIT_OF_SPAWNED: u32 = 8 << 10;
+
 /// Opens the rail for one rank in a plane. Once for each (I2).
 pub(crate) fn open(plane: &Plane, me: u32, initial_credit_bytes: u32) -> (Shm, ShmInlet) {
-    let ranks = plane.segment.ranks() as usize;
-    let out = Shm {
+    let mut out = Shm {
         plane: plane.clone(),
         me,
         initial_credit_bytes,
         word: job::this_process().word,
-        reaches: std::iter::repeat_with(OnceCell::new).take(ranks).collect(),
-        rings: std::iter::repeat_with(|| None).take(ranks).collect(),
+        reaches: RefCell::default(),
+        rings: Vec::new(),
         stuck: Vec::new(),
         lost: Vec::new(),
     };
+    out.make_room_for(plane.segment.ranks());
     let inlet = ShmInlet {
         newcomers: plane.newcomers(me),
         plane: plane.clone(),
         me,
-        fenced: plane.segment.is_oversubscribed(),
+        fenced: plane.segment.is_fenced(),
         rings: Vec::new(),
         hand: 0,
     };
@@ -64,7 +67,8 @@ pub struct Shm {
     /// The identity of this process.
     word: u64,
     /// How the memory of each rank is reached, as far as we have tried.
-    reaches: Vec<OnceCell<MemoryAccess>>,
+    reaches: RefCell<Vec<Option<MemoryAccess>>>,
+    /// For all ranks of the beginning, and for those spawned since that we have talked to.
     rings: Vec<Option<Box<Outgoing>>>,
     /// Peers whose ring was full, and how many slots we knew to be taken from it then.
     stuck: Vec<(Peer, u32)>,
@@ -77,22 +81,50 @@ struct Outgoing {
     fenced: bool,
     /// The place of the ring in the segment.
     at: u64,
+    /// The arena of the ring, if it has one of its own.
+    alone: Option<Arena>,
 }
 
 impl Shm {
+    /// Makes room for rings to ranks below this.
+    fn make_room_for(&mut self, ranks: u32) {
+        let ranks = (ranks as usize).max(self.rings.len());
+        self.rings.resize_with(ranks, || None);
+    }
+
     /// The ring to `to`, created for the first frame.
     #[inline(always)]
     fn ring(&mut self, to: Peer) -> io::Result<&mut Outgoing> {
+        if self.rings.len() <= to.0 as usize {
+            self.make_room_for(to.0 + 1);
+        }
         let slot = &mut self.rings[to.0 as usize];
         match slot {
             Some(ring) => Ok(ring),
             None => {
-                let (ring, at) = self.plane.connect(self.me, to.0)?;
+                let PlacedRing { ring, at, alone } = self.plane.connect(self.me, to.0)?;
                 let producer = Producer::new(ring, FIRST_LINES);
                 let doorbell = self.plane.doorbell(to.0);
-                let fenced = self.plane.segment.is_oversubscribed();
-                Ok(slot.insert(Box::new(Outgoing { producer, doorbell, fenced, at })))
+                let fenced = self.plane.segment.is_fenced();
+                Ok(slot.insert(Box::new(Outgoing { producer, doorbell, fenced, at, alone })))
             }
+        }
+    }
+
+    /// Gives the memory of all rings to and from spawned ranks back, because this rank is gone.
+    pub(crate) fn forget_all(&self) {
+        for ring in self.rings.iter().flatten() {
+            ring.alone.iter().for_each(|arena| arena.give_back(ring.at));
+        }
+    }
+
+    /// Gives the memory of the ring to a spawned rank back, which is gone.
+    pub(crate) fn forget(&mut self, peer: Peer) {
+        if let Some(slot) = self.rings.get_mut(peer.0 as usize)
+            && let Some(ring) = slot.take_if(|ring| ring.alone.is_some())
+        {
+            self.stuck.retain(|(stuck, _)| *stuck != peer);
+            ring.alone.iter().for_each(|arena| arena.give_back(ring.at));
         }
     }
 
@@ -179,15 +211,32 @@ impl Shm {
         Sent::Full
     }
 
+    /// The credit that `peer` and we have with each other from the beginning. Nobody knows how many ranks will be
+    /// spawned, so that pairs with one of those have little.
+    fn credit_with(&self, peer: Peer) -> u32 {
+        let spawned = peer.0.max(self.me) >= self.plane.segment.ranks();
+        let most = if spawned { CREDIT_OF_SPAWNED } else { u32::MAX };
+        self.initial_credit_bytes.min(most)
+    }
+
     /// How the memory of `peer` is reached: found out once.
     fn reach(&self, peer: Peer) -> MemoryAccess {
-        let found = &self.reaches[peer.0 as usize];
-        *found.get_or_init(|| MemoryAccess::find(self.word, self.plane.segment.process(peer.0)))
+        let mut reaches = self.reaches.borrow_mut();
+        let at = peer.0 as usize;
+        if reaches.len() <= at {
+            reaches.resize(at + 1, None);
+        }
+        *reaches[at].get_or_insert_with(|| {
+            MemoryAccess::find(self.word, self.plane.segment.process(peer.0))
+        })
     }
 
     /// Records that the system no longer lets us reach the memory of `peer`.
     pub(crate) fn lose_access(&mut self, peer: Peer) {
-        self.reaches[peer.0 as usize] = OnceCell::from(MemoryAccess::Not);
+        // It is known, or else it would not have been tried.
+        if let Some(reach) = self.reaches.get_mut().get_mut(peer.0 as usize) {
+            *reach = Some(MemoryAccess::Not);
+        }
     }
 }
 
@@ -203,7 +252,7 @@ impl Rail for Shm {
             gets: reaches,
             frame_bytes_max: FRAME_BYTES_MAX,
             burst_frames_max: 1,
-            initial_credit_bytes: self.initial_credit_bytes,
+            initial_credit_bytes: self.credit_with(peer),
         }
     }
 
@@ -316,16 +365,38 @@ struct Incoming {
     consumer: Consumer,
     /// The sender's doorbell, rung when there is room.
     doorbell: Bell,
+    /// The place of the ring in the segment, and its arena, if it has one of its own.
+    at: u64,
+    alone: Option<Arena>,
 }
 
 impl ShmInlet {
     #[cold]
     fn take_newcomers(&mut self) {
         let (rings, plane) = (&mut self.rings, &self.plane);
-        plane.take_newcomers(self.me, |from, ring: Ring| {
-            let doorbell = plane.doorbell(from);
-            rings.push(Incoming { from: Peer(from), consumer: Consumer::new(ring), doorbell });
+        plane.take_newcomers(self.me, |from, PlacedRing { ring, at, alone }| {
+            let (doorbell, consumer) = (plane.doorbell(from), Consumer::new(ring));
+            rings.push(Incoming { from: Peer(from), consumer, doorbell, at, alone });
         });
+    }
+
+    /// As [`Shm::forget_all`].
+    pub(crate) fn forget_all(&self) {
+        for ring in &self.rings {
+            ring.alone.iter().for_each(|arena| arena.give_back(ring.at));
+        }
+    }
+
+    /// Gives the memory of the ring from a spawned rank back, which is gone. What it still holds is lost.
+    pub(crate) fn forget(&mut self, peer: Peer) {
+        self.rings.retain(|ring| {
+            let forgotten = ring.from == peer && ring.alone.is_some();
+            if forgotten {
+                ring.alone.iter().for_each(|arena| arena.give_back(ring.at));
+            }
+            !forgotten
+        });
+        self.hand = 0;
     }
 }
 
@@ -340,7 +411,7 @@ impl ShmInlet {
         for _ in 0..len {
             // So that a sender without pause is not always first.
             self.hand = if self.hand + 1 < len { self.hand + 1 } else { 0 };
-            let Incoming { from, consumer, doorbell } = &mut self.rings[self.hand];
+            let Incoming { from, consumer, doorbell, .. } = &mut self.rings[self.hand];
             let Some(event) = consumer.peek() else { continue };
             if let Some(arrival) = arrival(event) {
                 take(*from, arrival);
@@ -377,7 +448,7 @@ impl Inlet for ShmInlet {
         let len = self.rings.len();
         for turn in 0..len {
             let at = if len == 1 { 0 } else { (self.hand + turn) % len };
-            let Incoming { from, consumer, doorbell } = &mut self.rings[at];
+            let Incoming { from, consumer, doorbell, .. } = &mut self.rings[at];
             while taken < limit {
                 let Some(event) = consumer.peek() else { break };
                 if let Some(arrival) = arrival(event) {

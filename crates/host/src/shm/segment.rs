@@ -6,11 +6,15 @@
 //! touched, so that a limit is an error and never a signal. Nothing is reserved for a plane that is not used, and only
 //! its users map its arena.
 //!
+//! Ranks that are spawned join the segment of their host. They have entries after those of the first ranks, are in the
+//! first plane only, and their rings are pieces of the room for windows, mapped one by one.
+//!
 //! Invariants, cited below by number.
 //!   I1. The mapping holds the header, all entries, all signals and the first arena, and lives as long as the
 //!       `Segment`. The file is sealed against shrinking: its creator seals it, and a process that opens it checks.
-//!   I2. Header and entries are reserved before the segment is handed to another process, the signals of a plane before
-//!       the plane is in `SegmentHeader::planes` or in a `Plane`. All of them are valid for any bytes, zeros at first.
+//!   I2. Header and entries are reserved before the segment is handed to another process, entries of spawned ranks
+//!       before they are counted in `SegmentHeader::spawned`, the signals of a plane before the plane is in
+//!       `SegmentHeader::planes` or in a `Plane`. All of them are valid for any bytes, zeros at first.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::shm::arena::{Arena, PAGE_BYTES};
+use crate::shm::arena::{Arena, PAGE_BYTES, RING_BYTES};
 use crate::shm::doorbell::Doorbell;
 use crate::shm::newcomers::Newcomers;
 use crate::sys::map::{self, Map};
@@ -26,13 +30,16 @@ use crate::sys::map::{self, Map};
 /// Planes of a job. Each is an independent network among the same ranks.
 pub const PLANES: u32 = 4;
 
+/// Ranks that can be spawned on a node in the course of a job.
+const SPAWNED_MAX: u32 = 1 << 14;
+
 /// A node's part of a job, as one of its processes sees it.
 pub struct Segment {
     file: Arc<File>,
     map: Arc<Map>,
     ranks: u32,
     job: u32,
-    oversubscribed: bool,
+    fenced: bool,
 }
 
 #[repr(C, align(64))]
@@ -41,7 +48,12 @@ struct SegmentHeader {
     bytes: AtomicU64,
     ranks: AtomicU32,
     job: AtomicU32,
+    /// Whether ranks share cores now, which spawned ranks can change.
     oversubscribed: AtomicU32,
+    /// Whether they did in the beginning.
+    fenced: AtomicU32,
+    /// Ranks that have been spawned.
+    spawned: AtomicU32,
     /// How often ranks have left or died: a rank that has seen fewer changes checks the entries.
     changes: AtomicU32,
     /// Planes that a rank has opened, as bits; the first is always open.
@@ -124,20 +136,26 @@ impl Segment {
         map::seal_length(&file)?;
         map::reserve(&file, 0, Segment::bytes(ranks))?;
         let map = Map::new(&file, 0, Segment::address_bytes(ranks))?;
-        let segment =
-            Segment { file: Arc::new(file), map: Arc::new(map), ranks, job, oversubscribed };
+        let segment = Segment {
+            file: Arc::new(file),
+            map: Arc::new(map),
+            ranks,
+            job,
+            fenced: oversubscribed,
+        };
         let header = segment.header();
         header.bytes.store(file_bytes(ranks), Ordering::Relaxed);
         header.ranks.store(ranks, Ordering::Relaxed);
         header.job.store(job, Ordering::Relaxed);
         header.oversubscribed.store(u32::from(oversubscribed), Ordering::Relaxed);
+        header.fenced.store(u32::from(oversubscribed), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
         Ok(segment)
     }
 
     /// Bytes that are reserved for this many ranks before any of them talk.
     pub fn bytes(ranks: u32) -> u64 {
-        signals_start(ranks, 1)
+        entry_start(ranks).next_multiple_of(PAGE_BYTES)
     }
 
     /// Bytes of address space for all rings that this many ranks can have in the first plane.
@@ -153,7 +171,7 @@ impl Segment {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let map = Arc::new(Map::new(&file, 0, size_of::<SegmentHeader>() as u64)?);
-        let mut segment = Segment { file, map, ranks: 0, job: 0, oversubscribed: false };
+        let mut segment = Segment { file, map, ranks: 0, job: 0, fenced: false };
         let header = segment.header();
         let ranks = header.ranks.load(Ordering::Relaxed);
         let whole = header.magic.load(Ordering::Acquire) == MAGIC
@@ -162,10 +180,10 @@ impl Segment {
         if !whole {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let (job, oversubscribed) = (header.job.load(Ordering::Relaxed), &header.oversubscribed);
-        let oversubscribed = oversubscribed.load(Ordering::Relaxed) != 0;
+        let job = header.job.load(Ordering::Relaxed);
+        let fenced = header.fenced.load(Ordering::Relaxed) != 0;
         segment.map = Arc::new(Map::new(&segment.file, 0, Segment::address_bytes(ranks))?);
-        (segment.ranks, segment.job, segment.oversubscribed) = (ranks, job, oversubscribed);
+        (segment.ranks, segment.job, segment.fenced) = (ranks, job, fenced);
         Ok(segment)
     }
 
@@ -174,9 +192,37 @@ impl Segment {
         &self.file
     }
 
-    /// Ranks on this node.
+    /// Ranks on this node in the beginning.
     pub fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// Ranks on this node, those included that were spawned, and those that are gone.
+    pub fn ranks_so_far(&self) -> u32 {
+        // Pairs with the Release in `spawn`.
+        self.ranks + self.header().spawned.load(Ordering::Acquire).min(SPAWNED_MAX)
+    }
+
+    /// The most ranks that can ever be on this node.
+    pub fn ranks_max(&self) -> u32 {
+        self.ranks + SPAWNED_MAX
+    }
+
+    /// Adds `ranks` ranks, which are about to be spawned, and returns the first of them. `oversubscribed` if all ranks
+    /// then have to share cores. Only the creator of the segment does this.
+    pub fn spawn(&self, ranks: u32, oversubscribed: bool) -> io::Result<u32> {
+        let first = self.ranks_so_far();
+        if ranks > self.ranks_max() - first {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let start = entry_start(first);
+        map::reserve(&self.file, start, entry_start(first + ranks) - start)?;
+        if oversubscribed {
+            self.header().oversubscribed.store(1, Ordering::Relaxed);
+        }
+        // Pairs with the Acquire in `ranks_so_far`.
+        self.header().spawned.store(first + ranks - self.ranks, Ordering::Release);
+        Ok(first)
     }
 
     /// The number of the job.
@@ -184,9 +230,22 @@ impl Segment {
         self.job
     }
 
-    /// Whether ranks have to share cores.
+    /// Whether ranks have to share cores now.
+    #[inline(always)]
     pub fn is_oversubscribed(&self) -> bool {
-        self.oversubscribed
+        self.header().oversubscribed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether ranks that ring doorbells have a fence: all of them or none, as `doorbell.rs` explains, so that spawned
+    /// ranks do not change it.
+    #[inline(always)]
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced
+    }
+
+    /// Cores that the ranks may use; zero if unknown.
+    pub fn cores(&self) -> u32 {
+        self.header().cores.load(Ordering::Relaxed)
     }
 
     /// Records how many cores the ranks may use, before they join.
@@ -196,8 +255,7 @@ impl Segment {
 
     /// Whether each rank has a second core, for another thread. The answer is the same on all ranks.
     pub fn has_cores_to_spare(&self) -> bool {
-        let cores = self.header().cores.load(Ordering::Relaxed);
-        cores / 2 >= self.ranks
+        self.cores() / 2 >= self.ranks
     }
 
     /// Fills in the entry of a rank.
@@ -259,7 +317,8 @@ impl Segment {
         self.header().changes.fetch_add(1, Ordering::SeqCst);
         let planes = self.header().planes.load(Ordering::SeqCst) | 1;
         for plane in (0..PLANES).filter(|plane| planes >> plane & 1 != 0) {
-            for rank in 0..self.ranks {
+            let ranks = if plane == 0 { self.ranks_so_far() } else { self.ranks };
+            for rank in 0..ranks {
                 self.signals(plane, rank).doorbell.ring(true);
             }
         }
@@ -317,6 +376,22 @@ impl Segment {
         unsafe { signals.cast::<RankSignals>().as_ref() }
     }
 
+    /// Claims a piece of the room for windows for one ring, as an arena of its own.
+    pub(crate) fn claim_for_ring(&self) -> io::Result<Arena> {
+        let at = self.claim_for_window(RING_BYTES).ok_or(io::ErrorKind::StorageFull)?;
+        self.arena_of_ring(at)
+    }
+
+    /// The arena of such a ring.
+    pub(crate) fn arena_of_ring(&self, at: u64) -> io::Result<Arena> {
+        let end = at.checked_add(RING_BYTES).filter(|&end| end <= file_bytes(self.ranks));
+        let (Some(end), true) = (end, at >= windows_start(self.ranks)) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let map = Map::new(&self.file, at, RING_BYTES)?;
+        Ok(Arena::new(Arc::clone(&self.file), Arc::new(map), at, at..end))
+    }
+
     /// Claims room for a window, which no other will get. Nothing is reserved yet.
     pub(crate) fn claim_for_window(&self, bytes: u64) -> Option<u64> {
         let taken = &self.header().windows_taken;
@@ -338,8 +413,8 @@ impl Segment {
 
     #[inline(always)]
     fn entry(&self, rank: u32) -> &'static RankEntry {
-        assert!(rank < self.ranks, "rank {rank} of {}", self.ranks);
-        let offset = size_of::<SegmentHeader>() + rank as usize * size_of::<RankEntry>();
+        assert!(rank < self.ranks_max(), "rank {rank} of {}", self.ranks);
+        let offset = usize::try_from(entry_start(rank)).unwrap_or(0);
         // SAFETY: I1: the entries come after the header; `open` checked that the mapping has all.
         let entry = unsafe { self.map.start().add(offset) };
         // SAFETY: I2.
@@ -347,10 +422,14 @@ impl Segment {
     }
 }
 
+/// Where the entry of a rank begins.
+fn entry_start(rank: u32) -> u64 {
+    size_of::<SegmentHeader>() as u64 + u64::from(rank) * size_of::<RankEntry>() as u64
+}
+
 /// Where the signals of a plane begin, in a segment for this many ranks. Those of the first plane are in the entries.
 fn signals_start(ranks: u32, plane: u32) -> u64 {
-    let entries =
-        size_of::<SegmentHeader>() as u64 + u64::from(ranks) * size_of::<RankEntry>() as u64;
+    let entries = entry_start(ranks.saturating_add(SPAWNED_MAX));
     let signals = u64::from(ranks) * size_of::<RankSignals>() as u64;
     let before = u64::from(plane.saturating_sub(1));
     entries.next_multiple_of(PAGE_BYTES) + before * signals.next_multiple_of(PAGE_BYTES)
@@ -377,7 +456,7 @@ const WINDOW_UNIT: u64 = 64 << 10;
 /// The room for windows, more than a machine has memory: each window takes another piece.
 const WINDOWS_BYTES: u64 = 1 << 46;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x05");
 
 /// States of a rank, in this order; it may die in any of them.
 const HERE: u32 = 0;

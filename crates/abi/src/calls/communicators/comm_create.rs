@@ -257,6 +257,7 @@ pub(crate) fn free(comm: Out<MPI_Comm>) -> Result {
     }
     comm::find(handle)?.attributes.delete_all(handle.0)?;
     handle::take::<Comm>(handle.0)?;
+    process::running()?.forget_parent(handle);
     comm.put(MPI_COMM_NULL)
 }
 
@@ -413,10 +414,6 @@ entries! {
     fn MPI_Comm_disconnect(comm: Out<MPI_Comm>) {
         // The program's own operations must be complete; other ranks wait for theirs themselves.
         free(comm)
-    }
-
-    fn MPI_Comm_get_parent(parent: Out<MPI_Comm>) {
-        parent.put(MPI_COMM_NULL)
     }
 }
 

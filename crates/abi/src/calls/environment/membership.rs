@@ -5,6 +5,7 @@
 //! has nothing to do with MPI: it may run another program, or end in ways that we do not see.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
@@ -130,10 +131,9 @@ fn join(thread_level: c_int) -> Result {
     // Leaked, because every communicator refers to it, and the program may keep some to the end.
     let runtime: &'static runtime::Process =
         Box::leak(Box::new(runtime::Process::new(rank, COMMON + 1, has_threads)));
-    let (me, all) = (runtime.rank().driver().me(), runtime.rank().driver().size());
-    let world = Members::new(Group::whole(all), me.0, WORLD);
-    let itself = Members::new(Group::of(&[me]), 0, ITSELF);
-    let common = Members::new(Group::whole(all), me.0, COMMON);
+    let world = runtime.world(WORLD);
+    let itself = Members::new(Group::of(&[runtime.rank().driver().me()]), 0, ITSELF);
+    let common = runtime.universe().renumbered(COMMON);
     let predefined =
         |members, handle, name| handle::share(Comm::predefined(members, runtime, handle, name));
     process::begin(Process {
@@ -141,7 +141,23 @@ fn join(thread_level: c_int) -> Result {
         world: predefined(world, MPI_COMM_WORLD, "MPI_COMM_WORLD"),
         itself: predefined(itself, MPI_COMM_SELF, "MPI_COMM_SELF"),
         common: predefined(common, MPI_COMM_NULL, "all ranks"),
+        parent: AtomicUsize::new(MPI_COMM_NULL.0),
     });
+    meet_parents()
+}
+
+/// Connects the world of a spawned rank to the ranks that spawned it, which wait for that.
+fn meet_parents() -> Result {
+    let process = process::running()?;
+    let world = &process.world;
+    if process.rank().parent().is_none() {
+        return Ok(());
+    }
+    if let Some(created) = world.runtime().meet_parents(world.members.next_instance())? {
+        let comm = Comm::made(created, "the ranks that spawned this one".into(), world)?;
+        comm.set_name("MPI_COMM_PARENT".into());
+        process.parent.store(handle::expose(handle::share(comm)), Ordering::Release);
+    }
     Ok(())
 }
 
@@ -174,5 +190,5 @@ fn leave() {
 const WORLD: u16 = 0;
 /// The number of MPI_COMM_SELF.
 const ITSELF: u16 = 1;
-/// The number of the communicator of groups without a parent.
+/// The number of the universe, in which groups without a parent agree.
 const COMMON: u16 = 2;

@@ -1,6 +1,5 @@
 //! A job that continues when ranks die (`--on-death continue`): the other ranks are told, and not ended.
 
-use ferrywire_host::Segment;
 use ferrywire_host::net::directory::Directory;
 
 use super::super::report::Failure;
@@ -11,17 +10,10 @@ use super::{Job, Phase, number};
 /// What a fault-tolerant job keeps.
 #[derive(Default)]
 pub(in super::super) struct FaultTolerance {
-    /// Where ranks look up which ranks of this host are gone, and which of other hosts.
-    segment: Option<Segment>,
-    directory: Option<Directory>,
+    /// Where ranks look up which ranks of other hosts are gone.
+    pub(super) directory: Option<Directory>,
     /// The ranks that died.
     pub(super) losses: Vec<Loss>,
-}
-
-impl FaultTolerance {
-    pub(super) fn keep(&mut self, segment: Segment, directory: Option<Directory>) {
-        (self.segment, self.directory) = (Some(segment), directory);
-    }
 }
 
 impl Job {
@@ -63,7 +55,8 @@ impl Job {
 
     /// Ranks are gone, on this host or another: tells the ranks of this host.
     pub(super) fn on_gone(&mut self, ranks: &[u32]) {
-        let Some(FaultTolerance { segment: Some(segment), directory, .. }) = &self.fault_tolerant
+        let (Some(FaultTolerance { directory, .. }), Some(segment)) =
+            (&self.fault_tolerant, &self.segment)
         else {
             return;
         };
@@ -71,8 +64,8 @@ impl Job {
             if let Some(directory) = directory {
                 directory.mark_down(rank);
             }
-            if let Some(slot) = rank.checked_sub(self.first).filter(|&slot| slot < segment.ranks())
-            {
+            let slot = rank.checked_sub(self.first);
+            if let Some(slot) = slot.filter(|&slot| slot < segment.ranks_so_far()) {
                 segment.mark_down(slot);
             }
         }
