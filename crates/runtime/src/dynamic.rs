@@ -160,7 +160,8 @@ impl From<AskError> for MeetError {
     }
 }
 
-type Result<T, E = MeetError> = std::result::Result<T, E>;
+/// The result of a meeting.
+type Met<T> = Result<T, MeetError>;
 
 /// Another leader, and the tag under which we exchange messages with it.
 type OtherLeader = (Peer, u32);
@@ -190,7 +191,7 @@ impl Process {
     }
 
     /// Closes a port of this rank. Those who wait for a connection there are told.
-    pub fn close_port(&self, name: &str) -> Result<()> {
+    pub fn close_port(&self, name: &str) -> Met<()> {
         let port: Port = name.parse()?;
         self.check_own(port)?;
         let universe = self.in_universe();
@@ -218,7 +219,7 @@ impl Process {
         self.meeting_tag(if me.0 < other.0 { Chooser::Lower } else { Chooser::Higher })
     }
 
-    fn check_own(&self, port: Port) -> Result<()> {
+    fn check_own(&self, port: Port) -> Met<()> {
         match port {
             Port { job, .. } if job != self.rank().job() => Err(MeetError::AnotherJob),
             Port { peer, .. } if peer != self.rank().driver().me() => Err(MeetError::NotOurs),
@@ -227,7 +228,7 @@ impl Process {
     }
 
     /// Calls at a port, and waits until it accepts.
-    fn call(&self, name: &str) -> Result<OtherLeader> {
+    fn call(&self, name: &str) -> Met<OtherLeader> {
         let port: Port = name.parse()?;
         if port.job != self.rank().job() {
             return Err(MeetError::AnotherJob);
@@ -252,7 +253,7 @@ impl Process {
     }
 
     /// Waits for the next call at a port of ours.
-    fn hear_caller(&self, port: Port) -> Result<OtherLeader> {
+    fn hear_caller(&self, port: Port) -> Met<OtherLeader> {
         let universe = self.in_universe();
         let wanted = universe.members().wanted(None, Some(port.tag));
         let mut number = [0];
@@ -267,7 +268,7 @@ impl Process {
     }
 
     /// Tells a caller whether it is accepted.
-    fn tell_caller(&self, peer: Peer, tag: u32, verdict: i64) -> Result<()> {
+    fn tell_caller(&self, peer: Peer, tag: u32, verdict: i64) -> Met<()> {
         let universe = self.in_universe();
         let address = universe.members().address(peer.0, verdict_tag(tag));
         let mut verdict = [verdict];
@@ -277,7 +278,7 @@ impl Process {
     }
 
     /// Accepts the next call at a port of ours.
-    fn accept_caller(&self, name: &str) -> Result<OtherLeader> {
+    fn accept_caller(&self, name: &str) -> Met<OtherLeader> {
         let port: Port = name.parse()?;
         self.check_own(port)?;
         let (peer, tag) = self.hear_caller(port)?;
@@ -286,7 +287,7 @@ impl Process {
     }
 
     /// Has the launcher start programs.
-    fn start_programs(&self, commands: Vec<Command>) -> Result<OtherLeader> {
+    fn start_programs(&self, commands: Vec<Command>) -> Met<OtherLeader> {
         let tag = self.meeting_tag(Chooser::Parent);
         match self.rank().ask(&Request::Spawn { tag, commands })? {
             Answer::Spawned(world) => {
@@ -322,28 +323,23 @@ impl Process {
 
 impl Comm<'_> {
     /// Connects the group to another at a port. Only the root passes the name of the port.
-    pub fn connect(self, instance: u16, root: u32, port: Option<&str>) -> Result<Created> {
+    pub fn connect(self, instance: u16, root: u32, port: Option<&str>) -> Met<Created> {
         self.bridge_to(instance, root, port.map(|port| self.process().call(port)))
     }
 
     /// Waits at a port of the root until another group connects. Only the root passes the name of the port.
-    pub fn accept(self, instance: u16, root: u32, port: Option<&str>) -> Result<Created> {
+    pub fn accept(self, instance: u16, root: u32, port: Option<&str>) -> Met<Created> {
         self.bridge_to(instance, root, port.map(|port| self.process().accept_caller(port)))
     }
 
     /// Starts programs, and connects the group to the world of their ranks. Only the root passes the programs.
-    pub fn spawn(
-        self,
-        instance: u16,
-        root: u32,
-        commands: Option<Vec<Command>>,
-    ) -> Result<Created> {
+    pub fn spawn(self, instance: u16, root: u32, commands: Option<Vec<Command>>) -> Met<Created> {
         let process = self.process();
         self.bridge_to(instance, root, commands.map(|commands| process.start_programs(commands)))
     }
 
     /// Connects the world of a spawned rank to the group that spawned it; `None` for other ranks.
-    pub fn meet_parents(self, instance: u16) -> Result<Option<Created>> {
+    pub fn meet_parents(self, instance: u16) -> Met<Option<Created>> {
         let Some(parent) = self.process().rank().parent() else { return Ok(None) };
         let first = self.members().rank() == 0;
         let leader = first.then_some(Ok((Peer(parent.peer), parent.tag)));
@@ -351,7 +347,7 @@ impl Comm<'_> {
     }
 
     /// Connects this process to the one at the other end of a socket. `None` if that is in another job.
-    pub fn join(self, instance: u16, socket: BorrowedFd<'_>) -> Result<Option<Created>> {
+    pub fn join(self, instance: u16, socket: BorrowedFd<'_>) -> Met<Option<Created>> {
         let process = self.process();
         let me = process.rank().driver().me();
         let words = [JOIN_MAGIC, process.rank().job(), me.0, process.meeting_tag(Chooser::Lower)];
@@ -366,12 +362,7 @@ impl Comm<'_> {
     }
 
     /// Creates the intercommunicator. The root passes the leader of the other group, or why it did not find it.
-    fn bridge_to(
-        self,
-        instance: u16,
-        root: u32,
-        other: Option<Result<OtherLeader>>,
-    ) -> Result<Created> {
+    fn bridge_to(self, instance: u16, root: u32, other: Option<Met<OtherLeader>>) -> Met<Created> {
         let mut verdict = [match &other {
             Some(Err(error)) => error.kind() as i64,
             _ => MET,

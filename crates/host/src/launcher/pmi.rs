@@ -142,9 +142,9 @@ impl Pmi {
         said.map_err(|error| self.trouble(format_args!("sending to the launcher failed: {error}")))
     }
 
-    fn hear(&mut self, command: &str) -> Result<Answer, KvsError> {
+    fn hear(&mut self, command: &str) -> Result<PmiAnswer, KvsError> {
         let answer = match self.wire.next() {
-            Ok(Some(text)) => Answer { text },
+            Ok(Some(text)) => PmiAnswer { text },
             Ok(None) => return Err(self.trouble("the launcher has exited; the job is over")),
             Err(error) => {
                 return Err(
@@ -162,7 +162,7 @@ impl Pmi {
         }
     }
 
-    fn ask(&mut self, line: &str, command: &str) -> Result<Answer, KvsError> {
+    fn ask(&mut self, line: &str, command: &str) -> Result<PmiAnswer, KvsError> {
         self.say(line)?;
         self.hear(command)
     }
@@ -252,11 +252,11 @@ impl Kvs for Pmi {
 }
 
 /// A line from the launcher: `key=value` pairs, whose values are unquoted and hold no space.
-struct Answer {
+struct PmiAnswer {
     text: Zeroizing<String>,
 }
 
-impl Answer {
+impl PmiAnswer {
     fn get(&self, key: &str) -> Option<&str> {
         let mut words = self.text.split_ascii_whitespace();
         words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
