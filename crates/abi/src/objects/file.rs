@@ -188,6 +188,7 @@ pub(crate) fn hints(info: &Info) -> FileHints {
             Some("false") => Some(false),
             _ => default.gathers,
         },
+        syncs_on_close: info.value("ferrywire_sync_on_close") != Some("false"),
     }
 }
 

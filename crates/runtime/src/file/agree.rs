@@ -22,8 +22,8 @@ pub(super) const FACTS: usize = 4;
 const EIO: i32 = 5;
 /// The error number of offsets that are too large.
 const EFBIG: i32 = 27;
-/// The error number of offsets that are negative.
-const EINVAL: i32 = 22;
+/// The error number of offsets that are negative, and of a sync where it has no meaning.
+pub(super) const EINVAL: i32 = 22;
 
 impl Trouble {
     fn encode(trouble: Option<Trouble>) -> i64 {

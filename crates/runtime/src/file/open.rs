@@ -118,16 +118,18 @@ impl Comm<'_> {
         Ok(file)
     }
 
-    /// Closes a file.
+    /// Closes a file, after what we have written is on the device, if the hints allow: only then are all errors known.
     pub fn close_file(self, file: &File) -> FileResult {
-        let deleted = if file.mode.delete_on_close && self.members().rank() == 0 {
-            fs::remove_file(&file.path)
-        } else {
-            Ok(())
+        let mode = file.mode;
+        let syncs = file.hints().syncs_on_close && !mode.delete_on_close;
+        let synced = if syncs { file.sync_ours() } else { Ok(()) };
+        let deleted = match mode.delete_on_close && self.members().rank() == 0 {
+            true => fs::remove_file(&file.path),
+            false => Ok(()),
         };
         // The descriptor itself is closed with the last reference. File systems tell their errors with any.
-        let closed = deleted.and_then(|()| system::close(file.file.try_clone()?));
-        let closed = self.agree(closed.map_err(FileError::from));
+        let closed = file.file.try_clone().and_then(system::close);
+        let closed = self.agree(synced.and(deleted).and(closed).map_err(FileError::from));
         file.shared_pointer.unlock_all(self)?;
         self.free_window(&file.shared_pointer)?;
         if let Some(window) = &*lock(&file.lock) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use ferrywire_host::file as system;
 use ferrywire_mpi::file::View;
 
-use super::agree::same;
+use super::agree::{EINVAL, same};
 use super::open::word_at_first;
 use super::{File, FileMode, FileResult, lock};
 use crate::comm::Comm;
@@ -21,17 +21,22 @@ pub struct FileHints {
     pub buffer_bytes: u64,
     /// Whether collective accesses are brought together. Without it, if it is worth it.
     pub gathers: Option<bool>,
+    /// Whether closing the file waits until what was written is on the device.
+    pub syncs_on_close: bool,
 }
 
 impl Default for FileHints {
     fn default() -> FileHints {
-        FileHints { aggregators: None, buffer_bytes: 16 << 20, gathers: None }
+        FileHints { aggregators: None, buffer_bytes: 16 << 20, gathers: None, syncs_on_close: true }
     }
 }
 
 /// The bounds of [`FileHints::buffer_bytes`].
 const BUFFER_BYTES_MIN: u64 = 4096;
 const BUFFER_BYTES_MAX: u64 = 1 << 30;
+
+/// The error number of what can only be read.
+const EROFS: i32 = 30;
 
 impl File {
     /// How it was opened.
@@ -97,13 +102,14 @@ impl File {
             hints.aggregators.map_or(-1, i64::from),
             hints.buffer_bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX).cast_signed(),
             hints.gathers.map_or(-1, i64::from),
-            0,
+            hints.syncs_on_close.into(),
         ];
-        let [aggregators, buffer_bytes, gathers, _] = comm.meet(None, facts)?[0];
+        let [aggregators, buffer_bytes, gathers, syncs_on_close] = comm.meet(None, facts)?[0];
         *lock(&self.hints) = FileHints {
             aggregators: u32::try_from(aggregators).ok(),
             buffer_bytes: buffer_bytes.cast_unsigned(),
             gathers: (gathers >= 0).then_some(gathers > 0),
+            syncs_on_close: syncs_on_close != 0,
         };
         Ok(())
     }
@@ -150,8 +156,18 @@ impl File {
 
     /// Brings what all members have written to the device. All members call it.
     pub fn sync(&self, comm: Comm<'_>) -> FileResult {
-        let has_written = self.has_written.swap(false, Ordering::Relaxed);
-        let synced = if has_written { self.file.sync_data() } else { Ok(()) };
-        comm.agree(synced.map_err(Into::into))
+        comm.agree(self.sync_ours().map_err(Into::into))
+    }
+
+    /// Brings what we have written to the device.
+    pub(super) fn sync_ours(&self) -> std::io::Result<()> {
+        match self.has_written.swap(false, Ordering::Relaxed) {
+            true => match self.file.sync_data() {
+                // Devices and pipes have nothing to bring anywhere.
+                Err(error) if matches!(error.raw_os_error(), Some(EINVAL | EROFS)) => Ok(()),
+                result => result,
+            },
+            false => Ok(()),
+        }
     }
 }
