@@ -7,4 +7,4 @@ mod window_ranges;
 
 pub use domains::{Domains, are_worth_gathering, choose_aggregators};
 pub use view::{FileRange, View, ViewError};
-pub use window_ranges::{WindowRanges, runs_of};
+pub use window_ranges::{WindowRanges, runs_of, without_short_gaps};

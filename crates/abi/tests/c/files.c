@@ -507,6 +507,50 @@ static void overlapped(void) {
     OK(MPI_File_close(&file));
 }
 
+/* Blocks that interleave, of lengths that take different ways: written together and read alone and together, until after
+ * the end of the file. */
+static void blocks(long block, const char *gathers) {
+    enum { TOTAL = 3000017 };
+    MPI_Info info;
+    MPI_Datatype piece, filetype;
+    MPI_Status status;
+    OK(MPI_Info_create(&info));
+    if (gathers) OK(MPI_Info_set(info, "collective_buffering", gathers));
+    OK(MPI_Info_set(info, "ferrywire_sync_on_close", "false"));
+    MPI_File file = opened(MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info);
+    OK(MPI_Type_contiguous((int)block, MPI_BYTE, &piece));
+    OK(MPI_Type_create_resized(piece, 0, block * size, &filetype));
+    OK(MPI_Type_commit(&filetype));
+    OK(MPI_File_set_view(file, block * rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
+    /* Our bytes of TOTAL, and room for more. */
+    long turn = block * size, rest = TOTAL % turn - block * rank;
+    long mine = TOTAL / turn * block + (rest < 0 ? 0 : rest > block ? block : rest), room = mine + 2 * block;
+    unsigned char *bytes = malloc((size_t)room), *back = malloc((size_t)room);
+    for (long at = 0; at < room; at++) bytes[at] = byte_of(0, 0, at / block * turn + rank * block + at % block);
+    OK(MPI_File_write_at_all(file, 0, bytes, (int)mine, MPI_BYTE, &status));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Offset length;
+    OK(MPI_File_get_size(file, &length));
+    CHECK(length == TOTAL);
+    for (int together = 0; together < 2; together++) {
+        for (long start = 0; start < mine; start += mine / 3 + 1) {
+            int count;
+            memset(back, 0, (size_t)room);
+            if (together) OK(MPI_File_read_at_all(file, start, back, (int)(room - start), MPI_BYTE, &status));
+            else OK(MPI_File_read_at(file, start, back, (int)(room - start), MPI_BYTE, &status));
+            OK(MPI_Get_count(&status, MPI_BYTE, &count));
+            CHECK(count == mine - start);
+            CHECK(memcmp(back, bytes + start, (size_t)count) == 0);
+        }
+    }
+    free(bytes);
+    free(back);
+    OK(MPI_Type_free(&piece));
+    OK(MPI_Type_free(&filetype));
+    OK(MPI_Info_free(&info));
+    OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv) {
     long name = getpid();
     int seeds = argc > 1 ? atoi(argv[1]) : 15;
@@ -520,6 +564,11 @@ int main(int argc, char **argv) {
     atomic_mode();
     representations();
     overlapped();
+    static const long LENGTHS[] = {100, 1000, 5000, 40000, 600001};
+    for (int i = 0; i < 5; i++) {
+        blocks(LENGTHS[i], NULL);
+        blocks(LENGTHS[i], i % 2 ? "true" : "false");
+    }
     for (int seed = 1; seed <= seeds; seed++) random_accesses((uint64_t)seed);
     return MPI_Finalize();
 }

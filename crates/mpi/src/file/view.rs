@@ -183,6 +183,14 @@ impl View {
         }
     }
 
+    /// The bytes of ranges on average, at least; at most as many as fit 63 bits.
+    pub fn mean_range_bytes(&self) -> u64 {
+        match self.filetype.is_contiguous() {
+            true => i64::MAX.cast_unsigned(),
+            false => self.filetype.size() / self.filetype.block_count().max(1),
+        }
+    }
+
     /// The number of bytes of the view before a file offset. If offsets do not rise with positions, repetitions that
     /// begin before the offset count as if they did.
     pub fn position_at(&self, offset: u64) -> u64 {

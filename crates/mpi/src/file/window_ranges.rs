@@ -65,6 +65,20 @@ pub fn runs_of(mut ranges: Vec<FileRange>) -> Vec<FileRange> {
     runs
 }
 
+/// The same ranges, with the gaps between them that have no more than `bytes_max` bytes.
+pub fn without_short_gaps(runs: Vec<FileRange>, bytes_max: u64) -> Vec<FileRange> {
+    let mut merged: Vec<FileRange> = Vec::new();
+    for run in runs {
+        match merged.last_mut() {
+            Some(last) if run.offset - last.end() <= bytes_max => {
+                last.bytes = run.end() - last.offset;
+            }
+            _ => merged.push(run),
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +102,7 @@ mod tests {
     fn runs_do_not_touch() {
         let runs = runs_of(vec![range(8, 2), range(0, 4), range(20, 1), range(2, 6), range(3, 1)]);
         assert_eq!(runs, [range(0, 10), range(20, 1)]);
+        assert_eq!(without_short_gaps(runs.clone(), 9), runs);
+        assert_eq!(without_short_gaps(runs, 10), [range(0, 21)]);
     }
 }

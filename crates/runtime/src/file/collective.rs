@@ -14,6 +14,7 @@ use ferrywire_host::memory;
 use ferrywire_mpi::collective::Edge;
 use ferrywire_mpi::file::{
     Domains, FileRange, View, WindowRanges, are_worth_gathering, choose_aggregators, runs_of,
+    without_short_gaps,
 };
 
 use super::independent::{SourcePieces, TargetPieces, check};
@@ -63,6 +64,13 @@ struct Asked {
 const RANGES: u8 = 0;
 const DATA: u8 = 1;
 
+/// Gaps of so many bytes are read with what is around them, which takes less time than another system call.
+const GAP_BYTES_MAX: u64 = 8 << 10;
+/// Ranges of so many bytes on average are not brought together on one host.
+const LONG_RANGE_BYTES: u64 = 32 << 10;
+/// Pieces of so many bytes on average are written as they came, and shorter ones are first copied together.
+const PIECE_BYTES_MIN: usize = 512;
+
 impl File {
     /// Writes from a position of the view on. All members call it. Returns how many bytes.
     pub fn write_all(&self, comm: Comm<'_>, position: u64, bytes: &[u8]) -> FileResult<u64> {
@@ -90,9 +98,9 @@ impl File {
         let view = self.view();
         let trouble = check(&view, position, bytes).err().map(|error| error.trouble());
         let bounds = view.bounds(position, bytes).unwrap_or(FileRange { offset: 0, bytes: 0 });
-        let facts = [bounds.offset, bounds.bytes, view.is_ascending().into()];
-        let [offset, len, ascending] = facts.map(u64::cast_signed);
-        let all = comm.meet(trouble, [offset, len, ascending, 0])?;
+        let range_bytes = view.mean_range_bytes().min(bytes);
+        let facts = [bounds.offset, bounds.bytes, view.is_ascending().into(), range_bytes];
+        let all = comm.meet(trouble, facts.map(u64::cast_signed))?;
         let all_ascend = all.iter().all(|facts| facts[2] != 0);
         let accesses: Vec<FileRange> = all
             .iter()
@@ -103,7 +111,12 @@ impl File {
             .filter(|range| range.bytes > 0)
             .collect();
         let hints = self.hints();
-        let gathers = hints.gathers.unwrap_or_else(|| are_worth_gathering(&accesses));
+        // The cache of a host gathers long ranges of all its members by itself, without another copy.
+        let is_on_one_host = self.host_of.iter().all(|host| *host == self.host_of[0]);
+        let ranges = all.iter().filter(|facts| facts[1] != 0).map(|facts| facts[3].cast_unsigned());
+        let cache_gathers = is_on_one_host && ranges.min().unwrap_or(0) >= LONG_RANGE_BYTES;
+        let gathers =
+            hints.gathers.unwrap_or_else(|| !cache_gathers && are_worth_gathering(&accesses));
         let start = accesses.iter().map(|range| range.offset).min();
         let end = accesses.iter().map(FileRange::end).max();
         let Some((start, end)) = start.zip(end).filter(|_| all_ascend && gathers) else {
@@ -132,38 +145,47 @@ impl File {
 
     fn write_in_phases(&self, comm: Comm<'_>, mut phases: Phases, bytes: &[u8]) -> FileResult<u64> {
         let mut result = Ok(());
-        let mut buffer = Vec::new();
+        let mut memory = Memory::default();
         while let Some(round) = phases.next_round(comm)? {
-            let mut rooms = phases.rooms(comm, &round, true);
+            let mut rooms = phases.rooms(comm, &round, Some(bytes), &mut memory);
             phases.exchange(comm, &round, &mut rooms, Some(bytes))?;
             if let Some(mine) = phases.place_of(comm) {
                 let asked = Asked::new(&rooms, &round.windows[mine]);
                 let written =
-                    asked.and_then(|asked| self.write_window(&asked, &rooms, &mut buffer));
+                    asked.and_then(|asked| self.write_window(&asked, &rooms, &mut memory));
                 result = result.and(written);
             }
+            memory.keep(rooms);
         }
         result.map(|()| phases.bytes)
     }
 
     /// Writes the bytes of all members in a window. Where they overlap, those of the highest rank remain, in all
     /// windows.
-    fn write_window(&self, asked: &Asked, rooms: &[Room], buffer: &mut Vec<u8>) -> FileResult {
+    fn write_window(&self, asked: &Asked, rooms: &[Room<'_>], memory: &mut Memory) -> FileResult {
+        if let Some(pieces) = asked.separate_pieces(rooms) {
+            return self.write_pieces(&pieces);
+        }
         let start = asked.window.start;
+        let buffer = &mut memory.window;
         buffer.resize(index(asked.window.end - start), 0);
-        for (rank, ranges) in &asked.members {
-            let room = rooms.iter().find(|room| room.rank == *rank).expect("it asked us");
-            let mut data = &room.data[..];
-            for range in ranges {
-                let place = index(range.offset - start)..index(range.end() - start);
-                let (now, rest) = data.split_at(place.len());
-                buffer[place].copy_from_slice(now);
-                data = rest;
-            }
+        for (range, bytes) in asked.pieces(rooms) {
+            buffer[index(range.offset - start)..index(range.end() - start)].copy_from_slice(bytes);
         }
         for run in asked.runs() {
             let place = index(run.offset - start)..index(run.end() - start);
             self.write_range(run, &mut SourcePieces::new(vec![&buffer[place]]))?;
+        }
+        Ok(())
+    }
+
+    /// Writes pieces that do not overlap, in the order of their offsets.
+    fn write_pieces(&self, pieces: &[(FileRange, &[u8])]) -> FileResult {
+        for run in pieces.chunk_by(|(one, _), (next, _)| one.end() == next.offset) {
+            let (first, last) = (run[0].0, run[run.len() - 1].0);
+            let range = FileRange { offset: first.offset, bytes: last.end() - first.offset };
+            let bytes = run.iter().map(|(_, bytes)| *bytes).collect();
+            self.write_range(range, &mut SourcePieces::new(bytes))?;
         }
         Ok(())
     }
@@ -175,16 +197,16 @@ impl File {
         bytes: &mut [u8],
     ) -> FileResult<u64> {
         let mut end_of_file = u64::MAX;
-        let mut buffer = Vec::new();
+        let mut memory = Memory::default();
         while let Some(round) = phases.next_round(comm)? {
-            let mut rooms = phases.rooms(comm, &round, false);
+            let mut rooms = phases.rooms(comm, &round, None, &mut memory);
             phases.exchange(comm, &round, &mut rooms, None)?;
             let asked = phases.place_of(comm).map(|mine| Asked::new(&rooms, &round.windows[mine]));
             let (asked, ended) = match asked {
                 None => (None, Ok(u64::MAX)),
                 Some(Err(error)) => (None, Err(error)),
                 Some(Ok(asked)) => {
-                    let ended = self.read_window(&asked, &mut buffer);
+                    let ended = self.read_window(&asked, &mut memory.window);
                     (Some(asked), ended)
                 }
             };
@@ -194,7 +216,8 @@ impl File {
             let all = comm.meet(trouble, [ended.cast_signed(), 0, 0, 0])?;
             let ends = all.iter().map(|facts| facts[0].cast_unsigned());
             end_of_file = ends.fold(end_of_file, u64::min);
-            phases.hand_out(comm, &round, asked.as_ref(), (&buffer, end_of_file), bytes)?;
+            drop(rooms);
+            phases.hand_out(comm, &round, asked.as_ref(), (&mut memory, end_of_file), bytes)?;
         }
         let end = phases.view.position_at(end_of_file).min(phases.position + phases.bytes);
         Ok(end.saturating_sub(phases.position))
@@ -204,7 +227,7 @@ impl File {
     fn read_window(&self, asked: &Asked, buffer: &mut Vec<u8>) -> FileResult<u64> {
         let start = asked.window.start;
         buffer.resize(index(asked.window.end - start), 0);
-        for run in asked.runs() {
+        for run in without_short_gaps(asked.runs(), GAP_BYTES_MAX) {
             let place = index(run.offset - start)..index(run.end() - start);
             let read = self.read_range(run, &mut TargetPieces::new(vec![&mut buffer[place]]))?;
             if read < run.bytes {
@@ -215,11 +238,37 @@ impl File {
     }
 }
 
-/// Room of an aggregator for what a member sends.
-struct Room {
+/// What a member sends to an aggregator: room for it, or what the aggregator has itself.
+struct Room<'a> {
     rank: u32,
-    ranges: Vec<u8>,
-    data: Vec<u8>,
+    ranges: Cow<'a, [u8]>,
+    data: Cow<'a, [u8]>,
+}
+
+/// Memory of an aggregator that rounds use one after the other: pages are new only once.
+#[derive(Default)]
+struct Memory {
+    window: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Memory {
+    /// Room for as many bytes.
+    fn room(&mut self, bytes: usize) -> Vec<u8> {
+        let mut room = self.spare.pop().unwrap_or_default();
+        room.resize(bytes, 0);
+        room
+    }
+
+    /// Keeps what a round has used for the next.
+    fn keep(&mut self, rooms: Vec<Room<'_>>) {
+        // The same member gets the same room again.
+        for room in rooms.into_iter().rev() {
+            if let Cow::Owned(data) = room.data {
+                self.spare.push(data);
+            }
+        }
+    }
 }
 
 impl Phases {
@@ -296,16 +345,36 @@ impl Phases {
     }
 
     /// Room for what members send us, if we are an aggregator.
-    fn rooms(&self, comm: Comm<'_>, round: &Round, with_data: bool) -> Vec<Room> {
+    fn rooms<'a>(
+        &self,
+        comm: Comm<'_>,
+        round: &'a Round,
+        bytes: Option<&'a [u8]>,
+        memory: &mut Memory,
+    ) -> Vec<Room<'a>> {
         let Some(mine) = self.place_of(comm) else { return Vec::new() };
         let of_members = round.sizes.chunks_exact(2 * self.aggregators.len());
-        let rooms = (0..).zip(of_members).map(|(rank, sizes)| {
+        let mut rooms = Vec::new();
+        for (rank, sizes) in (0..).zip(of_members) {
             let [ranges, data] =
                 [sizes[2 * mine], sizes[2 * mine + 1]].map(|bytes| index(bytes.cast_unsigned()));
-            let data = if with_data { data } else { 0 };
-            Room { rank, ranges: vec![0; ranges], data: vec![0; data] }
-        });
-        rooms.filter(|room| !room.ranges.is_empty()).collect()
+            if ranges == 0 {
+                continue;
+            }
+            rooms.push(if rank == comm.members().rank() {
+                let share = &round.shares[mine];
+                let data = bytes.map_or(&[][..], |bytes| &bytes[share.data.clone()]);
+                Room {
+                    rank,
+                    ranges: Cow::Borrowed(&share.ranges.encoded),
+                    data: Cow::Borrowed(data),
+                }
+            } else {
+                let data = if bytes.is_some() { memory.room(data) } else { Vec::new() };
+                Room { rank, ranges: Cow::Owned(vec![0; ranges]), data: Cow::Owned(data) }
+            });
+        }
+        rooms
     }
 
     /// Tells each aggregator our ranges in its window, with their bytes if there are some.
@@ -313,12 +382,13 @@ impl Phases {
         &self,
         comm: Comm<'_>,
         round: &Round,
-        rooms: &mut [Room],
+        rooms: &mut [Room<'_>],
         bytes: Option<&[u8]>,
     ) -> FileResult {
+        let me = comm.members().rank();
         let mut gives = Vec::new();
         for (&rank, share) in self.aggregators.iter().zip(&round.shares) {
-            if share.data.is_empty() {
+            if share.data.is_empty() || rank == me {
                 continue;
             }
             gives.push(Edge { rank, subtag: RANGES, bytes: memory::lend(&share.ranges.encoded) });
@@ -328,10 +398,15 @@ impl Phases {
             }
         }
         let mut gets = Vec::new();
-        for Room { rank, ranges, data } in rooms {
-            gets.push(Edge { rank: *rank, subtag: RANGES, bytes: memory::lend_mut(ranges) });
-            if bytes.is_some() {
-                gets.push(Edge { rank: *rank, subtag: DATA, bytes: memory::lend_mut(data) });
+        for room in rooms {
+            let rank = room.rank;
+            if let Cow::Owned(ranges) = &mut room.ranges {
+                gets.push(Edge { rank, subtag: RANGES, bytes: memory::lend_mut(ranges) });
+            }
+            if let Cow::Owned(data) = &mut room.data
+                && bytes.is_some()
+            {
+                gets.push(Edge { rank, subtag: DATA, bytes: memory::lend_mut(data) });
             }
         }
         run(comm, &gives, &gets)
@@ -343,34 +418,71 @@ impl Phases {
         comm: Comm<'_>,
         round: &Round,
         asked: Option<&Asked>,
-        (buffer, end_of_file): (&[u8], u64),
+        (memory, end_of_file): (&mut Memory, u64),
         bytes: &mut [u8],
     ) -> FileResult {
+        let me = comm.members().rank();
+        let end = index(self.view.position_at(end_of_file).saturating_sub(self.position));
         let mut parcels = Vec::new();
-        if let Some(asked) = asked {
+        if let (Some(asked), Some(mine)) = (asked, self.place_of(comm)) {
             for (rank, ranges) in &asked.members {
-                parcels.push((*rank, asked.parcel(ranges, buffer, end_of_file)));
+                if *rank == me {
+                    let own = &mut bytes[round.shares[mine].data.start..];
+                    asked.take_out(ranges, &memory.window, end_of_file, own);
+                    continue;
+                }
+                let len = index(ranges.iter().map(|range| bytes_before(range, end_of_file)).sum());
+                parcels.push((
+                    *rank,
+                    match ranges[..] {
+                        [only] => {
+                            let start = index(only.offset - asked.window.start);
+                            Parcel::InWindow(start..start + len)
+                        }
+                        _ => {
+                            let mut parcel = memory.room(len);
+                            asked.take_out(ranges, &memory.window, end_of_file, &mut parcel);
+                            Parcel::Packed(parcel)
+                        }
+                    },
+                ));
             }
         }
-        let gives = parcels
-            .iter()
-            .filter(|(_, parcel)| !parcel.is_empty())
-            .map(|(rank, parcel)| Edge { rank: *rank, subtag: DATA, bytes: memory::lend(parcel) });
-        let gives: Vec<Edge> = gives.collect();
-        let end = index(self.view.position_at(end_of_file).saturating_sub(self.position));
+        let mut gives = Vec::new();
+        for (rank, parcel) in &parcels {
+            let parcel = match parcel {
+                Parcel::Packed(parcel) => &parcel[..],
+                Parcel::InWindow(place) => &memory.window[place.clone()],
+            };
+            if !parcel.is_empty() {
+                gives.push(Edge { rank: *rank, subtag: DATA, bytes: memory::lend(parcel) });
+            }
+        }
         let mut gets = Vec::new();
         for (&rank, share) in self.aggregators.iter().zip(&round.shares) {
             let place = share.data.start..share.data.end.min(end);
-            if !place.is_empty() {
+            if !place.is_empty() && rank != me {
                 gets.push(Edge { rank, subtag: DATA, bytes: memory::lend_mut(&mut bytes[place]) });
             }
         }
-        run(comm, &gives, &gets)
+        run(comm, &gives, &gets)?;
+        for (_, parcel) in parcels.into_iter().rev() {
+            if let Parcel::Packed(parcel) = parcel {
+                memory.spare.push(parcel);
+            }
+        }
+        Ok(())
     }
 }
 
+/// Bytes of a member: packed, or where they are in the window.
+enum Parcel {
+    Packed(Vec<u8>),
+    InWindow(Range<usize>),
+}
+
 impl Asked {
-    fn new(rooms: &[Room], window: &Range<u64>) -> FileResult<Asked> {
+    fn new(rooms: &[Room<'_>], window: &Range<u64>) -> FileResult<Asked> {
         let members = rooms.iter().map(|room| {
             let ranges = WindowRanges::decode(&room.ranges, window);
             ranges.map(|ranges| (room.rank, ranges))
@@ -385,27 +497,51 @@ impl Asked {
         runs_of(self.members.iter().flat_map(|(_, ranges)| ranges).copied().collect())
     }
 
-    /// The bytes of some ranges, from the buffer of the window, as far as the file has them.
-    fn parcel<'a>(
+    /// The ranges of all members with their bytes, in the order of ranks.
+    fn pieces<'a>(
         &self,
-        ranges: &[FileRange],
-        buffer: &'a [u8],
-        end_of_file: u64,
-    ) -> Cow<'a, [u8]> {
-        let start = self.window.start;
-        let mut places = ranges.iter().map(|range| {
-            let end = range.end().min(end_of_file).max(range.offset);
-            index(range.offset - start)..index(end - start)
-        });
-        match ranges {
-            [_] => places.next().map_or(Cow::default(), |place| Cow::Borrowed(&buffer[place])),
-            _ => {
-                let mut bytes = Vec::new();
-                places.for_each(|place| bytes.extend_from_slice(&buffer[place]));
-                Cow::Owned(bytes)
-            }
+        rooms: &'a [Room<'_>],
+    ) -> impl Iterator<Item = (FileRange, &'a [u8])> + use<'a, '_> {
+        self.members.iter().zip(rooms).flat_map(|((_, ranges), room)| {
+            let mut data = &room.data[..];
+            ranges.iter().map(move |range| {
+                let (now, rest) = data.split_at(index(range.bytes));
+                data = rest;
+                (*range, now)
+            })
+        })
+    }
+
+    /// The same in the order of offsets, if they do not overlap and are long enough that it does not pay to copy them
+    /// together.
+    fn separate_pieces<'a>(&self, rooms: &'a [Room<'_>]) -> Option<Vec<(FileRange, &'a [u8])>> {
+        let count: usize = self.members.iter().map(|(_, ranges)| ranges.len()).sum();
+        let bytes: usize = rooms.iter().map(|room| room.data.len()).sum();
+        if bytes < count * PIECE_BYTES_MIN {
+            return None;
+        }
+        let mut pieces: Vec<_> = self.pieces(rooms).collect();
+        // This sort is fast for what consists of sorted pieces.
+        pieces.sort_by_key(|(range, _)| range.offset);
+        let separate = pieces.windows(2).all(|pair| pair[0].0.end() <= pair[1].0.offset);
+        separate.then_some(pieces)
+    }
+
+    /// Copies the bytes of some ranges from the window, as far as the file has them.
+    fn take_out(&self, ranges: &[FileRange], window: &[u8], end_of_file: u64, into: &mut [u8]) {
+        let mut at = 0;
+        for range in ranges {
+            let len = index(bytes_before(range, end_of_file));
+            let start = index(range.offset - self.window.start);
+            into[at..at + len].copy_from_slice(&window[start..start + len]);
+            at += len;
         }
     }
+}
+
+/// How many bytes of a range the file has.
+fn bytes_before(range: &FileRange, end_of_file: u64) -> u64 {
+    range.end().min(end_of_file).saturating_sub(range.offset)
 }
 
 /// Sends and receives.

@@ -1,4 +1,5 @@
-//! Accesses by one member: a system call for each range of the file, whatever the pieces of memory.
+//! Accesses by one member: a system call for each range of the file, whatever the pieces of memory. Ranges to read that
+//! are close together come by one call, with what is between them.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
@@ -9,6 +10,12 @@ use ferrywire_mpi::file::{FileRange, View};
 use super::{File, FileError, FileResult};
 use crate::comm::Comm;
 use crate::window::Locking;
+
+/// Ranges that begin so many bytes apart on average are read together: to copy what is between them takes less time
+/// than a system call.
+const NEAR_BYTES_MAX: u64 = 8 << 10;
+/// Bytes that are read together.
+const STRETCH_BYTES: u64 = 512 << 10;
 
 impl File {
     /// Writes pieces of memory, one after the other, from a position of the view on. Returns how many bytes.
@@ -33,12 +40,18 @@ impl File {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
         let view = self.view();
         check(&view, position, bytes)?;
+        let is_near = are_near(&view, position, bytes);
         self.ordered(comm, Locking::Shared, || {
             let mut target = TargetPieces::new(pieces);
+            let mut stretch = Stretch::new(view.bounds(position, bytes));
             let (mut result, mut got, mut at_end) = (Ok(()), 0, false);
             view.each_range(position, bytes, &mut |range| {
                 if result.is_ok() && !at_end {
-                    match self.read_range(range, &mut target) {
+                    let read = match is_near && range.bytes < STRETCH_BYTES {
+                        true => self.read_from_stretch(range, &mut stretch, &mut target),
+                        false => self.read_range(range, &mut target),
+                    };
+                    match read {
                         Ok(bytes) => {
                             got += bytes;
                             at_end = bytes < range.bytes;
@@ -49,6 +62,30 @@ impl File {
             });
             result.map(|()| got)
         })
+    }
+
+    /// Reads a range with those that follow it, or takes it from what was read with one before. Returns how many bytes
+    /// there are until the end of the file.
+    fn read_from_stretch(
+        &self,
+        range: FileRange,
+        stretch: &mut Stretch,
+        target: &mut TargetPieces<'_>,
+    ) -> FileResult<u64> {
+        let has_all = range.offset >= stretch.start && range.end() <= stretch.end();
+        if !has_all {
+            let wanted = (range.offset + STRETCH_BYTES).min(stretch.last) - range.offset;
+            stretch.start = range.offset;
+            stretch.bytes.resize(length(wanted), 0);
+            let whole = FileRange { offset: range.offset, bytes: wanted };
+            let room = &mut stretch.bytes[..];
+            let read = self.read_range(whole, &mut TargetPieces::new(vec![room]))?;
+            stretch.bytes.truncate(length(read));
+        }
+        let start = length(range.offset - stretch.start);
+        let end = stretch.bytes.len().min(start + length(range.bytes));
+        target.fill(&stretch.bytes[start..end]);
+        Ok((end - start) as u64)
     }
 
     /// Writes a range from the next pieces.
@@ -105,6 +142,31 @@ pub(super) fn check(view: &View, position: u64, bytes: u64) -> FileResult {
     }
 }
 
+/// Whether ranges are so close together that they are read together.
+fn are_near(view: &View, position: u64, bytes: u64) -> bool {
+    let ranges = bytes / view.mean_range_bytes().max(1);
+    let distance = view.bounds(position, bytes).map_or(0, |bounds| bounds.bytes / ranges.max(1));
+    ranges > 1 && view.is_ascending() && distance <= NEAR_BYTES_MAX
+}
+
+/// Adjacent bytes of a file that were read together.
+struct Stretch {
+    start: u64,
+    bytes: Vec<u8>,
+    /// Where the access ends.
+    last: u64,
+}
+
+impl Stretch {
+    fn new(bounds: Option<FileRange>) -> Stretch {
+        Stretch { start: 0, bytes: Vec::new(), last: bounds.map_or(0, |bounds| bounds.end()) }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
 /// Pieces of memory that are written.
 pub(super) struct SourcePieces<'a> {
     current: &'a [u8],
@@ -142,6 +204,20 @@ pub(super) struct TargetPieces<'a> {
 impl<'a> TargetPieces<'a> {
     pub(super) fn new(pieces: Vec<&'a mut [u8]>) -> TargetPieces<'a> {
         TargetPieces { current: &mut [], others: pieces.into_iter() }
+    }
+
+    /// Copies bytes into the next pieces.
+    fn fill(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.current.is_empty() {
+                self.current = self.others.next().expect("as many bytes as the access has");
+                continue;
+            }
+            let len = bytes.len().min(self.current.len());
+            let (now, rest) = bytes.split_at(len);
+            self.current.split_off_mut(..len).expect("it is as long").copy_from_slice(now);
+            bytes = rest;
+        }
     }
 
     /// The next bytes, or as many of them as a system call takes.
