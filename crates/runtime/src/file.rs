@@ -13,6 +13,7 @@
 //! | `collective.rs` | accesses by all members together, in two phases |
 //! | `pointers.rs` | the pointer of each member, and the one that they share |
 //! | `state.rs` | size, view, hints, atomic mode, synchronisation |
+//! | `worker.rs` | the thread that runs non-blocking accesses |
 
 mod agree;
 mod collective;
@@ -20,6 +21,7 @@ mod independent;
 mod open;
 mod pointers;
 mod state;
+mod worker;
 
 use std::fmt;
 use std::fs;
@@ -34,6 +36,7 @@ pub use agree::Trouble;
 pub use open::{FileAccess, FileCreation, FileMode, OpenRequest};
 pub use pointers::{FilePosition, Whence};
 pub use state::FileHints;
+use worker::Worker;
 
 use crate::comm_create::CreateError;
 use crate::failure::Failure;
@@ -59,6 +62,8 @@ pub struct File {
     /// The unit in which the file system likes to be accessed.
     block_bytes: u64,
     hints: Mutex<FileHints>,
+    /// The thread that runs accesses while the program computes.
+    worker: Worker,
 }
 
 /// Why a call of a file failed.

@@ -19,7 +19,6 @@ use crate::convert::handle::{self, Kind, Object, Shared};
 use crate::convert::types::MPI_File;
 use crate::objects::communicator::Comm;
 use crate::objects::errhandler::{self, Handler};
-use crate::objects::file_worker::FileWorker;
 use crate::objects::representation::Representation;
 use crate::objects::request::Request;
 
@@ -30,8 +29,6 @@ pub(crate) struct OpenFile {
     pub(crate) comm: Shared<Comm>,
     pub(crate) path: PathBuf,
     pub(crate) amode: c_int,
-    /// The thread that runs accesses while the program computes.
-    pub(crate) worker: FileWorker,
     view: Mutex<ViewTypes>,
     split: Mutex<Option<(SplitCall, Request)>>,
     handler: Mutex<Handler>,
@@ -79,7 +76,6 @@ impl OpenFile {
             comm,
             path,
             amode,
-            worker: FileWorker::default(),
             view: Mutex::new(view),
             split: Mutex::new(None),
             handler: Mutex::new(default_handler().clone()),
@@ -94,7 +90,7 @@ impl OpenFile {
 
     /// The communicator as the runtime sees it, for a collective call: those that began before are over.
     pub(crate) fn together(&self) -> runtime::Comm<'_> {
-        self.worker.wait();
+        self.file.wait_for_started();
         self.comm.runtime()
     }
 

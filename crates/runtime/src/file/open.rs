@@ -12,6 +12,7 @@ use ferrywire_mpi::datatype::Datatype;
 use ferrywire_mpi::file::View;
 
 use super::agree::same;
+use super::worker::Worker;
 use super::{File, FileError, FileHints, FileResult, lock};
 use crate::comm::Comm;
 use crate::window::{WindowKind, WindowSpace};
@@ -110,6 +111,7 @@ impl Comm<'_> {
             host_of,
             block_bytes: block_bytes.max(BLOCK_BYTES_MIN),
             hints: Mutex::default(),
+            worker: Worker::default(),
         };
         file.set_hints(self, request.hints)?;
         if request.mode.append {
@@ -118,8 +120,11 @@ impl Comm<'_> {
         Ok(file)
     }
 
-    /// Closes a file, after what we have written is on the device, if the hints allow: only then are all errors known.
+    /// Closes a file, when all accesses to it are over, and what we have written is on the device, if the hints allow:
+    /// only then are all errors known. All members call it.
     pub fn close_file(self, file: &File) -> FileResult {
+        file.wait_for_started();
+        file.end_worker();
         let mode = file.mode;
         let syncs = file.hints().syncs_on_close && !mode.delete_on_close;
         let synced = if syncs { file.sync_ours() } else { Ok(()) };
@@ -136,6 +141,20 @@ impl Comm<'_> {
             self.free_window(window)?;
         }
         closed
+    }
+
+    /// Leaves a file that the other members may still access, without them: those on other hosts cannot use the shared
+    /// pointer and atomic mode any more if we are member 0. A file that is to be deleted when it is closed is.
+    pub fn leave_file(self, file: &File) {
+        if file.mode.delete_on_close && self.members().rank() == 0 {
+            // Nobody could be told.
+            let _ = fs::remove_file(&file.path);
+        }
+        file.end_worker();
+        self.leave_window(&file.shared_pointer);
+        if let Some(window) = &*lock(&file.lock) {
+            self.leave_window(window);
+        }
     }
 
     /// The lowest member on our host.

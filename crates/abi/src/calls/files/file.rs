@@ -40,7 +40,6 @@ entries! {
         let handle = fh.get()?;
         let object = file::share_of(handle)?;
         let closed = object.together().close_file(&object.file);
-        object.worker.end();
         drop(handle::take::<OpenFile>(handle.0)?);
         fh.put(MPI_FILE_NULL)?;
         closed.map_err(|error| Failure::from(error).of(object))

@@ -15,6 +15,7 @@ use crate::convert::sizes::{self, Wide};
 use crate::convert::status::Status;
 use crate::convert::types::{MPI_Datatype, MPI_File, MPI_Offset, MPI_Request};
 use crate::objects::file::{self, OpenFile, SplitCall, find};
+use crate::objects::file_access::Accessing;
 use crate::objects::file_data::FileData;
 use crate::objects::request::Request;
 
@@ -201,7 +202,7 @@ pub(super) fn perform(
     let access = Access::new(handle, direction, order, elements)?;
     if !matches!(order, Order::Alone(_)) {
         // Collective accesses that began before meet those of other ranks first.
-        access.file.worker.wait();
+        access.file.file.wait_for_started();
     }
     access.run()
 }
@@ -215,7 +216,8 @@ pub(super) fn start(
 ) -> Result<MPI_Request> {
     let access = Access::new(handle, direction, order, elements)?;
     let file = Shared::clone(&access.file);
-    Request::begin(Arc::clone(&file.comm), file.worker.access(move || access.run())?)
+    let recipe = Accessing::recipe(Shared::clone(&file), move || access.run());
+    Request::begin(Arc::clone(&file.comm), recipe)
 }
 
 /// The first half of a split collective access.
@@ -225,7 +227,7 @@ pub(super) fn begin(
     order: Order,
     elements: FileElements<impl Wide>,
 ) -> Result {
-    let object = find(handle)?;
+    let object = file::share_of(handle)?;
     let mut split = object.split();
     if split.is_some() {
         let why = "another split collective access to the file has begun and has not ended";
@@ -236,7 +238,7 @@ pub(super) fn begin(
         SplitCall::WriteAt | SplitCall::Write | SplitCall::WriteOrdered => Direction::Write,
     };
     let access = Access::new(handle, direction, order, elements)?;
-    let recipe = object.worker.access(move || access.run())?;
+    let recipe = Accessing::recipe(Shared::clone(&object), move || access.run());
     let mut request = Request::new(Arc::clone(&object.comm), recipe, false);
     request.start()?;
     *split = Some((call, request));
