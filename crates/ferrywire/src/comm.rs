@@ -37,6 +37,7 @@ use crate::watch::{Collective, Entered, Watch};
 /// | [`gatherv`](Comm::gatherv), [`alltoallv`](Comm::alltoallv), … | collectives whose blocks differ in length |
 /// | [`allreduce_with`](Comm::allreduce_with), [`scan_with`](Comm::scan_with), … | reductions with operators of your own |
 /// | [`window`](Comm::window) | memory that all ranks read and write |
+/// | [`File::open`](crate::File::open), [`FileOptions`](crate::FileOptions) | files that all ranks read and write |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
 /// | [`cartesian`](Comm::cartesian) | a communicator whose ranks are on a grid |
 /// | [`load_module`](Comm::load_module) | a module that handles messages where they arrive |

@@ -107,6 +107,15 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// A file could not be opened or accessed, or the view of it is invalid. A collective call fails at all ranks.
+    File {
+        /// The call and its arguments.
+        call: Box<Call>,
+        /// The kind of the reason, as the standard library has it.
+        kind: std::io::ErrorKind,
+        /// The reason.
+        why: String,
+    },
     /// A rank has revoked the communicator.
     Revoked {
         /// The call and its arguments.
@@ -228,7 +237,9 @@ impl fmt::Display for Error {
                 let end = offset.saturating_add(*items);
                 write!(f, "{call}: items {offset} to {end} of a part that has {len}")
             }
-            Error::Topology { call, why } | Error::Window { call, why } => {
+            Error::Topology { call, why }
+            | Error::Window { call, why }
+            | Error::File { call, why, .. } => {
                 write!(f, "{call}: {why}")
             }
             Error::Revoked { call } => write!(

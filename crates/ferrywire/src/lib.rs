@@ -110,6 +110,26 @@
 //! A put can raise a counter at its target, which the target waits for, or which starts a message or another put there:
 //! see [`Counters`].
 //!
+//! # Files
+//!
+//! A [`File`] is open at all ranks, which read and write it together or alone. A [`FileView`] says which items of it a
+//! rank sees.
+//!
+//! ```
+//! use ferrywire::{File, FileView};
+//!
+//! # let path = std::env::temp_dir().join(format!("ferrywire-files-{}", std::process::id()));
+//! ferrywire::local(4, |world| {
+//!     // Every fourth number is of this rank.
+//!     let view = FileView::strided(1, 4).after(8 * u64::from(world.rank()));
+//!     let file = File::create(world, &path).unwrap().set_view::<u64>(&view).unwrap();
+//!     file.write_all(&[u64::from(world.rank()); 100]).unwrap();
+//!     file.close().unwrap();
+//! });
+//! assert_eq!(std::fs::read(&path).unwrap().len(), 4 * 100 * 8);
+//! # std::fs::remove_file(&path).unwrap();
+//! ```
+//!
 //! # Errors
 //!
 //! An [`Error`] prints the call and its arguments, why it failed and what to do:
@@ -146,6 +166,9 @@ mod comm;
 mod counters;
 mod error;
 mod fault;
+mod file;
+mod file_options;
+mod file_view;
 mod job;
 mod local;
 mod module;
@@ -172,6 +195,9 @@ pub use ferrywire_host::nic::Trap;
 pub use ferrywire_modules::ModuleFault;
 pub use ferrywire_mpi::operation::Operation;
 pub use ferrywire_runtime::{ANY, Any, Rank, Source, TAG_MAX, Tag, With};
+pub use file::{Accessing, File, FileRequest};
+pub use file_options::FileOptions;
+pub use file_view::FileView;
 pub use local::local;
 pub use module::{Module, ModuleStats};
 pub use operator::CombineOrder;

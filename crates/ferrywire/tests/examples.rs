@@ -5,6 +5,8 @@ mod common;
 
 #[path = "../../../examples/async_server.rs"]
 mod async_server;
+#[path = "../../../examples/checkpoint.rs"]
+mod checkpoint;
 #[path = "../../../examples/pi.rs"]
 mod pi;
 #[path = "../../../examples/ring.rs"]
@@ -71,6 +73,24 @@ fn all_tasks_of_a_shared_counter_are_done() {
         let found = local(ranks, |world| shared_counter::shared_counter(world, 100).unwrap());
         assert_eq!(found[0].as_ref(), Some(&expected));
     }
+}
+
+/// The file is the same on any number of ranks, and does not depend on how it was saved.
+#[test]
+fn a_matrix_is_saved_and_loaded() {
+    let (rows, columns) = (13, 17);
+    let all = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+    let numbers: Vec<f64> = all().map(|(row, column)| checkpoint::value(row, column)).collect();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    let path = std::env::temp_dir().join(format!("ferrywire-checkpoint-{}", std::process::id()));
+    for ranks in 1..=6 {
+        local(ranks, |world| checkpoint::save(world, &path, rows, columns).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "{ranks} ranks");
+        let sums =
+            local(7 - ranks, |world| checkpoint::sum_of_rows(world, &path, rows, columns).unwrap());
+        assert!(sums.iter().all(|&sum| sum == numbers.iter().sum::<f64>()), "{sums:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
