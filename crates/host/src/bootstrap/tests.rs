@@ -122,7 +122,9 @@ fn a_launcher_that_cannot_make_the_segment_says_why() {
 #[test]
 fn nonsense_is_refused_and_changes_nothing() {
     let (mut rank_socket, theirs) = RankSocket::open(0).expect("open");
-    for bytes in [&b"x"[..], &[0; 5000], b"FMET\x05\x00\x63\x00"] {
+    let mut unknown = Message::Goodbye.emit();
+    unknown[6] = 0x63;
+    for bytes in [&b"x"[..], &[0; 5000], &unknown] {
         socket::send(theirs.as_fd(), bytes, &[], WaitMode::Wait).expect("sent");
         let word = next(&mut rank_socket);
         assert!(matches!(word, Word::Refused(BootstrapError::Malformed)), "{word:?}");
