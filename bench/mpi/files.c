@@ -33,6 +33,20 @@ static void fill(unsigned *words, size_t bytes) {
     }
 }
 
+/* A rank that closes the file may write to the device, and one that waits may take a core: both would hold up those that
+ * are still at work. */
+static void wait_for_all(void) {
+    const struct timespec pause = {0, 1000000};
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (;;) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (done) return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 int main(int argc, char **argv) {
     bench_init(&argc, &argv);
     if (argc < 6) return 2;
@@ -83,6 +97,7 @@ int main(int argc, char **argv) {
         CALL(MPI_File_close(&file));
         end = now_ns();
     } else {
+        wait_for_all();
         CALL(MPI_File_close(&file));
     }
     if (!writes && memcmp(bytes, wanted, (size_t)each)) {
