@@ -176,12 +176,12 @@ class Report:
         print(f"{'ok   ' if good else 'WRONG'} {name:44} {detail}".rstrip(), flush=True)
 
 
-def run(command, report, limit=JOB_SECONDS):
-    """Whether a job succeeded, how long it took, and its output."""
+def run(command, report, limit=JOB_SECONDS, code=0):
+    """Whether a job ended with this exit code, how long it took, and its output."""
     begun = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-        good, said = done.returncode == 0, done.stdout + done.stderr
+        good, said = done.returncode == code, done.stdout + done.stderr
     except subprocess.TimeoutExpired as error:
         good, said = False, f"not over after {limit} s\n{(error.stdout or b'').decode()}"
     if report.verbose or not good:

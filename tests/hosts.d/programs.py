@@ -8,7 +8,7 @@ import subprocess
 from network import FERRY, RELEASE, ROOT, Network, compiled, run
 
 PROGRAMS = ["hello", "ring", "messages", "collectives", "datatypes", "objects", "topologies", "windows", "counters",
-            "sessions", "partitioned", "files"]
+            "sessions", "partitioned", "files", "processes"]
 EXAMPLES = ["pi", "stencil", "work_queue", "shared_counter"]
 # The provider for shared memory works because these hosts are one machine.
 PROVIDERS = ["tcp", "udp;ofi_rxd", "shm"]

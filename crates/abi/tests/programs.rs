@@ -60,6 +60,15 @@ fn programs_run_on_any_number_of_ranks() {
     }
 }
 
+/// A launcher is started when it is first needed.
+#[test]
+fn a_program_without_a_launcher_starts_programs() {
+    let folder = Folder::new("alone");
+    let program = compiled(ferry_cc(), "processes", &folder);
+    let output = Command::new(&program).output().expect("it starts");
+    succeeded(&output, "processes");
+}
+
 /// Where the system does not let processes reach each other's memory, their NICs do.
 #[test]
 fn windows_need_no_permission_of_the_system() {

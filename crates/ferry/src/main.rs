@@ -85,6 +85,10 @@ fn main() -> ExitCode {
     if words.get(1).is_some_and(|word| word == "daemon") {
         return run::run_daemon();
     }
+    // Started by a rank of a job that has no launcher of ours.
+    if words.get(1).is_some_and(|word| word == "adopt") {
+        return run::run_adopted(run::stays(&words[2..]));
+    }
     match Ferry::parse().command {
         Command::Run { arguments } => run::run(&arguments),
         Command::Bench(bench) => bench.run(),

@@ -14,6 +14,7 @@
 //! | `report` | what went wrong, the first failure first |
 //! | `watch`, `sys` | waiting for descriptors; the system calls |
 
+mod adopt;
 mod daemon;
 mod far;
 #[cfg(fuzzing)]
@@ -29,6 +30,7 @@ mod program;
 mod rail;
 mod reaper;
 mod report;
+mod services;
 mod start;
 mod sys;
 mod watch;
@@ -42,20 +44,23 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::cores;
+use ferrywire_host::{Here, cores};
 
 use crate::home::Home;
 use crate::out;
+pub(crate) use adopt::{run as run_adopted, stays};
 pub(crate) use daemon::run as run_daemon;
 use far::{Far, NoFar};
 use hosts::HostsError;
 use input::Input;
-use job::{Course, FaultTolerance, Job, Launcher, Services};
+use job::{Course, FaultTolerance, Job, Launcher};
 use options::{Asked, BadOptions, Options};
 use output::Sink;
 use plan::{BadPlan, Plan};
 pub(crate) use rail::RailRequest;
 use reaper::Reaper;
+use report::RankName;
+use services::Services;
 use start::{Coloured, NotStarted, Rank, Settings, Start, Who};
 use sys::Signals;
 
@@ -248,6 +253,8 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         }
     };
     let (first, size) = (plan.first, plan.size);
+    // Those of an adopted job are all here, and others have started them.
+    let here = if plan.parts.is_empty() { size } else { plan.ranks() };
     let (cores, course) = (cores::usable(), Course::new());
     Ok(Job {
         signals,
@@ -260,16 +267,18 @@ fn begin(beginning: Beginning<'_>) -> Result<Job, NoJob> {
         mark,
         cores,
         timeout,
-        first,
         size,
+        here: Here::new(first, here, size, 0),
         launcher,
         far,
+        others: None,
         fault_tolerant: fault_tolerant.then(FaultTolerance::default),
         settings,
         segment: None,
         spawning: Vec::new(),
         worlds: 0,
-        services: Services::new(),
+        services: Services::default(),
+        adopted: None,
         course,
     })
 }
@@ -294,7 +303,7 @@ fn start_ranks(
     let mut ranks = Vec::new();
     for part in &plan.parts {
         for rank in part.first..part.first + part.ranks {
-            let who = Who { rank, size: plan.size, peer: rank, name: rank.to_string() };
+            let who = Who { rank, size: plan.size, peer: rank, name: RankName::of(rank) };
             let rank = start.rank(part, &who, input.of_rank(rank))?;
             reaper.guard(rank.pid);
             ranks.push(rank);

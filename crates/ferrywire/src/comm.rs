@@ -40,6 +40,7 @@ use crate::watch::{Collective, Entered, Watch};
 /// | [`File::open`](crate::File::open), [`FileOptions`](crate::FileOptions) | files that all ranks read and write |
 /// | [`dup`](Comm::dup), [`split`](Comm::split) | further communicators |
 /// | [`cartesian`](Comm::cartesian) | a communicator whose ranks are on a grid |
+/// | [`Command::spawn`](crate::Command::spawn), [`Port::open`](crate::Port::open), [`connect`](Comm::connect) | programs that are started later or apart |
 /// | [`load_module`](Comm::load_module) | a module that handles messages where they arrive |
 /// | [`revoke`](Comm::revoke), [`shrink`](Comm::shrink), [`agree`](Comm::agree), [`failed`](Comm::failed) | recovery when ranks die |
 #[derive(Clone)]
@@ -491,7 +492,10 @@ impl Comm {
         let rank = u32::try_from(rank).ok().filter(|&rank| rank < self.inner.members.reach());
         rank.ok_or_else(|| match self.is_revoked() {
             true => Error::Revoked { call: self.call(what) },
-            false => Error::NoSuchRank { call: self.call(what), size: self.size() },
+            false => {
+                let size = self.members().targets().size();
+                Error::NoSuchRank { call: self.call(what), size }
+            }
         })
     }
 
@@ -610,8 +614,9 @@ impl Comm {
             (None, Some(why)) => (peer, Loss::Unreachable(why)),
             (None, None) => (peer, Loss::Left),
         };
-        let rank = members.group().rank_of(peer);
-        Error::RankLost { call, rank, world_rank: peer.0, loss }
+        let rank = members.targets().rank_of(peer);
+        let world_rank = (0..).zip(job.process.rank().world()).find(|&(_, member)| member == peer);
+        Error::RankLost { call, rank, world_rank: world_rank.map(|(rank, _)| rank), loss }
     }
 
     pub(crate) fn what_all(&self, name: &'static str) -> What {

@@ -43,10 +43,10 @@ pub enum Error {
     RankLost {
         /// The call and its arguments.
         call: Box<Call>,
-        /// The lost rank in this communicator, if it is a member.
+        /// The lost rank in this communicator, if it is a member; in an intercommunicator, that of the remote group.
         rank: Option<u32>,
-        /// The lost rank in the world.
-        world_rank: u32,
+        /// The lost rank in the world of the caller, if it is in that one.
+        world_rank: Option<u32>,
         /// How it was lost.
         loss: Loss,
     },
@@ -113,6 +113,20 @@ pub enum Error {
         call: Box<Call>,
         /// The kind of the reason, as the standard library has it.
         kind: std::io::ErrorKind,
+        /// The reason.
+        why: String,
+    },
+    /// A program could not be started, or ended before its ranks had joined the job.
+    Spawn {
+        /// The call and its arguments.
+        call: Box<Call>,
+        /// The reason.
+        why: String,
+    },
+    /// A port is invalid or closed, or cannot be published or looked up.
+    Port {
+        /// The call and its arguments.
+        call: Box<Call>,
         /// The reason.
         why: String,
     },
@@ -211,10 +225,13 @@ impl fmt::Display for Error {
             ),
             Error::RankLost { call, rank, world_rank, loss } => {
                 write!(f, "{call}: ")?;
-                match rank {
-                    Some(rank) if rank == world_rank => write!(f, "rank {rank}")?,
-                    Some(rank) => write!(f, "rank {rank}, which is rank {world_rank} of world,")?,
-                    None => write!(f, "rank {world_rank} of world")?,
+                match (rank, world_rank) {
+                    (Some(rank), Some(world_rank)) if rank != world_rank => {
+                        write!(f, "rank {rank}, which is rank {world_rank} of world,")?;
+                    }
+                    (Some(rank), _) => write!(f, "rank {rank}")?,
+                    (None, Some(world_rank)) => write!(f, "rank {world_rank} of world")?,
+                    (None, None) => write!(f, "a rank of another world")?,
                 }
                 write!(f, " {loss}")
             }
@@ -239,7 +256,9 @@ impl fmt::Display for Error {
             }
             Error::Topology { call, why }
             | Error::Window { call, why }
-            | Error::File { call, why, .. } => {
+            | Error::File { call, why, .. }
+            | Error::Spawn { call, why }
+            | Error::Port { call, why } => {
                 write!(f, "{call}: {why}")
             }
             Error::Revoked { call } => write!(

@@ -20,5 +20,6 @@ impl Job {
     }
 }
 
-/// The number of predefined communicators: the world, whose number is 0, and the universe.
-const PREDEFINED: u16 = 2;
+/// The number of predefined communicators: the world, whose number is 0, and the universe, whose number is 2 as in C, so
+/// that Rust programs and others meet in it. Number 1 is that of `MPI_COMM_SELF`.
+const PREDEFINED: u16 = 3;

@@ -130,6 +130,31 @@
 //! # std::fs::remove_file(&path).unwrap();
 //! ```
 //!
+//! # Programs that start programs
+//!
+//! A [`Command`] starts a program while the job runs. Its ranks are a world of their own; an [`InterComm`] connects them
+//! to those that started them. Programs that were started apart connect at a [`Port`].
+//!
+//! ```no_run
+//! use ferrywire::{ANY, Command};
+//!
+//! # fn main() -> Result<(), ferrywire::Error> {
+//! let world = ferrywire::init()?;
+//! match world.parent() {
+//!     None => {
+//!         let program = std::env::current_exe().expect("the path of this program");
+//!         let workers = Command::new(program).ranks(4).spawn(&world)?;
+//!         for _ in 0..workers.remote_size() {
+//!             let (square, status) = workers.receive_one::<u32>(ANY, 0)?;
+//!             println!("worker {} says {square}", status.source);
+//!         }
+//!     }
+//!     Some(parent) => parent.send(&world.rank().pow(2), 0, 0)?,
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Errors
 //!
 //! An [`Error`] prints the call and its arguments, why it failed and what to do:
@@ -163,18 +188,21 @@
 mod cartesian;
 mod collective;
 mod comm;
+mod command;
 mod counters;
 mod error;
 mod fault;
 mod file;
 mod file_options;
 mod file_view;
+mod inter_comm;
 mod job;
 mod local;
 mod module;
 mod operator;
 mod persistent;
 mod plain;
+mod port;
 mod request;
 mod scope;
 #[cfg(feature = "serde")]
@@ -187,6 +215,7 @@ mod world;
 pub use cartesian::{Cartesian, Shift, dims_create};
 pub use collective::{Collecting, CollectiveRequest};
 pub use comm::{Comm, Probed, Status};
+pub use command::Command;
 pub use counters::{Counters, Trigger};
 pub use error::{Call, Error, Loss};
 pub use fault::Agreed;
@@ -198,11 +227,13 @@ pub use ferrywire_runtime::{ANY, Any, Rank, Source, TAG_MAX, Tag, With};
 pub use file::{Accessing, File, FileRequest};
 pub use file_options::FileOptions;
 pub use file_view::FileView;
+pub use inter_comm::InterComm;
 pub use local::local;
 pub use module::{Module, ModuleStats};
 pub use operator::CombineOrder;
 pub use persistent::{PersistentReceive, PersistentSend};
 pub use plain::{Buffer, Number, Numbers, Plain};
+pub use port::Port;
 pub use request::{
     Kept, OwnedBuffer, PutRequest, ReceiveRequest, Receiving, Request, SendRequest, Sending,
 };

@@ -9,6 +9,7 @@ use ferrywire_runtime::Lost;
 
 use crate::comm::Comm;
 use crate::error::Error;
+use crate::inter_comm::InterComm;
 use crate::job::Job;
 use crate::operator::OPERATORS;
 
@@ -20,16 +21,42 @@ use crate::operator::OPERATORS;
 #[derive(Clone)]
 pub struct World {
     comm: Comm,
+    parent: Option<InterComm>,
 }
 
 impl World {
     pub(crate) fn new(job: Arc<Job>) -> World {
-        World { comm: Comm::world(job) }
+        World { comm: Comm::world(job), parent: None }
+    }
+
+    /// Connects the world of a spawned rank to those that spawned it, which wait for that.
+    fn meet_parents(mut self) -> Result<World, Error> {
+        if self.process().rank().parent().is_some() {
+            let (comm, what) = (&self.comm, self.comm.what_all("init"));
+            let met = comm.runtime().meet_parents(comm.next_instance()).transpose();
+            let parent = met.map(|met| InterComm::met(comm, what, "parents of", met));
+            self.parent = parent.transpose()?;
+        }
+        Ok(self)
     }
 
     /// The communicator of all ranks.
     pub fn comm(&self) -> &Comm {
         &self.comm
+    }
+
+    /// The ranks that spawned those of this world; `None` if no rank did: see [`Command`](crate::Command).
+    ///
+    /// ```no_run
+    /// let world = ferrywire::init()?;
+    /// if let Some(parent) = world.parent() {
+    ///     let (task, _) = parent.receive_vec::<f64>(0, 0)?;
+    ///     parent.send(&task.iter().sum::<f64>(), 0, 0)?;
+    /// }
+    /// # Ok::<(), ferrywire::Error>(())
+    /// ```
+    pub fn parent(&self) -> Option<&InterComm> {
+        self.parent.as_ref()
     }
 
     /// Ends the whole job with an exit code. The launcher prints the reason.
@@ -60,7 +87,7 @@ impl fmt::Debug for World {
 /// ```
 pub fn init() -> Result<World, Error> {
     let driver = join()?;
-    Ok(World::new(Arc::new(Job::new(driver, Lost::nobody(), None))))
+    World::new(Arc::new(Job::new(driver, Lost::nobody(), None))).meet_parents()
 }
 
 /// Makes the driver of this process. No other function does.

@@ -54,7 +54,7 @@ impl Agent {
 fn run(shared: &Shared) {
     prefer_short_slices();
     // Naps replace the fence of ringers, so this stays as it was in the beginning.
-    let oversubscribed = shared.plane.segment.is_fenced();
+    let fenced = shared.plane.segment.is_fenced();
     let doorbell = shared.doorbell();
     let mut tick = AgentTick::new();
     // The arming with which it last fell asleep as a guard.
@@ -62,7 +62,7 @@ fn run(shared: &Shared) {
     let mut core = shared.core.lock();
     let mut awake_ns = core.port.clock().0;
     while core.duty.phase() != Phase::Closing {
-        if !oversubscribed {
+        if !fenced {
             tick.look(&mut core);
         }
         // A leader turns by itself, and nothing would wake it for what the agent found.
@@ -84,7 +84,7 @@ fn run(shared: &Shared) {
         }
         // Where ringers have no fence, the agent polls as long as the application comes and goes, and naps whenever a
         // ringer may have missed the doorbell: see `duty.rs`.
-        let mut naps = !oversubscribed && !tick.is_quiet(&core);
+        let mut naps = !fenced && !tick.is_quiet(&core);
         // A leader arms the doorbell for itself, and an application that will be back soon needs no agent: a nap will
         // tell whether it is.
         let guards = core.is_expecting()
@@ -98,7 +98,7 @@ fn run(shared: &Shared) {
             if moved || core.has_work(shared) {
                 continue;
             }
-            naps |= !oversubscribed && (!settled || core.port.rail.is_stuck());
+            naps |= !fenced && (!settled || core.port.rail.is_stuck());
         } else {
             core.duty.relieve_agent(doorbell);
             arming = None;
@@ -112,7 +112,7 @@ fn run(shared: &Shared) {
         let asleep_at = arming.unwrap_or_else(|| doorbell.arming());
         drop(core);
         shared.sleep(asleep_at, Sleeper::Agent, timeout);
-        core = enter(shared, oversubscribed);
+        core = enter(shared, fenced);
         awake_ns = core.port.clock().0;
         core.duty.agent_wakes();
     }
@@ -121,8 +121,8 @@ fn run(shared: &Shared) {
 /// Takes the lock for the agent. Where every rank has a core, a thread that holds the lock for long is a caller that
 /// does everything itself, so the agent keeps out of its way for a while; a caller that is about to leave, and has just
 /// rung, releases the lock in a moment. On an oversubscribed machine the holder may be off its core.
-fn enter(shared: &Shared, oversubscribed: bool) -> Guard<'_, Core> {
-    if oversubscribed {
+fn enter(shared: &Shared, fenced: bool) -> Guard<'_, Core> {
+    if fenced {
         return shared.core.lock();
     }
     let mut tries = 0;

@@ -10,11 +10,12 @@
 //! | launcher | [`RankSocket`], one for each rank | `open`; `poll`, `send_join_reply`, `refuse`, `answer` |
 //!
 //! Under another launcher, the first rank of a host takes the launcher's part and opens a join socket
-//! (`join_socket.rs`).
+//! (`join_socket.rs`). A rank that asks for something which only our launcher can do starts one (`late_launcher.rs`).
 
 // Public only for tests that attack it from outside: no other code may rely on these names.
 #[doc(hidden)]
 pub mod join_socket;
+pub mod late_launcher;
 mod rank_socket;
 #[doc(hidden)]
 pub mod request;

@@ -15,7 +15,6 @@
 mod short;
 
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 use std::thread::Thread;
@@ -26,10 +25,11 @@ use ferrywire_nic::{Departure, Limits, Nic, Outcome, Peer, Port, Posted, Ticket}
 use crate::agent::Agent;
 use crate::completion::{Completions, Keep, Sleeping};
 use crate::duty::{Phase, Ringers, Wants};
+use crate::here::Here;
 use crate::lock::{Guard, Lock};
 use crate::port::{HostPort, Operators};
 use crate::rail::Rail;
-use crate::rails::{self, Here};
+use crate::rails;
 use crate::report::Reporter;
 use crate::shm::doorbell::{Arming, Doorbell, Sleeper};
 use crate::shm::plane::{Bell, Plane};
@@ -103,23 +103,26 @@ impl Driver {
     }
 
     /// The numbers of all peers that there are or were.
-    pub(crate) fn peers(&self) -> Range<u32> {
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> {
         let plane = &self.shared.plane;
-        match &plane.net {
-            None => 0..plane.ranks_so_far(),
-            Some(net) => 0..net.directory.size(),
-        }
+        let near = plane.net.is_none().then(|| 0..plane.ranks_so_far());
+        let far = plane.net.iter().flat_map(|net| net.directory.peers());
+        near.into_iter().flatten().chain(far).map(Peer)
     }
 
     /// The most peers that there can ever be.
     pub fn peers_max(&self) -> u32 {
         let plane = &self.shared.plane;
-        plane.net.as_ref().map_or(plane.segment.ranks_max(), |net| net.directory.size())
+        plane.net.as_ref().map_or(plane.segment.ranks_max(), |net| net.directory.peers_max())
     }
 
     /// Whether there is or was such a peer.
     pub fn knows(&self, peer: Peer) -> bool {
-        self.peers().contains(&peer.0)
+        let plane = &self.shared.plane;
+        match &plane.net {
+            None => peer.0 < plane.ranks_so_far(),
+            Some(net) => net.directory.place(peer.0).is_some(),
+        }
     }
 
     /// Why `peer` cannot be reached, if the operating system or the network is the cause.
@@ -298,7 +301,7 @@ impl Driver {
         let mut inside = self.enter();
         let Core { nic, port, .. } = &mut *inside.core;
         nic.abandon_unbound(because_of, port);
-        self.peers().for_each(|rank| nic.on_peer_down(Peer(rank), port));
+        self.peers().for_each(|peer| nic.on_peer_down(peer, port));
     }
 
     /// Wakes `waker` whenever a peer is found to be gone.
@@ -315,11 +318,14 @@ impl Driver {
         near || plane.net.as_ref().is_some_and(|net| net.directory.is_gone(peer.0))
     }
 
-    /// How a peer that is gone went. Ranks on other hosts leave together with us, so one that is gone has died.
+    /// How a peer that is gone went.
     pub(crate) fn departure_of(&self, peer: Peer) -> Departure {
-        let local_rank = self.enter().core.here.local_rank(peer);
-        match local_rank.is_some_and(|local_rank| self.shared.plane.segment.has_left(local_rank.0))
-        {
+        let plane = &self.shared.plane;
+        let has_left = match self.enter().core.here.local_rank(peer) {
+            Some(local_rank) => plane.segment.has_left(local_rank.0),
+            None => plane.net.as_ref().is_some_and(|net| net.directory.has_left(peer.0)),
+        };
+        match has_left {
             true => Departure::Left,
             false => Departure::Died,
         }

@@ -118,7 +118,7 @@ pub fn join(
         None => match launcher::find(read).map_err(JoinError::Boot)? {
             Started::Alone => {
                 let alone = local(1, false, operators).map_err(JoinError::Memory)?;
-                return Ok(alone.into_iter().next().expect("a job of one has one"));
+                return Ok(alone.into_iter().next().expect("a job of one has one").alone());
             }
             Started::Kvs(mut kvs) => {
                 let Bootstrapped { segment, net, rank } = launcher::bootstrap_by_kvs(&mut *kvs)?;

@@ -19,7 +19,7 @@
 //! | `report.rs` | what the NIC reports beside outcomes, until an application thread hears of it |
 //! | `module.rs` | user code on the NIC: loading, replacing, unloading |
 //! | `rail.rs`, `rails.rs` | what every rail can do; all rails of a rank as one |
-//! | `net.rs` | the other hosts and their addresses |
+//! | `net.rs`, `here.rs` | the other hosts and their addresses; the numbers of ranks, and which are here |
 //! | `udp/` | the rail between hosts: sealed datagrams |
 //! | `fabric/` | the other rail between hosts: libfabric, for hardware made for messages |
 //! | `shm/` | the rail between processes of one machine: segment, planes, rings, doorbells |
@@ -47,6 +47,7 @@ pub mod fabric;
 mod forged;
 #[cfg(fuzzing)]
 pub mod fuzzed;
+mod here;
 pub mod job;
 mod launcher;
 mod lock;
@@ -79,6 +80,7 @@ pub use {
     completion::Keep,
     control_channel::AskError,
     driver::{Driver, Finished},
+    here::Here,
     port::{HostPort, Operators, RegionAccess, monotonic_ns},
     rank::Rank,
     report::{HoldReports, Report, Reporter},

@@ -10,12 +10,13 @@ use std::time::Duration;
 use ferrywire_nic::{Envelope, Key, Peer, Promises, Sent, Span, Ticket};
 
 use crate::fabric::rail::{self as fabric, Fabric, FabricInlet};
+use crate::here::Here;
 use crate::loopback::{self, Loopback, LoopbackInlet};
 use crate::net::Net;
 use crate::rail::{Arrival, Inlet, Rail};
 use crate::shm::plane::Plane;
 use crate::shm::rail as shm;
-use crate::shm::{Segment, Shm, ShmInlet};
+use crate::shm::{Shm, ShmInlet};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
 
 /// Opens the rails of local rank `local_rank`, once.
@@ -53,36 +54,6 @@ enum NetworkRail {
 enum NetworkInlet {
     Udp(UdpInlet),
     Fabric(FabricInlet),
-}
-
-/// The ranks on this host.
-#[derive(Clone, Copy)]
-pub(crate) struct Here {
-    first: u32,
-    ranks: u32,
-}
-
-impl Here {
-    pub(crate) fn of(net: Option<&Arc<Net>>, segment: &Segment) -> Here {
-        match net {
-            // Ranks that are spawned here come after all others.
-            None => Here { first: 0, ranks: segment.ranks_max() },
-            Some(net) => Here { first: net.first, ranks: segment.ranks() },
-        }
-    }
-
-    /// The local rank of a rank, if it is on this host.
-    #[inline(always)]
-    pub(crate) fn local_rank(self, peer: Peer) -> Option<Peer> {
-        let local_rank = peer.0.wrapping_sub(self.first);
-        (local_rank < self.ranks).then_some(Peer(local_rank))
-    }
-
-    /// The rank with this local rank.
-    #[inline(always)]
-    pub(crate) fn rank(self, local_rank: Peer) -> Peer {
-        Peer(self.first + local_rank.0)
-    }
 }
 
 /// The halves that send.
@@ -258,7 +229,7 @@ impl Rail for Rails {
     }
 
     fn poll_room(&mut self, mut show: impl FnMut(Peer)) {
-        let here = self.here;
+        let here = &self.here;
         self.loopback.poll_room(&mut show);
         self.shm.poll_room(|local_rank| show(here.rank(local_rank)));
         if let Some(far) = &mut self.far {
@@ -267,7 +238,7 @@ impl Rail for Rails {
     }
 
     fn poll_lost(&mut self, mut show: impl FnMut(Peer, io::Error)) {
-        let here = self.here;
+        let here = &self.here;
         self.shm.poll_lost(|local_rank, error| show(here.rank(local_rank), error));
         if let Some(far) = &mut self.far {
             far.poll_lost(show);
@@ -359,7 +330,7 @@ pub(crate) struct Inlets {
 impl Inlet for Inlets {
     #[inline(always)]
     fn poll(&mut self, limit: usize, mut take: impl FnMut(Peer, Arrival<'_>)) -> usize {
-        let here = self.here;
+        let here = &self.here;
         let mut taken =
             self.shm.poll(limit, |local_rank, arrival| take(here.rank(local_rank), arrival));
         if self.loopback.is_ready() {
@@ -391,7 +362,7 @@ impl Inlets {
     /// Shows the next frame from a rank of this host, if there is one.
     #[inline(always)]
     pub(crate) fn poll_near(&mut self, take: impl FnOnce(Peer, Arrival<'_>)) -> bool {
-        let here = self.here;
+        let here = &self.here;
         self.shm.poll_one(|local_rank, arrival| take(here.rank(local_rank), arrival))
     }
 

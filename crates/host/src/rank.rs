@@ -15,12 +15,12 @@ use ferrywire_nic::{Limits, Peer};
 
 use crate::around;
 use crate::bootstrap::{Answer, Parent, Request};
-use crate::control_channel::{AskError, ControlChannel};
+use crate::control_channel::{AbortOutcome, AskError, ControlChannel};
 use crate::driver::Driver;
+use crate::here::Here;
 use crate::job;
 use crate::net::Net;
 use crate::port::Operators;
-use crate::rails::Here;
 use crate::report::Reporter;
 use crate::shm::plane::Plane;
 use crate::shm::segment::{PLANES, Segment};
@@ -91,6 +91,12 @@ impl Rank {
             program: None,
             left: AtomicBool::new(false),
         })
+    }
+
+    /// A rank that no launcher has started, and that is not a thread among others.
+    pub(crate) fn alone(mut self) -> Rank {
+        self.channel = Some(ControlChannel::alone());
+        self
     }
 
     /// Sets which program of the job the rank runs.
@@ -263,17 +269,23 @@ impl Rank {
 
     /// Asks the launcher, and waits for its answer.
     pub fn ask(&self, request: &Request) -> Result<Answer, AskError> {
-        self.channel.as_ref().ok_or(AskError::NoLauncher)?.ask(request)
+        let channel = self.channel.as_ref().ok_or(AskError::NoLauncher)?;
+        channel.ask(request, self.net.is_none().then_some(&*self.segment), self.me)
     }
 
     /// Ends the whole job, with this exit code and for this reason.
     pub fn abort(&self, code: i32, text: &str) -> ! {
         // The launcher ends us as soon as it has heard.
         stdio::flush_all();
-        match &self.channel {
-            // The launcher ends us with all the others; if it does not, we end ourselves.
-            Some(channel) if channel.abort(code, text) => std::thread::sleep(ABORT_MAX),
-            _ => eprintln!("abort: {text}"),
+        match self
+            .channel
+            .as_ref()
+            .map_or(AbortOutcome::Untold, |channel| channel.abort(code, text))
+        {
+            // If it does not, we end ourselves.
+            AbortOutcome::IsUnderWay => std::thread::sleep(ABORT_MAX),
+            AbortOutcome::EndYourself => {}
+            AbortOutcome::Untold => eprintln!("abort: {text}"),
         }
         std::process::exit(code)
     }
@@ -290,7 +302,7 @@ impl Rank {
             return;
         }
         let panicking = std::thread::panicking();
-        if panicking && self.channel.is_some() {
+        if panicking && self.channel.as_ref().is_some_and(|channel| !channel.is_alone()) {
             self.abort(PANIC_CODE, "it panicked");
         }
         if self.net.is_some() && !panicking && !self.has_ended() {
@@ -315,12 +327,16 @@ impl Rank {
         }
     }
 
-    /// Waits until all ranks on all hosts have what was sent to them. Meanwhile the agent answers peers that have not
-    /// heard that we have their frames: a frame that is lost after its sender has gone would be missing for ever.
+    /// Waits until all ranks of our world, on all hosts, have what was sent to them. Meanwhile the agent answers peers
+    /// that have not heard that we have their frames: a frame that is lost after its sender has gone would be missing
+    /// for ever. Ranks of other worlds may run much longer, so we answer them for a while only.
     fn part_from_other_hosts(&self) {
         around::drain(&self.drivers().collect::<Vec<_>>());
         if let Some(channel) = &self.channel {
             channel.wait_for_all();
+        }
+        if self.net.as_ref().is_some_and(|net| net.directory.has_spawned()) {
+            std::thread::sleep(LINGER);
         }
     }
 
@@ -344,5 +360,7 @@ impl Drop for Rank {
 
 /// The exit code of a Rust program that panics.
 const PANIC_CODE: i32 = 101;
+/// How long we answer ranks of other worlds after all is done: each doubts a few times in a tenth of a second.
+const LINGER: Duration = Duration::from_millis(100);
 /// How long the launcher may take to end us.
 const ABORT_MAX: Duration = Duration::from_secs(5);

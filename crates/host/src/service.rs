@@ -8,6 +8,7 @@
 //!   R1. `inbox` is lent while `listening` has a ticket, and nothing else touches it.
 //!   R2. What is sent lives until it has gone: the driver keeps it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 
@@ -33,7 +34,7 @@ struct Inbox {
     inbox: Box<[u8]>,
     listening: Option<Ticket>,
     /// The peers that the service knows to be gone.
-    known: Vec<bool>,
+    known: BTreeSet<Peer>,
 }
 
 impl<R: Service + 'static> RunningService<R> {
@@ -51,7 +52,7 @@ impl<R: Service + 'static> RunningService<R> {
             service: Mutex::new(service),
             own,
             wanted,
-            work: Coalesced::new(Inbox { inbox, listening: None, known: Vec::new() }),
+            work: Coalesced::new(Inbox { inbox, listening: None, known: BTreeSet::new() }),
         });
         rank.driver().watch_deaths(Waker::from(Arc::clone(&running)));
         running.look();
@@ -87,14 +88,12 @@ impl<R: Service + 'static> RunningService<R> {
 
     /// Tells the service which peers are gone.
     fn fallen(&self, mail: &mut Inbox) -> bool {
-        // Ranks may have been spawned meanwhile.
-        mail.known.resize(self.rank.driver().peers().end as usize, false);
         let fallen: Vec<Peer> = self.rank.driver().inspect(|nic| {
-            let unknown = (0..).zip(&mail.known).filter(|(_, known)| !**known);
-            unknown.map(|(rank, _)| Peer(rank)).filter(|&peer| nic.is_down(peer)).collect()
+            let unknown = self.rank.driver().peers().filter(|peer| !mail.known.contains(peer));
+            unknown.filter(|&peer| nic.is_down(peer)).collect()
         });
         for &peer in &fallen {
-            mail.known[peer.0 as usize] = true;
+            mail.known.insert(peer);
             self.rank.tell_if_silent(peer);
             let how = self.rank.driver().departure_of(peer);
             self.service().on_gone(peer, how);

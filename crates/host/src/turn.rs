@@ -14,9 +14,10 @@ use crate::absence::Absence;
 use crate::completion::Sleeping;
 use crate::driver::Shared;
 use crate::duty::{Duty, Phase, Ringers};
+use crate::here::Here;
 use crate::port::HostPort;
 use crate::rail::{Arrival, Inlet, Rail};
-use crate::rails::{Here, Inlets};
+use crate::rails::Inlets;
 use crate::shm::doorbell::Sleeper;
 use crate::shm::plane::Plane;
 use crate::transfers::{Direction, Transfer};
@@ -344,7 +345,7 @@ impl Core {
             self.mark_down(self.here.rank(Peer(local_rank)));
         }
         if let Some(net) = &plane.net {
-            let far = (0..net.directory.size()).filter(|&rank| net.directory.is_gone(rank));
+            let far = net.directory.peers().filter(|&rank| net.directory.is_gone(rank));
             far.for_each(|rank| self.mark_down(Peer(rank)));
         }
         self.wake_failure_waker();

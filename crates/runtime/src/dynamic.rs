@@ -15,9 +15,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ferrywire_host::bootstrap::{Answer, Command, Request};
-use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer};
+use ferrywire_host::nic::{MatchWord, Mode, Outcome, Peer, Posted};
 use ferrywire_host::{AskError, Rank};
 use ferrywire_mpi::collective as algorithm;
 use ferrywire_mpi::comm::Comm as Members;
@@ -73,6 +74,16 @@ pub enum MeetError {
     NotOurs,
     /// The port is closed, or the rank that opened it is gone.
     Closed,
+    /// The connection was not accepted in time.
+    NotAccepted {
+        /// How long the caller has waited.
+        within: Duration,
+    },
+    /// The value of [`CONNECT_TIMEOUT`] is not a time.
+    BadTimeout {
+        /// The value.
+        value: String,
+    },
     /// The launcher could not start the programs.
     NotSpawned {
         /// Its reason.
@@ -106,10 +117,13 @@ impl MeetError {
             MeetError::NotAPort { .. }
             | MeetError::AnotherJob
             | MeetError::NotOurs
-            | MeetError::Closed => MeetErrorKind::Port,
+            | MeetError::Closed
+            | MeetError::NotAccepted { .. } => MeetErrorKind::Port,
             MeetError::NotSpawned { .. } | MeetError::Launcher(_) => MeetErrorKind::Spawn,
             MeetError::AtRoot(kind) => *kind,
-            MeetError::Socket(_) | MeetError::Create(_) => MeetErrorKind::Other,
+            MeetError::BadTimeout { .. } | MeetError::Socket(_) | MeetError::Create(_) => {
+                MeetErrorKind::Other
+            }
         }
     }
 }
@@ -134,6 +148,12 @@ impl fmt::Display for MeetError {
             }
             MeetError::Closed => {
                 write!(f, "the port is closed, or the rank that opened it is gone")
+            }
+            MeetError::NotAccepted { within } => {
+                write!(f, "the connection was not accepted within {} s", within.as_secs_f64())
+            }
+            MeetError::BadTimeout { value } => {
+                write!(f, "{CONNECT_TIMEOUT}={value}: expected a number of seconds")
             }
             MeetError::NotSpawned { why } => write!(f, "{why}"),
             MeetError::Launcher(error) => write!(f, "{error}"),
@@ -197,8 +217,11 @@ impl Process {
         let universe = self.in_universe();
         let wanted = universe.members().wanted(None, Some(port.tag));
         while universe.probe(wanted, false).map_err(CreateError::from)?.is_some() {
-            let (peer, tag) = self.hear_caller(port)?;
-            self.tell_caller(peer, tag, CLOSED)?;
+            let caller = self.hear_caller(port)?;
+            if !self.has_withdrawn(caller) {
+                // A caller that cannot be told is gone.
+                let _ = self.tell(caller, CLOSED);
+            }
         }
         Ok(())
     }
@@ -227,8 +250,9 @@ impl Process {
         }
     }
 
-    /// Calls at a port, and waits until it accepts.
-    fn call(&self, name: &str) -> Met<OtherLeader> {
+    /// Calls at a port, and waits until it accepts. The caller confirms that, unless it has waited for too long: then it
+    /// has withdrawn its call, and the acceptor turns to the next one.
+    fn call(&self, name: &str, timeout: Option<Duration>) -> Met<OtherLeader> {
         let port: Port = name.parse()?;
         if port.job != self.rank().job() {
             return Err(MeetError::AnotherJob);
@@ -236,19 +260,29 @@ impl Process {
         if !self.rank().driver().knows(port.peer) {
             return Err(MeetError::NotAPort { name: name.to_owned() });
         }
+        let within = timeout.map_or_else(connect_timeout, Ok)?;
+        let deadline = Instant::now().checked_add(within);
         let tag = self.meeting_tag_with(port.peer);
+        let acceptor = (port.peer, tag);
         let universe = self.in_universe();
         let mut number = [i64::from(tag)];
         let address = universe.members().address(port.peer.0, port.tag);
         // SAFETY: I1.
         let sent = unsafe { universe.send_blocking(address, lend(&mut number), Mode::Standard) };
-        let mut verdict = [CLOSED];
-        let wanted = universe.members().wanted(Some(port.peer.0), Some(verdict_tag(tag)));
-        // SAFETY: I1.
-        let heard = unsafe { universe.receive(wanted, lend(&mut verdict)) };
-        match (sent, heard) {
-            (Outcome::Done, Outcome::Received(_)) if verdict[0] == ACCEPTED => Ok((port.peer, tag)),
-            _ => Err(MeetError::Closed),
+        if sent != Outcome::Done {
+            return Err(MeetError::Closed);
+        }
+        match self.hear(acceptor, deadline) {
+            Ok(Some(ACCEPTED)) => {
+                self.tell(acceptor, CONFIRMED)?;
+                Ok(acceptor)
+            }
+            Ok(Some(_)) | Err(_) => Err(MeetError::Closed),
+            Ok(None) => {
+                // An acceptor that cannot be told is gone.
+                let _ = self.tell(acceptor, WITHDRAWN);
+                Err(MeetError::NotAccepted { within })
+            }
         }
     }
 
@@ -267,23 +301,62 @@ impl Process {
         }
     }
 
-    /// Tells a caller whether it is accepted.
-    fn tell_caller(&self, peer: Peer, tag: u32, verdict: i64) -> Met<()> {
+    /// Tells another leader what becomes of a call.
+    fn tell(&self, (peer, tag): OtherLeader, word: i64) -> Met<()> {
         let universe = self.in_universe();
         let address = universe.members().address(peer.0, verdict_tag(tag));
-        let mut verdict = [verdict];
+        let mut word = [word];
         // SAFETY: I1.
-        let sent = unsafe { universe.send_blocking(address, lend(&mut verdict), Mode::Standard) };
+        let sent = unsafe { universe.send_blocking(address, lend(&mut word), Mode::Standard) };
         Ok(self.done(sent).map_err(CreateError::Failed)?)
+    }
+
+    /// Waits until another leader tells what becomes of a call; `None` if it does not before the deadline.
+    fn hear(&self, (peer, tag): OtherLeader, deadline: Option<Instant>) -> Met<Option<i64>> {
+        let universe = self.in_universe();
+        let wanted = universe.members().wanted(Some(peer.0), Some(verdict_tag(tag)));
+        let mut word = [0];
+        // SAFETY: I1.
+        let outcome = match unsafe { universe.start_receive(wanted, lend(&mut word)) } {
+            Posted::Done(outcome) => outcome,
+            Posted::Pending(ticket) => match deadline {
+                None => universe.plane().wait(ticket),
+                Some(deadline) => universe.plane().wait_or_cancel(ticket, deadline),
+            },
+        };
+        match outcome {
+            Outcome::Received(_) => Ok(Some(word[0])),
+            Outcome::Cancelled => Ok(None),
+            other => Err(CreateError::Failed(self.failure(other)).into()),
+        }
+    }
+
+    /// Whether a caller has withdrawn its call already, or is gone.
+    fn has_withdrawn(&self, caller: OtherLeader) -> bool {
+        let (peer, tag) = caller;
+        let universe = self.in_universe();
+        let wanted = universe.members().wanted(Some(peer.0), Some(verdict_tag(tag)));
+        match universe.probe(wanted, false) {
+            Ok(None) => false,
+            Ok(Some(_)) => matches!(self.hear(caller, None), Ok(Some(WITHDRAWN)) | Err(_)),
+            Err(_) => true,
+        }
     }
 
     /// Accepts the next call at a port of ours.
     fn accept_caller(&self, name: &str) -> Met<OtherLeader> {
         let port: Port = name.parse()?;
         self.check_own(port)?;
-        let (peer, tag) = self.hear_caller(port)?;
-        self.tell_caller(peer, tag, ACCEPTED)?;
-        Ok((peer, tag))
+        loop {
+            let caller = self.hear_caller(port)?;
+            // A caller that is gone, or goes, makes room for the next one.
+            if !self.has_withdrawn(caller)
+                && self.tell(caller, ACCEPTED).is_ok()
+                && matches!(self.hear(caller, None), Ok(Some(CONFIRMED)))
+            {
+                return Ok(caller);
+            }
+        }
     }
 
     /// Has the launcher start programs.
@@ -322,9 +395,16 @@ impl Process {
 }
 
 impl Comm<'_> {
-    /// Connects the group to another at a port. Only the root passes the name of the port.
-    pub fn connect(self, instance: u16, root: u32, port: Option<&str>) -> Met<Created> {
-        self.bridge_to(instance, root, port.map(|port| self.process().call(port)))
+    /// Connects the group to another at a port. Only the root passes the name of the port, and how long it waits until
+    /// the other group accepts: as long as [`CONNECT_TIMEOUT`] says, unless it passes a time.
+    pub fn connect(
+        self,
+        instance: u16,
+        root: u32,
+        port: Option<&str>,
+        timeout: Option<Duration>,
+    ) -> Met<Created> {
+        self.bridge_to(instance, root, port.map(|port| self.process().call(port, timeout)))
     }
 
     /// Waits at a port of the root until another group connects. Only the root passes the name of the port.
@@ -386,11 +466,31 @@ impl Comm<'_> {
 /// What a caller is told.
 const ACCEPTED: i64 = 1;
 const CLOSED: i64 = 0;
+/// What a caller tells.
+const CONFIRMED: i64 = 2;
+const WITHDRAWN: i64 = 3;
+
+/// The setting that says for how many seconds a caller waits at a port.
+pub const CONNECT_TIMEOUT: &str = "FERRY_CONNECT_TIMEOUT";
+
+/// Without the setting: as long as with MPICH. MPI 5.0 §11.8.4 wants a call to time out eventually.
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(180);
+
+/// How long a caller waits at a port, unless the call says so.
+fn connect_timeout() -> Met<Duration> {
+    let Ok(value) = std::env::var(CONNECT_TIMEOUT) else { return Ok(CONNECT_TIMEOUT_DEFAULT) };
+    seconds(&value).ok_or(MeetError::BadTimeout { value })
+}
+
+/// A time in seconds, if the text is one.
+pub fn seconds(text: &str) -> Option<Duration> {
+    text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
 
 /// What the root tells its group if it has found the other leader, apart from the kinds of errors.
 const MET: i64 = -1;
 
-/// The tag under which a caller is told whether it is accepted. Ports and meetings have the lower half of all tags.
+/// The tag under which two leaders tell each other what becomes of a call. Ports and meetings have the lower half of all tags.
 fn verdict_tag(meeting: u32) -> u32 {
     meeting | VERDICTS
 }

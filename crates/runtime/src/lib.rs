@@ -39,7 +39,7 @@ pub use call::{Call, With};
 pub use collective::{Prepared, Root};
 pub use comm::Comm;
 pub use comm_create::{AGREEMENT_BYTES, Agreeing, Bridge, CreateError, Created};
-pub use dynamic::{MeetError, MeetErrorKind, Port};
+pub use dynamic::{CONNECT_TIMEOUT, MeetError, MeetErrorKind, Port, seconds};
 pub use failure::Failure;
 pub use fault_tolerance::NotFaultTolerant;
 pub use file::{

@@ -6,7 +6,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use ferrywire_host::nic::{
     MatchWord, Mode, Module, ModuleStats, Nic, Outcome, Peer, Placement, Posted, Schedule, Span,
@@ -183,6 +185,23 @@ impl<'a> Plane<'a> {
         }
     }
 
+    /// Waits until an operation is complete, or until the deadline. Then cancels it, if it is not too late.
+    pub fn wait_or_cancel(self, ticket: Ticket, deadline: Instant) -> Outcome {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            self.turn_others();
+            if let Poll::Ready(outcome) = self.poll(ticket, &waker) {
+                return outcome;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.cancel(ticket);
+                return self.wait(ticket);
+            }
+            thread::park_timeout(left.min(NAP_MAX));
+        }
+    }
+
     /// Waits for all of these, and passes their outcomes to `told`, in order.
     pub fn wait_each(self, tickets: impl Iterator<Item = Ticket>, mut told: impl FnMut(Outcome)) {
         match self.process.must_look_around() {
@@ -337,6 +356,19 @@ impl Process {
         wait_around(&drivers, |at, finished| look(Plane::new(self, drivers[at]), finished))
     }
 }
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// How long a thread that waits with a deadline sleeps at a time: a user-defined operator may wait for a thread of the
+/// program.
+const NAP_MAX: Duration = Duration::from_millis(10);
 
 /// The number of the plane of a communicator: the first one unless it may be in any.
 fn plane_number(comm: u16, anywhere: bool) -> u32 {

@@ -3,16 +3,17 @@
 use std::ffi::{c_char, c_int};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use ferrywire_host::bootstrap::Command;
-use ferrywire_runtime::Created;
+use ferrywire_runtime::{self as runtime, Created};
 
 use crate::calls::communicators::comm_create::NewComm;
 use crate::calls::entry::entries;
 use crate::convert::argument::RootRank;
 use crate::convert::constants::{
-    MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_NAME, MPI_ERR_ROOT, MPI_ERR_SERVICE,
-    MPI_ERR_SPAWN, MPI_MAX_PORT_NAME, MPI_SUCCESS,
+    MPI_COMM_NULL, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_INFO_VALUE, MPI_ERR_NAME, MPI_ERR_ROOT,
+    MPI_ERR_SERVICE, MPI_ERR_SPAWN, MPI_MAX_PORT_NAME, MPI_SUCCESS,
 };
 use crate::convert::failure::{Failure, Result};
 use crate::convert::handle::Shared;
@@ -112,14 +113,22 @@ fn command(
     Ok(Command { words, ranks, folder, path: hint("path"), host: hint("host") })
 }
 
-/// The name of a port, at the root.
-fn port_at_root(rooted: &Rooted, name: Text) -> Result<Option<String>> {
+/// What the root reads to find a port.
+fn port_at_root<T>(rooted: &Rooted, read: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     // A name that is none is an error for all.
     let nowhere = |rooted: &Rooted| {
         let comm = rooted.comm.runtime();
-        let _ = comm.connect(rooted.instance, rooted.root, Some(""));
+        let _ = comm.connect(rooted.instance, rooted.root, Some(""), None);
     };
-    rooted.at_root(|| name.get(), nowhere)
+    rooted.at_root(read, nowhere)
+}
+
+/// How long a connection may take to be accepted, if the info says so.
+fn timeout(info: MPI_Info) -> Result<Option<Duration>> {
+    let hints = info::hints(info)?;
+    let Some(value) = hints.value("timeout") else { return Ok(None) };
+    let why = || format!("invalid timeout \"{value}\"; it must be a number of seconds");
+    runtime::seconds(value).map(Some).ok_or_else(|| Failure::new(MPI_ERR_INFO_VALUE, why()))
 }
 
 fn launcher(error: &ferrywire_host::AskError) -> Failure {
@@ -176,18 +185,20 @@ entries! {
     ) on comm {
         let rooted = Rooted::new(comm, root)?;
         newcomm.put(MPI_COMM_NULL)?;
-        let port = port_at_root(&rooted, port_name)?;
+        let port = port_at_root(&rooted, || port_name.get())?;
         let created = rooted.comm.runtime().accept(rooted.instance, rooted.root, port.as_deref())?;
         rooted.put(created, newcomm, "a connection that was accepted by")
     }
 
     fn MPI_Comm_connect(
-        port_name: Text, _info: MPI_Info, root: RootRank, comm: MPI_Comm, newcomm: Out<MPI_Comm>,
+        port_name: Text, info: MPI_Info, root: RootRank, comm: MPI_Comm, newcomm: Out<MPI_Comm>,
     ) on comm {
         let rooted = Rooted::new(comm, root)?;
         newcomm.put(MPI_COMM_NULL)?;
-        let port = port_at_root(&rooted, port_name)?;
-        let created = rooted.comm.runtime().connect(rooted.instance, rooted.root, port.as_deref())?;
+        let (port, timeout) = port_at_root(&rooted, || Ok((port_name.get()?, timeout(info)?)))?.unzip();
+        let port = port.as_deref();
+        let comm = rooted.comm.runtime();
+        let created = comm.connect(rooted.instance, rooted.root, port, timeout.flatten())?;
         rooted.put(created, newcomm, "a connection of")
     }
 

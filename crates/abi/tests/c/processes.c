@@ -202,29 +202,79 @@ static void ports(void) {
     CHECK(both == MPI_COMM_NULL);
 }
 
-/* Ranks 0 and 1 meet at a socket. */
+/* All but rank 0 call at its port before it accepts, wait too briefly, and call again: the accept that comes then is not
+ * paired with a call that was withdrawn. The key is MPICH's. */
+static void calls_that_are_withdrawn(void) {
+    char port[MPI_MAX_PORT_NAME] = "";
+    int at, number;
+    MPI_Comm group, both;
+    MPI_Info info;
+    OK(MPI_Comm_split(world, rank == 0, rank, &group));
+    OK(MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN));
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "timeout", "0.05"));
+    if (rank == 0) OK(MPI_Open_port(MPI_INFO_NULL, port));
+    OK(MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, world));
+    for (at = 0; at < 3; ++at) {
+        /* If there is nobody else, rank 0 calls itself. */
+        if (rank > 0 || size == 1) {
+            CHECK(class_of(MPI_Comm_connect(port, info, 0, group, &both)) == MPI_ERR_PORT);
+            CHECK(both == MPI_COMM_NULL);
+        }
+    }
+    OK(MPI_Barrier(world));
+    if (rank == 0 && size > 1) {
+        OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, group, &both));
+        OK(MPI_Recv(&number, 1, MPI_INT, size - 2, 7, both, MPI_STATUS_IGNORE));
+        CHECK(number == size - 1);
+        OK(MPI_Comm_disconnect(&both));
+    }
+    if (rank > 0) {
+        OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, group, &both));
+        if (rank == size - 1) OK(MPI_Send(&rank, 1, MPI_INT, 0, 7, both));
+        OK(MPI_Comm_disconnect(&both));
+    }
+    /* A time that is none is an error at the root, and the others learn of it. */
+    OK(MPI_Info_set(info, "timeout", "soon"));
+    if (rank > 0)
+        CHECK(class_of(MPI_Comm_connect(port, info, 0, group, &both)) ==
+              (rank == 1 ? MPI_ERR_INFO_VALUE : MPI_ERR_PORT));
+    OK(MPI_Barrier(world));
+    if (rank == 0) OK(MPI_Close_port(port));
+    OK(MPI_Info_free(&info));
+    OK(MPI_Comm_free(&group));
+}
+
+/* The first two ranks of each host meet at a socket. */
 static void meet_at_socket(void) {
     struct sockaddr_in address;
     socklen_t length = sizeof address;
-    int made, talk, port;
-    MPI_Comm both;
-    if (rank > 1 || size < 2) return;
-    if (rank == 0) {
+    int made, talk, port, me, all;
+    MPI_Comm both, here;
+    OK(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
+    OK(MPI_Comm_rank(here, &me));
+    OK(MPI_Comm_size(here, &all));
+    if (me > 1 || all < 2) {
+        OK(MPI_Comm_free(&here));
+        return;
+    }
+    if (me == 0) {
         made = socket_at(0, &address);
         CHECK(bind(made, (struct sockaddr *)&address, length) == 0 && listen(made, 1) == 0);
         CHECK(getsockname(made, (struct sockaddr *)&address, &length) == 0);
         port = ntohs(address.sin_port);
-        OK(MPI_Send(&port, 1, MPI_INT, 1, 0, world));
+        OK(MPI_Send(&port, 1, MPI_INT, 1, 0, here));
         talk = accept(made, NULL, NULL);
         CHECK(talk >= 0);
     } else {
-        OK(MPI_Recv(&port, 1, MPI_INT, 0, 0, world, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&port, 1, MPI_INT, 0, 0, here, MPI_STATUS_IGNORE));
         made = talk = socket_at(port, &address);
         CHECK(connect(talk, (struct sockaddr *)&address, length) == 0);
     }
     OK(MPI_Comm_join(talk, &both));
-    use(both, rank, 1, 1);
+    use(both, me, 1, 1);
     OK(MPI_Comm_disconnect(&both));
+    OK(MPI_Comm_free(&here));
     close(talk);
     if (made != talk) close(made);
 }
@@ -244,6 +294,7 @@ int main(int argc, char **argv) {
     spawn_several(argv[0]);
     spawn_in_vain(argv[0]);
     ports();
+    calls_that_are_withdrawn();
     meet_at_socket();
     OK(MPI_Finalize());
     return 0;

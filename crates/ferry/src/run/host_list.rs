@@ -27,6 +27,11 @@ fn is_here(name: &str, own_name: &str) -> bool {
     loopback || names.iter().any(|own| !own.is_empty() && name.eq_ignore_ascii_case(own))
 }
 
+/// Whether what a rank says about the host of a program fits this one: its name, or nothing.
+pub(super) fn names_this_host(name: &[u8]) -> bool {
+    name.is_empty() || std::str::from_utf8(name).is_ok_and(|name| is_here(name, &own_name()))
+}
+
 /// The name of this machine, or an empty string.
 fn own_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -210,6 +215,6 @@ mod tests {
         for wrong in ["", ",", "a:x", "a:0", "-oProxyCommand=x"] {
             assert!(listed(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(line_of_file("n1 sluts=8"), None);
+        assert_eq!(line_of_file("n1 slotz=8"), None);
     }
 }

@@ -6,12 +6,15 @@
 mod remote;
 mod suspicion;
 mod table;
+mod worlds;
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use ferrywire_host::Here;
+use ferrywire_host::bootstrap::Request;
 use ferrywire_host::secret::JobSecret;
 
 use super::host_list::{self, Share};
@@ -21,7 +24,8 @@ use super::options::{Options, Stdin};
 use super::output::Sink;
 use super::plan;
 use super::rail::{self, RailRequest};
-use super::report::{self, Ranks, name_of};
+use super::report::{self, RankEnding, RankName, Ranks, name_of};
+use super::services::Services;
 use super::sys::{self, Ending, Signals};
 use super::watch::Watch;
 use super::wire::{Assignment, FrameKind, Loss, Network, News, Order, Terminals, VERSION};
@@ -30,6 +34,7 @@ use crate::out;
 use remote::{Lost, Remote, RemoteStep};
 use suspicion::{Condemned, Suspicions};
 use table::ProgressTable;
+use worlds::{Expected, World};
 
 /// Why no daemon can be started on any host.
 #[derive(Debug)]
@@ -90,11 +95,17 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
         fault_tolerant: options.fault_tolerant,
     };
     let rsh = options.rsh.clone().unwrap_or_else(|| "ssh".into());
-    let remotes = shares.iter().map(|share| Remote::new(share.clone(), &rsh, assignment(share)));
-    let remotes = remotes.collect();
+    let remote = |(host, share): (u32, &Share)| {
+        let here = Here::new(share.first, share.ranks, size, host);
+        Remote::new(share.clone(), here, &rsh, assignment(share))
+    };
+    let remotes: Vec<Remote> = (0..).zip(&shares).map(remote).collect();
     let mut hosts = Hosts {
         table: ProgressTable::new(err.is_terminal),
         signals,
+        worlds: vec![World::on(0..remotes.len())],
+        expected: Vec::new(),
+        services: Services::default(),
         remotes,
         input: Input::for_others(options.stdin),
         reader: options.stdin,
@@ -121,7 +132,8 @@ pub(super) fn run(options: &Options) -> Result<u8, NoJob> {
 }
 
 fn told(share: &Share) -> String {
-    let ranks: Vec<u32> = (share.first..share.first + share.ranks).collect();
+    let ranks = share.first..share.first + share.ranks;
+    let ranks: Vec<RankName> = ranks.map(RankName::of).collect();
     format!("{}: {}", share.name, Ranks(&ranks))
 }
 
@@ -129,7 +141,7 @@ fn told(share: &Share) -> String {
 struct FirstFailure {
     why: String,
     code: u8,
-    rank: Option<u32>,
+    rank: Option<RankName>,
     weight: u32,
     /// When it was reported: a failure reported a moment later may still be the cause.
     at: Instant,
@@ -148,6 +160,10 @@ struct Hosts {
     table: ProgressTable,
     signals: Signals,
     remotes: Vec<Remote>,
+    worlds: Vec<World>,
+    /// Worlds that are being spawned.
+    expected: Vec<Expected>,
+    services: Services,
     input: Input,
     reader: Stdin,
     /// How many hosts have taken the last piece of input.
@@ -316,7 +332,7 @@ impl Hosts {
 
     /// Kills ranks that others have given up, so that all ranks agree which are dead.
     fn judge_silence(&mut self, now: Instant) {
-        let ranks: Vec<usize> = self.remotes.iter().map(|remote| remote.ranks().len()).collect();
+        let ranks: Vec<usize> = self.remotes.iter().map(|remote| remote.ranks().count()).collect();
         for condemned in self.suspicions.judge(now, &ranks) {
             let doomed = match condemned {
                 Condemned::Rank(rank) => vec![rank],
@@ -467,16 +483,28 @@ impl Hosts {
                     self.go();
                 }
             }
-            News::AllWait => {
-                self.remotes[at].waits = true;
-                self.judge_waiting();
+            News::AllWait { world } => self.on_all_wait(at, world),
+            News::Request { rank, request } => {
+                // Launcher and daemon are the same program.
+                if let Some(request) = Request::from_bytes(&request) {
+                    self.on_request(at, rank, &request);
+                }
+            }
+            News::Spawned { world } => self.on_spawned(at, world),
+            News::NotSpawned { world, why } => {
+                self.on_not_spawned(world, &format!("on {host}: {why}"));
+            }
+            News::Left { rank } => {
+                self.remotes[at].left += 1;
+                self.tell_others(at, &Order::Left(rank));
             }
             News::Lost { rank, mut loss } => {
                 loss.why = format!("{}, on {host}", loss.why);
                 let had_left = loss.had_left;
                 self.losses.push(loss);
                 if !had_left {
-                    self.tell_gone(at, vec![rank]);
+                    self.remotes[at].left += 1;
+                    self.tell_others(at, &Order::Gone(vec![rank]));
                 }
             }
             News::Silent { rank } => {
@@ -495,7 +523,7 @@ impl Hosts {
             }
             News::Done { endings } => {
                 self.remotes[at].on_done(endings);
-                self.judge_waiting();
+                self.on_over(at);
             }
         }
     }
@@ -519,16 +547,6 @@ impl Hosts {
         self.order_all(&Order::Go { hosts, frame_bytes_max, provider });
     }
 
-    /// Releases the ranks when those of all remaining hosts wait for each other.
-    fn judge_waiting(&mut self) {
-        let waits = |remote: &Remote| {
-            remote.waits || self.fault_tolerant && remote.step == RemoteStep::Over
-        };
-        if self.remotes.iter().any(|remote| remote.waits) && self.remotes.iter().all(waits) {
-            self.order_all(&Order::All);
-        }
-    }
-
     /// A host is lost, with all its ranks: fails the job, unless it is fault-tolerant.
     fn lose(&mut self, at: usize, why: String) {
         let goes_on = self.fault_tolerant && self.gone && matches!(self.phase, HostsPhase::Running);
@@ -537,16 +555,15 @@ impl Hosts {
         }
         let ranks = self.remotes[at].forsake();
         self.losses.push(Loss { why, code: 1, had_left: false });
-        self.tell_gone(at, ranks);
-        self.judge_waiting();
+        self.tell_others(at, &Order::Gone(ranks));
+        self.on_over(at);
     }
 
-    /// Tells all other hosts that ranks of the host `on` are gone.
-    fn tell_gone(&mut self, on: usize, ranks: Vec<u32>) {
-        let order = Order::Gone(ranks);
+    /// Gives all hosts but `on` an order.
+    fn tell_others(&mut self, on: usize, order: &Order) {
         for (at, remote) in self.remotes.iter_mut().enumerate() {
             if at != on {
-                remote.order(&order);
+                remote.order(order);
             }
         }
     }
@@ -579,7 +596,7 @@ impl Hosts {
             let why = format!(
                 "rank {rank} (pid {pid}, on {host}) ended (exit code 0) without joining, and rank {waiting} waits for it"
             );
-            self.fail_with(why, 1, Some(rank), 0);
+            self.fail_with(why, 1, Some(RankName::of(rank)), 0);
         }
     }
 
@@ -607,7 +624,7 @@ impl Hosts {
 
     /// Fails the job. The first failure is reported, unless a weightier one arrives at the same moment: a rank that
     /// dies takes others with it, and their hosts may report sooner.
-    fn fail_with(&mut self, why: String, code: u8, rank: Option<u32>, weight: u32) {
+    fn fail_with(&mut self, why: String, code: u8, rank: Option<RankName>, weight: u32) {
         let at = Instant::now();
         let first = self.failure.as_ref();
         let counts = first.is_none_or(|first| weight > first.weight && at - first.at < SAME_MOMENT);
@@ -662,7 +679,7 @@ impl Hosts {
     }
 
     /// How the ranks of all hosts ended, ordered by rank.
-    fn endings(&self) -> Vec<(u32, Option<Ending>)> {
+    fn endings(&self) -> Vec<RankEnding> {
         let mut endings: Vec<_> =
             self.remotes.iter().flat_map(|remote| remote.endings.iter().copied()).collect();
         endings.sort_unstable_by_key(|&(rank, _)| rank);

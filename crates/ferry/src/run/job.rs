@@ -1,28 +1,33 @@
 //! The loop of a job: it waits for signals, output, input, words of ranks and deadlines.
 
+mod adopted;
 mod close;
 mod fault_tolerance;
 mod spawn;
 mod upward;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use ferrywire_host::bootstrap::{Member, NetworkConfig, Word};
+use ferrywire_host::bootstrap::late_launcher::AdoptedJob;
+use ferrywire_host::bootstrap::{Member, NetworkConfig, Parent, Word};
 use ferrywire_host::net::directory::Directory;
-use ferrywire_host::{Segment, cores};
+use ferrywire_host::nic::Peer;
+use ferrywire_host::{Here, Segment, cores};
 
 use super::far::Far;
 use super::input::Input;
 use super::output::{Gave, LINE_BYTES_MAX, Sink, Stream};
 use super::reaper::Reaper;
-use super::report::Failure;
+use super::report::{Failure, RankName};
+use super::services::Services;
 use super::start::{Rank, Settings};
 use super::sys::{self, Ending, Pid, Signals};
 use super::watch::Watch;
 pub(super) use fault_tolerance::FaultTolerance;
-pub(super) use spawn::{Services, Spawning};
+pub(super) use spawn::Spawning;
 pub(super) use upward::Launcher;
 
 /// How long ranks may take to end after SIGTERM before they get SIGKILL.
@@ -101,30 +106,34 @@ pub(super) struct Job {
     /// Cores that its ranks may use.
     pub(super) cores: u32,
     pub(super) timeout: Option<(Instant, f64)>,
-    /// The first rank of this host, and the number of ranks in the whole job.
-    pub(super) first: u32,
+    /// The number of ranks in the whole job when it began, and the numbers of those on this host.
     pub(super) size: u32,
+    pub(super) here: Here,
     /// The launcher, if this process is its daemon on a host.
     pub(super) launcher: Option<Launcher>,
     /// The connection to other hosts, if the job has any.
     pub(super) far: Option<Far>,
+    /// The other hosts themselves, once all ranks of the beginning have joined.
+    pub(super) others: Option<Others>,
     /// Present if the job continues when ranks die.
     pub(super) fault_tolerant: Option<FaultTolerance>,
     /// How ranks are started.
     pub(super) settings: Settings,
     /// The memory that the ranks of this host share, once they have joined.
     pub(super) segment: Option<Segment>,
-    /// Ranks that are being spawned, and how many worlds have been.
+    /// Ranks that are being spawned here, and how many worlds have been spawned on all hosts.
     pub(super) spawning: Vec<Spawning>,
     pub(super) worlds: u32,
     /// The names of ports that ranks have published.
     pub(super) services: Services,
+    /// Present if others have started the ranks of the beginning.
+    pub(super) adopted: Option<AdoptedJob>,
     pub(super) course: Course,
 }
 
 /// What the ranks of this host need to know about the other hosts.
-struct Others {
-    /// The addresses of all hosts.
+pub(super) struct Others {
+    /// The addresses of all hosts, and which of their ranks are gone.
     directory: Directory,
     /// The provider of libfabric that connects them; `None` for UDP.
     provider: Option<String>,
@@ -182,6 +191,7 @@ enum JobSource {
     Signals,
     Launcher,
     RankSocket(usize),
+    Callers,
     Out(usize),
     Err(usize),
     Input,
@@ -236,6 +246,9 @@ impl Job {
         if let Some(launcher) = &self.launcher {
             watch.read(launcher.as_fd(), JobSource::Launcher);
         }
+        for caller in self.adopted.iter().flat_map(AdoptedJob::watched) {
+            watch.read(caller, JobSource::Callers);
+        }
         for (at, rank) in self.ranks.iter().enumerate() {
             if let Some(rank_socket) = &rank.rank_socket {
                 watch.read(rank_socket.as_fd(), JobSource::RankSocket(at));
@@ -277,6 +290,7 @@ impl Job {
         match source {
             JobSource::Signals => self.on_signals(),
             JobSource::Launcher => self.on_launcher(),
+            JobSource::Callers => self.on_callers(),
             JobSource::RankSocket(at) => {
                 self.hear(at);
                 self.judge(&[]);
@@ -305,7 +319,7 @@ impl Job {
         let was_cut = |stream: &Option<Stream>| stream.as_ref().is_some_and(|it| it.was_cut);
         if !self.course.noted_cut && (was_cut(&rank.out) || was_cut(&rank.err)) {
             self.course.noted_cut = true;
-            let (rank, most) = (self.number_of(at), LINE_BYTES_MAX >> 20);
+            let (rank, most) = (rank.name, LINE_BYTES_MAX >> 20);
             self.err.say(&format!(
                 "ferry run: rank {rank} writes a line of more than {most} MiB, which is passed on in pieces: output of \
                  other ranks may appear between them"
@@ -411,29 +425,43 @@ impl Job {
             match rank_socket.poll() {
                 Ok(None) => return,
                 Ok(Some(word)) => self.on_word(at, word),
-                Err(_) => self.ranks[at].rank_socket = None,
+                Err(_) => self.on_closed(at),
             }
         }
+    }
+
+    fn on_closed(&mut self, at: usize) {
+        self.ranks[at].rank_socket = None;
+        self.on_adopted_gone(at);
     }
 
     fn on_word(&mut self, at: usize, word: Word) {
         let rank = &mut self.ranks[at];
         match word {
             Word::Hello(process) => rank.hello = Some(process),
-            Word::Goodbye => rank.goodbye = true,
+            Word::Goodbye => {
+                rank.goodbye = true;
+                let rank = rank.peer;
+                self.tell_left(rank);
+            }
             Word::All => {
                 rank.waits_for_all = true;
-                self.all_wait();
+                let world = rank.name.world();
+                self.all_wait(world);
             }
             Word::Abort { code, text } => {
-                let pid = rank.pid;
-                self.fail(Failure::Abort { rank: self.number_of(at), pid, code, text });
+                if rank.is_adopted {
+                    // It ends itself.
+                    rank.ending = Some(Ending::Exit(u8::try_from(code).unwrap_or(1)));
+                }
+                let (rank, pid) = (rank.name, rank.pid);
+                self.fail(Failure::Abort { rank, pid, code, text });
             }
             Word::Silent(silent) => self.on_silent(silent),
-            Word::Request(request) => self.on_request(at, request),
+            Word::Request(request) => self.on_request(at, &request),
             // The process that was refused has been told, and reports it itself.
             Word::Refused(_) => {}
-            Word::Closed => rank.rank_socket = None,
+            Word::Closed => self.on_closed(at),
         }
     }
 
@@ -466,22 +494,25 @@ impl Job {
             .ranks
             .iter()
             .position(|rank| rank.ending == Some(Ending::Exit(0)) && rank.hello.is_none())?;
-        let pid = self.ranks[at].pid;
-        Some(Failure::Absent { rank: self.number_of(at), pid, waiting: self.number_of(waiting) })
+        let (absent, waiting) = (&self.ranks[at], self.ranks[waiting].name);
+        Some(Failure::Absent { rank: absent.name, pid: absent.pid, waiting })
     }
 
     /// The failure, if any, that the end of a rank means.
     fn failure_of(&self, at: usize) -> Option<Failure> {
         let rank = &self.ranks[at];
-        let (number, pid) = (self.number_of(at), rank.pid);
+        let (name, pid) = (rank.name, rank.pid);
         match rank.ending? {
             _ if rank.dismissed => None,
             Ending::Exit(0) => {
                 let unfinished = rank.hello.is_some() && !rank.goodbye;
                 let others = self.ranks.iter().any(|other| other.ending.is_none());
-                (unfinished && others).then_some(Failure::Unfinished { rank: number, pid })
+                (unfinished && others).then_some(match rank.is_adopted {
+                    false => Failure::Unfinished { rank: name, pid },
+                    true => Failure::Vanished { rank: name, pid },
+                })
             }
-            ending => Some(Failure::Ended { rank: number, pid, ending }),
+            ending => Some(Failure::Ended { rank: name, pid, ending }),
         }
     }
 
@@ -496,51 +527,60 @@ impl Job {
             Err(error) => return self.fail(Failure::NoSegment { size: here, error }),
         };
         segment.note_cores(self.cores);
-        for (at, rank) in self.ranks.iter().enumerate() {
-            if let Some(process) = rank.hello {
-                segment.introduce(number(at), process);
-            }
-        }
-        let far = self.far.as_ref().zip(others.as_ref());
+        self.segment = Some(segment);
+        self.others = others;
+        self.ranks.iter().for_each(|rank| self.introduce(rank));
         let mut failure = None;
-        for (at, rank) in self.ranks.iter().enumerate() {
-            let Some(rank_socket) = &rank.rank_socket else { continue };
-            let mut files = vec![segment.file().as_fd()];
-            let network = far.as_ref().map(|(far, others)| {
-                files.extend([
-                    others.directory.file().as_fd(),
-                    far.host_address.group.sockets[at].as_fd(),
-                ]);
-                let (secret, insecure) = (far.network.secret.clone(), far.network.insecure);
-                NetworkConfig { secret, insecure, fabric: others.provider.clone() }
-            });
-            let (rank_number, size) = (self.number_of(at), self.size);
-            let fault_tolerant = self.fault_tolerant.is_some();
-            let job = self.number;
-            let spawned = None;
-            let member = Member {
-                rank: rank_number,
-                size,
-                spawned,
-                job,
-                oversubscribed,
-                fault_tolerant,
-                network,
-            };
-            if let Err(error) = rank_socket.send_join_reply(member, &files)
+        for rank in &self.ranks {
+            if let Err(error) = self.send_join_reply(rank, self.size, None)
                 && !has_left(&error)
             {
-                let rank = Failure::NoJoinReply { rank: rank_number, pid: rank.pid, error };
+                let rank = Failure::NoJoinReply { rank: rank.name, pid: rank.pid, error };
                 failure.get_or_insert(rank);
             }
         }
-        if let Some(fault_tolerant) = &mut self.fault_tolerant {
-            fault_tolerant.directory = others.map(|others| others.directory);
-        }
-        self.segment = Some(segment);
         if let Some(failure) = failure {
             self.fail(failure);
         }
+    }
+
+    /// Fills in the entry of a rank in the segment.
+    fn introduce(&self, rank: &Rank) {
+        if let (Some(segment), Some(process)) = (&self.segment, rank.hello)
+            && let Some(Peer(local_rank)) = self.here.local_rank(Peer(rank.peer))
+        {
+            segment.introduce(local_rank, process);
+        }
+    }
+
+    /// Tells a rank of a world of `size` ranks who it is, and hands it the segment and the means to reach other hosts.
+    fn send_join_reply(
+        &self,
+        rank: &Rank,
+        size: u32,
+        spawned: Option<(Parent, Vec<Range<u32>>)>,
+    ) -> io::Result<()> {
+        let (Some(rank_socket), Some(segment)) = (&rank.rank_socket, &self.segment) else {
+            return Ok(());
+        };
+        let mut files = vec![segment.file().as_fd()];
+        let local_rank = self.here.local_rank(Peer(rank.peer)).map_or(0, |it| it.0 as usize);
+        let network = self.far.as_ref().zip(self.others.as_ref()).map(|(far, others)| {
+            let socket = far.host_address.group.sockets[local_rank].as_fd();
+            files.extend([others.directory.file().as_fd(), socket]);
+            let (secret, insecure) = (far.network.secret.clone(), far.network.insecure);
+            NetworkConfig { secret, insecure, fabric: others.provider.clone() }
+        });
+        let member = Member {
+            rank: rank.peer,
+            size,
+            spawned,
+            job: self.number,
+            oversubscribed: segment.is_oversubscribed(),
+            fault_tolerant: self.fault_tolerant.is_some(),
+            network,
+        };
+        rank_socket.send_join_reply(member, &files)
     }
 
     /// The job has failed: ends the ranks. The first failure is the one that is reported.
@@ -555,6 +595,7 @@ impl Job {
     fn end(&mut self) {
         if matches!(self.course.phase, Phase::Running) {
             self.signal_groups(libc::SIGTERM);
+            self.signal_adopted(libc::SIGTERM);
             // A stopped process does not receive SIGTERM until it continues.
             self.signal_groups(libc::SIGCONT);
             self.course.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
@@ -563,6 +604,7 @@ impl Job {
 
     fn kill(&mut self) {
         self.signal_groups(libc::SIGKILL);
+        self.signal_adopted(libc::SIGKILL);
         self.course.phase = Phase::Killed { leave_at: Instant::now() + KILLED_MAX };
     }
 
@@ -592,12 +634,12 @@ impl Job {
 
     /// The rank at index `at`, as the whole job counts.
     fn number_of(&self, at: usize) -> u32 {
-        self.first + number(at)
+        self.ranks[at].peer
     }
 
-    fn running(&self) -> Vec<u32> {
-        let ranks = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ending.is_none());
-        ranks.map(|(at, _)| self.number_of(at)).collect()
+    fn running(&self) -> Vec<RankName> {
+        let running = self.ranks.iter().filter(|rank| rank.ending.is_none());
+        running.map(|rank| rank.name).collect()
     }
 }
 

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use ferrywire_host::bootstrap::Command;
+use serde::{Deserialize, Serialize};
 
 use super::host_list::{self, Share};
 use super::options::{Files, Inherit, Options, Program, Stdin};
 use super::program::{self, NoProgram};
-use super::report::Ranks;
+use super::report::{RankName, Ranks};
 use super::start::Settings;
 use super::wire::{Assignment, Errand};
 
@@ -39,6 +43,7 @@ pub(super) struct Part {
 }
 
 /// A program that a rank asks for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Spawned {
     /// Its number among those asked for together, from 0 on.
     pub(super) program: u32,
@@ -97,6 +102,11 @@ impl Plan {
         Ok(Plan { parts, first: 0, size, label: options.label, files: options.files.clone() })
     }
 
+    /// The plan of a job whose ranks others have started.
+    pub(super) fn of_others(size: u32) -> Plan {
+        Plan { parts: Vec::new(), first: 0, size, label: false, files: Files::default() }
+    }
+
     /// The plan of a daemon, from the launcher's assignment.
     pub(super) fn assigned(assignment: Assignment) -> Result<Plan, BadPlan> {
         let Assignment { size, parts, label, files, .. } = assignment;
@@ -114,7 +124,8 @@ impl Plan {
     pub(super) fn told(&self, cores: u32, oversubscribed: bool) -> String {
         let mut text = String::new();
         for part in &self.parts {
-            let ranks: Vec<u32> = (part.first..part.first + part.ranks).collect();
+            let ranks = part.first..part.first + part.ranks;
+            let ranks: Vec<RankName> = ranks.map(RankName::of).collect();
             let words: Vec<String> = part.words.iter().skip(1).map(|word| quoted(word)).collect();
             let file = quoted(part.file.as_os_str());
             let line = format!("{}: {file} {}", Ranks(&ranks), words.join(" "));
@@ -211,6 +222,25 @@ pub(super) fn errands(options: &Options) -> Result<(Vec<Errand>, u32), BadPlan> 
     }
     check_reader(options, size)?;
     Ok((errands, size))
+}
+
+/// What a rank asks for, and the number of ranks.
+pub(super) fn spawned(commands: &[Command]) -> Result<(Vec<Spawned>, u32), String> {
+    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    let mut parts = Vec::new();
+    let mut first: u32 = 0;
+    for (program, command) in (0..).zip(commands) {
+        let words = command.words.iter().map(|word| text(word)).collect();
+        let folder = PathBuf::from(text(&command.folder));
+        let path = (!command.path.is_empty()).then(|| text(&command.path));
+        let ranks = command.ranks;
+        parts.push(Spawned { program, words, first, ranks, folder, path });
+        first = first.checked_add(ranks).ok_or_else(|| BadPlan::TooManyRanks.to_string())?;
+    }
+    match first {
+        0 => Err("there is no program to start".into()),
+        size => Ok((parts, size)),
+    }
 }
 
 /// How many ranks a program has: as many as the user said; else as many as the hosts take, if it is the only one.

@@ -4,34 +4,77 @@ use std::fmt;
 use std::io;
 
 use ferrywire_host::Segment;
+use serde::{Deserialize, Serialize};
 
 use super::job::SIGNAL_GRACE;
 use super::sys::{Ending, Pid};
 use super::wire::Loss;
 
+/// A rank as the output and reports name it: `3`, or `1.3` for rank 3 of the first world that was spawned.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(super) struct RankName {
+    /// 0 for the world of the beginning.
+    world: u32,
+    rank: u32,
+}
+
+impl RankName {
+    /// A rank of the beginning.
+    pub(super) fn of(rank: u32) -> RankName {
+        RankName { world: 0, rank }
+    }
+
+    /// A rank of a spawned world. Worlds are counted from 1 on.
+    pub(super) fn spawned(world: u32, rank: u32) -> RankName {
+        RankName { world, rank }
+    }
+
+    pub(super) fn world(self) -> u32 {
+        self.world
+    }
+
+    fn is_before(self, next: RankName) -> bool {
+        self.world == next.world && self.rank + 1 == next.rank
+    }
+}
+
+impl fmt::Display for RankName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.world {
+            0 => write!(f, "{}", self.rank),
+            world => write!(f, "{world}.{}", self.rank),
+        }
+    }
+}
+
+/// How a rank ended; `None` if it could not be ended.
+pub(super) type RankEnding = (RankName, Option<Ending>);
+
 /// Why a job failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// A rank ended with an exit code other than 0, or by a signal.
-    Ended { rank: u32, pid: Pid, ending: Ending },
+    Ended { rank: RankName, pid: Pid, ending: Ending },
     /// A rank that had joined ended without a goodbye, and others still ran.
-    Unfinished { rank: u32, pid: Pid },
+    Unfinished { rank: RankName, pid: Pid },
+    /// The same of a rank that others had started, so that nobody knows how it ended.
+    Vanished { rank: RankName, pid: Pid },
     /// A rank ended without joining, and another waits for it.
-    Absent { rank: u32, pid: Pid, waiting: u32 },
+    Absent { rank: RankName, pid: Pid, waiting: RankName },
     /// A rank aborted the job.
-    Abort { rank: u32, pid: Pid, code: i32, text: String },
+    Abort { rank: RankName, pid: Pid, code: i32, text: String },
     /// The job exceeded its time limit.
-    TimeOut { seconds: f64, running: Vec<u32> },
+    TimeOut { seconds: f64, running: Vec<RankName> },
     /// The shared memory of the job could not be created.
     NoSegment { size: u32, error: io::Error },
     /// A rank could not be sent its join reply.
-    NoJoinReply { rank: u32, pid: Pid, error: io::Error },
+    NoJoinReply { rank: RankName, pid: Pid, error: io::Error },
     /// The output of ranks cannot be written.
     NoOutput { error: io::Error },
     /// The user sent a second signal.
     Killed { signal: i32 },
     /// Ranks did not end after a signal that asked them to.
-    Ignored { signal: i32, running: Vec<u32> },
+    Ignored { signal: i32, running: Vec<RankName> },
     /// Reapers are killed again and again.
     NoReaper { tried: u32 },
     /// The launcher of this daemon is gone.
@@ -49,6 +92,7 @@ impl Failure {
                 code_of(Ending::Signal(*signal))
             }
             Failure::Unfinished { .. }
+            | Failure::Vanished { .. }
             | Failure::Absent { .. }
             | Failure::NoSegment { .. }
             | Failure::NoJoinReply { .. }
@@ -59,10 +103,11 @@ impl Failure {
     }
 
     /// The rank that failed, if a rank did.
-    pub(super) fn rank(&self) -> Option<u32> {
+    pub(super) fn rank(&self) -> Option<RankName> {
         match self {
             Failure::Ended { rank, .. }
             | Failure::Unfinished { rank, .. }
+            | Failure::Vanished { rank, .. }
             | Failure::Absent { rank, .. }
             | Failure::Abort { rank, .. } => Some(*rank),
             _ => None,
@@ -93,6 +138,9 @@ impl fmt::Display for Failure {
                 f,
                 "rank {rank} (pid {pid}) ended (exit code 0) without finalising, while others ran"
             ),
+            Failure::Vanished { rank, pid } => {
+                write!(f, "rank {rank} (pid {pid}) ended without finalising, while others ran")
+            }
             Failure::Absent { rank, pid, waiting } => write!(
                 f,
                 "rank {rank} (pid {pid}) ended (exit code 0) without joining, and rank {waiting} \
@@ -151,9 +199,9 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How the other ranks ended, if there are any. `None` stands for a rank that could not be ended.
-pub(super) fn others(endings: &[(u32, Option<Ending>)]) -> Option<String> {
-    let mut kinds: Vec<(Option<Ending>, Vec<u32>)> = Vec::new();
+/// How the other ranks ended, if there are any.
+pub(super) fn others(endings: &[RankEnding]) -> Option<String> {
+    let mut kinds: Vec<(Option<Ending>, Vec<RankName>)> = Vec::new();
     for (rank, ending) in endings {
         match kinds.iter_mut().find(|(kind, _)| kind == ending) {
             Some((_, ranks)) => ranks.push(*rank),
@@ -181,7 +229,7 @@ pub(super) fn survived(losses: &[Loss]) -> Vec<String> {
 
 /// The exit code of a job that went on without some of its ranks: that of a rank that failed after it had left the job,
 /// since it survived; [`DEATHS_SURVIVED`] if another rank succeeded; else that of the first death.
-pub(super) fn code_of_losses(losses: &[Loss], endings: &[(u32, Option<Ending>)]) -> u8 {
+pub(super) fn code_of_losses(losses: &[Loss], endings: &[RankEnding]) -> u8 {
     let Some(first) = losses.first() else { return 0 };
     let well = endings.iter().any(|(_, ending)| *ending == Some(Ending::Exit(0)));
     match losses.iter().find(|loss| loss.had_left && loss.code != 0) {
@@ -227,13 +275,13 @@ impl fmt::Display for Told {
     }
 }
 
-/// Ranks as `rank 3` or `ranks 0-2, 5`.
-pub(super) struct Ranks<'a>(pub(super) &'a [u32]);
+/// Ranks as `rank 3` or `ranks 0-2, 5, 1.0-1.2`.
+pub(super) struct Ranks<'a>(pub(super) &'a [RankName]);
 
 impl fmt::Display for Ranks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", if self.0.len() == 1 { "rank " } else { "ranks " })?;
-        for (at, run) in self.0.chunk_by(|one, next| one + 1 == *next).enumerate() {
+        for (at, run) in self.0.chunk_by(|one, next| one.is_before(*next)).enumerate() {
             let comma = if at > 0 { ", " } else { "" };
             match run {
                 [first, .., last] => write!(f, "{comma}{first}-{last}")?,
@@ -277,14 +325,24 @@ mod tests {
 
     #[test]
     fn ranks_are_told_in_few_words() {
-        assert_eq!(Ranks(&[4]).to_string(), "rank 4");
-        assert_eq!(Ranks(&[0, 1, 2, 5, 7, 8]).to_string(), "ranks 0-2, 5, 7-8");
+        assert_eq!(Ranks(&[RankName::of(4)]).to_string(), "rank 4");
+        let ranks = [0, 1, 2, 5, 7, 8].map(RankName::of);
+        assert_eq!(Ranks(&ranks).to_string(), "ranks 0-2, 5, 7-8");
+    }
+
+    #[test]
+    fn spawned_ranks_have_the_number_of_their_world() {
+        let spawned = RankName::spawned;
+        assert_eq!(Ranks(&[spawned(2, 7)]).to_string(), "rank 2.7");
+        let ranks = [RankName::of(0), RankName::of(1), spawned(1, 2), spawned(1, 3), spawned(2, 4)];
+        assert_eq!(Ranks(&ranks).to_string(), "ranks 0-1, 1.2-1.3, 2.4");
     }
 
     #[test]
     fn the_others_are_grouped_by_how_they_ended() {
         let term = Some(Ending::Signal(libc::SIGTERM));
         let endings = [(0, term), (1, term), (3, Some(Ending::Exit(0))), (4, term), (5, None)];
+        let endings = endings.map(|(rank, ending)| (RankName::of(rank), ending));
         assert_eq!(
             others(&endings).expect("something"),
             "then ranks 0-1, 4 died of SIGTERM; rank 3 ended with exit code 0; rank 5 could not \
@@ -295,10 +353,11 @@ mod tests {
 
     #[test]
     fn codes_are_those_of_a_shell() {
-        let ended = |ending| Failure::Ended { rank: 0, pid: 2, ending }.exit_code();
+        let rank = RankName::of(0);
+        let ended = |ending| Failure::Ended { rank, pid: 2, ending }.exit_code();
         assert_eq!(ended(Ending::Exit(7)), 7);
         assert_eq!(ended(Ending::Signal(libc::SIGSEGV)), 139);
-        let abort = |code| Failure::Abort { rank: 0, pid: 2, code, text: String::new() };
+        let abort = |code| Failure::Abort { rank, pid: 2, code, text: String::new() };
         assert_eq!(abort(5).exit_code(), 5);
         assert_eq!(abort(0).exit_code(), 1);
         assert_eq!(abort(256).exit_code(), 1);
@@ -308,11 +367,13 @@ mod tests {
     #[test]
     fn a_job_that_went_on_says_so() {
         let loss = |code, had_left| Loss { why: "rank 1 died".into(), code, had_left };
-        let well = [(0, Some(Ending::Exit(0))), (1, Some(Ending::Signal(9)))];
+        let (one, other) = (RankName::of(0), RankName::of(1));
+        let killed = (other, Some(Ending::Signal(9)));
+        let well = [(one, Some(Ending::Exit(0))), killed];
         assert_eq!(code_of_losses(&[], &well), 0);
         assert_eq!(code_of_losses(&[loss(137, false)], &well), DEATHS_SURVIVED);
         assert_eq!(code_of_losses(&[loss(137, false), loss(5, true)], &well), 5);
-        assert_eq!(code_of_losses(&[loss(137, false)], &well[1..]), 137);
+        assert_eq!(code_of_losses(&[loss(137, false)], &[killed]), 137);
         assert_eq!(survived(&[loss(137, false)]), ["rank 1 died; the job went on without it"]);
     }
 

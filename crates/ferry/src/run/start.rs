@@ -18,6 +18,7 @@ use super::options::Files;
 use super::output::Stream;
 use super::plan::{Part, Plan};
 use super::reaper;
+use super::report::RankName;
 use super::sys::{self, Child, Ending, Pid, Signals};
 
 /// Open files that the launcher needs for each rank, and for itself.
@@ -29,13 +30,16 @@ const LOADER_PATH: &str = "LD_LIBRARY_PATH";
 
 /// A rank, as the launcher knows it.
 pub(super) struct Rank {
+    pub(super) name: RankName,
+    /// Its number among all ranks of the job.
+    pub(super) peer: u32,
     /// Its process, and its process group.
     pub(super) pid: Pid,
     /// `None` once the rank has closed it.
     pub(super) rank_socket: Option<RankSocket>,
     pub(super) hello: Option<Process>,
     pub(super) goodbye: bool,
-    /// It waits until all ranks of all hosts have reached the same point.
+    /// It waits until all ranks of its world, on all hosts, have reached the same point.
     pub(super) waits_for_all: bool,
     pub(super) out: Option<Stream>,
     pub(super) err: Option<Stream>,
@@ -44,6 +48,29 @@ pub(super) struct Rank {
     pub(super) group_gone: bool,
     /// It was spawned in vain, and does not count.
     pub(super) dismissed: bool,
+    /// Another has started it.
+    pub(super) is_adopted: bool,
+}
+
+impl Rank {
+    /// A rank that another has started, and that has not come. It counts as one that has ended.
+    pub(super) fn of_others(peer: u32) -> Rank {
+        Rank {
+            name: RankName::of(peer),
+            peer,
+            pid: 0,
+            rank_socket: None,
+            hello: None,
+            goodbye: false,
+            waits_for_all: false,
+            out: None,
+            err: None,
+            ending: Some(Ending::Exit(0)),
+            group_gone: true,
+            dismissed: false,
+            is_adopted: true,
+        }
+    }
 }
 
 /// Why a job cannot be started.
@@ -119,7 +146,7 @@ pub(super) struct Who {
     /// Its number among all ranks of the job, also those of other worlds.
     pub(super) peer: u32,
     /// What it is called in the output.
-    pub(super) name: String,
+    pub(super) name: RankName,
 }
 
 /// Which labels have a colour: those of output to a terminal.
@@ -163,6 +190,8 @@ impl Start<'_> {
             error,
         })?;
         Ok(Rank {
+            name: who.name,
+            peer: who.peer,
             pid: Pid::try_from(child.id()).expect("process numbers are small"),
             rank_socket: Some(rank_socket),
             hello: None,
@@ -173,6 +202,7 @@ impl Start<'_> {
             ending: None,
             group_gone: false,
             dismissed: false,
+            is_adopted: false,
         })
     }
 
@@ -235,7 +265,7 @@ impl Start<'_> {
 
     fn file_of(&self, who: &Who, ending: &str, pattern: Option<&str>) -> Option<PathBuf> {
         if let Some(pattern) = pattern {
-            return Some(PathBuf::from(pattern.replace("%r", &who.name)));
+            return Some(PathBuf::from(pattern.replace("%r", &who.name.to_string())));
         }
         let folder = self.settings.output.folder.as_ref()?;
         Some(PathBuf::from(folder).join(format!("rank.{}.{ending}", who.name)))

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
@@ -17,11 +18,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::options::{Files, Stdin};
+use super::plan::Spawned;
 use super::rail::RailRequest;
-use super::sys::{Ending, Pid};
+use super::report::{RankEnding, RankName};
+use super::sys::Pid;
 
 /// The version of this protocol. Launcher and daemon should be the same program.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// What the launcher sends to a daemon.
 #[derive(Debug, Deserialize, Serialize)]
@@ -31,8 +34,18 @@ pub(super) enum Order {
     /// All ranks of all hosts have joined. The addresses of the hosts, and the rail between them: a provider of
     /// libfabric, or datagrams.
     Go { hosts: Vec<HostRecord>, frame_bytes_max: u32, provider: Option<String> },
-    /// The ranks of all hosts wait for each other: release them.
-    All,
+    /// The ranks of a world, on all hosts, wait for each other: release them.
+    All { world: u32 },
+    /// The answer to what a rank asked for, as bytes.
+    Answer { rank: u32, answer: Vec<u8> },
+    /// Ranks are spawned, perhaps on this host.
+    Spawn(SpawnOrder),
+    /// All ranks of a spawned world have joined, on all hosts. Their numbers, in order of their ranks.
+    Admit { world: u32, peers: Vec<Range<u32>> },
+    /// A spawned world will not come to be: end its ranks.
+    Dismiss { world: u32 },
+    /// This rank has left the job in order.
+    Left(u32),
     /// A signal for all ranks.
     Signal(i32),
     /// The job has failed elsewhere: end.
@@ -51,6 +64,23 @@ pub(super) enum Order {
     Feed(Vec<u8>),
     /// The input has ended.
     FeedEnd,
+}
+
+/// A world that a rank asked for, and what of it is started on one host.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct SpawnOrder {
+    /// The number of the world, from 1 on.
+    pub(super) world: u32,
+    /// The rank that asked, and the tag under which it waits for the first of the new ranks.
+    pub(super) parent: (u32, u32),
+    /// The number of ranks in the world.
+    pub(super) size: u32,
+    /// The number of the first that is started here. The others here follow it.
+    pub(super) first: u32,
+    /// How many ranks have been spawned so far on hosts, by the numbers of the hosts.
+    pub(super) spawned: Vec<(u32, u32)>,
+    /// The programs that are started here.
+    pub(super) parts: Vec<Spawned>,
 }
 
 /// The ranks of a host, and what it takes to start them.
@@ -165,12 +195,20 @@ pub(super) enum News {
     Absent { rank: u32, pid: Pid },
     /// All its ranks have joined.
     Joined,
-    /// All its ranks wait for those of all hosts.
-    AllWait,
+    /// All its ranks of a world wait for those of all hosts.
+    AllWait { world: u32 },
+    /// One of its ranks asks for something, as bytes, and waits for the answer.
+    Request { rank: u32, request: Vec<u8> },
+    /// Its ranks of a spawned world have joined.
+    Spawned { world: u32 },
+    /// They will not, for this reason.
+    NotSpawned { world: u32, why: String },
+    /// One of its ranks has left the job in order.
+    Left { rank: u32 },
     /// The last piece of input has been taken.
     Hungry,
     /// The job has failed on this host, which ends its ranks: the reason, and the exit code.
-    Failed { why: String, code: u8, rank: Option<u32>, weight: u32 },
+    Failed { why: String, code: u8, rank: Option<RankName>, weight: u32 },
     /// A rank is gone, and the job continues.
     Lost { rank: u32, loss: Loss },
     /// One of its ranks has not heard from this rank for too long.
@@ -180,7 +218,7 @@ pub(super) enum News {
     /// The ranks could not be started, for this reason.
     NotStarted { why: String, code: u8 },
     /// All its ranks have ended, in these ways.
-    Done { endings: Vec<(u32, Option<Ending>)> },
+    Done { endings: Vec<RankEnding> },
 }
 
 /// The end of a rank that did not end its job.

@@ -26,7 +26,7 @@ use crate::sys::random;
 
 /// The socket at which the other ranks of a host join.
 pub struct JoinSocket {
-    listener: OwnedFd,
+    pub(super) listener: OwnedFd,
     /// What they have to know.
     pub address: JoinAddress,
 }
@@ -42,17 +42,32 @@ pub struct JoinAddress {
     pub ours: Token,
 }
 
+impl JoinAddress {
+    /// The address as bytes: the tokens, then the name.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        [&self.theirs.0[..], &self.ours.0, self.name.as_bytes()].concat()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<JoinAddress> {
+        let (theirs, rest) = bytes.split_first_chunk()?;
+        let (ours, name) = rest.split_first_chunk()?;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        Some(JoinAddress { name, theirs: Token(*theirs), ours: Token(*ours) })
+    }
+}
+
 /// A rank that has joined.
 pub struct JoinedRank {
-    channel: OwnedFd,
+    pub(super) channel: OwnedFd,
     /// Its rank in the job.
     pub rank: u32,
+    pub(super) hello: Hello,
     /// Its process.
     pub process: Process,
 }
 
 /// A process that has connected and not sent anything yet.
-struct Caller {
+pub(super) struct Caller {
     channel: OwnedFd,
     /// Its process id, as the kernel numbers it here.
     pid: u32,
@@ -80,41 +95,57 @@ impl JoinSocket {
             let here = joined.len() + 1;
             let not_all = |error| NotAll { here, error };
             let now = Instant::now();
-            callers.retain(|caller: &Caller| caller.until > now);
             if until <= now {
                 return Err(not_all(ErrorKind::TimedOut.into()));
             }
-            let next = callers.front().map_or(until, |caller| caller.until.min(until));
-            let channels = callers.iter().map(|caller| caller.channel.as_fd());
-            let watched: Vec<BorrowedFd<'_>> =
-                [self.listener.as_fd()].into_iter().chain(channels).collect();
-            let ready = socket::wait_for_any(&watched, next - now).map_err(not_all)?;
-            let mut heard = Vec::new();
-            for (caller, ready) in std::mem::take(&mut callers).into_iter().zip(&ready[1..]) {
-                match ready {
-                    true => heard.push(caller),
-                    false => callers.push_back(caller),
+            let next =
+                callers.front().map_or(until, |caller: &Caller| caller.until.min(until).max(now));
+            let watched: Vec<BorrowedFd<'_>> = self.watched(&callers).collect();
+            socket::wait_for_any(&watched, next - now).map_err(not_all)?;
+            let is_expected = |rank| is_expected(rank, first, ranks, &joined);
+            let more = self.poll(&mut callers, is_expected).map_err(not_all)?;
+            if !more.is_empty() {
+                until = Instant::now() + RANKS_WAIT_MAX;
+            }
+            joined.extend(more);
+        }
+        Ok(joined)
+    }
+
+    /// What to wait for: the next caller, and what callers say.
+    pub(super) fn watched<'a>(
+        &'a self,
+        callers: &'a VecDeque<Caller>,
+    ) -> impl Iterator<Item = BorrowedFd<'a>> {
+        let channels = callers.iter().map(|caller| caller.channel.as_fd());
+        std::iter::once(self.listener.as_fd()).chain(channels)
+    }
+
+    /// Hears all callers that have said something, and accepts the next. Returns those that have joined. Never blocks.
+    pub(super) fn poll(
+        &self,
+        callers: &mut VecDeque<Caller>,
+        is_expected: impl Fn(u32) -> bool,
+    ) -> io::Result<Vec<JoinedRank>> {
+        let now = Instant::now();
+        let mut joined: Vec<JoinedRank> = Vec::new();
+        let newest = self.accept(callers)?;
+        for caller in std::mem::take(callers).into_iter().chain(newest) {
+            let is_new = |rank| is_expected(rank) && joined.iter().all(|other| other.rank != rank);
+            match self.hear(&caller.channel, is_new) {
+                Ok(Some((rank, hello))) => {
+                    let process = hello.process(caller.pid);
+                    joined.push(JoinedRank { channel: caller.channel, rank, hello, process });
                 }
+                Ok(None) if caller.until > now => callers.push_back(caller),
+                Ok(None) => {}
+                // A rank of another version, for example, is told why. A stranger is told nothing.
+                Err(why) if caller.is_our_user => refuse(&caller.channel, NOBODY, &why),
+                Err(_) => {}
             }
-            if ready[0] {
-                heard.extend(self.accept(&mut callers).map_err(not_all)?);
-            }
-            for caller in heard {
-                match self.hear(&caller.channel, |rank| is_expected(rank, first, ranks, &joined)) {
-                    Ok(Some((rank, hello))) => {
-                        let process = hello.process(caller.pid);
-                        joined.push(JoinedRank { channel: caller.channel, rank, process });
-                        until = Instant::now() + RANKS_WAIT_MAX;
-                    }
-                    Ok(None) => callers.push_back(caller),
-                    // A rank of another version, for example, is told why. A stranger is told nothing.
-                    Err(why) if caller.is_our_user => refuse(&caller.channel, NOBODY, &why),
-                    Err(_) => {}
-                }
-            }
-            while callers.len() > CALLERS_MAX {
-                callers.pop_front();
-            }
+        }
+        while callers.len() > CALLERS_MAX {
+            callers.pop_front();
         }
         Ok(joined)
     }
@@ -133,6 +164,10 @@ impl JoinSocket {
             Err(error) => return callers.pop_front().map(|_| None).ok_or(error),
         };
         let Ok(peer) = socket::peer(channel.as_fd()) else { return Ok(None) };
+        // Before it is answered, so that the kernel names the sender of all that comes after.
+        if socket::attest(channel.as_fd()).is_err() {
+            return Ok(None);
+        }
         if !may_be_ours(peer.uid) {
             return Ok(None);
         }
@@ -238,7 +273,7 @@ pub fn enter(
 
 impl LauncherChannel {
     /// Connects to the first rank of this host. Both sides have proved themselves when this returns.
-    fn of_rank(
+    pub(super) fn of_rank(
         address: &JoinAddress,
         rank: u32,
         hello: Hello,
@@ -285,7 +320,7 @@ fn draw_token() -> io::Result<Token> {
     Ok(token)
 }
 
-fn os(what: &'static str) -> impl Fn(io::Error) -> BootstrapError {
+pub(super) fn os(what: &'static str) -> impl Fn(io::Error) -> BootstrapError {
     move |error| BootstrapError::Os { what, error }
 }
 
@@ -463,7 +498,8 @@ mod tests {
     #[test]
     fn each_rank_comes_in_once_and_only_those_of_this_host() {
         let process = this_process();
-        let joined = [JoinedRank { channel: socket::pair().expect("a pair").0, rank: 5, process }];
+        let (channel, hello) = (socket::pair().expect("a pair").0, Hello::of(process));
+        let joined = [JoinedRank { channel, rank: 5, hello, process }];
         let expected: Vec<u32> = (0..9).filter(|&rank| is_expected(rank, 4, 4, &joined)).collect();
         assert_eq!(expected, [6, 7]);
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::BootstrapError;
+use super::join_socket::JoinedRank;
 use super::request::{Answer, Request};
 use super::socket::{self, Parcel, Sender, WaitMode};
 use super::wire::{Hello, Member, Message, Unreadable};
@@ -50,6 +51,13 @@ impl RankSocket {
         let (socket, theirs) = socket::pair()?;
         socket::attest(socket.as_fd())?;
         Ok((RankSocket { rank, socket, taken: None }, theirs))
+    }
+
+    /// The rank socket of a rank that has joined at a join socket.
+    pub(super) fn of_joined(joined: JoinedRank) -> (u32, Process, RankSocket) {
+        let JoinedRank { channel: socket, rank, hello, process } = joined;
+        let taken = Some((hello, process.pid_outside));
+        (rank, process, RankSocket { rank, socket, taken })
     }
 
     /// The next message, if there is one. Never blocks.

@@ -78,6 +78,18 @@ const PUBLISHED: u32 = 4;
 const NOT_SPAWNED: u32 = 5;
 
 impl Request {
+    /// The request as bytes, for [`Request::from_bytes`].
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.emit(&mut bytes);
+        bytes
+    }
+
+    /// Parses a request. `None` if the bytes are none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Request> {
+        Request::parse(&mut Reader(bytes)).ok()
+    }
+
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         match self {
             Request::Spawn { tag, commands } => {
@@ -132,6 +144,18 @@ impl Command {
 }
 
 impl Answer {
+    /// The answer as bytes, for [`Answer::from_bytes`].
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.emit(&mut bytes);
+        bytes
+    }
+
+    /// Parses an answer. `None` if the bytes are none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Answer> {
+        Answer::parse(&mut Reader(bytes)).ok()
+    }
+
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         match self {
             Answer::Done => number(out, DONE),

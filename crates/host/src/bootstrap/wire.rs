@@ -305,7 +305,7 @@ fn shortened(text: &str) -> &str {
 }
 
 /// What is left of a message.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {

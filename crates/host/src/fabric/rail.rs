@@ -23,6 +23,7 @@ use super::endpoint_address::EndpointAddress;
 use super::object::Registered;
 use super::reads::{Ended, Reads};
 use super::slots::MESSAGE_BYTES_MAX;
+use crate::here::Here;
 use crate::net::Net;
 use crate::rail::{Arrival, FAR, Inlet, Rail};
 use crate::udp::rail::{self as udp, Udp, UdpInlet};
@@ -441,25 +442,25 @@ impl FabricInlet {
 /// it is rejected.
 #[derive(Clone, Copy)]
 pub(crate) struct Others {
-    size: u32,
-    /// The first rank of our host, and how many it has.
-    first: u32,
-    near: u32,
+    here: Here,
+    peers_max: u32,
 }
 
 impl Others {
     pub(crate) fn of(net: &Net) -> Others {
-        let (first, near) = net.directory.ranks(net.host);
-        Others { size: net.directory.size(), first, near }
+        let (first, ranks) = net.directory.ranks(net.host);
+        let size = net.directory.size();
+        let here = Here::new(first, ranks, size, net.host);
+        Others { here, peers_max: net.directory.peers_max() }
     }
 
     /// The rank that a message claims to be from, if it is one of them, and the frame in it.
     #[inline(always)]
     pub(crate) fn split(self, message: &[u8]) -> Option<(Peer, &[u8])> {
         let (source, frame) = message.split_first_chunk::<SOURCE_BYTES>()?;
-        let source = u32::from_le_bytes(*source);
-        let is_other = source < self.size && source.wrapping_sub(self.first) >= self.near;
-        is_other.then_some((Peer(source), frame))
+        let source = Peer(u32::from_le_bytes(*source));
+        let is_other = source.0 < self.peers_max && self.here.local_rank(source).is_none();
+        is_other.then_some((source, frame))
     }
 }
 

@@ -4,8 +4,10 @@
 //! Invariants, cited below by number.
 //!   D1. The file is as long as its header says, and its length is sealed, so no process can shorten it:
 //!       `open` has checked both.
-//!   D2. Entries are written before the file is handed to any other process; afterwards only `heard` changes.
-//!   D3. After the entries there is a bit for each rank, in atomic words: whether it is gone.
+//!   D2. Entries are written before the file is handed to any other process; afterwards only `heard` and `spawned`
+//!       change.
+//!   D3. After the entries there are two bits for each rank that can ever be, in atomic words: first for all of them
+//!       whether it is gone, then for all whether it left in order.
 
 use std::fs::File;
 use std::io;
@@ -13,6 +15,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::here;
+use crate::shm::segment::SPAWNED_MAX;
 use crate::sys::map::{self, Map};
 
 /// A host, as the others know it.
@@ -51,6 +55,8 @@ struct HostEntry {
     ranks: u32,
     /// One more than the index of the address that the host has been heard from; 0 before.
     heard: AtomicU32,
+    /// How many ranks have been spawned on it.
+    spawned: AtomicU32,
     port: u16,
     count: u16,
     addresses: [[u8; 16]; ADDRESSES_MAX],
@@ -64,7 +70,7 @@ impl Directory {
     pub fn create(hosts: &[Host], frame_bytes_max: u32) -> io::Result<Directory> {
         let count = u32::try_from(hosts.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let size = hosts.last().map_or(0, |last| last.first + last.ranks);
-        let len = bytes(count) + gone_bytes(size);
+        let len = bytes(count) + 2 * bitmap_bytes(here::spawned_first(size, count));
         let file = map::memory_file(len)?;
         map::reserve(&file, 0, len)?;
         map::seal_length(&file)?;
@@ -78,6 +84,7 @@ impl Directory {
                 first: host.first,
                 ranks: host.ranks,
                 heard: AtomicU32::new(0),
+                spawned: AtomicU32::new(0),
                 port: host.port,
                 count: 0,
                 addresses: [[0; 16]; ADDRESSES_MAX],
@@ -117,7 +124,7 @@ impl Directory {
         if last.first.checked_add(last.ranks).is_none() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        match bytes(hosts) + gone_bytes(directory.size()) == len {
+        match bytes(hosts) + 2 * bitmap_bytes(directory.peers_max()) == len {
             true => Ok(directory),
             false => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -138,14 +145,52 @@ impl Directory {
         self.hosts
     }
 
-    /// The number of ranks on all hosts.
+    /// The number of ranks on all hosts when the job began.
     pub fn size(&self) -> u32 {
         let last = self.entry(self.hosts - 1);
         last.first + last.ranks
     }
 
+    /// Above the numbers of all ranks that there can ever be.
+    pub fn peers_max(&self) -> u32 {
+        here::spawned_first(self.size(), self.hosts)
+    }
+
+    /// The ranks that there are or were on all hosts, those that were spawned included.
+    pub fn peers(&self) -> impl Iterator<Item = u32> {
+        let size = self.size();
+        let spawned = (0..self.hosts).flat_map(move |host| {
+            let first = here::spawned_first(size, host);
+            first..first + self.spawned(host)
+        });
+        (0..size).chain(spawned)
+    }
+
+    /// Whether ranks have been spawned, on any host.
+    pub fn has_spawned(&self) -> bool {
+        (0..self.hosts).any(|host| self.spawned(host) > 0)
+    }
+
+    /// How many ranks have been spawned on a host.
+    fn spawned(&self, host: u32) -> u32 {
+        let count = self.entry(host).spawned.load(Ordering::Relaxed).min(SPAWNED_MAX);
+        count.min(self.peers_max() - here::spawned_first(self.size(), host))
+    }
+
+    /// Notes how many ranks have been spawned on a host so far.
+    pub fn note_spawned(&self, host: u32, count: u32) {
+        if host < self.hosts {
+            self.entry(host).spawned.fetch_max(count, Ordering::Relaxed);
+        }
+    }
+
     /// The host of a rank, and its local rank there.
     pub fn place(&self, rank: u32) -> Option<(u32, u16)> {
+        if let Some((host, index)) = here::spawned_place(self.size(), rank) {
+            let is_there = host < self.hosts && index < self.spawned(host);
+            let local_rank = || self.entry(host).ranks.checked_add(index)?.try_into().ok();
+            return is_there.then(local_rank)?.map(|local_rank| (host, local_rank));
+        }
         let (mut low, mut high) = (0, self.hosts);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -200,20 +245,42 @@ impl Directory {
 
     /// Marks a rank on any host as gone, for all ranks that share this list.
     pub fn mark_down(&self, rank: u32) {
-        if let Some(word) = self.gone_word(rank) {
-            word.fetch_or(1 << (rank % 64), Ordering::SeqCst);
-        }
+        self.mark(GONE, rank);
+    }
+
+    /// Marks a rank as gone because it left in order.
+    pub fn mark_left(&self, rank: u32) {
+        self.mark(LEFT, rank);
+        self.mark(GONE, rank);
     }
 
     /// Whether a rank is marked as gone.
     pub fn is_gone(&self, rank: u32) -> bool {
-        let word = self.gone_word(rank);
+        self.is_marked(GONE, rank)
+    }
+
+    /// Whether a rank is marked as one that left in order.
+    pub fn has_left(&self, rank: u32) -> bool {
+        self.is_marked(LEFT, rank)
+    }
+
+    fn mark(&self, bitmap: u64, rank: u32) {
+        if let Some(word) = self.word(bitmap, rank) {
+            word.fetch_or(1 << (rank % 64), Ordering::SeqCst);
+        }
+    }
+
+    fn is_marked(&self, bitmap: u64, rank: u32) -> bool {
+        let word = self.word(bitmap, rank);
         word.is_some_and(|word| word.load(Ordering::SeqCst) >> (rank % 64) & 1 != 0)
     }
 
-    fn gone_word(&self, rank: u32) -> Option<&AtomicU64> {
-        let offset = usize::try_from(bytes(self.hosts)).ok()? + rank as usize / 64 * 8;
-        if rank >= self.size() || offset + 8 > self.map.len() {
+    /// The word of a bitmap that has the bit of a rank.
+    fn word(&self, bitmap: u64, rank: u32) -> Option<&AtomicU64> {
+        let peers_max = self.peers_max();
+        let start = usize::try_from(bytes(self.hosts) + bitmap * bitmap_bytes(peers_max)).ok()?;
+        let offset = start + rank as usize / 64 * 8;
+        if rank >= peers_max || offset + 8 > self.map.len() {
             return None;
         }
         // SAFETY: D1: the word is inside, as just checked.
@@ -241,12 +308,16 @@ fn bytes(hosts: u32) -> u64 {
     size_of::<DirectoryHeader>() as u64 + u64::from(hosts) * size_of::<HostEntry>() as u64
 }
 
-/// Room for one bit per rank.
-fn gone_bytes(size: u32) -> u64 {
-    u64::from(size).div_ceil(64) * 8
+/// Room for one bit of each peer.
+fn bitmap_bytes(peers: u32) -> u64 {
+    u64::from(peers).div_ceil(64) * 8
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x02");
+/// Which bitmap is which.
+const GONE: u64 = 0;
+const LEFT: u64 = 1;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"ferryd\0\x03");
 
 #[cfg(test)]
 mod tests {
@@ -297,8 +368,26 @@ mod tests {
         let theirs = Directory::open(file.into()).expect("it is whole");
         made.mark_down(5);
         made.mark_down(7);
-        let gone: Vec<u32> = (0..9).filter(|&rank| theirs.is_gone(rank)).collect();
-        assert_eq!(gone, [5], "there is no rank 7");
+        let gone: Vec<u32> = theirs.peers().filter(|&rank| theirs.is_gone(rank)).collect();
+        assert_eq!(gone, [5], "no rank 7 has been spawned, and nobody asks for it");
+        assert!(!theirs.has_left(5), "it died");
+    }
+
+    #[test]
+    fn spawned_ranks_are_found_once_they_are_noted() {
+        let made = Directory::create(&three(), 1400).expect("memory");
+        let file = made.file().try_clone().expect("a copy");
+        let theirs = Directory::open(file.into()).expect("it is whole");
+        let second = 7 + SPAWNED_MAX;
+        assert!(theirs.place(second).is_none() && !theirs.has_spawned());
+        made.note_spawned(1, 2);
+        made.note_spawned(1, 1);
+        let places = [second, second + 1, second + 2, 7].map(|rank| theirs.place(rank));
+        assert_eq!(places, [Some((1, 1)), Some((1, 2)), None, None]);
+        assert_eq!(theirs.peers().skip(7).collect::<Vec<_>>(), [second, second + 1]);
+        made.mark_left(second + 1);
+        let gone = |rank| (theirs.is_gone(rank), theirs.has_left(rank));
+        assert_eq!([second, second + 1].map(gone), [(false, false), (true, true)]);
     }
 
     #[test]

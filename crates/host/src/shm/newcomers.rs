@@ -57,6 +57,14 @@ impl Newcomers {
 }
 
 impl Label {
+    /// The bytes of a label that are used.
+    pub(crate) const BYTES: usize = 16;
+
+    /// The ring below it on the stack, in the bytes of a label.
+    pub(crate) fn below_in([.., a, b, c, d, e, f, g, h]: [u8; Label::BYTES]) -> u64 {
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// The rank that created the ring.
     pub(crate) fn from(&self) -> u32 {
         self.from.load(Ordering::Relaxed)

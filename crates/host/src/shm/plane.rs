@@ -112,13 +112,26 @@ impl Plane {
     }
 
     /// Shows `rank` the rings that lead to it and that it has not been shown before.
-    pub(crate) fn take_newcomers(&self, rank: u32, mut show: impl FnMut(u32, PlacedRing)) {
+    pub(crate) fn take_newcomers(&self, rank: u32, show: impl FnMut(u32, PlacedRing)) {
+        self.take_mapped(rank, |at| self.segment.arena_of_ring(at), show);
+    }
+
+    /// The same, where `map` maps rings that are not in the arena of the plane.
+    fn take_mapped(
+        &self,
+        rank: u32,
+        map: impl Fn(u64) -> io::Result<Arena>,
+        mut show: impl FnMut(u32, PlacedRing),
+    ) {
         let ranks = self.segment.ranks_so_far();
         self.newcomers(rank).take(ranks, |at| {
-            let alone = match self.arena.label(at) {
-                Some(_) => None,
-                // Zero is the end.
-                None => Some(self.segment.arena_of_ring(at).ok()?),
+            let alone = match self.arena.label(at).is_some() {
+                true => None,
+                false => match map(at) {
+                    Ok(arena) => Some(arena),
+                    // The ring is not heard, but those below it are. At the end there is no ring at all.
+                    Err(_) => return self.segment.ring_below(at),
+                },
             };
             let arena = alone.as_ref().unwrap_or(&self.arena);
             let label = arena.label(at)?;
@@ -177,3 +190,36 @@ impl Plane {
 /// How long a thread sleeps at a socket without looking. A wakeup may be lost, or go astray when the ranks of a host
 /// leave one after the other and no process is left that keeps their sockets open.
 const NAP_MAX: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring that cannot be mapped does not hide those of others.
+    #[test]
+    fn newcomers_are_taken_around_one_that_cannot_be_mapped() {
+        let segment = Arc::new(Segment::create(1, 7, false).expect("memory"));
+        segment.grow_to(5, false).expect("room");
+        let planes: Vec<Plane> =
+            (0..5).map(|me| Plane::open(&segment, 0, me, None).expect("a plane")).collect();
+        let taken = |broken: &[u64]| {
+            let mut found = Vec::new();
+            let map = |at| match broken.contains(&at) {
+                true => Err(io::ErrorKind::OutOfMemory.into()),
+                false => segment.arena_of_ring(at),
+            };
+            planes[0].take_mapped(0, map, |from, _| found.push(from));
+            found
+        };
+        let connect = || -> Vec<u64> {
+            (1..5).map(|from| planes[from as usize].connect(from, 0).expect("a ring").at).collect()
+        };
+        let places = connect();
+        assert_eq!(taken(&[places[3], places[1]]), [3, 1]);
+        let places = connect();
+        assert_eq!(taken(&[places[0]]), [4, 3, 2]);
+        connect();
+        assert_eq!(taken(&[]), [4, 3, 2, 1]);
+        assert_eq!(taken(&[]), []);
+    }
+}

@@ -18,20 +18,24 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::shm::arena::{Arena, PAGE_BYTES, RING_BYTES};
 use crate::shm::doorbell::Doorbell;
-use crate::shm::newcomers::Newcomers;
+use crate::shm::newcomers::{Label, Newcomers};
 use crate::sys::map::{self, Map};
 
 /// Planes of a job. Each is an independent network among the same ranks.
 pub const PLANES: u32 = 4;
 
 /// Ranks that can be spawned on a node in the course of a job.
-const SPAWNED_MAX: u32 = 1 << 14;
+pub(crate) const SPAWNED_MAX: u32 = 1 << 14;
 
 /// A node's part of a job, as one of its processes sees it.
 pub struct Segment {
@@ -64,6 +68,10 @@ struct SegmentHeader {
     taken: [AtomicU64; PLANES as usize],
     /// How much of the room for windows is taken.
     windows_taken: AtomicU64,
+    /// Where ranks find a launcher that was started late: [`NO_LAUNCHER`], [`STARTING`], or the length of its address,
+    /// which is in the bytes.
+    launcher: AtomicU32,
+    launcher_address: [AtomicU8; LAUNCHER_ADDRESS_BYTES],
 }
 
 /// What all ranks may know of a rank, and how it is reached.
@@ -199,7 +207,7 @@ impl Segment {
 
     /// Ranks on this node, those included that were spawned, and those that are gone.
     pub fn ranks_so_far(&self) -> u32 {
-        // Pairs with the Release in `spawn`.
+        // Pairs with the Release in `grow_to`.
         self.ranks + self.header().spawned.load(Ordering::Acquire).min(SPAWNED_MAX)
     }
 
@@ -208,21 +216,23 @@ impl Segment {
         self.ranks + SPAWNED_MAX
     }
 
-    /// Adds `ranks` ranks, which are about to be spawned, and returns the first of them. `oversubscribed` if all ranks
+    /// Makes room for ranks that are about to be spawned: afterwards there are `ranks`. `oversubscribed` if all of them
     /// then have to share cores. Only the creator of the segment does this.
-    pub fn spawn(&self, ranks: u32, oversubscribed: bool) -> io::Result<u32> {
-        let first = self.ranks_so_far();
-        if ranks > self.ranks_max() - first {
+    pub fn grow_to(&self, ranks: u32, oversubscribed: bool) -> io::Result<()> {
+        let before = self.ranks_so_far();
+        if ranks > self.ranks_max() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let start = entry_start(first);
-        map::reserve(&self.file, start, entry_start(first + ranks) - start)?;
         if oversubscribed {
             self.header().oversubscribed.store(1, Ordering::Relaxed);
         }
-        // Pairs with the Acquire in `ranks_so_far`.
-        self.header().spawned.store(first + ranks - self.ranks, Ordering::Release);
-        Ok(first)
+        if ranks > before {
+            let start = entry_start(before);
+            map::reserve(&self.file, start, entry_start(ranks) - start)?;
+            // Pairs with the Acquire in `ranks_so_far`.
+            self.header().spawned.store(ranks - self.ranks, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// The number of the job.
@@ -256,6 +266,35 @@ impl Segment {
     /// Whether each rank has a second core, for another thread. The answer is the same on all ranks.
     pub fn has_cores_to_spare(&self) -> bool {
         self.cores() / 2 >= self.ranks
+    }
+
+    /// Where ranks find the launcher that was started late. The first caller starts it; if that fails, the next may try.
+    pub(crate) fn launcher_address(
+        &self,
+        start: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let header = self.header();
+        loop {
+            let (free, taken) = (Ordering::Acquire, Ordering::Acquire);
+            match header.launcher.compare_exchange(NO_LAUNCHER, STARTING, free, taken) {
+                Ok(_) => break,
+                // Another rank starts it, or has died in the attempt: then we wait for a launcher that never comes, as
+                // for any message of that rank, until the job ends.
+                Err(STARTING) => thread::sleep(STARTING_NAP),
+                Err(len) => {
+                    let bytes = header.launcher_address.iter().take(len as usize);
+                    return Some(bytes.map(|byte| byte.load(Ordering::Relaxed)).collect());
+                }
+            }
+        }
+        let address = start().filter(|address| address.len() <= LAUNCHER_ADDRESS_BYTES);
+        for (place, &byte) in header.launcher_address.iter().zip(address.iter().flatten()) {
+            place.store(byte, Ordering::Relaxed);
+        }
+        let len = address.as_ref().map_or(0, Vec::len);
+        // Pairs with the Acquire above.
+        header.launcher.store(u32::try_from(len).unwrap_or(NO_LAUNCHER), Ordering::Release);
+        address
     }
 
     /// Fills in the entry of a rank.
@@ -384,12 +423,23 @@ impl Segment {
 
     /// The arena of such a ring.
     pub(crate) fn arena_of_ring(&self, at: u64) -> io::Result<Arena> {
-        let end = at.checked_add(RING_BYTES).filter(|&end| end <= file_bytes(self.ranks));
-        let (Some(end), true) = (end, at >= windows_start(self.ranks)) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
+        let range = self.range_of_ring(at).ok_or(io::ErrorKind::InvalidData)?;
         let map = Map::new(&self.file, at, RING_BYTES)?;
-        Ok(Arena::new(Arc::clone(&self.file), Arc::new(map), at, at..end))
+        Ok(Arena::new(Arc::clone(&self.file), Arc::new(map), at, range))
+    }
+
+    /// Where such a ring is, if there can be one.
+    fn range_of_ring(&self, at: u64) -> Option<Range<u64>> {
+        let end = at.checked_add(RING_BYTES).filter(|&end| end <= file_bytes(self.ranks))?;
+        (at >= windows_start(self.ranks)).then_some(at..end)
+    }
+
+    /// The ring below such a ring, which cannot be mapped, on the stack of newcomers.
+    pub(crate) fn ring_below(&self, at: u64) -> Option<u64> {
+        self.range_of_ring(at)?;
+        let mut label = [0; Label::BYTES];
+        self.file.read_exact_at(&mut label, at).ok()?;
+        Some(Label::below_in(label))
     }
 
     /// Claims room for a window, which no other will get. Nothing is reserved yet.
@@ -456,7 +506,15 @@ const WINDOW_UNIT: u64 = 64 << 10;
 /// The room for windows, more than a machine has memory: each window takes another piece.
 const WINDOWS_BYTES: u64 = 1 << 46;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x05");
+const MAGIC: u64 = u64::from_le_bytes(*b"ferry\0\0\x06");
+
+/// The most bytes of the address of a launcher.
+const LAUNCHER_ADDRESS_BYTES: usize = 60;
+/// No launcher was started late; one is being started. Any other number is the length of its address.
+const NO_LAUNCHER: u32 = 0;
+const STARTING: u32 = u32::MAX;
+/// How long a rank sleeps before it looks again for a launcher that another one starts.
+const STARTING_NAP: Duration = Duration::from_millis(1);
 
 /// States of a rank, in this order; it may die in any of them.
 const HERE: u32 = 0;
@@ -467,7 +525,7 @@ const DEAD: u32 = 3;
 const _: () = {
     assert!(size_of::<RankEntry>() == 256);
     assert!(size_of::<RankSignals>() == 192);
-    assert!(size_of::<SegmentHeader>() == 128);
+    assert!(size_of::<SegmentHeader>() == 192);
 };
 
 #[cfg(test)]

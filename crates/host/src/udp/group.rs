@@ -52,15 +52,26 @@ impl Group {
                 })
                 .unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()))?,
         };
-        let mut sockets = vec![first];
-        if local_ranks > 1 {
-            call::set(sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-            for _ in 1..local_ranks {
-                sockets.push(bind_beside(address, port)?);
-            }
-            steer(sockets[0].as_fd())?;
+        let mut group = Group { port, sockets: vec![first] };
+        group.grow_to(local_ranks)?;
+        Ok(group)
+    }
+
+    /// Opens sockets for more local ranks, so that there are `local_ranks`.
+    pub fn grow_to(&mut self, local_ranks: u16) -> Result<()> {
+        let (there, wanted) = (self.sockets.len(), usize::from(local_ranks));
+        if wanted <= there {
+            return Ok(());
         }
-        Ok(Group { port, sockets })
+        let first = self.sockets[0].as_fd();
+        let bound = call::name(first)?.socket_addr().ok_or(ErrorKind::InvalidData)?;
+        if there == 1 {
+            call::set(first, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
+        for _ in there..wanted {
+            self.sockets.push(bind_beside(bound.ip(), self.port)?);
+        }
+        steer(self.sockets[0].as_fd())
     }
 }
 

@@ -72,10 +72,19 @@ fn assert_empty(socket: &Socket) {
     assert_eq!(taken.expect("looked"), 0);
 }
 
+/// The same group, grown by one after the other.
+fn grown_group(local_ranks: u16, address: IpAddr, joins: bool) -> (Vec<Socket>, SocketAddr) {
+    let mut group = Group::open(1, None, address).expect("opened");
+    (1..=local_ranks).for_each(|ranks| group.grow_to(ranks).expect("grown"));
+    let sockets = group.sockets.into_iter().map(|socket| Socket::new(socket, joins)).collect();
+    (sockets, SocketAddr::new(here(address), group.port))
+}
+
 #[test]
 fn each_slot_gets_its_own() {
-    for address in families() {
-        let (sockets, to) = group(4, address, true);
+    let ways = [group, grown_group];
+    for (address, open) in families().flat_map(|address| ways.map(|open| (address, open))) {
+        let (sockets, to) = open(4, address, true);
         for number in 0..40 {
             let bytes = datagram(number % 4, number, 30);
             let parts = [IoSlice::new(&bytes[..7]), IoSlice::new(&bytes[7..])];

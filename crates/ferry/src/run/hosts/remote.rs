@@ -10,9 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ferrywire_host::Here;
+use ferrywire_host::nic::Peer;
+
 use super::HostsError;
 use crate::run::host_list::Share;
 use crate::run::options::Stdin;
+use crate::run::report::RankEnding;
 use crate::run::sys::{self, Ending, Pid, Signals};
 use crate::run::wire::{self, Assignment, Broken, FrameKind, Frames, HostRecord, News, Order};
 
@@ -42,6 +46,11 @@ pub(super) enum Lost {
 /// A host.
 pub(super) struct Remote {
     share: Share,
+    /// The numbers of its ranks.
+    here: Here,
+    /// How many ranks have been spawned there, and how many have left since.
+    pub(super) spawned: u32,
+    pub(super) left: u32,
     /// The command that reaches it, as words.
     rsh: Vec<String>,
     assignment: Option<Box<Assignment>>,
@@ -56,13 +65,11 @@ pub(super) struct Remote {
     tries: u32,
     pub(super) waiting: Option<u32>,
     pub(super) absent: Option<(u32, Pid)>,
-    /// Its ranks wait for those of all hosts.
-    pub(super) waits: bool,
     /// Where other hosts reach it.
     place: DaemonAddress,
     /// Its suitable providers of libfabric.
     pub(super) providers: Vec<String>,
-    pub(super) endings: Vec<(u32, Option<Ending>)>,
+    pub(super) endings: Vec<RankEnding>,
     /// Pings since it last sent anything. They are counted, not timed, so that a launcher that was stopped itself does
     /// not take that for silence.
     unanswered: u32,
@@ -83,9 +90,12 @@ struct DaemonChannel {
 type DaemonAddress = (u16, Vec<IpAddr>, Option<u64>);
 
 impl Remote {
-    pub(super) fn new(share: Share, rsh: &str, assignment: Assignment) -> Remote {
+    pub(super) fn new(share: Share, here: Here, rsh: &str, assignment: Assignment) -> Remote {
         Remote {
             share,
+            here,
+            spawned: 0,
+            left: 0,
             rsh: rsh.split_whitespace().map(str::to_owned).collect(),
             assignment: Some(Box::new(assignment)),
             line: None,
@@ -96,7 +106,6 @@ impl Remote {
             tries: 0,
             waiting: None,
             absent: None,
-            waits: false,
             place: (0, Vec::new(), None),
             providers: Vec::new(),
             endings: Vec::new(),
@@ -104,14 +113,36 @@ impl Remote {
         }
     }
 
-    /// Its ranks, which are consecutive.
-    pub(super) fn ranks(&self) -> Range<u32> {
-        self.share.first..self.share.first + self.share.ranks
+    /// Its ranks, those that were spawned included.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
+        (0..self.share.ranks + self.spawned).map(|local_rank| self.here.rank(Peer(local_rank)).0)
     }
 
     /// Whether a rank runs on this host.
     pub(super) fn has(&self, rank: u32) -> bool {
-        self.ranks().contains(&rank)
+        let local_rank = self.here.local_rank(Peer(rank));
+        local_rank.is_some_and(|local_rank| local_rank.0 < self.share.ranks + self.spawned)
+    }
+
+    /// How many ranks run there.
+    pub(super) fn load(&self) -> u32 {
+        (self.share.ranks + self.spawned).saturating_sub(self.left)
+    }
+
+    /// The number of the spawned rank with this index.
+    pub(super) fn number_of_spawned(&self, index: u32) -> u32 {
+        self.here.rank(Peer(self.share.ranks + index)).0
+    }
+
+    /// Takes numbers for ranks that are about to be spawned there.
+    pub(super) fn take_numbers(&mut self, ranks: u32) -> Result<Range<u32>, String> {
+        let first = self.number_of_spawned(self.spawned);
+        let last = first.saturating_add(ranks - 1);
+        if self.here.local_rank(Peer(last)).is_none() {
+            return Err(format!("too many ranks have been spawned on {}", self.share.name));
+        }
+        self.spawned += ranks;
+        Ok(first..last + 1)
     }
 
     /// Whether it has left too many pings unanswered.
@@ -161,7 +192,7 @@ impl Remote {
         match stdin {
             Stdin::None => false,
             Stdin::All => true,
-            Stdin::Rank(rank) => self.ranks().contains(&rank),
+            Stdin::Rank(rank) => self.has(rank),
         }
     }
 
@@ -319,7 +350,7 @@ impl Remote {
         }
     }
 
-    pub(super) fn on_done(&mut self, endings: Vec<(u32, Option<Ending>)>) {
+    pub(super) fn on_done(&mut self, endings: Vec<RankEnding>) {
         self.endings = endings;
         self.come_to(RemoteStep::Over);
         // The daemon is done and gets no more orders.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::super::output::{Gave, Sink, Stream};
 use super::super::reaper::Reaper;
-use super::super::report::{self, Failure, name_of};
-use super::super::sys::{self, Ending};
+use super::super::report::{self, Failure, RankEnding, name_of};
+use super::super::sys;
 use super::super::watch::Watch;
 use super::super::wire::Loss;
 use super::{Job, children, is_meant_to_end};
@@ -35,7 +35,7 @@ impl Job {
                 }
                 self.write_out();
             }
-            Some(launcher) => launcher.tell_done(&self.endings()),
+            Some(launcher) => launcher.tell_done(self.endings()),
         }
         let code = match &self.course.failure {
             Some(failure) => failure.exit_code(),
@@ -86,10 +86,10 @@ impl Job {
         }
     }
 
-    /// How each rank ended.
-    fn endings(&self) -> Vec<(u32, Option<Ending>)> {
-        let ranks = self.ranks.iter().enumerate();
-        ranks.map(|(at, rank)| (self.number_of(at), rank.ending)).collect()
+    /// How each rank ended that we started.
+    fn endings(&self) -> Vec<RankEnding> {
+        let ours = self.ranks.iter().filter(|rank| !rank.is_adopted);
+        ours.map(|rank| (rank.name, rank.ending)).collect()
     }
 
     fn losses(&self) -> &[Loss] {

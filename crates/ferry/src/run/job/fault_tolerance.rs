@@ -1,17 +1,15 @@
 //! A job that continues when ranks die (`--on-death continue`): the other ranks are told, and not ended.
 
-use ferrywire_host::net::directory::Directory;
+use ferrywire_host::nic::Peer;
 
 use super::super::report::Failure;
 use super::super::sys;
 use super::super::wire::{Loss, News};
-use super::{Job, Phase, number};
+use super::{Job, Phase};
 
 /// What a fault-tolerant job keeps.
 #[derive(Default)]
 pub(in super::super) struct FaultTolerance {
-    /// Where ranks look up which ranks of other hosts are gone.
-    pub(super) directory: Option<Directory>,
     /// The ranks that died.
     pub(super) losses: Vec<Loss>,
 }
@@ -29,11 +27,12 @@ impl Job {
     /// A rank has ended, in whatever way: records the loss and tells the others.
     pub(super) fn go_on_without(&mut self, at: usize) {
         let rank = &self.ranks[at];
-        let (number_of, pid, had_left) = (self.number_of(at), rank.pid, rank.goodbye);
+        let (number_of, name) = (rank.peer, rank.name);
+        let (pid, had_left) = (rank.pid, rank.goodbye);
         let left_out = rank.hello.is_some() && !had_left;
         let failure = self
             .failure_of(at)
-            .or_else(|| left_out.then_some(Failure::Unfinished { rank: number_of, pid }));
+            .or_else(|| left_out.then_some(Failure::Unfinished { rank: name, pid }));
         if let Some(failure) = failure {
             let loss = Loss { why: failure.to_string(), code: failure.exit_code(), had_left };
             if let Some(launcher) = &self.launcher {
@@ -50,28 +49,39 @@ impl Job {
         if !had_left {
             self.on_gone(&[number_of]);
         }
-        self.all_wait();
+        self.all_wait(name.world());
     }
 
     /// Ranks are gone, on this host or another: tells the ranks of this host.
     pub(super) fn on_gone(&mut self, ranks: &[u32]) {
-        let (Some(FaultTolerance { directory, .. }), Some(segment)) =
-            (&self.fault_tolerant, &self.segment)
-        else {
-            return;
-        };
+        let (Some(_), Some(segment)) = (&self.fault_tolerant, &self.segment) else { return };
         for &rank in ranks {
-            if let Some(directory) = directory {
-                directory.mark_down(rank);
+            if let Some(others) = &self.others {
+                others.directory.mark_down(rank);
             }
-            let slot = rank.checked_sub(self.first);
-            if let Some(slot) = slot.filter(|&slot| slot < segment.ranks_so_far()) {
-                segment.mark_down(slot);
+            if let Some(Peer(local_rank)) = self.here.local_rank(Peer(rank)) {
+                segment.mark_down(local_rank);
             }
         }
-        segment.tell_all();
+        self.tell_of_gone();
+    }
+
+    /// A rank of another host has left in order: tells the ranks of this host.
+    pub(super) fn on_left(&self, rank: u32) {
+        if let Some(others) = &self.others {
+            others.directory.mark_left(rank);
+        }
+        self.tell_of_gone();
+    }
+
+    /// Makes the ranks of this host look which ranks are gone.
+    fn tell_of_gone(&self) {
+        if let Some(segment) = &self.segment {
+            segment.tell_all();
+        }
         if let Some(far) = &self.far {
-            (0..).take(self.ranks.len()).for_each(|slot| far.host_address.group.wake(slot));
+            let group = &far.host_address.group;
+            (0..).take(group.sockets.len()).for_each(|local_rank| group.wake(local_rank));
         }
     }
 
@@ -81,10 +91,9 @@ impl Job {
         if !self.goes_on() {
             return;
         }
-        let slot = rank.checked_sub(self.first).filter(|&slot| slot < number(self.ranks.len()));
-        match (slot, &self.launcher) {
-            (Some(slot), _) => {
-                let rank = &self.ranks[slot as usize];
+        let here = self.ranks.iter().find(|one| one.peer == rank);
+        match (here, &self.launcher) {
+            (Some(rank), _) => {
                 if rank.ending.is_none() {
                     sys::signal_group(rank.pid, libc::SIGKILL);
                 }

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use ferrywire_host::cores;
+use ferrywire_host::bootstrap::Answer;
+use ferrywire_host::{Here, cores};
 
 use super::super::far;
-use super::super::report::Failure;
+use super::super::report::{Failure, RankEnding};
 use super::super::sys::Ending;
 use super::super::wire::{self, Broken, FrameKind, Frames, HostRecord, News, Order};
-use super::{Job, Others, number};
+use super::{Job, Others};
 
 /// The launcher, as a daemon sees it.
 pub(in super::super) struct Launcher {
@@ -43,8 +44,8 @@ impl Launcher {
         }
     }
 
-    pub(super) fn tell_done(&self, endings: &[(u32, Option<Ending>)]) {
-        self.tell(&News::Done { endings: endings.to_vec() });
+    pub(super) fn tell_done(&self, endings: Vec<RankEnding>) {
+        self.tell(&News::Done { endings });
     }
 }
 
@@ -80,16 +81,37 @@ impl Job {
                             |record: &&HostRecord| machine.is_some() && record.machine == machine;
                         let neighbours =
                             hosts.iter().filter(of_ours).map(|record| record.ranks).sum();
+                        if let Some((host, _)) =
+                            self.ranks.first().and_then(|rank| directory.place(rank.peer))
+                        {
+                            let (first, ranks) = directory.ranks(host);
+                            self.here = Here::new(first, ranks, self.size, host);
+                        }
                         self.admit(Some(Others { directory, provider, neighbours }));
                     }
                     Err(error) => self.fail(Failure::NoSegment { size: self.size, error }),
                 }
             }
-            Order::All => {
-                let sockets = self.ranks.iter().filter_map(|rank| rank.rank_socket.as_ref());
+            Order::All { world } => {
+                let ranks = self.ranks.iter().filter(|rank| rank.name.world() == world);
+                let sockets = ranks.filter_map(|rank| rank.rank_socket.as_ref());
                 // A rank that cannot be told is gone.
                 sockets.for_each(|place| drop(place.tell_all()));
             }
+            Order::Answer { rank, answer } => {
+                // Launcher and daemon are the same program.
+                let answer = Answer::from_bytes(&answer).unwrap_or(Answer::NoService);
+                self.answer(rank, answer);
+            }
+            Order::Spawn(order) => {
+                let world = order.world;
+                if let (Err(why), Some(launcher)) = (self.spawn(order), &self.launcher) {
+                    launcher.tell(&News::NotSpawned { world, why });
+                }
+            }
+            Order::Admit { world, peers } => self.admit_spawned(world, &peers),
+            Order::Dismiss { world } => drop(self.dismiss(world)),
+            Order::Left(rank) => self.on_left(rank),
             Order::Signal(signal) => self.pass_on(signal),
             Order::End => self.end(),
             Order::Gone(ranks) => self.on_gone(&ranks),
@@ -121,17 +143,25 @@ impl Job {
         }
     }
 
-    /// A rank waits for all others. When all ranks of this host do, tells the launcher; if this is the only host,
-    /// releases them.
-    pub(super) fn all_wait(&mut self) {
+    /// A rank waits for all others of its world. When all of them on this host do, tells the launcher; if this is the
+    /// only host, releases them.
+    pub(super) fn all_wait(&mut self, world: u32) {
+        let mut ranks = self.ranks.iter().filter(|rank| rank.name.world() == world);
         // Ranks that have died are not waited for.
-        let any = self.ranks.iter().any(|rank| rank.waits_for_all && rank.ending.is_none());
-        if !any || !self.ranks.iter().all(|rank| rank.waits_for_all || rank.ending.is_some()) {
+        let any = ranks.clone().any(|rank| rank.waits_for_all && rank.ending.is_none());
+        if !any || !ranks.all(|rank| rank.waits_for_all || rank.ending.is_some()) {
             return;
         }
         match &self.launcher {
-            Some(launcher) => launcher.tell(&News::AllWait),
-            None => self.obey(Order::All),
+            Some(launcher) => launcher.tell(&News::AllWait { world }),
+            None => self.obey(Order::All { world }),
+        }
+    }
+
+    /// A rank has left the job in order. Ranks of other worlds may run on, and must not take its silence for its death.
+    pub(super) fn tell_left(&self, rank: u32) {
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| self.worlds > 0) {
+            launcher.tell(&News::Left { rank });
         }
     }
 
@@ -145,7 +175,9 @@ impl Job {
 
     /// Tells the launcher that a rank waits, or has ended without joining: ranks of other hosts may be affected.
     pub(super) fn tell_who_waits(&mut self) {
-        let Some(launcher) = &self.launcher else { return };
+        let Some(launcher) = self.launcher.as_ref().filter(|_| !self.course.admitted) else {
+            return;
+        };
         let waiting = self.ranks.iter().position(|rank| rank.hello.is_some());
         if let Some(at) = waiting.filter(|_| !self.course.told_waiting) {
             launcher.tell(&News::Waiting { rank: self.number_of(at) });
@@ -156,7 +188,7 @@ impl Job {
         let absent = self.ranks.iter().position(is_absent);
         if let Some(at) = absent.filter(|_| !self.course.told_absent) {
             let pid = self.ranks[at].pid;
-            launcher.tell(&News::Absent { rank: self.first + number(at), pid });
+            launcher.tell(&News::Absent { rank: self.number_of(at), pid });
             self.course.told_absent = true;
         }
     }
