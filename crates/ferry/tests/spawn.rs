@@ -7,9 +7,11 @@ mod common;
 mod example;
 
 use std::path::Path;
-use std::process::Command as Process;
+use std::process::{Command as Process, Output};
+use std::sync::mpsc;
+use std::thread;
 
-use common::{Ended, FERRY, Folder, MEMBER, finish, me};
+use common::{Ended, FERRY, Folder, MEMBER, TIMEOUT, finish, me};
 use ferrywire::{ANY, Command, Error, InterComm, Operation, Port, World};
 
 /// A rank, for the tests below.
@@ -69,30 +71,37 @@ fn workers_of_the_example_do_all_tasks() {
     }
 }
 
-/// Runs this test program without a launcher; it finds `ferry` in `PATH` when it needs one.
-fn alone(work: &str) -> Ended {
-    let folder = Folder::new(&format!("alone-{}", work.replace(' ', "-")));
+/// Runs this test program without a launcher; it finds `ferry` in `PATH` when it needs one. That launcher may end, and
+/// report, after the program, so the end of their common output is waited for.
+fn alone(work: &str) -> Output {
     let ours = Path::new(FERRY).parent().expect("it is in a folder").to_path_buf();
     let theirs = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&theirs)));
     let mut process = Process::new(me());
     process.args(MEMBER).env("WORK", work).env("PATH", path.expect("folders"));
-    finish(process, &folder)
+    let (told, hears) = mpsc::channel();
+    thread::spawn(move || told.send(process.output().expect("it starts")));
+    hears.recv_timeout(TIMEOUT).expect("it has not ended")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
 fn a_program_without_a_launcher_gets_one() {
     let ended = alone("example");
-    assert!(ended.status.success(), "{}\n{}", ended.out, ended.err);
-    assert!(ended.out.contains("all tasks are done"), "{}", ended.out);
+    let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+    assert!(ended.status.success() && out.contains("all tasks are done"), "{out}\n{err}");
 }
 
 /// It ends when one of its children aborts.
 #[test]
 fn a_program_without_a_launcher_ends_with_its_children() {
     let ended = alone("abort");
-    assert!(!ended.status.success(), "{}", ended.out);
-    assert!(ended.err.contains("ferry run: rank 2.1 (pid "), "{}", ended.err);
+    let err = text(&ended.stderr);
+    assert!(!ended.status.success(), "{}", text(&ended.stdout));
+    assert!(err.contains("ferry run: rank 2.1 (pid "), "{err}");
 }
 
 /// Messages and collectives between two groups, and in one communicator of both.
